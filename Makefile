@@ -1,0 +1,74 @@
+# make demo, make test: everything from a bare checkout. Needs Python >= 3.11, pip and a C compiler.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+KERNELS := $(shell find sklearn_onlineem -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
+RECIPE := pyproject.toml setup.py
+DEBUG := $(filter-out 0,$(SKLEARN_ONLINEEM_DEBUG))
+BUILT := $(VENV)/built$(if $(DEBUG),-debug)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# $(call install,KEYS): install a list of requirements that stands in pyproject.toml.
+install = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))$(1), sep='\n')" \
+	| $(BIN)/python -m pip install --quiet --requirement /dev/stdin
+
+.PHONY: demo test lint format doctest doc clean distclean
+
+demo: $(BUILT)
+	$(BIN)/python examples/plot_digits_stream.py build/demo
+
+test: $(BUILT) $(VENV)/extra-test
+	$(BIN)/python -m pytest --numprocesses 2 $(PYTEST_ARGS)
+
+doctest: $(BUILT) $(VENV)/extra-test
+	$(BIN)/python -m pytest --doctest-modules sklearn_onlineem
+	$(BIN)/python -m pytest --doctest-glob '*.rst' --doctest-glob '*.md' README.md doc/*.rst
+
+lint: $(VENV)/extra-lint
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	PATH="$(BIN):$$PATH" cython-lint sklearn_onlineem
+	$(BIN)/lint-imports --no-cache
+
+format: $(VENV)/extra-lint
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+doc: $(BUILT) $(VENV)/extra-doc
+	$(BIN)/python -m sphinx -b html doc doc/_build/html
+
+clean:
+	rm -rf build dist *.egg-info $(VENV)/built*
+	rm -rf doc/_build doc/auto_examples doc/generated doc/sg_execution_times.rst examples/build
+	find sklearn_onlineem -name '*.so' -delete
+
+distclean: clean
+	rm -rf $(VENV)
+
+$(VENV)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=...")'
+	@echo 'creating $(VENV)'
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# Installed anew at first, when the recipe changes, and when the debug build is switched on or off;
+# when only kernels changed, these are rebuilt in place.
+define install_package
+@echo 'building and installing into $(VENV); this takes a minute or two'
+@rm -rf build $(VENV)/built*
+@$(call install,['build-system']['requires'])
+@$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[plot,progress]'
+endef
+
+$(BUILT): $(VENV)/venv $(RECIPE) $(KERNELS)
+	$(if $(filter $(VENV)/venv $(RECIPE),$?),$(install_package),$(BIN)/python setup.py --quiet build_ext --inplace)
+	@touch $@
+
+$(VENV)/extra-%: pyproject.toml | $(BUILT)
+	@echo "installing what '$*' needs"
+	@$(call install,['project']['optional-dependencies']['$*'])
+	@touch $@

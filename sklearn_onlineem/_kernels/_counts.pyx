@@ -1,0 +1,435 @@
+"""Mixtures over sparse rows of counts, and the terms of their densities that no component changes.
+
+    log p(k, x) = offset_k + eta_k . x + base(x),   totals_k = sum_n r_nk x_n
+
+for rows x in CSR form. eta and totals have the components innermost, (d, K): each non-zero then
+meets K contiguous numbers.
+"""
+
+from cython cimport floating
+from cython.parallel cimport prange
+from libc.math cimport lgamma
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from ._memory cimport aligned, allocate, padded
+from ._openmp cimport count_slabs, first_block, omp_get_thread_num
+from ._responsibilities cimport normalise_block
+from ._simd cimport transpose
+
+ctypedef fused index:
+    int32_t
+    int64_t
+
+cdef extern from "_counts.h" nogil:
+    int COUNTS_TILE
+    void gather_rows_float_32(
+        const float*, const int32_t*, const int32_t*, Py_ssize_t B, const float*, const float*,
+        Py_ssize_t width, float*)
+    void gather_rows_float_64(
+        const float*, const int64_t*, const int64_t*, Py_ssize_t B, const float*, const float*,
+        Py_ssize_t width, float*)
+    void gather_rows_double_32(
+        const double*, const int32_t*, const int32_t*, Py_ssize_t B, const double*, const double*,
+        Py_ssize_t width, double*)
+    void gather_rows_double_64(
+        const double*, const int64_t*, const int64_t*, Py_ssize_t B, const double*, const double*,
+        Py_ssize_t width, double*)
+    void scatter_rows_float_32(
+        const float*, const int32_t*, const int32_t*, Py_ssize_t B, const float*,
+        Py_ssize_t width, double*)
+    void scatter_rows_float_64(
+        const float*, const int64_t*, const int64_t*, Py_ssize_t B, const float*,
+        Py_ssize_t width, double*)
+    void scatter_rows_double_32(
+        const double*, const int32_t*, const int32_t*, Py_ssize_t B, const double*,
+        Py_ssize_t width, double*)
+    void scatter_rows_double_64(
+        const double*, const int64_t*, const int64_t*, Py_ssize_t B, const double*,
+        Py_ssize_t width, double*)
+
+cdef enum:
+    ROWS = 256              # of a block
+    NON_ZEROS_PER_SUM = 16  # that a slab must have, lest adding up slabs be the main work
+
+cdef struct Shape:
+    Py_ssize_t n            # rows
+    Py_ssize_t d            # columns
+    Py_ssize_t K            # components
+    Py_ssize_t width        # components of a row of a table, with padding
+    Py_ssize_t B            # rows of a block
+    Py_ssize_t n_blocks
+    Py_ssize_t n_slabs
+    Py_ssize_t workspace    # elements of scratch memory that one thread needs
+    Py_ssize_t memory       # ... and all threads, the table and the offsets
+    int n_threads
+
+
+cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, Py_ssize_t n_non_zeros,
+                    Py_ssize_t itemsize, int n_threads):
+    cdef Shape shape
+    shape.n, shape.d, shape.K = n, d, K
+    shape.width = (K + COUNTS_TILE - 1) // COUNTS_TILE * COUNTS_TILE
+    shape.B = min(n, ROWS)
+    shape.n_blocks = (n + shape.B - 1) // shape.B
+    shape.n_slabs = max(1, min(count_slabs(shape.n_blocks, d * shape.width),
+                               n_non_zeros // (NON_ZEROS_PER_SUM * d)))
+    shape.n_threads = <int> min(n_threads, shape.n_slabs)
+    shape.workspace = padded((shape.width + K + 2) * shape.B, itemsize)
+    shape.memory = padded((d + 1) * shape.width, itemsize) + shape.n_threads * shape.workspace
+    return shape
+
+
+cdef inline void gather_rows(
+    const floating* data, const index* indices, const index* indptr, Py_ssize_t B,
+    const floating* table, const floating* offset, Py_ssize_t width, floating* out,
+) noexcept nogil:
+    if floating is float and index is int32_t:
+        gather_rows_float_32(data, indices, indptr, B, table, offset, width, out)
+    elif floating is float:
+        gather_rows_float_64(data, indices, indptr, B, table, offset, width, out)
+    elif index is int32_t:
+        gather_rows_double_32(data, indices, indptr, B, table, offset, width, out)
+    else:
+        gather_rows_double_64(data, indices, indptr, B, table, offset, width, out)
+
+
+cdef inline void scatter_rows(
+    const floating* data, const index* indices, const index* indptr, Py_ssize_t B,
+    const floating* shares, Py_ssize_t width, double* table,
+) noexcept nogil:
+    if floating is float and index is int32_t:
+        scatter_rows_float_32(data, indices, indptr, B, shares, width, table)
+    elif floating is float:
+        scatter_rows_float_64(data, indices, indptr, B, shares, width, table)
+    elif index is int32_t:
+        scatter_rows_double_32(data, indices, indptr, B, shares, width, table)
+    else:
+        scatter_rows_double_64(data, indices, indptr, B, shares, width, table)
+
+
+cdef void pad(
+    const double* offset, const double* natural, Shape* shape, floating* table
+) noexcept nogil:
+    """table (1 + d, width) <- [offset; natural], with zeros in the padding."""
+    cdef Py_ssize_t j, k, K = shape.K, width = shape.width
+    memset(table, 0, (1 + shape.d) * width * sizeof(floating))
+    for k in range(K):
+        table[k] = <floating> offset[k]
+    for j in range(shape.d):
+        for k in range(K):
+            table[(1 + j) * width + k] = <floating> natural[j * K + k]
+
+
+cdef void add_slabs(
+    const double* sums, Shape* shape, double[::1] counts, double[:, ::1] totals_T
+) noexcept nogil:
+    """Add the slabs' sums in order; a slab holds its counts, then its table of totals."""
+    cdef Py_ssize_t slab, j, k, width = shape.width
+    cdef const double* row
+    counts[:] = 0
+    totals_T[:] = 0
+    for slab in range(shape.n_slabs):
+        row = sums + slab * (1 + shape.d) * width
+        for k in range(shape.K):
+            counts[k] += row[k]
+        for j in range(shape.d):
+            row += width
+            for k in range(shape.K):
+                totals_T[j, k] += row[k]
+
+
+cdef void add_counts(
+    const floating* shares, Py_ssize_t B, Shape* shape, double* counts
+) noexcept nogil:
+    cdef Py_ssize_t b, k
+    for b in range(B):
+        for k in range(shape.width):
+            counts[k] += shares[b * shape.width + k]
+
+
+cdef double e_step_slab(
+    const floating* data, const index* indices, const index* indptr, const floating* table,
+    const double* base, const double* sample_weight, const int* labels, const double* uniforms,
+    double* sums, double* log_likelihoods, floating* responsibilities, Shape* shape,
+    Py_ssize_t slab, floating* workspace,
+) noexcept nogil:
+    cdef Py_ssize_t K = shape.K, width = shape.width
+    cdef floating* rows = workspace
+    cdef floating* joint = rows + width * shape.B
+    cdef floating* scratch = joint + K * shape.B
+    cdef Py_ssize_t block, start, B, b
+    cdef double log_likelihood = 0
+    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
+                       first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
+        start = block * shape.B
+        B = min(shape.B, shape.n - start)
+        gather_rows(data, indices, indptr + start, B, table + width, table, width, rows)
+        transpose(rows, B, K, width, joint, B)
+        log_likelihood += normalise_block(
+            joint, K, B, B,
+            base + start if base != NULL else NULL,
+            sample_weight + start if sample_weight != NULL else NULL,
+            labels + start if labels != NULL else NULL,
+            uniforms + start if uniforms != NULL else NULL,
+            log_likelihoods + start if log_likelihoods != NULL else NULL,
+            scratch,
+        )
+        if sums != NULL:
+            # The padding still holds the zeros that `gather_rows` put there.
+            transpose(joint, K, B, B, rows, width)
+            add_counts(rows, B, shape, sums)
+            scatter_rows(data, indices, indptr + start, B, rows, width, sums + width)
+        if responsibilities != NULL:
+            transpose(joint, K, B, B, responsibilities + start * K, K)
+    return log_likelihood
+
+
+cdef void log_density_slab(
+    const floating* data, const index* indices, const index* indptr, const floating* table,
+    const double* base, floating* out, Shape* shape, Py_ssize_t slab, floating* workspace,
+) noexcept nogil:
+    cdef Py_ssize_t block, start, B, b, k, width = shape.width
+    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
+                       first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
+        start = block * shape.B
+        B = min(shape.B, shape.n - start)
+        gather_rows(data, indices, indptr + start, B, table + width, table, width, workspace)
+        for b in range(B):
+            for k in range(shape.K):
+                out[(start + b) * shape.K + k] = workspace[b * width + k] + <floating> (
+                    base[start + b] if base != NULL else 0)
+
+
+cdef void statistics_slab(
+    const floating* data, const index* indices, const index* indptr,
+    const floating* responsibilities, double* sums, Shape* shape, Py_ssize_t slab,
+    floating* workspace,
+) noexcept nogil:
+    cdef Py_ssize_t block, start, B, b, k, width = shape.width
+    memset(workspace, 0, shape.B * width * sizeof(floating))
+    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
+                       first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
+        start = block * shape.B
+        B = min(shape.B, shape.n - start)
+        for b in range(B):
+            for k in range(shape.K):
+                workspace[b * width + k] = responsibilities[(start + b) * shape.K + k]
+        add_counts(workspace, B, shape, sums)
+        scatter_rows(data, indices, indptr + start, B, workspace, width, sums + width)
+
+
+cdef inline const double* optional(const double[::1] values) noexcept nogil:
+    return &values[0] if values.shape[0] > 0 else NULL
+
+
+def e_step(
+    const floating[::1] data,           # IN (n_non_zeros,)
+    const index[::1] indices,           # IN (n_non_zeros,)
+    const index[::1] indptr,            # IN (n + 1,)
+    const double[:, ::1] natural_T,     # IN (d, K)
+    const double[::1] offset,           # IN (K,)
+    const double[::1] base,             # IN (n,) or (0,)
+    const double[::1] sample_weight,    # IN (n,) or (0,)
+    const int[::1] labels,              # IN (n,) or (0,); -1 = unlabelled
+    const double[::1] uniforms,         # IN (n,) or (0,); to sample the assignments
+    double[::1] counts,                 # OUT (K,) or (0,)
+    double[:, ::1] totals_T,            # OUT (d, K) or (0, 0)
+    double[::1] log_likelihoods,        # OUT (n,) or (0,)
+    floating[:, ::1] responsibilities,  # OUT (n, K) or (0, 0)
+    int n_threads,
+):
+    """Expected statistics of CSR rows; return sum_n s_n log p(x_n).
+
+    counts_k = sum_n r_nk and totals_k = sum_n r_nk x_n, where r_nk, the responsibilities, include
+    the sample weights s_n.
+    """
+    cdef Shape shape = shape_of(indptr.shape[0] - 1, natural_T.shape[0], natural_T.shape[1],
+                                data.shape[0], sizeof(floating), n_threads)
+    cdef Py_ssize_t slab
+    cdef Py_ssize_t n_sums = (1 + shape.d) * shape.width if counts.shape[0] > 0 else 0
+    # A matrix without any non-zero has nothing to point at.
+    cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
+    cdef const index* indices_or_null = &indices[0] if data.shape[0] > 0 else NULL
+    cdef const double* base_or_null = optional(base)
+    cdef const double* weight_or_null = optional(sample_weight)
+    cdef const double* uniforms_or_null = optional(uniforms)
+    cdef const int* labels_or_null = &labels[0] if labels.shape[0] > 0 else NULL
+    cdef double* log_likelihoods_or_null = <double*> optional(log_likelihoods)
+    cdef floating* out = &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL
+    cdef double log_likelihood = 0
+    cdef void* memory = allocate(shape.memory, sizeof(floating))
+    cdef floating* table = <floating*> aligned(memory)
+    cdef floating* workspaces = table + padded((1 + shape.d) * shape.width, sizeof(floating))
+    cdef void* sums_memory = calloc(shape.n_slabs * (n_sums + 1) + 8, sizeof(double))
+    cdef double* sums = <double*> aligned(sums_memory)
+    cdef double* slab_log_likelihoods = sums + shape.n_slabs * n_sums
+    try:
+        if sums_memory == NULL:
+            raise MemoryError
+        with nogil:
+            pad(&offset[0], &natural_T[0, 0], &shape, table)
+            for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
+                               use_threads_if=shape.n_threads > 1):
+                slab_log_likelihoods[slab] = e_step_slab(
+                    data_or_null, indices_or_null, &indptr[0], table, base_or_null, weight_or_null,
+                    labels_or_null, uniforms_or_null,
+                    sums + slab * n_sums if n_sums > 0 else NULL,
+                    log_likelihoods_or_null, out, &shape, slab,
+                    workspaces + omp_get_thread_num() * shape.workspace,
+                )
+            for slab in range(shape.n_slabs):
+                log_likelihood += slab_log_likelihoods[slab]
+            if n_sums > 0:
+                add_slabs(sums, &shape, counts, totals_T)
+    finally:
+        free(sums_memory)
+        free(memory)
+    return log_likelihood
+
+
+def log_density(
+    const floating[::1] data,           # IN (n_non_zeros,)
+    const index[::1] indices,           # IN (n_non_zeros,)
+    const index[::1] indptr,            # IN (n + 1,)
+    const double[:, ::1] natural_T,     # IN (d, K)
+    const double[::1] offset,           # IN (K,)
+    const double[::1] base,             # IN (n,) or (0,)
+    floating[:, ::1] out,               # OUT (n, K)
+    int n_threads,
+):
+    """offset_k + natural_k . x_n + base_n, for every row and component."""
+    cdef Shape shape = shape_of(indptr.shape[0] - 1, natural_T.shape[0], natural_T.shape[1],
+                                data.shape[0], sizeof(floating), n_threads)
+    cdef Py_ssize_t slab
+    cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
+    cdef const index* indices_or_null = &indices[0] if data.shape[0] > 0 else NULL
+    cdef const double* base_or_null = optional(base)
+    cdef void* memory = allocate(shape.memory, sizeof(floating))
+    cdef floating* table = <floating*> aligned(memory)
+    cdef floating* workspaces = table + padded((1 + shape.d) * shape.width, sizeof(floating))
+    with nogil:
+        pad(&offset[0], &natural_T[0, 0], &shape, table)
+        for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
+                           use_threads_if=shape.n_threads > 1):
+            log_density_slab(
+                data_or_null, indices_or_null, &indptr[0], table, base_or_null, &out[0, 0], &shape,
+                slab, workspaces + omp_get_thread_num() * shape.workspace,
+            )
+    free(memory)
+
+
+def statistics(
+    const floating[::1] data,                   # IN (n_non_zeros,)
+    const index[::1] indices,                   # IN (n_non_zeros,)
+    const index[::1] indptr,                    # IN (n + 1,)
+    const floating[:, ::1] responsibilities,    # IN (n, K)
+    double[::1] counts,                         # OUT (K,)
+    double[:, ::1] totals_T,                    # OUT (d, K)
+    int n_threads,
+):
+    """counts_k = sum_n r_nk and totals_k = sum_n r_nk x_n, for given r."""
+    cdef Shape shape = shape_of(indptr.shape[0] - 1, totals_T.shape[0], totals_T.shape[1],
+                                data.shape[0], sizeof(floating), n_threads)
+    cdef Py_ssize_t slab, n_sums = (1 + shape.d) * shape.width
+    cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
+    cdef const index* indices_or_null = &indices[0] if data.shape[0] > 0 else NULL
+    cdef void* memory = allocate(shape.memory, sizeof(floating))
+    cdef floating* workspaces = <floating*> aligned(memory)
+    cdef void* sums_memory = calloc(shape.n_slabs * n_sums + 8, sizeof(double))
+    cdef double* sums = <double*> aligned(sums_memory)
+    try:
+        if sums_memory == NULL:
+            raise MemoryError
+        with nogil:
+            for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
+                               use_threads_if=shape.n_threads > 1):
+                statistics_slab(
+                    data_or_null, indices_or_null, &indptr[0], &responsibilities[0, 0],
+                    sums + slab * n_sums, &shape, slab,
+                    workspaces + omp_get_thread_num() * shape.workspace,
+                )
+            add_slabs(sums, &shape, counts, totals_T)
+    finally:
+        free(sums_memory)
+        free(memory)
+
+
+# Most counts are small integers, and a table spares them the logarithm of the gamma function.
+cdef enum:
+    TABLE_SIZE = 1024
+
+cdef double[TABLE_SIZE] LOG_FACTORIALS
+
+for _x in range(TABLE_SIZE):
+    LOG_FACTORIALS[_x] = lgamma(_x + 1.0)
+
+
+cdef inline double log_factorial(double x) noexcept nogil:
+    if 0 <= x < TABLE_SIZE and x == <int> x:
+        return LOG_FACTORIALS[<int> x]
+    return lgamma(x + 1)
+
+
+cdef inline double sum_log_factorials(
+    const floating* counts, Py_ssize_t n, bint minus_that_of_the_sum
+) noexcept nogil:
+    cdef Py_ssize_t j
+    cdef double result = 0, total = 0
+    for j in range(n):
+        result += log_factorial(counts[j])
+        total += counts[j]
+    return result - log_factorial(total) if minus_that_of_the_sum else result
+
+
+def log_factorial_sums(
+    const floating[:, ::1] X,   # IN (n, d)
+    double[::1] out,            # OUT (n,)
+    int n_threads,
+):
+    """sum_j log Gamma(x_nj + 1) for every row."""
+    cdef Py_ssize_t i, n = X.shape[0], d = X.shape[1]
+    for i in prange(n, nogil=True, schedule="static", num_threads=n_threads,
+                    use_threads_if=n_threads > 1):
+        out[i] = sum_log_factorials(&X[i, 0], d, False)
+
+
+def multinomial_log_coefficients(
+    const floating[:, ::1] X,   # IN (n, d)
+    double[::1] out,            # OUT (n,)
+    int n_threads,
+):
+    """log Gamma(sum_j x_nj + 1) - sum_j log Gamma(x_nj + 1) for every row."""
+    cdef Py_ssize_t i, n = X.shape[0], d = X.shape[1]
+    for i in prange(n, nogil=True, schedule="static", num_threads=n_threads,
+                    use_threads_if=n_threads > 1):
+        out[i] = -sum_log_factorials(&X[i, 0], d, True)
+
+
+def log_factorial_sums_csr(
+    const floating[::1] data,   # IN (n_non_zeros,)
+    const index[::1] indptr,    # IN (n + 1,)
+    double[::1] out,            # OUT (n,)
+    int n_threads,
+):
+    """sum_j log Gamma(x_nj + 1) for every CSR row; zeros add nothing."""
+    cdef Py_ssize_t i, n = out.shape[0]
+    cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
+    for i in prange(n, nogil=True, schedule="static", num_threads=n_threads,
+                    use_threads_if=n_threads > 1):
+        out[i] = sum_log_factorials(data_or_null + indptr[i], indptr[i + 1] - indptr[i], False)
+
+
+def multinomial_log_coefficients_csr(
+    const floating[::1] data,   # IN (n_non_zeros,)
+    const index[::1] indptr,    # IN (n + 1,)
+    double[::1] out,            # OUT (n,)
+    int n_threads,
+):
+    """log Gamma(sum_j x_nj + 1) - sum_j log Gamma(x_nj + 1) for every CSR row."""
+    cdef Py_ssize_t i, n = out.shape[0]
+    cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
+    for i in prange(n, nogil=True, schedule="static", num_threads=n_threads,
+                    use_threads_if=n_threads > 1):
+        out[i] = -sum_log_factorials(data_or_null + indptr[i], indptr[i + 1] - indptr[i], True)

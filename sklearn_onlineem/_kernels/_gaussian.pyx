@@ -1,0 +1,503 @@
+"""Gaussians centred on each component: log densities and weighted moments of dense rows.
+
+    log p(k, x) = offset_k - |P_k' (x - mean_k)|^2 / 2,    precision_k = P_k P_k'
+
+The natural form (`_natural.pyx`) expands the square, which is faster for few features but loses
+digits where a component's spread is far below its distance to the common centre. Here x - mean_k is
+taken first, as a Cholesky-based log density does, and nothing is lost. With many features this is
+also the faster way, as products with a triangle, or of a symmetric result, cost half.
+
+A block of rows passes three stages, each optional, and stays in cache from one to the next:
+
+    log joint (K, B)  ->  responsibilities (K, B)  ->  sums of r, r (x - mean_k) and
+                                                       r (x - mean_k)(x - mean_k)'
+
+With float32 rows differences are taken in double, blocks computed in float, and the sums of blocks
+added in double.
+"""
+
+from cython cimport floating
+from cython.parallel cimport prange
+from libc.math cimport sqrt
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+from ._blas cimport syrk, trmm
+from ._memory cimport LINE, aligned, allocate, padded
+from ._openmp cimport count_slabs, first_block, omp_get_thread_num
+from ._responsibilities cimport normalise_block
+from ._simd cimport transpose
+
+
+cdef extern from "_simd.h":
+    # Cython copies the name of a return type to the C code, attribute and all.
+    ctypedef void simd_void "SIMD_CLONES void"
+
+cdef enum:
+    LANES = 16
+    MOST_ROWS = 512
+    FEWEST_ROWS = 64
+    BLOCK_BYTES = 1 << 19
+
+# What P_k is.
+cdef enum:
+    FULL        # an upper triangle for each component
+    SHARED      # one upper triangle for all; second moments are summed over components
+    DIAGONAL    # a diagonal for each component; so are the second moments
+
+cdef struct Shape:
+    Py_ssize_t n            # rows
+    Py_ssize_t d            # columns
+    Py_ssize_t K            # components
+    int factors             # FULL, SHARED or DIAGONAL
+    Py_ssize_t n_factors    # elements of all P_k, and of all second moments
+    Py_ssize_t n_sums       # elements of counts, first and second moments
+    Py_ssize_t B            # rows of a block
+    Py_ssize_t n_blocks
+    Py_ssize_t n_slabs
+    Py_ssize_t stride       # from one component to the next in a block's log joint
+    Py_ssize_t workspace    # elements of scratch memory that one thread needs
+    int n_threads
+
+
+cdef Shape shape_of(
+    Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int factors, Py_ssize_t itemsize, int n_threads
+) noexcept nogil:
+    cdef Shape shape
+    cdef Py_ssize_t rows = BLOCK_BYTES // (d * itemsize)
+    shape.n, shape.d, shape.K, shape.factors = n, d, K, factors
+    shape.n_factors = (1 if factors == SHARED else K) * (1 if factors == DIAGONAL else d) * d
+    shape.n_sums = K + K * d + shape.n_factors
+    shape.B = min(n, max(FEWEST_ROWS, min(MOST_ROWS, rows // LINE * LINE)))
+    shape.n_blocks = (n + shape.B - 1) // shape.B
+    shape.n_slabs = count_slabs(shape.n_blocks, shape.n_sums)
+    shape.n_threads = <int> min(n_threads, shape.n_slabs)
+    shape.stride = padded(shape.B, itemsize)
+    shape.workspace = (
+        (K + 2) * shape.stride + padded(d * shape.stride, itemsize) + padded(d + d * d, itemsize)
+    )
+    return shape
+
+
+cdef inline int kind(Py_ssize_t n_matrices, Py_ssize_t K) noexcept nogil:
+    return FULL if n_matrices == K else SHARED
+
+
+# Full covariances: a block is (B, d) as the data are, and BLAS does the work
+# ----------------------------------------------------------------------------
+
+cdef simd_void subtract(
+    const floating* x, Py_ssize_t B, Py_ssize_t d, const double* mean, floating* out
+) noexcept nogil:
+    cdef Py_ssize_t b, j
+    for b in range(B):
+        for j in range(d):
+            out[b * d + j] = <floating> (x[b * d + j] - mean[j])
+
+
+cdef simd_void half_squared_norms(
+    const floating* y, Py_ssize_t B, Py_ssize_t d, double offset, floating* out
+) noexcept nogil:
+    """out_b <- offset - |y_b|^2 / 2, by partial sums: vectors of all widths give the same bits."""
+    cdef Py_ssize_t b, j, lane, whole = d // LANES * LANES
+    cdef floating partial[LANES]
+    cdef floating total
+    for b in range(B):
+        for lane in range(LANES):
+            partial[lane] = 0
+        for j in range(d // LANES):
+            for lane in range(LANES):
+                partial[lane] += y[j * LANES + lane] * y[j * LANES + lane]
+        for lane in range(d - whole):
+            partial[lane] += y[whole + lane] * y[whole + lane]
+        total = 0
+        for lane in range(LANES):
+            total += partial[lane]
+        out[b] = <floating> (offset - 0.5 * total)
+        y += d
+
+
+cdef simd_void weigh(
+    const floating* x, const floating* shares, Py_ssize_t B, Py_ssize_t d, const double* mean,
+    floating* out, Py_ssize_t* n_out, floating* first,
+) noexcept nogil:
+    """Rows sqrt(r) (x - mean) where r > 0, and their sum weighted to first = sum r (x - mean).
+
+    Far from a component responsibilities underflow to zero, often most of them, and leaving those
+    rows out leaves less to multiply.
+    """
+    cdef Py_ssize_t b, j, kept = 0
+    cdef floating root, weighted
+    cdef floating* row
+    for j in range(d):
+        first[j] = 0
+    for b in range(B):
+        if shares[b] > 0:
+            root = <floating> sqrt(shares[b])
+            row = out + kept * d
+            for j in range(d):
+                weighted = root * <floating> (x[b * d + j] - mean[j])
+                row[j] = weighted
+                first[j] += root * weighted
+            kept += 1
+    n_out[0] = kept
+
+
+cdef void full_log_joint(
+    const floating* x, Py_ssize_t B, const double* means, const floating* factors,
+    const double* offset, Shape* shape, floating* block, floating* joint,
+) noexcept nogil:
+    cdef Py_ssize_t d = shape.d, k
+    cdef int columns = <int> d
+    for k in range(shape.K):
+        subtract(x, B, d, means + k * d, block)
+        # By columns, the block is (d, B) and the upper triangle P_k is the lower triangle P_k'.
+        trmm(c"L", c"L", c"N", c"N", columns, <int> B, <floating> 1.0,
+             factors if shape.factors == SHARED else factors + k * d * d, columns, block, columns)
+        half_squared_norms(block, B, d, offset[k], joint + k * shape.stride)
+
+
+cdef void add_full_moments(
+    const floating* x, Py_ssize_t B, const double* means, const floating* shares, Shape* shape,
+    floating* block, floating* partial, double* first, double* second,
+) noexcept nogil:
+    """Adds to the upper triangles of `second` only."""
+    cdef Py_ssize_t d = shape.d, k, i, j, kept
+    cdef int columns = <int> d
+    cdef floating* products = partial + d
+    for k in range(shape.K):
+        weigh(x, shares + k * shape.stride, B, d, means + k * d, block, &kept, partial)
+        for j in range(d):
+            first[j] += partial[j]
+        if floating is double:
+            syrk(c"L", c"N", columns, <int> kept, 1.0, block, columns, 1.0, second, columns)
+        else:
+            syrk(c"L", c"N", columns, <int> kept, <floating> 1.0, block, columns,
+                 <floating> 0.0, products, columns)
+            for i in range(d):
+                for j in range(i, d):
+                    second[i * d + j] += products[i * d + j]
+        first += d
+        if shape.factors != SHARED:
+            second += d * d
+
+
+# Diagonal covariances: a block is (d, B), so that loops run over independent rows
+# ---------------------------------------------------------------------------------
+
+cdef inline floating residual(floating x, double mean) noexcept nogil:
+    """x - mean, correctly rounded but for the last bit, without leaving float for double.
+
+    The mean is the sum of two floats. Taking off the first is exact where x is so close to it that
+    the second matters.
+    """
+    if floating is double:
+        return x - mean
+    else:
+        return (x - <float> mean) - <float> (mean - <float> mean)
+
+
+cdef simd_void scaled_log_joint(
+    const floating* x, Py_ssize_t B, const double* mean, const floating* scales, double offset,
+    Py_ssize_t d, Py_ssize_t stride, floating* out,
+) noexcept nogil:
+    """out_b <- offset - sum_j (scale_j (x_bj - mean_j))^2 / 2"""
+    cdef Py_ssize_t b, j
+    cdef floating scaled
+    for b in range(B):
+        out[b] = 0
+    for j in range(d):
+        for b in range(B):
+            scaled = residual(x[j * stride + b], mean[j]) * scales[j]
+            out[b] += scaled * scaled
+    for b in range(B):
+        out[b] = <floating> (offset - 0.5 * out[b])
+
+
+cdef simd_void add_scaled_moments(
+    const floating* x, Py_ssize_t B, const double* mean, const floating* shares, Py_ssize_t d,
+    Py_ssize_t stride, double* first, double* second,
+) noexcept nogil:
+    cdef Py_ssize_t b, j, lane, whole = B // LANES * LANES
+    cdef floating firsts[LANES]
+    cdef floating seconds[LANES]
+    cdef floating difference, weighted
+    for j in range(d):
+        for lane in range(LANES):
+            firsts[lane] = seconds[lane] = 0
+        for b in range(B // LANES):
+            for lane in range(LANES):
+                difference = residual(x[b * LANES + lane], mean[j])
+                weighted = shares[b * LANES + lane] * difference
+                firsts[lane] += weighted
+                seconds[lane] += weighted * difference
+        for lane in range(B - whole):
+            difference = residual(x[whole + lane], mean[j])
+            weighted = shares[whole + lane] * difference
+            firsts[lane] += weighted
+            seconds[lane] += weighted * difference
+        for lane in range(LANES):
+            first[j] += firsts[lane]
+            second[j] += seconds[lane]
+        x += stride
+
+
+# The pass
+# --------
+
+cdef double pass_over_slab(
+    Py_ssize_t slab, Shape* shape, const floating* X, const double* means, const floating* factors,
+    const double* offset, const double* sample_weight, const int* labels, const double* uniforms,
+    const floating* given, double* sums, double* log_likelihoods, bint normalised, floating* out,
+    floating* workspace,
+) noexcept nogil:
+    """Log joint, or `given` responsibilities; then normalise, sum and write out, as wanted."""
+    cdef Py_ssize_t d = shape.d, K = shape.K, stride = shape.stride, block, start, B, k, b
+    cdef floating* joint = workspace
+    cdef floating* scratch = joint + K * stride
+    cdef floating* rows = scratch + 2 * stride
+    cdef floating* partial = rows + padded(d * stride, sizeof(floating))
+    cdef double* first = sums + K
+    cdef double* second = first + K * d
+    cdef const floating* x
+    cdef double log_likelihood = 0.0
+    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
+                       first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
+        start = block * shape.B
+        B = min(shape.B, shape.n - start)
+        x = X + start * d
+        if shape.factors == DIAGONAL:
+            transpose(x, B, d, d, rows, stride)
+        if given != NULL:
+            transpose(given + start * K, B, K, K, joint, stride)
+        elif shape.factors == DIAGONAL:
+            for k in range(K):
+                scaled_log_joint(rows, B, means + k * d, factors + k * d, offset[k], d, stride,
+                                 joint + k * stride)
+        else:
+            full_log_joint(x, B, means, factors, offset, shape, rows, joint)
+        if normalised:
+            log_likelihood += normalise_block(
+                joint, K, B, stride, NULL,
+                sample_weight + start if sample_weight != NULL else NULL,
+                labels + start if labels != NULL else NULL,
+                uniforms + start if uniforms != NULL else NULL,
+                log_likelihoods + start if log_likelihoods != NULL else NULL,
+                scratch,
+            )
+        if sums != NULL:
+            for k in range(K):
+                for b in range(B):
+                    sums[k] += joint[k * stride + b]
+            if shape.factors == DIAGONAL:
+                for k in range(K):
+                    add_scaled_moments(rows, B, means + k * d, joint + k * stride, d, stride,
+                                       first + k * d, second + k * d)
+            else:
+                add_full_moments(x, B, means, joint, shape, rows, partial, first, second)
+        if out != NULL:
+            transpose(joint, K, B, stride, out + start * K, K)
+    return log_likelihood
+
+
+cdef double pass_over(
+    Shape* shape, const floating* X, const double* means, const double* factors,
+    const double* offset, const double* sample_weight, const int* labels, const double* uniforms,
+    const floating* given, double* counts, double* first, double* second, double* log_likelihoods,
+    bint normalised, floating* out,
+) except? -1.0:
+    cdef Py_ssize_t n_sums = shape.n_sums if counts != NULL else 0, n_slabs = shape.n_slabs
+    cdef Py_ssize_t n_factors = padded(shape.n_factors, sizeof(floating)), slab, i
+    cdef void* memory = allocate(n_factors + shape.n_threads * shape.workspace, sizeof(floating))
+    cdef floating* rounded = <floating*> aligned(memory)
+    cdef floating* workspaces = rounded + n_factors
+    cdef double* sums = <double*> calloc(n_slabs * (n_sums + 1), sizeof(double))
+    cdef double* slab_log_likelihoods = sums + n_slabs * n_sums
+    cdef double log_likelihood = 0.0
+    if sums == NULL:
+        free(memory)
+        raise MemoryError
+    with nogil:
+        if factors != NULL:
+            for i in range(shape.n_factors):
+                rounded[i] = <floating> factors[i]
+        for slab in prange(n_slabs, schedule="dynamic", num_threads=shape.n_threads,
+                           use_threads_if=shape.n_threads > 1):
+            slab_log_likelihoods[slab] = pass_over_slab(
+                slab, shape, X, means, rounded, offset, sample_weight, labels, uniforms, given,
+                sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, normalised, out,
+                workspaces + omp_get_thread_num() * shape.workspace,
+            )
+        for slab in range(n_slabs):
+            log_likelihood += slab_log_likelihoods[slab]
+        if n_sums > 0:
+            add_slabs(sums, shape, counts, first, second)
+    free(sums)
+    free(memory)
+    return log_likelihood
+
+
+cdef void add_slabs(
+    double* sums, Shape* shape, double* counts, double* first, double* second
+) noexcept nogil:
+    """Add the slabs' sums in order, and complete the symmetric matrices."""
+    cdef Py_ssize_t d = shape.d, K = shape.K, slab, m, i, j
+    cdef double* matrix
+    for slab in range(1, shape.n_slabs):
+        for i in range(shape.n_sums):
+            sums[i] += sums[slab * shape.n_sums + i]
+    memcpy(counts, sums, K * sizeof(double))
+    memcpy(first, sums + K, K * d * sizeof(double))
+    memcpy(second, sums + K + K * d, shape.n_factors * sizeof(double))
+    if shape.factors != DIAGONAL:
+        for m in range(shape.n_factors // (d * d)):
+            matrix = second + m * d * d
+            for i in range(d):
+                for j in range(i):
+                    matrix[i * d + j] = matrix[j * d + i]
+
+
+cdef inline const double* optional(const double[::1] values) noexcept nogil:
+    return &values[0] if values.shape[0] > 0 else NULL
+
+
+def e_step(
+    const floating[:, ::1] X,           # IN   (n, d)
+    const double[:, ::1] means,         # IN   (K, d)
+    const double[:, :, ::1] factors,    # IN   (K, d, d), or (1, d, d) shared: upper triangles P
+    const double[::1] offset,           # IN   (K,)
+    const double[::1] sample_weight,    # IN   (n,) or (0,)
+    const int[::1] labels,              # IN   (n,) or (0,); -1 = unlabelled
+    const double[::1] uniforms,         # IN   (n,) or (0,); to sample the assignments
+    double[::1] counts,                 # OUT  (K,) or (0,)
+    double[:, ::1] first,               # OUT  (K, d) or (0, 0)
+    double[:, :, ::1] second,           # OUT  shape of factors, or (0, 0, 0)
+    double[::1] log_likelihoods,        # OUT  (n,) or (0,)
+    floating[:, ::1] responsibilities,  # OUT  (n, K) or (0, 0)
+    int n_threads,
+):
+    """Expected moments about the means; return sum_n s_n log p(x_n).
+
+    counts_k = sum_n r_nk, first_k = sum_n r_nk (x_n - mean_k) and
+    second_k = sum_n r_nk (x_n - mean_k)(x_n - mean_k)', summed over k if the factor is shared. The
+    responsibilities r_nk include the sample weights s_n.
+    """
+    cdef bint summed = counts.shape[0] > 0
+    cdef Shape shape = shape_of(
+        X.shape[0], X.shape[1], means.shape[0], kind(factors.shape[0], means.shape[0]),
+        sizeof(floating), n_threads,
+    )
+    return pass_over(
+        &shape, &X[0, 0], &means[0, 0], &factors[0, 0, 0], &offset[0],
+        optional(sample_weight), &labels[0] if labels.shape[0] > 0 else NULL, optional(uniforms),
+        <const floating*> NULL, &counts[0] if summed else NULL, &first[0, 0] if summed else NULL,
+        &second[0, 0, 0] if summed else NULL, <double*> optional(log_likelihoods), True,
+        &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL,
+    )
+
+
+def log_density(
+    const floating[:, ::1] X,           # IN   (n, d)
+    const double[:, ::1] means,         # IN   (K, d)
+    const double[:, :, ::1] factors,    # IN   (K, d, d), or (1, d, d) shared: upper triangles P
+    const double[::1] offset,           # IN   (K,)
+    floating[:, ::1] out,               # OUT  (n, K)
+    int n_threads,
+):
+    """offset_k - |P_k' (x_n - mean_k)|^2 / 2, for every row and component."""
+    cdef Shape shape = shape_of(
+        X.shape[0], X.shape[1], means.shape[0], kind(factors.shape[0], means.shape[0]),
+        sizeof(floating), n_threads,
+    )
+    pass_over(
+        &shape, &X[0, 0], &means[0, 0], &factors[0, 0, 0], &offset[0], NULL, NULL, NULL,
+        <const floating*> NULL, NULL, NULL, NULL, NULL, False, &out[0, 0],
+    )
+
+
+def statistics(
+    const floating[:, ::1] X,                   # IN   (n, d)
+    const double[:, ::1] means,                 # IN   (K, d)
+    const floating[:, ::1] responsibilities,    # IN   (n, K)
+    double[::1] counts,                         # OUT  (K,)
+    double[:, ::1] first,                       # OUT  (K, d)
+    double[:, :, ::1] second,                   # OUT  (K, d, d), or (1, d, d) summed over k
+    int n_threads,
+):
+    """The moments of `e_step`, for given responsibilities."""
+    cdef Shape shape = shape_of(
+        X.shape[0], X.shape[1], means.shape[0], kind(second.shape[0], means.shape[0]),
+        sizeof(floating), n_threads,
+    )
+    pass_over(
+        &shape, &X[0, 0], &means[0, 0], NULL, NULL, NULL, NULL, NULL,
+        &responsibilities[0, 0], &counts[0], &first[0, 0], &second[0, 0, 0], NULL, False,
+        <floating*> NULL,
+    )
+
+
+def scaled_e_step(
+    const floating[:, ::1] X,               # IN   (n, d)
+    const double[:, ::1] means,             # IN   (K, d)
+    const double[:, ::1] inverse_scales,    # IN   (K, d)
+    const double[::1] offset,               # IN   (K,)
+    const double[::1] sample_weight,        # IN   (n,) or (0,)
+    const int[::1] labels,                  # IN   (n,) or (0,); -1 = unlabelled
+    const double[::1] uniforms,             # IN   (n,) or (0,); to sample the assignments
+    double[::1] counts,                     # OUT  (K,) or (0,)
+    double[:, ::1] first,                   # OUT  (K, d) or (0, 0)
+    double[:, ::1] second,                  # OUT  (K, d) or (0, 0)
+    double[::1] log_likelihoods,            # OUT  (n,) or (0,)
+    floating[:, ::1] responsibilities,      # OUT  (n, K) or (0, 0)
+    int n_threads,
+):
+    """`e_step` for diagonal covariances, P_k = diag(inverse_scales_k), and diagonal moments."""
+    cdef bint summed = counts.shape[0] > 0
+    cdef Shape shape = shape_of(
+        X.shape[0], X.shape[1], means.shape[0], DIAGONAL, sizeof(floating), n_threads
+    )
+    return pass_over(
+        &shape, &X[0, 0], &means[0, 0], &inverse_scales[0, 0], &offset[0],
+        optional(sample_weight), &labels[0] if labels.shape[0] > 0 else NULL, optional(uniforms),
+        <const floating*> NULL, &counts[0] if summed else NULL, &first[0, 0] if summed else NULL,
+        &second[0, 0] if summed else NULL, <double*> optional(log_likelihoods), True,
+        &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL,
+    )
+
+
+def scaled_log_density(
+    const floating[:, ::1] X,               # IN   (n, d)
+    const double[:, ::1] means,             # IN   (K, d)
+    const double[:, ::1] inverse_scales,    # IN   (K, d)
+    const double[::1] offset,               # IN   (K,)
+    floating[:, ::1] out,                   # OUT  (n, K)
+    int n_threads,
+):
+    """offset_k - sum_j (inverse_scale_kj (x_nj - mean_kj))^2 / 2, for every row and component."""
+    cdef Shape shape = shape_of(
+        X.shape[0], X.shape[1], means.shape[0], DIAGONAL, sizeof(floating), n_threads
+    )
+    pass_over(
+        &shape, &X[0, 0], &means[0, 0], &inverse_scales[0, 0], &offset[0], NULL, NULL, NULL,
+        <const floating*> NULL, NULL, NULL, NULL, NULL, False, &out[0, 0],
+    )
+
+
+def scaled_statistics(
+    const floating[:, ::1] X,                   # IN   (n, d)
+    const double[:, ::1] means,                 # IN   (K, d)
+    const floating[:, ::1] responsibilities,    # IN   (n, K)
+    double[::1] counts,                         # OUT  (K,)
+    double[:, ::1] first,                       # OUT  (K, d)
+    double[:, ::1] second,                      # OUT  (K, d)
+    int n_threads,
+):
+    """The moments of `scaled_e_step`, for given responsibilities."""
+    cdef Shape shape = shape_of(
+        X.shape[0], X.shape[1], means.shape[0], DIAGONAL, sizeof(floating), n_threads
+    )
+    pass_over(
+        &shape, &X[0, 0], &means[0, 0], NULL, NULL, NULL, NULL, NULL,
+        &responsibilities[0, 0], &counts[0], &first[0, 0], &second[0, 0], NULL, False,
+        <floating*> NULL,
+    )

@@ -1,0 +1,346 @@
+"""Mixtures of exponential families in natural form, over dense rows.
+
+With natural parameters eta_k and sufficient statistics phi of the centred row x - c,
+
+    log p(k, x) = offset_k + eta_k . phi(x - c) + base(x),
+
+so that log joint densities and expected statistics are two matrix products with the same matrix of
+features. Rows are handled in blocks that stay in cache, with observations innermost:
+
+    log joint (K, B) = parameters (K, 1 + p) features (1 + p, B)
+    sums (1 + p, K) += features (1 + p, B) responsibilities (K, B)'
+
+The first feature is 1. It carries the offsets one way and the counts the other.
+"""
+
+from cython cimport floating
+from cython.parallel cimport prange
+from libc.stdlib cimport calloc, free
+
+from ._blas cimport gemm
+from ._memory cimport LINE, aligned, allocate, padded
+from ._openmp cimport count_slabs, first_block, omp_get_thread_num
+from ._responsibilities cimport normalise_block
+from ._simd cimport centred_transpose, multiply, square_sum, transpose
+
+# The feature maps: phi(x) is x itself, followed by
+cpdef enum:
+    LINEAR          # nothing
+    SQUARES         # x_i^2
+    SQUARE_SUM      # sum_i x_i^2
+    PRODUCTS        # x_i x_j for i <= j, the upper triangle row by row
+
+cdef enum:
+    MOST_ROWS = 1024
+    FEWEST_ROWS = 64
+    BLOCK_BYTES = 1 << 18
+
+cdef struct Shape:
+    Py_ssize_t n            # rows
+    Py_ssize_t d            # columns
+    Py_ssize_t K            # components
+    Py_ssize_t p            # features with the constant one
+    Py_ssize_t B            # rows of a block
+    Py_ssize_t n_blocks
+    Py_ssize_t n_slabs
+    Py_ssize_t stride       # from one row of a block's matrices to the next
+    Py_ssize_t workspace    # elements of scratch memory that one thread needs
+    Py_ssize_t memory       # ... and all threads, and the parameters
+    int features
+    int n_threads
+
+
+cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int features, Py_ssize_t itemsize,
+                    int n_threads):
+    cdef Shape shape
+    shape.n, shape.d, shape.K, shape.features = n, d, K, features
+    shape.p = 1 + d
+    if features == SQUARES:
+        shape.p += d
+    elif features == SQUARE_SUM:
+        shape.p += 1
+    elif features == PRODUCTS:
+        shape.p += d * (d + 1) // 2
+    cdef Py_ssize_t rows = BLOCK_BYTES // ((shape.p + K) * itemsize)
+    shape.B = min(n, max(FEWEST_ROWS, min(MOST_ROWS, rows // LINE * LINE)))
+    shape.n_blocks = (n + shape.B - 1) // shape.B
+    shape.n_slabs = count_slabs(shape.n_blocks, K * shape.p)
+    shape.n_threads = <int> min(n_threads, shape.n_slabs)
+    shape.stride = padded(shape.B, itemsize)
+    shape.workspace = padded((shape.p + K + 2) * shape.stride + K * shape.p, itemsize)
+    shape.memory = padded(K * shape.p, itemsize) + shape.n_threads * shape.workspace
+    return shape
+
+
+cdef void fill_features(
+    const floating* x, Py_ssize_t B, const double* centre, Shape* shape, floating* out
+) noexcept nogil:
+    """out (p, B) <- 1, x - centre and their second-order features"""
+    cdef Py_ssize_t d = shape.d, stride = shape.stride, b, i, j, row
+    cdef floating* centred = out + stride
+    for b in range(B):
+        out[b] = 1
+    centred_transpose(x, B, d, centre, centred, stride)
+    out = centred + d * stride
+    if shape.features == SQUARES:
+        for i in range(d):
+            multiply(centred + i * stride, centred + i * stride, B, out + i * stride)
+    elif shape.features == SQUARE_SUM:
+        square_sum(centred, d, B, stride, out)
+    elif shape.features == PRODUCTS:
+        row = 0
+        for i in range(d):
+            for j in range(i, d):
+                multiply(centred + i * stride, centred + j * stride, B, out + row * stride)
+                row += 1
+
+
+cdef void log_joint(
+    const floating* features, const floating* parameters, Py_ssize_t B, Shape* shape, floating* out
+) noexcept nogil:
+    """out (K, B) <- parameters (K, p) features (p, B)"""
+    cdef int p = <int> shape.p, K = <int> shape.K, stride = <int> shape.stride
+    gemm(c"N", c"N", <int> B, K, p, <floating> 1.0, features, stride, parameters, p,
+         <floating> 0.0, out, stride)
+
+
+cdef void add_sums(
+    const floating* features, const floating* responsibilities, Py_ssize_t B, Shape* shape,
+    floating* partial, double* sums,
+) noexcept nogil:
+    """sums (p, K) += features (p, B) responsibilities (K, B)', in double from block to block."""
+    cdef int p = <int> shape.p, K = <int> shape.K, stride = <int> shape.stride
+    cdef Py_ssize_t i
+    if floating is double:
+        gemm(c"T", c"N", K, p, <int> B, 1.0, responsibilities, stride, features, stride,
+             1.0, sums, K)
+    else:
+        gemm(c"T", c"N", K, p, <int> B, <floating> 1.0, responsibilities, stride, features, stride,
+             <floating> 0.0, partial, K)
+        for i in range(K * p):
+            sums[i] += partial[i]
+
+
+cdef double e_step_slab(
+    const floating* X, const double* centre, const floating* parameters, const double* base,
+    const double* sample_weight, const int* labels, const double* uniforms, double* sums,
+    double* log_likelihoods, floating* responsibilities, Shape* shape, Py_ssize_t slab,
+    floating* workspace,
+) noexcept nogil:
+    cdef Py_ssize_t K = shape.K, p = shape.p, stride = shape.stride
+    cdef floating* features = workspace
+    cdef floating* joint = features + p * stride
+    cdef floating* scratch = joint + K * stride
+    cdef floating* partial = scratch + 2 * stride
+    cdef Py_ssize_t block, start, B
+    cdef double log_likelihood = 0
+    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
+                       first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
+        start = block * shape.B
+        B = min(shape.B, shape.n - start)
+        fill_features(X + start * shape.d, B, centre, shape, features)
+        log_joint(features, parameters, B, shape, joint)
+        log_likelihood += normalise_block(
+            joint, K, B, stride,
+            base + start if base != NULL else NULL,
+            sample_weight + start if sample_weight != NULL else NULL,
+            labels + start if labels != NULL else NULL,
+            uniforms + start if uniforms != NULL else NULL,
+            log_likelihoods + start if log_likelihoods != NULL else NULL,
+            scratch,
+        )
+        if sums != NULL:
+            add_sums(features, joint, B, shape, partial, sums)
+        if responsibilities != NULL:
+            transpose(joint, K, B, stride, responsibilities + start * K, K)
+    return log_likelihood
+
+
+cdef void log_density_slab(
+    const floating* X, const double* centre, const floating* parameters, const double* base,
+    floating* out, Shape* shape, Py_ssize_t slab, floating* workspace,
+) noexcept nogil:
+    cdef Py_ssize_t K = shape.K, stride = shape.stride
+    cdef floating* joint = workspace + shape.p * stride
+    cdef Py_ssize_t block, start, B, b, k
+    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
+                       first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
+        start = block * shape.B
+        B = min(shape.B, shape.n - start)
+        fill_features(X + start * shape.d, B, centre, shape, workspace)
+        log_joint(workspace, parameters, B, shape, joint)
+        if base != NULL:
+            for k in range(K):
+                for b in range(B):
+                    joint[k * stride + b] += <floating> base[start + b]
+        transpose(joint, K, B, stride, out + start * K, K)
+
+
+cdef void statistics_slab(
+    const floating* X, const double* centre, const floating* responsibilities, double* sums,
+    Shape* shape, Py_ssize_t slab, floating* workspace,
+) noexcept nogil:
+    cdef Py_ssize_t K = shape.K, stride = shape.stride
+    cdef floating* shares = workspace + shape.p * stride
+    cdef floating* partial = shares + K * stride
+    cdef Py_ssize_t block, start, B
+    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
+                       first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
+        start = block * shape.B
+        B = min(shape.B, shape.n - start)
+        fill_features(X + start * shape.d, B, centre, shape, workspace)
+        transpose(responsibilities + start * K, B, K, K, shares, stride)
+        add_sums(workspace, shares, B, shape, partial, sums)
+
+
+cdef void join(
+    const double* offset, const double[:, ::1] natural, Shape* shape, floating* parameters
+) noexcept nogil:
+    """parameters (K, p) <- [offset, natural]"""
+    cdef Py_ssize_t k, j
+    for k in range(shape.K):
+        parameters[k * shape.p] = <floating> offset[k]
+        for j in range(1, shape.p):
+            parameters[k * shape.p + j] = <floating> natural[k, j - 1]
+
+
+cdef void split(
+    const double* sums, Shape* shape, double[::1] counts, double[:, ::1] totals
+) noexcept nogil:
+    """[counts, totals] <- the slabs' sums, added in order."""
+    cdef Py_ssize_t slab, k, j, K = shape.K
+    cdef const double* row
+    counts[:] = 0
+    totals[:] = 0
+    for slab in range(shape.n_slabs):
+        row = sums + slab * shape.p * K
+        for k in range(K):
+            counts[k] += row[k]
+        for j in range(shape.p - 1):
+            row += K
+            for k in range(K):
+                totals[k, j] += row[k]
+
+
+cdef inline const double* optional(const double[::1] values) noexcept nogil:
+    return &values[0] if values.shape[0] > 0 else NULL
+
+
+def e_step(
+    const floating[:, ::1] X,           # IN (n, d)
+    const double[::1] centre,           # IN (d,)
+    int features,
+    const double[:, ::1] natural,       # IN (K, p)
+    const double[::1] offset,           # IN (K,)
+    const double[::1] base,             # IN (n,) or (0,)
+    const double[::1] sample_weight,    # IN (n,) or (0,)
+    const int[::1] labels,              # IN (n,) or (0,); -1 = unlabelled
+    const double[::1] uniforms,         # IN (n,) or (0,); to sample the assignments
+    double[::1] counts,                 # OUT (K,) or (0,)
+    double[:, ::1] totals,              # OUT (K, p) or (0, 0)
+    double[::1] log_likelihoods,        # OUT (n,) or (0,)
+    floating[:, ::1] responsibilities,  # OUT (n, K) or (0, 0)
+    int n_threads,
+):
+    """Expected statistics of rows; return sum_n s_n log p(x_n).
+
+    counts_k = sum_n r_nk and totals_k = sum_n r_nk phi(x_n - centre), where r_nk, the
+    responsibilities, include the sample weights s_n.
+    """
+    cdef Shape shape = shape_of(
+        X.shape[0], X.shape[1], natural.shape[0], features, sizeof(floating), n_threads)
+    cdef Py_ssize_t slab, n_sums = shape.K * shape.p if counts.shape[0] > 0 else 0
+    cdef const double* base_or_null = optional(base)
+    cdef const double* weight_or_null = optional(sample_weight)
+    cdef const double* uniforms_or_null = optional(uniforms)
+    cdef const int* labels_or_null = &labels[0] if labels.shape[0] > 0 else NULL
+    cdef double* log_likelihoods_or_null = <double*> optional(log_likelihoods)
+    cdef floating* out = &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL
+    cdef double log_likelihood = 0
+    cdef void* memory = allocate(shape.memory, sizeof(floating))
+    cdef floating* parameters = <floating*> aligned(memory)
+    cdef floating* workspaces = parameters + padded(shape.K * shape.p, sizeof(floating))
+    cdef double* sums = <double*> calloc(shape.n_slabs * (n_sums + 1), sizeof(double))
+    cdef double* slab_log_likelihoods = sums + shape.n_slabs * n_sums
+    try:
+        if sums == NULL:
+            raise MemoryError
+        with nogil:
+            join(&offset[0], natural, &shape, parameters)
+            for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
+                               use_threads_if=shape.n_threads > 1):
+                slab_log_likelihoods[slab] = e_step_slab(
+                    &X[0, 0], &centre[0], parameters, base_or_null, weight_or_null, labels_or_null,
+                    uniforms_or_null, sums + slab * n_sums if n_sums > 0 else NULL,
+                    log_likelihoods_or_null, out, &shape, slab,
+                    workspaces + omp_get_thread_num() * shape.workspace,
+                )
+            for slab in range(shape.n_slabs):
+                log_likelihood += slab_log_likelihoods[slab]
+            if n_sums > 0:
+                split(sums, &shape, counts, totals)
+    finally:
+        free(sums)
+        free(memory)
+    return log_likelihood
+
+
+def log_density(
+    const floating[:, ::1] X,           # IN (n, d)
+    const double[::1] centre,           # IN (d,)
+    int features,
+    const double[:, ::1] natural,       # IN (K, p)
+    const double[::1] offset,           # IN (K,)
+    const double[::1] base,             # IN (n,) or (0,)
+    floating[:, ::1] out,               # OUT (n, K)
+    int n_threads,
+):
+    """offset_k + natural_k . phi(x_n - centre) + base_n, for every row and component."""
+    cdef Shape shape = shape_of(
+        X.shape[0], X.shape[1], natural.shape[0], features, sizeof(floating), n_threads)
+    cdef Py_ssize_t slab
+    cdef const double* base_or_null = optional(base)
+    cdef void* memory = allocate(shape.memory, sizeof(floating))
+    cdef floating* parameters = <floating*> aligned(memory)
+    cdef floating* workspaces = parameters + padded(shape.K * shape.p, sizeof(floating))
+    with nogil:
+        join(&offset[0], natural, &shape, parameters)
+        for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
+                           use_threads_if=shape.n_threads > 1):
+            log_density_slab(
+                &X[0, 0], &centre[0], parameters, base_or_null, &out[0, 0], &shape, slab,
+                workspaces + omp_get_thread_num() * shape.workspace,
+            )
+    free(memory)
+
+
+def statistics(
+    const floating[:, ::1] X,                   # IN (n, d)
+    const double[::1] centre,                   # IN (d,)
+    int features,
+    const floating[:, ::1] responsibilities,    # IN (n, K)
+    double[::1] counts,                         # OUT (K,)
+    double[:, ::1] totals,                      # OUT (K, p)
+    int n_threads,
+):
+    """counts_k = sum_n r_nk and totals_k = sum_n r_nk phi(x_n - centre), for given r."""
+    cdef Shape shape = shape_of(
+        X.shape[0], X.shape[1], responsibilities.shape[1], features, sizeof(floating), n_threads)
+    cdef Py_ssize_t slab, n_sums = shape.K * shape.p
+    cdef void* memory = allocate(shape.memory, sizeof(floating))
+    cdef floating* workspaces = <floating*> aligned(memory)
+    cdef double* sums = <double*> calloc(shape.n_slabs * n_sums, sizeof(double))
+    try:
+        if sums == NULL:
+            raise MemoryError
+        with nogil:
+            for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
+                               use_threads_if=shape.n_threads > 1):
+                statistics_slab(
+                    &X[0, 0], &centre[0], &responsibilities[0, 0], sums + slab * n_sums,
+                    &shape, slab, workspaces + omp_get_thread_num() * shape.workspace,
+                )
+            split(sums, &shape, counts, totals)
+    finally:
+        free(sums)
+        free(memory)

@@ -1,0 +1,34 @@
+"""How rows are shared among threads.
+
+Rows are cut into blocks and blocks are grouped in slabs. A slab has sums of its own and is walked by
+one thread; the slabs' sums are added up in order. As slabs depend on the shapes alone, results do
+not depend on the number of threads.
+"""
+
+cdef extern from *:
+    """
+    #ifdef _OPENMP
+    #include <omp.h>
+    #else
+    static inline int omp_get_max_threads(void) { return 1; }
+    static inline int omp_get_thread_num(void) { return 0; }
+    #endif
+    """
+    int omp_get_max_threads() noexcept nogil
+    int omp_get_thread_num() noexcept nogil
+
+cdef enum:
+    MOST_SLABS = 32
+    MOST_SLAB_BYTES = 1 << 26
+
+
+# Two blocks at least to a slab, and the sums of all slabs (of `n_sums` doubles each) in 64 MB.
+cdef inline Py_ssize_t count_slabs(Py_ssize_t n_blocks, Py_ssize_t n_sums) noexcept nogil:
+    cdef Py_ssize_t affordable = MOST_SLAB_BYTES // (sizeof(double) * (n_sums + 1))
+    return max(1, min(MOST_SLABS, n_blocks // 2, affordable))
+
+
+cdef inline Py_ssize_t first_block(
+    Py_ssize_t slab, Py_ssize_t n_slabs, Py_ssize_t n_blocks
+) noexcept nogil:
+    return slab * n_blocks // n_slabs

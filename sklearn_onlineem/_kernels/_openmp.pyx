@@ -1,0 +1,50 @@
+"""How many threads a kernel may use."""
+
+import os
+from functools import cache
+
+from joblib import cpu_count
+
+_is_forked = False
+
+
+def _note_fork():
+    global _is_forked
+    _is_forked = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
+
+
+@cache
+def _usable_cpus():
+    """Count CPUs by affinity and container limits; cached, as this reads a handful of files."""
+    return cpu_count(only_physical_cores=False)
+
+
+def effective_n_threads(n_jobs=None):
+    """Number of threads that `n_jobs` stands for.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        None and -1 mean all usable CPUs, -2 all but one, and so on. A number that OMP_NUM_THREADS
+        or threadpoolctl sets is the most that "all" can mean.
+
+    Returns
+    -------
+    n_threads : int
+        At least 1. Always 1 in a forked process, where GNU's OpenMP would wait forever for the
+        threads of the parent.
+    """
+    if n_jobs == 0:
+        raise ValueError("n_jobs == 0 has no meaning")
+    if _is_forked:
+        return 1
+    if n_jobs is not None and n_jobs > 0:
+        return n_jobs
+    most = omp_get_max_threads()
+    if "OMP_NUM_THREADS" not in os.environ:
+        most = min(most, _usable_cpus())
+    return max(1, most + 1 + (-1 if n_jobs is None else n_jobs))

@@ -1,0 +1,152 @@
+"""From log joint densities to responsibilities, log-likelihoods and sampled assignments.
+
+A block holds a column for each observation n and a row for each component k:
+
+    log p(x_n) = log sum_k p(k, x_n),   r_kn = s_n p(k, x_n) / p(x_n)
+
+with s_n the sample weight. A labelled observation has the joint density of its label alone. In
+stochastic EM, r_n is replaced by a one-hot assignment drawn from it.
+"""
+
+import numpy as np
+
+from cython cimport floating
+from libc.math cimport INFINITY
+
+from ._simd cimport add_log, exp_columns, scale_columns, transpose
+
+cdef enum:
+    UNLABELLED = -1
+    BLOCK = 256
+
+
+cdef double normalise_block(
+    floating* log_joint,
+    Py_ssize_t K,
+    Py_ssize_t B,
+    Py_ssize_t stride,
+    const double* base,
+    const double* sample_weight,
+    const int* labels,
+    const double* uniforms,
+    double* log_likelihoods,
+    floating* scratch,
+) noexcept nogil:
+    """Normalise over components; return sum_n s_n log p(x_n).
+
+    `base` is the part of log p(k, x_n) that all components share. `log_likelihoods` receives
+    log p(x_n), unweighted.
+    """
+    cdef floating* maximum = scratch
+    cdef floating* total = scratch + B
+    cdef Py_ssize_t b
+
+    if labels != NULL:
+        keep_labels(log_joint, K, B, stride, labels)
+    exp_columns(log_joint, K, B, stride, maximum, total)
+    for b in range(B):
+        if total[b] == 0:
+            maximum[b] = -INFINITY
+            total[b] = spread(log_joint + b, K, stride, labels[b] if labels != NULL else UNLABELLED)
+    cdef floating* marginal = maximum
+    add_log(marginal, total, B)
+    if uniforms != NULL:
+        draw(log_joint, K, B, stride, uniforms, total)
+    cdef double result = weighted_sum(marginal, B, base, sample_weight, log_likelihoods)
+    for b in range(B):
+        total[b] = <floating> ((sample_weight[b] if sample_weight != NULL else 1.0) / total[b])
+    scale_columns(log_joint, K, B, stride, total)
+    return result
+
+
+cdef void keep_labels(
+    floating* log_joint, Py_ssize_t K, Py_ssize_t B, Py_ssize_t stride, const int* labels
+) noexcept nogil:
+    cdef Py_ssize_t b, k
+    for b in range(B):
+        if labels[b] != UNLABELLED:
+            for k in range(K):
+                if k != labels[b]:
+                    log_joint[k * stride + b] = -INFINITY
+
+
+cdef Py_ssize_t spread(
+    floating* column, Py_ssize_t K, Py_ssize_t stride, int label
+) noexcept nogil:
+    """Spread a column that no component accounts for over all, or over its label; return the sum."""
+    cdef Py_ssize_t k
+    for k in range(K):
+        column[k * stride] = label == UNLABELLED or label == k
+    return K if label == UNLABELLED else 1
+
+
+cdef void draw(
+    floating* shares, Py_ssize_t K, Py_ssize_t B, Py_ssize_t stride, const double* uniforms,
+    floating* total,
+) noexcept nogil:
+    """Replace columns of positive shares by one-hot ones, by inversion of their cumulative sums."""
+    cdef Py_ssize_t b, k, drawn
+    cdef double left
+    for b in range(B):
+        left = uniforms[b] * total[b]
+        drawn = -1
+        for k in range(K):
+            # A share of zero is never drawn, not even where rounding leaves `left` beyond the last.
+            if shares[k * stride + b] > 0 and (drawn < 0 or left >= 0):
+                drawn = k
+            left -= shares[k * stride + b]
+            shares[k * stride + b] = 0
+        shares[drawn * stride + b] = 1
+        total[b] = 1
+
+
+cdef double weighted_sum(
+    const floating* marginal, Py_ssize_t B, const double* base, const double* sample_weight,
+    double* log_likelihoods,
+) noexcept nogil:
+    cdef double log_likelihood, result = 0
+    cdef Py_ssize_t b
+    for b in range(B):
+        log_likelihood = marginal[b]
+        if base != NULL:
+            log_likelihood += base[b]
+        if log_likelihoods != NULL:
+            log_likelihoods[b] = log_likelihood
+        if sample_weight == NULL:
+            result += log_likelihood
+        elif sample_weight[b] != 0:  # 0 * -inf would be NaN
+            result += sample_weight[b] * log_likelihood
+    return result
+
+
+cdef inline const double* optional(const double[::1] values, Py_ssize_t start) noexcept nogil:
+    return &values[start] if values.shape[0] > 0 else NULL
+
+
+def normalise(
+    floating[:, ::1] log_joint,         # INOUT (n, K): log joint -> responsibilities
+    const double[::1] sample_weight,    # IN (n,) or (0,)
+    const int[::1] labels,              # IN (n,) or (0,); -1 = unlabelled
+    const double[::1] uniforms,         # IN (n,) or (0,)
+    double[::1] log_likelihoods,        # OUT (n,) or (0,)
+):
+    """Normalise in place, for families written in Python; return sum_n s_n log p(x_n)."""
+    cdef Py_ssize_t n = log_joint.shape[0], K = log_joint.shape[1]
+    cdef Py_ssize_t i, start, B, stride = min(n, BLOCK)
+    cdef floating[:, ::1] block = np.empty((K + 2, stride), np.asarray(log_joint).dtype)
+    cdef double log_likelihood = 0
+    with nogil:
+        for i in range((n + BLOCK - 1) // BLOCK):
+            start = i * BLOCK
+            B = min(n - start, BLOCK)
+            transpose(&log_joint[start, 0], B, K, K, &block[0, 0], stride)
+            log_likelihood += normalise_block(
+                &block[0, 0], K, B, stride, NULL,
+                optional(sample_weight, start),
+                &labels[start] if labels.shape[0] > 0 else NULL,
+                optional(uniforms, start),
+                <double*> optional(log_likelihoods, start),
+                &block[K, 0],
+            )
+            transpose(&block[0, 0], K, B, stride, &log_joint[start, 0], K)
+    return log_likelihood

@@ -1,0 +1,150 @@
+/* Loops over columns that the compiler vectorises, for float and double.
+ *
+ * libm's exp and log are calls, and a loop with a call in it stays scalar. The ones below are
+ * straight-line arithmetic, so the loops in `_simd_columns.h` become vector code, and
+ * `target_clones` picks the widest instruction set at load time: one binary serves all CPUs.
+ * None of them fuses multiply and add, so all clones give the same bits.
+ */
+#ifndef SKLEARN_ONLINEEM_SIMD_H
+#define SKLEARN_ONLINEEM_SIMD_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Clones need ifunc, which glibc has and musl, macOS and Windows have not. */
+#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) \
+    && (!defined(__clang__) || __clang_major__ >= 14)
+#define SIMD_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define SIMD_CLONES
+#endif
+
+#if defined(__GNUC__)
+#define SIMD_INLINE static inline __attribute__((always_inline))
+#define SIMD_UNUSED __attribute__((unused))
+#else
+#define SIMD_INLINE static inline
+#define SIMD_UNUSED
+#endif
+
+/* Nobody looks at floating-point exception flags, and only for their sake would GCC refuse to turn
+ * `a < b ? c : d` into a select. The values stay the same. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("no-trapping-math")
+#endif
+
+/* Columns that one pass handles before the next pass returns to them: they stay in L1. */
+#define SIMD_STRIP 64
+
+SIMD_INLINE int64_t bits_of_double(double x) { int64_t i; memcpy(&i, &x, sizeof i); return i; }
+SIMD_INLINE double double_of_bits(int64_t i) { double x; memcpy(&x, &i, sizeof x); return x; }
+SIMD_INLINE int32_t bits_of_float(float x) { int32_t i; memcpy(&i, &x, sizeof i); return i; }
+SIMD_INLINE float float_of_bits(int32_t i) { float x; memcpy(&x, &i, sizeof x); return x; }
+
+/* exp(x) = 2^n exp(r), n = round(x / log 2), |r| <= log(2)/2. For x up to 700 (80 for float).
+ *
+ * Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits of the mantissa, where a
+ * shift turns it into an exponent: no conversion between floats and integers, which AVX2 lacks for
+ * 64 bits. exp(r) = 1 + r + r^2 q(r), with q interpolated at Chebyshev nodes (relative error 2e-17,
+ * for float 1e-8). From the clamp down the exponent field is 0, and so is the result: subnormal
+ * responsibilities weigh nothing, and arithmetic on them is slow on many CPUs.
+ */
+SIMD_INLINE double exp_double(double x)
+{
+    const double magic = 6755399441055744.0;
+    double clamped = x < -709.0 ? -709.0 : x;
+    double shifted = clamped * 1.4426950408889634 + magic;
+    double n = shifted - magic;
+    double r = (clamped - n * 0.6931471803691238) - n * 1.9082149292705878e-10;
+    double q = 2.5100472505694996e-08;
+    q = q * r + 2.7620201591031549e-07;
+    q = q * r + 2.7557268276905696e-06;
+    q = q * r + 2.4801521057868205e-05;
+    q = q * r + 1.9841269863171556e-04;
+    q = q * r + 1.3888888917367081e-03;
+    q = q * r + 8.3333333333300382e-03;
+    q = q * r + 4.1666666666623821e-02;
+    q = q * r + 1.6666666666666667e-01;
+    q = q * r + 5.0000000000000010e-01;
+    double power = double_of_bits((int64_t)((uint64_t)(bits_of_double(shifted) + 1023) << 52));
+    return (1.0 + (r + r * r * q)) * power;
+}
+
+SIMD_INLINE float exp_float(float x)
+{
+    const float magic = 12582912.0f;
+    float clamped = x < -88.0f ? -88.0f : x;
+    float shifted = clamped * 1.44269504f + magic;
+    float n = shifted - magic;
+    float r = (clamped - n * 0.693145751953125f) - n * 1.4286068203e-06f;
+    float q = 1.3926250831e-03f;
+    q = q * r + 8.3632328837e-03f;
+    q = q * r + 4.1666554213e-02f;
+    q = q * r + 1.6666576666e-01f;
+    q = q * r + 0.5f;
+    float power = float_of_bits((int32_t)((uint32_t)(bits_of_float(shifted) + 127) << 23));
+    return (1.0f + (r + r * r * q)) * power;
+}
+
+/* log(x) = k log 2 + log(m), x = 2^k m, m in [sqrt(1/2), sqrt(2)), for x positive and normal.
+ *
+ * log(m) = 2s + s^3 P(s^2), s = (m - 1) / (m + 1), is evaluated as f - s (f - s^2 P), f = m - 1: the
+ * same number with a leading term that is exact. Subtracting the bits of sqrt(1/2) makes the
+ * exponent field count from there. k becomes a double in the mantissa of 2^52, as above.
+ */
+SIMD_INLINE double log_double(double x)
+{
+    const int64_t origin = 0x3fe6a09e667f3bcdLL;
+    int64_t bits = bits_of_double(x);
+    int64_t biased = (int64_t)((uint64_t)(bits - origin + (1024LL << 52)) >> 52);
+    double m = double_of_bits(bits - ((biased - 1024) * (1LL << 52)));
+    double k = double_of_bits(biased | 0x4330000000000000LL) - (4503599627370496.0 + 1024.0);
+    double f = m - 1.0;
+    double s = f / (2.0 + f);
+    double z = s * s;
+    double P = 0.1461644968504341;
+    P = P * z + 0.1533172160055604;
+    P = P * z + 0.1818288912526172;
+    P = P * z + 0.2222221113477508;
+    P = P * z + 0.2857142862597548;
+    P = P * z + 0.3999999999989950;
+    P = P * z + 0.6666666666666670;
+    return k * 0.6931471803691238 + (f - (s * (f - z * P) - k * 1.9082149292705878e-10));
+}
+
+SIMD_INLINE float log_float(float x)
+{
+    const int32_t origin = 0x3f3504f3;
+    int32_t bits = bits_of_float(x);
+    int32_t biased = (int32_t)((uint32_t)(bits - origin + (128 << 23)) >> 23);
+    float m = float_of_bits(bits - (biased - 128) * (1 << 23));
+    float k = float_of_bits(biased | 0x4b000000) - (8388608.0f + 128.0f);
+    float f = m - 1.0f;
+    float s = f / (2.0f + f);
+    float z = s * s;
+    float P = 0.2957994939f;
+    P = P * z + 0.3998878057f;
+    P = P * z + 0.6666668504f;
+    return k * 0.693145751953125f + (f - (s * (f - z * P) - k * 1.4286068203e-06f));
+}
+
+#define REAL float
+#define NAMED(name) name##_float
+#include "_simd_columns.h"
+#undef REAL
+#undef NAMED
+
+#define REAL double
+#define NAMED(name) name##_double
+#include "_simd_columns.h"
+#undef REAL
+#undef NAMED
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif
+
+#endif

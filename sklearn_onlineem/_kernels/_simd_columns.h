@@ -1,0 +1,90 @@
+/* Included by `_simd.h` once for each REAL: loops over the columns of row-major blocks.
+ *
+ * Observations are columns here, so that the innermost loop runs over independent ones and
+ * vectorises without reordering any sum.
+ */
+
+/* x (K, B) <- exp(x - maximum); maximum (B,) <- max_k x; total (B,) <- sum_k exp(x - maximum).
+ * A column of -inf gets the maximum 0, hence the total 0, and no NaN from -inf - (-inf). */
+SIMD_CLONES SIMD_UNUSED static void NAMED(exp_columns)(
+    REAL *x, ptrdiff_t K, ptrdiff_t B, ptrdiff_t stride, REAL *maximum, REAL *total)
+{
+    for (ptrdiff_t start = 0; start < B; start += SIMD_STRIP) {
+        ptrdiff_t width = B - start < SIMD_STRIP ? B - start : SIMD_STRIP;
+        REAL *restrict m = maximum + start, *restrict t = total + start;
+        for (ptrdiff_t b = 0; b < width; b++) m[b] = x[start + b];
+        for (ptrdiff_t k = 1; k < K; k++) {
+            const REAL *restrict row = x + k * stride + start;
+            for (ptrdiff_t b = 0; b < width; b++) m[b] = row[b] > m[b] ? row[b] : m[b];
+        }
+        for (ptrdiff_t b = 0; b < width; b++) {
+            m[b] = m[b] == -INFINITY ? 0 : m[b];
+            t[b] = 0;
+        }
+        for (ptrdiff_t k = 0; k < K; k++) {
+            REAL *restrict row = x + k * stride + start;
+            for (ptrdiff_t b = 0; b < width; b++) {
+                REAL e = NAMED(exp)(row[b] - m[b]);
+                row[b] = e;
+                t[b] += e;
+            }
+        }
+    }
+}
+
+/* x (B,) <- x + log(total) */
+SIMD_CLONES SIMD_UNUSED static void NAMED(add_log)(
+    REAL *restrict x, const REAL *restrict total, ptrdiff_t B)
+{
+    for (ptrdiff_t b = 0; b < B; b++) x[b] += NAMED(log)(total[b]);
+}
+
+/* x (K, B) <- x * scale (B,) */
+SIMD_CLONES SIMD_UNUSED static void NAMED(scale_columns)(
+    REAL *restrict x, ptrdiff_t K, ptrdiff_t B, ptrdiff_t stride, const REAL *restrict scale)
+{
+    for (ptrdiff_t k = 0; k < K; k++)
+        for (ptrdiff_t b = 0; b < B; b++) x[k * stride + b] *= scale[b];
+}
+
+/* out (columns, rows) <- x (rows, columns)'. */
+SIMD_CLONES SIMD_UNUSED static void NAMED(transpose)(
+    const REAL *restrict x, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t stride,
+    REAL *restrict out, ptrdiff_t out_stride)
+{
+    for (ptrdiff_t start = 0; start < rows; start += SIMD_STRIP) {
+        ptrdiff_t stop = rows - start < SIMD_STRIP ? rows : start + SIMD_STRIP;
+        for (ptrdiff_t j = 0; j < columns; j++)
+            for (ptrdiff_t i = start; i < stop; i++)
+                out[j * out_stride + i] = x[i * stride + j];
+    }
+}
+
+/* out (columns, rows) <- (x (rows, columns) - centre)'; the difference is taken in double. */
+SIMD_CLONES SIMD_UNUSED static void NAMED(centred_transpose)(
+    const REAL *restrict x, ptrdiff_t rows, ptrdiff_t columns, const double *restrict centre,
+    REAL *restrict out, ptrdiff_t out_stride)
+{
+    for (ptrdiff_t start = 0; start < rows; start += SIMD_STRIP) {
+        ptrdiff_t stop = rows - start < SIMD_STRIP ? rows : start + SIMD_STRIP;
+        for (ptrdiff_t j = 0; j < columns; j++)
+            for (ptrdiff_t i = start; i < stop; i++)
+                out[j * out_stride + i] = (REAL)(x[i * columns + j] - centre[j]);
+    }
+}
+
+/* out (B,) <- x * y */
+SIMD_CLONES SIMD_UNUSED static void NAMED(multiply)(
+    const REAL *x, const REAL *y, ptrdiff_t B, REAL *restrict out)
+{
+    for (ptrdiff_t b = 0; b < B; b++) out[b] = x[b] * y[b];
+}
+
+/* out (B,) <- sum_j x_j^2, x (d, B) */
+SIMD_CLONES SIMD_UNUSED static void NAMED(square_sum)(
+    const REAL *restrict x, ptrdiff_t d, ptrdiff_t B, ptrdiff_t stride, REAL *restrict out)
+{
+    for (ptrdiff_t b = 0; b < B; b++) out[b] = 0;
+    for (ptrdiff_t j = 0; j < d; j++)
+        for (ptrdiff_t b = 0; b < B; b++) out[b] += x[j * stride + b] * x[j * stride + b];
+}

@@ -1,0 +1,32 @@
+"""The algorithm. It knows models only through their contract."""
+
+from sklearn_onlineem.em.schedules import (
+    Batch,
+    Bayesian,
+    Constant,
+    Forgetting,
+    Harmonic,
+    PowerDecay,
+    learning_rate,
+    rate_of,
+    step_size,
+)
+from sklearn_onlineem.em.step import batch_step, online_step
+from sklearn_onlineem.em.stopping import STOPPING_RULES, KLStopping, LikelihoodStopping
+
+__all__ = [
+    "STOPPING_RULES",
+    "Batch",
+    "Bayesian",
+    "Constant",
+    "Forgetting",
+    "Harmonic",
+    "KLStopping",
+    "LikelihoodStopping",
+    "PowerDecay",
+    "batch_step",
+    "learning_rate",
+    "online_step",
+    "rate_of",
+    "step_size",
+]

@@ -1,0 +1,281 @@
+r"""Learning rates: small frozen values that map the step number t = 1, 2, ... to eta_t > 0.
+
+The rate :math:`\eta` weighs the new batch against the old model: a step adds the evidence of the
+batch and :math:`1/\eta` times the old model's own statistics. The step size of stochastic
+approximation (Cappe & Moulines 2009) is :math:`\gamma = \eta / (1 + \eta)`, which stays below 1:
+the old model is never erased unless :math:`\eta = \infty`, which is batch EM.
+
+Any callable ``t -> eta`` is a schedule too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+__all__ = [
+    "Batch",
+    "Bayesian",
+    "Constant",
+    "Forgetting",
+    "Harmonic",
+    "PowerDecay",
+    "learning_rate",
+    "step_size",
+]
+
+
+def step_size(eta):
+    """Step size of stochastic approximation, ``gamma = eta / (1 + eta)``.
+
+    Parameters
+    ----------
+    eta : float
+        Learning rate, above 0; infinity stands for a step of batch EM.
+
+    Returns
+    -------
+    gamma : float
+        In (0, 1].
+
+    Examples
+    --------
+    >>> step_size(1.0), step_size(float("inf"))
+    (0.5, 1.0)
+    """
+    return 1.0 / (1.0 + 1.0 / eta)
+
+
+def learning_rate(gamma):
+    """Learning rate of a step size, ``eta = gamma / (1 - gamma)``; the inverse of `step_size`.
+
+    Examples
+    --------
+    >>> learning_rate(0.5), learning_rate(1.0)
+    (1.0, inf)
+    """
+    return math.inf if gamma == 1.0 else gamma / (1.0 - gamma)
+
+
+@dataclass(frozen=True)
+class PowerDecay:
+    r"""Power decay, :math:`\eta_t = \eta_0 / t^\beta`; :math:`\gamma_t = \eta_t / (1 + \eta_t)`.
+
+    Parameters
+    ----------
+    eta0 : float, default=1.0
+        First learning rate, above 0.
+    beta : float, default=0.9
+        Exponent in [0, 1]. The iterates converge for 0.5 < beta <= 1.
+
+    Raises
+    ------
+    ValueError
+        If `eta0` is not above 0 and finite, or `beta` is not in [0, 1].
+
+    References
+    ----------
+    Amid & Warmuth, UAI 2020, section 7 (eta0 = 1, beta = 0.9 throughout their experiments).
+
+    Examples
+    --------
+    >>> PowerDecay(eta0=1.0, beta=0.5)(4)
+    0.5
+    """
+
+    eta0: float = 1.0
+    beta: float = 0.9
+
+    def __post_init__(self):
+        _check("eta0", self.eta0, 0.0 < self.eta0 < math.inf, "a finite number above 0")
+        _check("beta", self.beta, 0.0 <= self.beta <= 1.0, "in [0, 1]")
+
+    def __call__(self, t):
+        return self.eta0 / t**self.beta
+
+
+@dataclass(frozen=True)
+class Harmonic:
+    r"""Harmonic decay, :math:`\eta_t = a / (b t + c)`; :math:`\gamma_t = a / (b t + c + a)`.
+
+    With a = b = 1 every batch ends up with the same weight, as in a running average:
+    :math:`\gamma_t = 1 / (t + c + 1)`.
+
+    Parameters
+    ----------
+    a, b : float, default=1.0
+        Above 0.
+    c : float, default=0.0
+        Above ``-b``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+
+    Examples
+    --------
+    >>> [Harmonic()(t) for t in (1, 2, 4)]
+    [1.0, 0.5, 0.25]
+    """
+
+    a: float = 1.0
+    b: float = 1.0
+    c: float = 0.0
+
+    def __post_init__(self):
+        _check("a", self.a, 0.0 < self.a < math.inf, "a finite number above 0")
+        _check("b", self.b, 0.0 < self.b < math.inf, "a finite number above 0")
+        _check("c", self.c, -self.b < self.c < math.inf, "a finite number above -b")
+
+    def __call__(self, t):
+        return self.a / (self.b * t + self.c)
+
+
+@dataclass(frozen=True)
+class Constant:
+    r"""Constant rate :math:`\eta_t = \eta_0`, for data that drift; :math:`\gamma` is constant too.
+
+    Parameters
+    ----------
+    eta0 : float, default=0.1
+        Above 0.
+
+    Raises
+    ------
+    ValueError
+        If `eta0` is not above 0 and finite.
+
+    Examples
+    --------
+    >>> Constant(0.25)(1000)
+    0.25
+    """
+
+    eta0: float = 0.1
+
+    def __post_init__(self):
+        _check("eta0", self.eta0, 0.0 < self.eta0 < math.inf, "a finite number above 0")
+
+    def __call__(self, t):
+        return self.eta0
+
+
+@dataclass(frozen=True)
+class Forgetting:
+    r"""Constant forgetting factor :math:`\zeta`: a batch that is k steps old weighs :math:`\zeta^k`.
+
+    Forgetting factors and learning rates are two names for one thing (Sato): the weight
+    :math:`N_t = 1 / \eta_t` of the past obeys
+
+    .. math:: N_t = \zeta (1 + N_{t-1}), \qquad \gamma_t = 1 / (1 + N_t),
+
+    from which :math:`\gamma_t \to 1 - \zeta`, and :math:`\zeta = 1` is the harmonic schedule.
+
+    Parameters
+    ----------
+    factor : float, default=0.99
+        The forgetting factor, in (0, 1].
+    eta0 : float, default=1.0
+        Learning rate of the first step, above 0.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+
+    References
+    ----------
+    Sato, "Convergence of on-line EM algorithm", 2000; Brochu, de Freitas & Bao, "Owed to a
+    Martingale", 2004, proposition 1.
+
+    Examples
+    --------
+    >>> schedule = Forgetting(factor=0.9)
+    >>> round(step_size(schedule(1000)), 12)
+    0.1
+    """
+
+    factor: float = 0.99
+    eta0: float = 1.0
+
+    def __post_init__(self):
+        _check("factor", self.factor, 0.0 < self.factor <= 1.0, "in (0, 1]")
+        _check("eta0", self.eta0, 0.0 < self.eta0 < math.inf, "a finite number above 0")
+
+    def __call__(self, t):
+        kept = self.factor ** (t - 1)
+        geometric = t - 1.0 if self.factor == 1.0 else (1.0 - kept) / (1.0 - self.factor)
+        return 1.0 / (kept / self.eta0 + self.factor * geometric)
+
+
+@dataclass(frozen=True)
+class Batch:
+    r"""Batch EM: :math:`\eta_t = \infty`, the old model is forgotten; :math:`\gamma_t = 1`.
+
+    Examples
+    --------
+    >>> Batch()(1)
+    inf
+    """
+
+    def __call__(self, t):
+        return math.inf
+
+
+@dataclass(frozen=True)
+class Bayesian:
+    r"""Bayesian online EM: the prior's pseudo-counts and the rows seen weigh the old model.
+
+    With :math:`\alpha_0` pseudo-counts and :math:`n` rows seen, a batch of :math:`b` rows gets
+    :math:`\eta = b / (\alpha_0 + n)`; for batches of one row :math:`\eta_t = 1 / (\alpha_0 + t - 1)`
+    and :math:`\gamma_t = 1 / (\alpha_0 + t)`.
+
+    Parameters
+    ----------
+    pseudo_count : float, default=1.0
+        Total :math:`\alpha_0` of the Dirichlet prior on the weights, above 0.
+
+    Raises
+    ------
+    ValueError
+        If `pseudo_count` is not above 0 and finite.
+
+    References
+    ----------
+    Brochu, de Freitas & Bao, "Owed to a Martingale: A Fast Bayesian On-Line EM Algorithm for
+    Multinomial Models", 2004, eqs. (7)-(12).
+
+    Examples
+    --------
+    >>> schedule = Bayesian(pseudo_count=2.0)
+    >>> schedule(1), schedule.for_batch(n_seen=98, n_rows=50)
+    (0.5, 0.5)
+    """
+
+    pseudo_count: float = 1.0
+
+    def __post_init__(self):
+        valid = 0.0 < self.pseudo_count < math.inf
+        _check("pseudo_count", self.pseudo_count, valid, "a finite number above 0")
+
+    def __call__(self, t):
+        return self.for_batch(t - 1, 1.0)
+
+    def for_batch(self, n_seen, n_rows):
+        """Learning rate of a batch of `n_rows` rows after `n_seen` rows."""
+        return n_rows / (self.pseudo_count + n_seen)
+
+
+def rate_of(schedule, t, n_seen, n_rows):
+    """Learning rate of step t, by rows where the schedule counts rows, else by steps."""
+    for_batch = getattr(schedule, "for_batch", None)
+    eta = schedule(t) if for_batch is None else for_batch(n_seen, n_rows)
+    if not eta > 0.0:
+        raise ValueError(f"The schedule gave the learning rate {eta!r} at step {t}; it must be > 0.")
+    return eta
+
+
+def _check(name, value, valid, expected):
+    if not valid:
+        raise ValueError(f"{name} must be {expected}, got {value!r}.")

@@ -1,0 +1,323 @@
+"""What all estimators share: fit, partial_fit, score and sample, over any model of the engine."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from abc import abstractmethod
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_onlineem._version import __version__
+from sklearn_onlineem.em import (
+    STOPPING_RULES,
+    Bayesian,
+    Constant,
+    Forgetting,
+    Harmonic,
+    PowerDecay,
+)
+from sklearn_onlineem.estimators._threads import single_threaded_blas
+from sklearn_onlineem.estimators._training import Training
+
+__all__ = ["OnlineEM"]
+
+# A lock can't be pickled or copied, so it does not live in the estimator.
+_LOCKS = weakref.WeakKeyDictionary()
+
+
+class OnlineEM(DensityMixin, BaseEstimator):
+    """Base of all estimators. Subclasses say what data and which model they start from."""
+
+    _parameter_constraints: dict = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "solver": [StrOptions({"online", "batch"})],
+        "eta0": [Interval(Real, 0, None, closed="neither")],
+        "beta": [Interval(Real, 0, 1, closed="both")],
+        "schedule": [
+            StrOptions({"power", "harmonic", "constant", "forgetting", "bayesian"}),
+            callable,
+        ],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "stopping": [StrOptions(set(STOPPING_RULES))],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
+        "random_state": ["random_state"],
+        "n_jobs": [None, Integral],
+        "verbose": ["verbose"],
+        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
+        "callbacks": [None, "array-like"],
+    }
+
+    @abstractmethod
+    def _observe(self, X, y, sample_weight, reset):
+        """Convert and check data; the estimator's parameters are valid when this is called."""
+
+    @abstractmethod
+    def _start(self, data, random_state):
+        """Return the model that EM starts from."""
+
+    @abstractmethod
+    def _given_start(self, data):
+        """Return the model that the parameters alone give, or None if they do not."""
+
+    def _prior(self, model):
+        """Return the prior as pseudo-statistics, or None."""
+        return None
+
+    # ----------------------------------------------------------------------------------- fitting
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit the model to all of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+            Known components for semi-supervised learning: integers 0..n_components - 1, and -1
+            where unknown.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights; a weight of 2 stands for two equal rows.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If the parameters or the data are invalid; the message names the estimator.
+        """
+        data = self._observe(X, y, sample_weight, reset=True)
+        random_state = check_random_state(self.random_state)
+        with self._lock(), single_threaded_blas(len(data)):
+            if self.warm_start and self.__sklearn_is_fitted__():
+                starts = [self._training.resumed()]
+            else:
+                starts = (
+                    self._training_from(self._start(data, random_state), data)
+                    for _ in range(self.n_init)
+                )
+            best = max(
+                (self._trained(training, data, random_state) for training in starts),
+                key=lambda training: training.lower_bounds[-1],
+            )
+            self._finish(best, data)
+        return self
+
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """Update the model with one batch of a stream.
+
+        The first batch also provides what the start needs: unless initial parameters are given,
+        it must have at least `n_components` rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A batch of any size from one row up.
+        y : array-like of shape (n_samples,), default=None
+            Known components, as in `fit`.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If the batch is invalid; the estimator is left as it was.
+        """
+        first = not self.__sklearn_is_fitted__()
+        if first:
+            self._validate_params()
+        data = self._observe(X, y, sample_weight, reset=first)
+        with self._lock(), single_threaded_blas(len(data)):
+            if not self.__sklearn_is_fitted__():
+                self._training = self._first_training(data)
+                if self._training.n_steps:
+                    return self
+            self._training.step_of(self._schedule(), data)
+        return self
+
+    def _first_training(self, data):
+        given = self._given_start(data)
+        if given is not None:
+            return self._training_from(given, data)
+        random_state = check_random_state(self.random_state)
+        training = self._training_from(self._start(data, random_state), data)
+        training.start_from(data)
+        return training
+
+    def _training_from(self, model, data):
+        return Training(model, self._prior(model), tuple(self.callbacks or ()), data.X.dtype)
+
+    def _trained(self, training, data, random_state):
+        rng = np.random.default_rng(random_state.randint(np.iinfo(np.int32).max, size=4))
+        passes = self._passes(training, data, rng)
+        for n_iter, (log_likelihood, converged) in enumerate(passes, start=1):
+            training.lower_bounds.append(log_likelihood)
+            training.n_iter, training.converged = n_iter, converged
+            if self.verbose and n_iter % self.verbose_interval == 0:
+                print(f"{type(self).__name__}: pass {n_iter}, log-likelihood {log_likelihood:.6f}")
+            if converged or training.stopped or n_iter == self.max_iter:
+                break
+        return training
+
+    def _passes(self, training, data, rng):
+        """Passes over the data without end; each yields its log-likelihood, and if it is the last."""
+        rule = STOPPING_RULES[self.stopping]
+        if self.solver == "online" and len(data) > self.batch_size:
+            schedule, moving = self._schedule(), rule(self.tol)
+            settled = False
+            while not settled:
+                path = training.online_pass(data, self.batch_size, schedule, rng)
+                settled = moving(*path)
+                yield path[0], False
+        moving = rule(self.tol)
+        while True:
+            path = training.batch_pass(data)
+            yield path[0], moving(*path)
+
+    def _finish(self, training, data):
+        if not training.converged and self.tol > 0 and not training.stopped:
+            warnings.warn(
+                f"{type(self).__name__} did not converge within max_iter={self.max_iter} passes."
+                " Raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        training.n_seen = data.total_weight
+        self._training = training
+
+    def _schedule(self):
+        """The schedule that the parameters describe."""
+        if callable(self.schedule):
+            return self.schedule
+        return _SCHEDULES[self.schedule](self)
+
+    def _pseudo_count(self):
+        """Pseudo-counts of the prior on the weights, for the Bayesian schedule."""
+        return 1.0 / self.eta0
+
+    def _lock(self):
+        return _LOCKS.setdefault(self, threading.RLock())
+
+    # ------------------------------------------------------------------------------ fitted values
+
+    def __sklearn_is_fitted__(self):
+        return "_training" in self.__dict__
+
+    @property
+    def _fitted(self):
+        """The training of a fitted estimator; an AttributeError, as for any attribute, before."""
+        try:
+            return self.__dict__["_training"]
+        except KeyError:
+            raise AttributeError(
+                f"This {type(self).__name__} instance is not fitted yet, so it has no such"
+                " attribute."
+            ) from None
+
+    @property
+    def model_(self):
+        """The fitted model, a frozen value."""
+        return self._fitted.model
+
+    @property
+    def n_steps_(self):
+        """Number of updates so far."""
+        return self._fitted.n_steps
+
+    @property
+    def n_samples_seen_(self):
+        """Number of rows (their total weight) that the model has learnt from."""
+        seen = self._fitted.n_seen
+        return int(seen) if float(seen).is_integer() else seen
+
+    @property
+    def history_(self):
+        """The latest updates, a sequence of (eta, log_likelihood, kl_divergence)."""
+        return self._fitted.history
+
+    @property
+    def n_iter_(self):
+        """Number of passes of the last `fit` over its data."""
+        return self._fitted.n_iter
+
+    @property
+    def converged_(self):
+        """Whether the last `fit` stopped because of `tol`."""
+        return self._fitted.converged
+
+    @property
+    def lower_bounds_(self):
+        """Mean log-likelihood of each pass of the last `fit`, before or during its updates."""
+        return self._fitted.lower_bounds
+
+    @property
+    def lower_bound_(self):
+        """The last of `lower_bounds_`."""
+        bounds = self._fitted.lower_bounds
+        return bounds[-1] if bounds else self._fitted.history[-1].log_likelihood
+
+    def score_samples(self, X):
+        """Return the log-likelihood of each sample, an ndarray of shape (n_samples,), in nats."""
+        check_is_fitted(self)
+        return self.model_.log_likelihood(self._observe(X, None, None, reset=False))
+
+    def score(self, X, y=None):
+        """Return the mean log-likelihood of the samples in nats; higher is better.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : object
+            Ignored.
+
+        Returns
+        -------
+        log_likelihood : float
+        """
+        return float(self.score_samples(X).mean())
+
+    def _generator(self):
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=4)
+        return np.random.default_rng(seed)
+
+    # --------------------------------------------------------------------------------- pickling
+
+    def __getstate__(self):
+        return {**super().__getstate__(), "_sklearn_onlineem_version": __version__}
+
+    def __setstate__(self, state):
+        saved = state.pop("_sklearn_onlineem_version", None)
+        if saved != __version__:
+            warnings.warn(
+                InconsistentVersionWarning(
+                    estimator_name=type(self).__name__,
+                    current_sklearn_version=f"sklearn_onlineem {__version__}",
+                    original_sklearn_version=f"sklearn_onlineem {saved}",
+                ),
+                stacklevel=2,
+            )
+        super().__setstate__(state)
+
+
+_SCHEDULES = {
+    "power": lambda e: PowerDecay(e.eta0, e.beta),
+    "harmonic": lambda e: Harmonic(c=1.0 / e.eta0 - 1.0),
+    "constant": lambda e: Constant(e.eta0),
+    "forgetting": lambda e: Forgetting(e.beta, e.eta0),
+    "bayesian": lambda e: Bayesian(e._pseudo_count()),
+}

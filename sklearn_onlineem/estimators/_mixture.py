@@ -1,0 +1,278 @@
+"""What all mixtures share; the estimators add their names for things."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from numbers import Real
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._starts import STARTS, start_model
+from sklearn_onlineem.estimators._threads import threads_for
+from sklearn_onlineem.estimators._validation import validated_rows
+from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+
+__all__ = ["BaseMixture"]
+
+
+class BaseMixture(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM
+):
+    """Base of the mixture estimators: they say which family, and name its parameters."""
+
+    _sparse_ok = False
+
+    _parameter_constraints: dict = {
+        **OnlineEM._parameter_constraints,
+        "init": [StrOptions(set(STARTS)), "array-like"],
+        "weights_init": [None, "array-like"],
+        "means_init": [None, "array-like"],
+        "weight_concentration_prior": [None, Interval(Real, 0, None, closed="neither")],
+        "prior": [None, dict],
+    }
+
+    def __init__(
+        self,
+        n_components=1,
+        *,
+        solver="online",
+        eta0=1.0,
+        beta=0.9,
+        schedule="power",
+        batch_size=1000,
+        max_iter=100,
+        tol=1e-3,
+        stopping="likelihood",
+        n_init=1,
+        init="k-means",
+        weights_init=None,
+        means_init=None,
+        weight_concentration_prior=None,
+        prior=None,
+        warm_start=False,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        verbose_interval=10,
+        callbacks=None,
+    ):
+        self.n_components = n_components
+        self.solver = solver
+        self.eta0 = eta0
+        self.beta = beta
+        self.schedule = schedule
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.stopping = stopping
+        self.n_init = n_init
+        self.init = init
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.weight_concentration_prior = weight_concentration_prior
+        self.prior = prior
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+        self.callbacks = callbacks
+
+    @abstractmethod
+    def _family(self):
+        """Return the family of the components, not yet bound to data."""
+
+    def _prepared(self, X):
+        """Return the data as the family takes them."""
+        return X
+
+    @property
+    def _init(self):
+        """Where EM starts."""
+        return self.init
+
+    # ------------------------------------------------------------------------------------ fitting
+
+    def _observe(self, X, y, sample_weight, reset):
+        rows = validated_rows(
+            self, X, y, sample_weight, reset=reset, sparse_ok=self._sparse_ok, n_jobs=self.n_jobs
+        )
+        X = self._prepared(rows.X)
+        if X is not rows.X:
+            rows = replace(rows, X=X)
+        family = self._family() if reset else self.model_.family
+        try:
+            family.check(rows.X)
+        except ValueError as error:
+            raise ValueError(f"{type(self).__name__}: {error}") from None
+        return rows
+
+    def _start(self, data, random_state):
+        given = self._given_start(data)
+        if given is not None:
+            return given
+        family = self._family().bind(data.X, data.sample_weight)
+        if len(data) < self.n_components:
+            raise ValueError(
+                f"{type(self).__name__} needs at least n_components={self.n_components} rows to"
+                f" start from, got n_samples={len(data)}. Pass a larger (first) batch, or all of the"
+                f" initial parameters: {', '.join(self._start_parameters())}."
+            )
+        init = self._init if isinstance(self._init, str) else self._checked_init(data)
+        model = start_model(init, family, data, self.n_components, random_state)
+        return self._with_given(model)
+
+    def _start_parameters(self):
+        """Names of the parameters that make data unnecessary for a start."""
+        return ["means_init"]
+
+    def _checked_init(self, data):
+        init = np.asarray(self.init, dtype=np.float64)
+        centres = (self.n_components, self.n_features_in_)
+        shape = init.shape if init.shape == (len(data), self.n_components) else centres
+        return self._checked_start("init", init, shape)
+
+    def _with_given(self, model):
+        """Replace what the user gave start values for."""
+        weights, parameters = model.weights, model.parameters
+        if self.weights_init is not None:
+            weights = self._checked_start("weights_init", self.weights_init, (self.n_components,))
+            weights = weights / weights.sum()
+        if self.means_init is not None:
+            shape = (self.n_components, self.n_features_in_)
+            means = self._checked_start("means_init", self.means_init, shape)
+            parameters = model.family.with_means(parameters, means)
+        return MixtureModel(model.family, weights, parameters)
+
+    def _given_start(self, data):
+        family = self._family()
+        if self.means_init is None or not family.means_suffice:
+            return None
+        uniform = np.full(self.n_components, 1.0 / self.n_components)
+        family = family.bind(data.X, data.sample_weight)
+        return self._with_given(MixtureModel(family, uniform, None))
+
+    def _prior(self, model):
+        if self.prior is None and self.weight_concentration_prior is None:
+            return None
+        concentration = self.weight_concentration_prior
+        excess = 0.0 if concentration is None else concentration - 1.0
+        counts = np.full(self.n_components, excess)
+        if self.prior is None:
+            emissions = model.family.own_statistics(model.parameters, np.zeros(self.n_components))
+        else:
+            emissions = model.family.prior_statistics(
+                self.n_components, n_features=self.n_features_in_, **self.prior
+            )
+        return MixtureStatistics(counts, emissions)
+
+    def _pseudo_count(self):
+        if self.weight_concentration_prior is None:
+            return super()._pseudo_count()
+        return self.n_components * self.weight_concentration_prior
+
+    def _checked_start(self, name, values, shape):
+        """Convert a start value to float64 and check its shape, finiteness and sign."""
+        values = np.asarray(values, dtype=np.float64)
+        if values.shape != shape or not np.isfinite(values).all():
+            raise ValueError(
+                f"{name} of {type(self).__name__} must be finite and of shape {shape}, got shape"
+                f" {values.shape}."
+            )
+        if name == "weights_init" and (values.min() < 0 or values.sum() <= 0):
+            raise ValueError(f"weights_init of {type(self).__name__} must not be negative.")
+        return values
+
+    # ----------------------------------------------------------------------------- fitted values
+
+    @property
+    def weights_(self):
+        """Mixture weights, an ndarray of shape (n_components,)."""
+        return self._exposed(self.model_.weights)
+
+    @property
+    def means_(self):
+        """Means of the components, an ndarray of shape (n_components, n_features)."""
+        model = self.model_
+        return self._exposed(model.family.means(model.parameters))
+
+    def _exposed(self, values):
+        """Parameters as users see them: in the type of the data that they were learnt from."""
+        return values.astype(self._training.dtype)
+
+    @property
+    def _n_features_out(self):
+        return self.n_components
+
+    # -------------------------------------------------------------------------------- inference
+
+    def predict_proba(self, X):
+        """Return the responsibility of each component for each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        responsibilities : ndarray of shape (n_samples, n_components)
+            Rows add up to 1.
+        """
+        check_is_fitted(self)
+        return self.model_.posterior(self._observe(X, None, None, reset=False))
+
+    def predict(self, X):
+        """Return the most probable component of each row, an ndarray of shape (n_samples,)."""
+        return self.predict_proba(X).argmax(axis=1)
+
+    def fit_predict(self, X, y=None, sample_weight=None):
+        """Fit, and return the most probable component of each row of X."""
+        return self.fit(X, y, sample_weight).predict(X)
+
+    def transform(self, X):
+        """Return the responsibilities, as `predict_proba` does."""
+        return self.predict_proba(X)
+
+    def sample(self, n_samples=1):
+        """Draw rows from the fitted mixture.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        y : ndarray of shape (n_samples,)
+            The component of each row.
+        """
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be at least 1, got {n_samples}.")
+        X, y = self.model_.sample(n_samples, self._generator())
+        return self._exposed(X), y
+
+    def _n_parameters(self):
+        model = self.model_
+        return model.family.n_parameters(model.parameters) + model.n_components - 1
+
+    def bic(self, X):
+        """Return the Bayesian information criterion on X; lower is better."""
+        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+        return -2.0 * self.score(X) * n_samples + self._n_parameters() * np.log(n_samples)
+
+    def aic(self, X):
+        """Return the Akaike information criterion on X; lower is better."""
+        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+        return -2.0 * self.score(X) * n_samples + 2.0 * self._n_parameters()
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._sparse_ok
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,139 @@
+"""Where EM starts: responsibilities of the first rows, from which an M-step makes a model."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linear_sum_assignment
+from sklearn.cluster import KMeans, kmeans_plusplus
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import pairwise_distances_argmin
+
+from sklearn_onlineem.models import MixtureModel
+
+__all__ = ["STARTS", "start_model"]
+
+# More rows than this tell a start nothing new.
+_MOST_ROWS = 1 << 16
+# Share of each component that is spread evenly over all rows, so that none starts from one row.
+_SOFTENING = 0.05
+
+
+def start_model(start, family, rows, n_components, rng):
+    """Return the mixture that one M-step makes of first responsibilities.
+
+    Parameters
+    ----------
+    start : str or ndarray
+        A key of `STARTS`, centres of shape (n_components, n_features), or responsibilities of
+        shape (n_rows, n_components).
+    family : Family
+    rows : Rows
+        At least `n_components`.
+    n_components : int
+    rng : numpy.random.RandomState
+
+    Returns
+    -------
+    model : MixtureModel
+    """
+    if isinstance(start, str) and len(rows) > _MOST_ROWS:
+        rows = rows[np.sort(rng.choice(len(rows), _MOST_ROWS, replace=False))]
+    responsibilities = start_responsibilities(start, rows, n_components, rng)
+    if rows.labels is not None:
+        responsibilities = _with_labels(responsibilities, rows)
+    responsibilities *= 1.0 - _SOFTENING
+    responsibilities += _SOFTENING / n_components
+    if rows.sample_weight is not None:
+        responsibilities *= rows.sample_weight[:, None]
+    counts = responsibilities.sum(axis=0)
+    parameters = family.m_step(family.expected_statistics(rows.X, responsibilities))
+    return MixtureModel(family, counts / counts.sum(), parameters)
+
+
+def start_responsibilities(start, rows, n_components, rng):
+    """Return responsibilities of shape (n_rows, n_components) to start from.
+
+    Parameters
+    ----------
+    start : str or ndarray
+        A key of `STARTS`, centres of shape (n_components, n_features), or responsibilities of
+        shape (n_rows, n_components).
+    rows : Rows
+    n_components : int
+    rng : numpy.random.RandomState
+
+    Returns
+    -------
+    responsibilities : ndarray of shape (n_rows, n_components)
+        float64, rows adding up to 1.
+    """
+    if isinstance(start, str):
+        return STARTS[start](rows, n_components, rng)
+    if start.shape[0] == len(rows) and start.shape[1] == n_components:
+        return start / start.sum(axis=1, keepdims=True)
+    return _nearest(rows.X, start)
+
+
+def _k_means(rows, n_components, rng):
+    model = KMeans(n_components, n_init=1, random_state=rng)
+    with warnings.catch_warnings():
+        # Fewer distinct rows than components: the estimator warns of that itself.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        labels = model.fit(rows.X, sample_weight=rows.sample_weight).labels_
+    return _one_hot(labels, n_components)
+
+
+def _k_means_plus_plus(rows, n_components, rng):
+    centres, _ = kmeans_plusplus(
+        rows.X, n_components, sample_weight=rows.sample_weight, random_state=rng
+    )
+    return _nearest(rows.X, centres)
+
+
+def _random(rows, n_components, rng):
+    responsibilities = rng.uniform(size=(len(rows), n_components))
+    return responsibilities / responsibilities.sum(axis=1, keepdims=True)
+
+
+def _random_rows(rows, n_components, rng):
+    weight = rows.sample_weight
+    share = None if weight is None else weight / weight.sum()
+    chosen = rng.choice(len(rows), size=n_components, replace=False, p=share)
+    return _nearest(rows.X, rows.X[chosen])
+
+
+def _with_labels(responsibilities, rows):
+    """Let labelled rows decide which cluster is which component, and belong to theirs."""
+    n_components = responsibilities.shape[1]
+    known = np.flatnonzero(rows.labels >= 0)
+    labelled = _one_hot(rows.labels[known], n_components)
+    agreement = responsibilities[known].T @ labelled
+    clusters, components = linear_sum_assignment(agreement, maximize=True)
+    responsibilities = responsibilities[:, clusters[np.argsort(components)]]
+    responsibilities[known] = labelled
+    return responsibilities
+
+
+def _nearest(X, centres):
+    if sparse.issparse(X) and not sparse.issparse(centres):
+        centres = sparse.csr_array(centres)
+    centres = centres.astype(X.dtype, copy=False)
+    return _one_hot(pairwise_distances_argmin(X, centres), centres.shape[0])
+
+
+def _one_hot(labels, n_components):
+    responsibilities = np.zeros((len(labels), n_components))
+    responsibilities[np.arange(len(labels)), labels] = 1.0
+    return responsibilities
+
+
+STARTS = {
+    "k-means": _k_means,
+    "kmeans": _k_means,
+    "k-means++": _k_means_plus_plus,
+    "random": _random,
+    "random_from_data": _random_rows,
+}

@@ -1,0 +1,136 @@
+"""What data may look like: everything is converted once, here, and errors name the estimator."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array
+from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
+
+from sklearn_onlineem.estimators._threads import threads_for
+from sklearn_onlineem.families import Rows
+
+__all__ = ["validated_rows"]
+
+_FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+
+
+def validated_rows(estimator, X, y=None, sample_weight=None, *, reset, sparse_ok, n_jobs):
+    """Convert the arguments of `fit`, `partial_fit` or `predict` to `Rows`.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+    X : array-like or sparse array of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,), default=None
+        Component labels; -1 where unknown.
+    sample_weight : array-like of shape (n_rows,), default=None
+    reset : bool
+        Whether `n_features_in_` and `feature_names_in_` are set, or checked.
+    sparse_ok : bool
+        Whether CSR input is taken.
+    n_jobs : int or None
+
+    Returns
+    -------
+    rows : Rows
+        Without the rows of weight 0.
+
+    Raises
+    ------
+    ValueError
+        If an argument is invalid. The estimator has not been changed.
+    """
+    if not (not reset and _is_ready(estimator, X)):
+        X = _checked(estimator, X, reset, sparse_ok)
+    labels = None if y is None else _checked_labels(estimator, y, X.shape[0])
+    n_threads = threads_for(n_jobs, X.shape[0])
+    if sample_weight is None:
+        return Rows(X, None, labels, n_threads)
+    weight = _checked_weight(estimator, sample_weight, X)
+    rows = Rows(X, weight, labels, n_threads)
+    return rows if weight.all() else rows[np.flatnonzero(weight)]
+
+
+def _is_ready(estimator, X):
+    """Whether X needs no conversion: the hot path of streams of small batches."""
+    return (
+        type(X) is np.ndarray
+        and X.dtype in _FLOATS
+        and X.ndim == 2
+        and X.shape[0] > 0
+        and X.shape[1] == estimator.n_features_in_
+        and X.flags.carray
+        and not hasattr(estimator, "feature_names_in_")
+        and _has_finite_squares(X)
+    )
+
+
+def _has_finite_squares(X):
+    """Whether all values are finite, and small enough for sums of their squares."""
+    values = X.data if sparse.issparse(X) else X.ravel(order="K")
+    return math.isfinite(np.dot(values, values))
+
+
+def _checked(estimator, X, reset, sparse_ok):
+    X = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr" if sparse_ok else False,
+        accept_large_sparse=True,
+        dtype=_FLOATS,
+        order="C",
+    )
+    if sparse.issparse(X):
+        X = _canonical_csr(X)
+    else:
+        X = np.require(X, requirements=["A", "C"])
+    with np.errstate(over="ignore"):
+        if not _has_finite_squares(X):
+            raise ValueError(
+                f"Input X of {type(estimator).__name__} contains values whose squares overflow"
+                f" {X.dtype}; rescale the data."
+            )
+    return X
+
+
+def _canonical_csr(X):
+    """Sorted rows without duplicates; a copy if X is not so, and never an index out of range."""
+    if X.nnz and (X.indices.min() < 0 or X.indices.max() >= X.shape[1]):
+        raise ValueError("The column indices of the sparse input X are out of range.")
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def _checked_labels(estimator, y, n_rows):
+    if estimator.n_components == 1:
+        return None  # a label among one says nothing
+    name = type(estimator).__name__
+    y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
+    if len(y) != n_rows:
+        raise ValueError(f"{name} got X with {n_rows} rows and y with {len(y)}.")
+    labels = y.astype(np.int32) if np.issubdtype(y.dtype, np.number) else None
+    top = estimator.n_components - 1
+    if labels is None or (labels != y).any() or labels.min() < -1 or labels.max() > top:
+        raise ValueError(
+            f"{name} takes y as component labels 0..{top}, or -1 where unknown (semi-supervised"
+            " learning); leave y out for unsupervised learning."
+        )
+    return None if (labels == -1).all() else labels
+
+
+def _checked_weight(estimator, sample_weight, X):
+    weight = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    if not 0.0 < weight.sum() < math.inf:
+        raise ValueError(
+            f"The sample_weight of {type(estimator).__name__} must not be all 0, and have a finite"
+            " sum."
+        )
+    return np.ascontiguousarray(weight)

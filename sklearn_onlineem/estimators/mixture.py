@@ -1,0 +1,863 @@
+"""Mixture models that learn from streams, for counts, waiting times, matrices and own families."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Real
+
+import numpy as np
+from scipy import sparse
+from sklearn.preprocessing import binarize
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from sklearn_onlineem.estimators._mixture import BaseMixture
+from sklearn_onlineem.families import (
+    Bernoulli,
+    Categorical,
+    DiagonalGaussian,
+    Exponential,
+    Family,
+    FixedDegreesWishart,
+    FixedShapeGamma,
+    FullGaussian,
+    Gamma,
+    Multinomial,
+    Poisson,
+    SphericalGaussian,
+    TiedGaussian,
+    Wishart,
+)
+
+__all__ = [
+    "BernoulliMixture",
+    "ExponentialMixture",
+    "GammaMixture",
+    "Mixture",
+    "MultinomialMixture",
+    "PoissonMixture",
+    "WishartMixture",
+]
+
+FAMILIES = {
+    "bernoulli": Bernoulli,
+    "categorical": Categorical,
+    "exponential": Exponential,
+    "gamma": Gamma,
+    "gaussian_diag": DiagonalGaussian,
+    "gaussian_full": FullGaussian,
+    "gaussian_spherical": SphericalGaussian,
+    "gaussian_tied": TiedGaussian,
+    "multinomial": Multinomial,
+    "poisson": Poisson,
+    "wishart": Wishart,
+}
+
+
+class _PositiveMixture(BaseMixture):
+    """Mixtures whose data can't be negative."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
+
+
+class PoissonMixture(_PositiveMixture):
+    r"""Mixture of products of Poisson distributions, learnt online or in batch.
+
+    Takes dense arrays and CSR, which is never made dense.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        Number of components.
+    solver : {"online", "batch"}, default="online"
+        "online": shuffled passes in mini-batches, then passes of batch EM to settle; "batch": batch
+        EM only.
+    eta0 : float, default=1.0
+        First learning rate, above 0.
+    beta : float, default=0.9
+        Decay of the learning rate, in [0, 1]; the forgetting factor where
+        ``schedule="forgetting"``.
+    schedule : str or callable, default="power"
+        "power": eta0 / t**beta; "harmonic": 1 / (t - 1 + 1 / eta0); "constant": eta0;
+        "forgetting": batches that are k steps old weigh beta**k; "bayesian": the pseudo-counts of
+        the prior and the rows seen weigh the old model; or any callable t -> eta.
+    batch_size : int, default=1000
+        Rows in a mini-batch of `fit`. Data of no more rows are fitted by batch EM.
+    max_iter : int, default=100
+        Most passes over the data.
+    tol : float, default=1e-3
+        Passes end when `stopping` falls below, in nats per row.
+    stopping : {"likelihood", "kl"}, default="likelihood"
+        What is compared with `tol`: the change of the mean log-likelihood, or the KL divergence
+        between the models before and after a pass.
+    n_init : int, default=1
+        Number of starts; the best result is kept.
+    init : str or array-like, default="k-means"
+        "k-means", "k-means++", "random" (responsibilities), "random_from_data" (rows as centres),
+        centres of shape (n_components, n_features), or responsibilities of shape
+        (n_samples, n_components).
+    weights_init : array-like of shape (n_components,), default=None
+        Weights to start from.
+    means_init : array-like of shape (n_components, n_features), default=None
+        Means to start from.
+    weight_concentration_prior : float, default=None
+        Concentration of a symmetric Dirichlet prior on the weights. None: no prior.
+    prior : dict, default=None
+        Hyper-parameters of the family's conjugate prior, the arguments of its `prior_statistics`.
+        None: maximum likelihood.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the fitted model.
+    random_state : int, RandomState instance or None, default=None
+    n_jobs : int, default=None
+        Number of threads; None uses all. Results do not depend on it.
+    verbose : int, default=0
+    verbose_interval : int, default=10
+        Passes between messages.
+    callbacks : list of callables, default=None
+        Each is called after every update with (eta, log_likelihood, kl_divergence); a true value
+        ends the fit.
+
+    Attributes
+    ----------
+    rates_ : ndarray of shape (n_components, n_features)
+        Expected counts.
+    means_ : ndarray of shape (n_components, n_features)
+    weights_ : ndarray of shape (n_components,)
+    converged_ : bool
+    n_iter_ : int
+        Passes of the last `fit`.
+    n_steps_ : int
+        Updates so far.
+    n_samples_seen_ : int
+    history_ : sequence of (eta, log_likelihood, kl_divergence)
+        The latest updates; log-likelihoods are from before each update.
+    model_ : MixtureModel
+        The fitted model, a frozen value.
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.
+    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
+       JRSS-B 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import PoissonMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.poisson(2, (500, 1)), rng.poisson(20, (500, 1))])
+    >>> mixture = PoissonMixture(2, random_state=0).fit(X)
+    >>> np.sort(mixture.rates_.ravel()).round()
+    array([ 2., 20.])
+    """
+
+    _sparse_ok = True
+
+    def _family(self):
+        return Poisson()
+
+    @property
+    def rates_(self):
+        """Rates of the components, an ndarray of shape (n_components, n_features)."""
+        return self.means_
+
+
+class MultinomialMixture(_PositiveMixture):
+    r"""Mixture of multinomials: clusters of documents, learnt online or in batch.
+
+    Documents may have any length; their lengths are not modelled. Takes dense arrays and CSR, which is never made dense.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        Number of components.
+    solver : {"online", "batch"}, default="online"
+        "online": shuffled passes in mini-batches, then passes of batch EM to settle; "batch": batch
+        EM only.
+    eta0 : float, default=1.0
+        First learning rate, above 0.
+    beta : float, default=0.9
+        Decay of the learning rate, in [0, 1]; the forgetting factor where
+        ``schedule="forgetting"``.
+    schedule : str or callable, default="power"
+        "power": eta0 / t**beta; "harmonic": 1 / (t - 1 + 1 / eta0); "constant": eta0;
+        "forgetting": batches that are k steps old weigh beta**k; "bayesian": the pseudo-counts of
+        the prior and the rows seen weigh the old model; or any callable t -> eta.
+    batch_size : int, default=1000
+        Rows in a mini-batch of `fit`. Data of no more rows are fitted by batch EM.
+    max_iter : int, default=100
+        Most passes over the data.
+    tol : float, default=1e-3
+        Passes end when `stopping` falls below, in nats per row.
+    stopping : {"likelihood", "kl"}, default="likelihood"
+        What is compared with `tol`: the change of the mean log-likelihood, or the KL divergence
+        between the models before and after a pass.
+    n_init : int, default=1
+        Number of starts; the best result is kept.
+    init : str or array-like, default="k-means"
+        "k-means", "k-means++", "random" (responsibilities), "random_from_data" (rows as centres),
+        centres of shape (n_components, n_features), or responsibilities of shape
+        (n_samples, n_components).
+    weights_init : array-like of shape (n_components,), default=None
+        Weights to start from.
+    means_init : array-like of shape (n_components, n_features), default=None
+        Means to start from.
+    weight_concentration_prior : float, default=None
+        Concentration of a symmetric Dirichlet prior on the weights. None: no prior.
+    prior : dict, default=None
+        Hyper-parameters of the family's conjugate prior, the arguments of its `prior_statistics`.
+        None: maximum likelihood.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the fitted model.
+    random_state : int, RandomState instance or None, default=None
+    n_jobs : int, default=None
+        Number of threads; None uses all. Results do not depend on it.
+    verbose : int, default=0
+    verbose_interval : int, default=10
+        Passes between messages.
+    callbacks : list of callables, default=None
+        Each is called after every update with (eta, log_likelihood, kl_divergence); a true value
+        ends the fit.
+
+    Attributes
+    ----------
+    probabilities_ : ndarray of shape (n_components, n_features)
+        Probabilities of the words; rows add up to 1.
+    means_ : ndarray of shape (n_components, n_features)
+        Expected counts: probabilities times each component's mean document length.
+    weights_ : ndarray of shape (n_components,)
+    converged_ : bool
+    n_iter_ : int
+        Passes of the last `fit`.
+    n_steps_ : int
+        Updates so far.
+    n_samples_seen_ : int
+    history_ : sequence of (eta, log_likelihood, kl_divergence)
+        The latest updates; log-likelihoods are from before each update.
+    model_ : MixtureModel
+        The fitted model, a frozen value.
+
+    References
+    ----------
+    .. [1] Brochu, de Freitas & Bao, "Owed to a Martingale: A Fast Bayesian On-Line EM Algorithm
+       for Multinomial Models", 2004.
+    .. [2] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import MultinomialMixture
+    >>> X = np.array([[8, 2, 0], [9, 1, 0], [0, 1, 4], [0, 2, 8]])
+    >>> MultinomialMixture(2, random_state=0).fit_predict(X)
+    array([0, 0, 1, 1])
+    """
+
+    _sparse_ok = True
+
+    def _family(self):
+        return Multinomial()
+
+    @property
+    def probabilities_(self):
+        """Probabilities of the words, an ndarray of shape (n_components, n_features)."""
+        model = self.model_
+        return self._exposed(model.family.probabilities(model.parameters))
+
+
+class BernoulliMixture(BaseMixture):
+    r"""Mixture of products of Bernoulli distributions: clusters of bit vectors.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+    binarize : float or None, default=0.0
+        Values above are 1, others 0, as in :class:`sklearn.naive_bayes.BernoulliNB`. None: the
+        data are between 0 and 1 already.
+    solver, eta0, beta, schedule, batch_size, max_iter, tol, stopping, n_init, init, weights_init, \
+    means_init, weight_concentration_prior, prior, warm_start, random_state, n_jobs, verbose, \
+    verbose_interval, callbacks
+        As in :class:`PoissonMixture`; `prior` takes ``alpha`` and ``beta`` of a beta distribution.
+
+    Attributes
+    ----------
+    probabilities_ : ndarray of shape (n_components, n_features)
+        Probabilities of a one.
+    means_ : ndarray of shape (n_components, n_features)
+    weights_ : ndarray of shape (n_components,)
+    converged_ : bool
+    n_iter_ : int
+        Passes of the last `fit`.
+    n_steps_ : int
+        Updates so far.
+    n_samples_seen_ : int
+    history_ : sequence of (eta, log_likelihood, kl_divergence)
+        The latest updates; log-likelihoods are from before each update.
+    model_ : MixtureModel
+        The fitted model, a frozen value.
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.
+    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
+       JRSS-B 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import BernoulliMixture
+    >>> X = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
+    >>> BernoulliMixture(2, random_state=0).fit_predict(X)
+    array([0, 0, 1, 1])
+    """
+
+    _sparse_ok = True
+
+    _parameter_constraints: dict = {**BaseMixture._parameter_constraints, "binarize": [None, Real]}
+
+    def __init__(
+        self,
+        n_components=1,
+        *,
+        binarize=0.0,
+        solver="online",
+        eta0=1.0,
+        beta=0.9,
+        schedule="power",
+        batch_size=1000,
+        max_iter=100,
+        tol=1e-3,
+        stopping="likelihood",
+        n_init=1,
+        init="k-means",
+        weights_init=None,
+        means_init=None,
+        weight_concentration_prior=None,
+        prior=None,
+        warm_start=False,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        verbose_interval=10,
+        callbacks=None,
+    ):
+        super().__init__(
+            n_components,
+            solver=solver,
+            eta0=eta0,
+            beta=beta,
+            schedule=schedule,
+            batch_size=batch_size,
+            max_iter=max_iter,
+            tol=tol,
+            stopping=stopping,
+            n_init=n_init,
+            init=init,
+            weights_init=weights_init,
+            means_init=means_init,
+            weight_concentration_prior=weight_concentration_prior,
+            prior=prior,
+            warm_start=warm_start,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            verbose_interval=verbose_interval,
+            callbacks=callbacks,
+        )
+        self.binarize = binarize
+
+    def _family(self):
+        return Bernoulli()
+
+    def _prepared(self, X):
+        return X if self.binarize is None else binarize(X, threshold=self.binarize)
+
+    @property
+    def probabilities_(self):
+        """Probabilities of a one, an ndarray of shape (n_components, n_features)."""
+        return self.means_
+
+
+class ExponentialMixture(_PositiveMixture):
+    r"""Mixture of products of exponential distributions, learnt online or in batch.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        Number of components.
+    solver : {"online", "batch"}, default="online"
+        "online": shuffled passes in mini-batches, then passes of batch EM to settle; "batch": batch
+        EM only.
+    eta0 : float, default=1.0
+        First learning rate, above 0.
+    beta : float, default=0.9
+        Decay of the learning rate, in [0, 1]; the forgetting factor where
+        ``schedule="forgetting"``.
+    schedule : str or callable, default="power"
+        "power": eta0 / t**beta; "harmonic": 1 / (t - 1 + 1 / eta0); "constant": eta0;
+        "forgetting": batches that are k steps old weigh beta**k; "bayesian": the pseudo-counts of
+        the prior and the rows seen weigh the old model; or any callable t -> eta.
+    batch_size : int, default=1000
+        Rows in a mini-batch of `fit`. Data of no more rows are fitted by batch EM.
+    max_iter : int, default=100
+        Most passes over the data.
+    tol : float, default=1e-3
+        Passes end when `stopping` falls below, in nats per row.
+    stopping : {"likelihood", "kl"}, default="likelihood"
+        What is compared with `tol`: the change of the mean log-likelihood, or the KL divergence
+        between the models before and after a pass.
+    n_init : int, default=1
+        Number of starts; the best result is kept.
+    init : str or array-like, default="k-means"
+        "k-means", "k-means++", "random" (responsibilities), "random_from_data" (rows as centres),
+        centres of shape (n_components, n_features), or responsibilities of shape
+        (n_samples, n_components).
+    weights_init : array-like of shape (n_components,), default=None
+        Weights to start from.
+    means_init : array-like of shape (n_components, n_features), default=None
+        Means to start from.
+    weight_concentration_prior : float, default=None
+        Concentration of a symmetric Dirichlet prior on the weights. None: no prior.
+    prior : dict, default=None
+        Hyper-parameters of the family's conjugate prior, the arguments of its `prior_statistics`.
+        None: maximum likelihood.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the fitted model.
+    random_state : int, RandomState instance or None, default=None
+    n_jobs : int, default=None
+        Number of threads; None uses all. Results do not depend on it.
+    verbose : int, default=0
+    verbose_interval : int, default=10
+        Passes between messages.
+    callbacks : list of callables, default=None
+        Each is called after every update with (eta, log_likelihood, kl_divergence); a true value
+        ends the fit.
+
+    Attributes
+    ----------
+    rates_ : ndarray of shape (n_components, n_features)
+        Inverse means.
+    means_ : ndarray of shape (n_components, n_features)
+    weights_ : ndarray of shape (n_components,)
+    converged_ : bool
+    n_iter_ : int
+        Passes of the last `fit`.
+    n_steps_ : int
+        Updates so far.
+    n_samples_seen_ : int
+    history_ : sequence of (eta, log_likelihood, kl_divergence)
+        The latest updates; log-likelihoods are from before each update.
+    model_ : MixtureModel
+        The fitted model, a frozen value.
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.
+    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
+       JRSS-B 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import ExponentialMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.exponential(1, (500, 2)), rng.exponential(50, (500, 2))])
+    >>> mixture = ExponentialMixture(2, random_state=0).fit(X)
+    >>> np.sort(mixture.means_[:, 0]).round()
+    array([ 1., 50.])
+    """
+
+    def _family(self):
+        return Exponential()
+
+    @property
+    def rates_(self):
+        """Rates of the components, an ndarray of shape (n_components, n_features)."""
+        return 1.0 / self.means_
+
+
+class GammaMixture(_PositiveMixture):
+    r"""Mixture of products of gamma distributions, their shapes learnt or given.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+    shape : float, default=None
+        Shape of all variables. None: learnt, one for each component and feature.
+    zero_value : float or None, default=1e-6
+        What an exact 0, at which gamma densities are 0 or infinite, is taken to be (with a
+        warning). None: zeros are an error.
+    solver, eta0, beta, schedule, batch_size, max_iter, tol, stopping, n_init, init, weights_init, \
+    means_init, weight_concentration_prior, prior, warm_start, random_state, n_jobs, verbose, \
+    verbose_interval, callbacks
+        As in :class:`PoissonMixture`; `prior` takes ``pseudo_count``, ``mean_log`` and ``mean``, or
+        with a given shape ``shape`` and ``rate`` of a gamma distribution.
+
+    Attributes
+    ----------
+    shapes_, rates_ : ndarray of shape (n_components, n_features)
+    means_ : ndarray of shape (n_components, n_features)
+    weights_ : ndarray of shape (n_components,)
+    converged_ : bool
+    n_iter_ : int
+        Passes of the last `fit`.
+    n_steps_ : int
+        Updates so far.
+    n_samples_seen_ : int
+    history_ : sequence of (eta, log_likelihood, kl_divergence)
+        The latest updates; log-likelihoods are from before each update.
+    model_ : MixtureModel
+        The fitted model, a frozen value.
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.
+    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
+       JRSS-B 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import GammaMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.gamma(5, 1, (2000, 1)), rng.gamma(50, 1, (2000, 1))])
+    >>> mixture = GammaMixture(2, random_state=0).fit(X)
+    >>> np.sort(mixture.means_.ravel()).round()
+    array([ 5., 50.])
+    """
+
+    _parameter_constraints: dict = {
+        **BaseMixture._parameter_constraints,
+        "shape": [None, Interval(Real, 0, None, closed="neither")],
+        "zero_value": [None, Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        n_components=1,
+        *,
+        shape=None,
+        zero_value=1e-6,
+        solver="online",
+        eta0=1.0,
+        beta=0.9,
+        schedule="power",
+        batch_size=1000,
+        max_iter=100,
+        tol=1e-3,
+        stopping="likelihood",
+        n_init=1,
+        init="k-means",
+        weights_init=None,
+        means_init=None,
+        weight_concentration_prior=None,
+        prior=None,
+        warm_start=False,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        verbose_interval=10,
+        callbacks=None,
+    ):
+        super().__init__(
+            n_components,
+            solver=solver,
+            eta0=eta0,
+            beta=beta,
+            schedule=schedule,
+            batch_size=batch_size,
+            max_iter=max_iter,
+            tol=tol,
+            stopping=stopping,
+            n_init=n_init,
+            init=init,
+            weights_init=weights_init,
+            means_init=means_init,
+            weight_concentration_prior=weight_concentration_prior,
+            prior=prior,
+            warm_start=warm_start,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            verbose_interval=verbose_interval,
+            callbacks=callbacks,
+        )
+        self.shape = shape
+        self.zero_value = zero_value
+
+    def _family(self):
+        return Gamma() if self.shape is None else FixedShapeGamma(self.shape)
+
+    def _prepared(self, X):
+        zeros = X == 0
+        if self.zero_value is None or not zeros.any():
+            return X
+        warnings.warn(
+            f"{type(self).__name__}: {zeros.sum()} zeros are taken to be {self.zero_value}.",
+            stacklevel=4,
+        )
+        return np.where(zeros, X.dtype.type(self.zero_value), X)
+
+    @property
+    def shapes_(self):
+        """Shapes, an ndarray of shape (n_components, n_features)."""
+        return self._exposed(self._shapes_and_rates()[0])
+
+    @property
+    def rates_(self):
+        """Rates, an ndarray of shape (n_components, n_features)."""
+        return self._exposed(self._shapes_and_rates()[1])
+
+    def _shapes_and_rates(self):
+        model = self.model_
+        return model.family.shapes_and_rates(model.parameters)
+
+
+class WishartMixture(BaseMixture):
+    r"""Mixture of Wishart distributions: clusters of covariance matrices.
+
+    Each row of the data is a symmetric positive-definite matrix, flattened.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+    degrees_of_freedom : float, default=None
+        Of all components. None: learnt, one for each.
+    solver, eta0, beta, schedule, batch_size, max_iter, tol, stopping, n_init, init, weights_init, \
+    means_init, weight_concentration_prior, prior, warm_start, random_state, n_jobs, verbose, \
+    verbose_interval, callbacks
+        As in :class:`PoissonMixture`; `prior` takes ``pseudo_count``, ``mean_log_det`` and ``mean``,
+        or with given degrees of freedom ``degrees`` and ``inverse_scale`` of a Wishart distribution.
+
+    Attributes
+    ----------
+    degrees_of_freedom_ : ndarray of shape (n_components,)
+    scales_ : ndarray of shape (n_components, side, side)
+        Scale matrices; degrees of freedom times scale is the mean.
+    means_ : ndarray of shape (n_components, n_features)
+    weights_ : ndarray of shape (n_components,)
+    converged_ : bool
+    n_iter_ : int
+        Passes of the last `fit`.
+    n_steps_ : int
+        Updates so far.
+    n_samples_seen_ : int
+    history_ : sequence of (eta, log_likelihood, kl_divergence)
+        The latest updates; log-likelihoods are from before each update.
+    model_ : MixtureModel
+        The fitted model, a frozen value.
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.
+    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
+       JRSS-B 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import WishartMixture
+    >>> rng = np.random.default_rng(0)
+    >>> roots = rng.normal(size=(400, 2, 10)) * np.repeat([1.0, 5.0], 200)[:, None, None]
+    >>> X = (roots @ roots.transpose(0, 2, 1)).reshape(400, 4)
+    >>> mixture = WishartMixture(2, random_state=0).fit(X)
+    >>> mixture.degrees_of_freedom_.round()
+    array([10., 10.])
+    """
+
+    _parameter_constraints: dict = {
+        **BaseMixture._parameter_constraints,
+        "degrees_of_freedom": [None, Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        n_components=1,
+        *,
+        degrees_of_freedom=None,
+        solver="online",
+        eta0=1.0,
+        beta=0.9,
+        schedule="power",
+        batch_size=1000,
+        max_iter=100,
+        tol=1e-3,
+        stopping="likelihood",
+        n_init=1,
+        init="k-means",
+        weights_init=None,
+        means_init=None,
+        weight_concentration_prior=None,
+        prior=None,
+        warm_start=False,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        verbose_interval=10,
+        callbacks=None,
+    ):
+        super().__init__(
+            n_components,
+            solver=solver,
+            eta0=eta0,
+            beta=beta,
+            schedule=schedule,
+            batch_size=batch_size,
+            max_iter=max_iter,
+            tol=tol,
+            stopping=stopping,
+            n_init=n_init,
+            init=init,
+            weights_init=weights_init,
+            means_init=means_init,
+            weight_concentration_prior=weight_concentration_prior,
+            prior=prior,
+            warm_start=warm_start,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            verbose_interval=verbose_interval,
+            callbacks=callbacks,
+        )
+        self.degrees_of_freedom = degrees_of_freedom
+
+    def _family(self):
+        if self.degrees_of_freedom is None:
+            return Wishart()
+        return FixedDegreesWishart(self.degrees_of_freedom)
+
+    @property
+    def degrees_of_freedom_(self):
+        """Degrees of freedom, an ndarray of shape (n_components,)."""
+        return self._exposed(self._degrees_and_scales()[0])
+
+    @property
+    def scales_(self):
+        """Scale matrices, an ndarray of shape (n_components, side, side)."""
+        return self._exposed(self._degrees_and_scales()[1])
+
+    def _degrees_and_scales(self):
+        model = self.model_
+        return model.family.degrees_and_scales(model.parameters)
+
+
+class Mixture(BaseMixture):
+    r"""Mixture of any family of distributions, also of your own.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+    family : str or Family, default="gaussian_full"
+        "gaussian_full", "gaussian_tied", "gaussian_diag", "gaussian_spherical", "poisson",
+        "multinomial", "bernoulli", "categorical", "exponential", "gamma", "wishart", or an instance
+        of a :class:`~sklearn_onlineem.families.Family`.
+    solver, eta0, beta, schedule, batch_size, max_iter, tol, stopping, n_init, init, weights_init, \
+    means_init, weight_concentration_prior, prior, warm_start, random_state, n_jobs, verbose, \
+    verbose_interval, callbacks
+        As in :class:`PoissonMixture`; `prior` takes the arguments of the family's
+        `prior_statistics`.
+
+    Attributes
+    ----------
+    parameters_ : object
+        The family's parameters of all components.
+    means_ : ndarray of shape (n_components, n_features)
+    weights_ : ndarray of shape (n_components,)
+    converged_ : bool
+    n_iter_ : int
+        Passes of the last `fit`.
+    n_steps_ : int
+        Updates so far.
+    n_samples_seen_ : int
+    history_ : sequence of (eta, log_likelihood, kl_divergence)
+        The latest updates; log-likelihoods are from before each update.
+    model_ : MixtureModel
+        The fitted model, a frozen value.
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.
+    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
+       JRSS-B 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import Mixture
+    >>> from sklearn_onlineem.families import Categorical
+    >>> X = np.array([[0, 1], [0, 1], [2, 0], [2, 0]])
+    >>> Mixture(2, family=Categorical(n_categories=3), random_state=0).fit_predict(X)
+    array([0, 0, 1, 1])
+    """
+
+    _parameter_constraints: dict = {
+        **BaseMixture._parameter_constraints,
+        "family": [StrOptions(set(FAMILIES)), Family],
+    }
+
+    def __init__(
+        self,
+        n_components=1,
+        *,
+        family="gaussian_full",
+        solver="online",
+        eta0=1.0,
+        beta=0.9,
+        schedule="power",
+        batch_size=1000,
+        max_iter=100,
+        tol=1e-3,
+        stopping="likelihood",
+        n_init=1,
+        init="k-means",
+        weights_init=None,
+        means_init=None,
+        weight_concentration_prior=None,
+        prior=None,
+        warm_start=False,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        verbose_interval=10,
+        callbacks=None,
+    ):
+        super().__init__(
+            n_components,
+            solver=solver,
+            eta0=eta0,
+            beta=beta,
+            schedule=schedule,
+            batch_size=batch_size,
+            max_iter=max_iter,
+            tol=tol,
+            stopping=stopping,
+            n_init=n_init,
+            init=init,
+            weights_init=weights_init,
+            means_init=means_init,
+            weight_concentration_prior=weight_concentration_prior,
+            prior=prior,
+            warm_start=warm_start,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            verbose_interval=verbose_interval,
+            callbacks=callbacks,
+        )
+        self.family = family
+
+    def _family(self):
+        return FAMILIES[self.family]() if isinstance(self.family, str) else self.family
+
+    @property
+    def parameters_(self):
+        """The family's parameters of all components."""
+        return self.model_.parameters

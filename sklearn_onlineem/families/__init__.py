@@ -1,0 +1,32 @@
+"""Families of distributions, one concept a file; stateless, for all components at once."""
+
+from sklearn_onlineem.families._family import ExponentialFamily, Family
+from sklearn_onlineem.families._rows import Rows
+from sklearn_onlineem.families.bernoulli import Bernoulli
+from sklearn_onlineem.families.categorical import Categorical
+from sklearn_onlineem.families.exponential import Exponential
+from sklearn_onlineem.families.gamma import FixedShapeGamma, Gamma
+from sklearn_onlineem.families.gaussian_axis import DiagonalGaussian, SphericalGaussian
+from sklearn_onlineem.families.gaussian_matrix import FullGaussian, TiedGaussian
+from sklearn_onlineem.families.multinomial import Multinomial
+from sklearn_onlineem.families.poisson import Poisson
+from sklearn_onlineem.families.wishart import FixedDegreesWishart, Wishart
+
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "DiagonalGaussian",
+    "Exponential",
+    "ExponentialFamily",
+    "Family",
+    "FixedDegreesWishart",
+    "FixedShapeGamma",
+    "FullGaussian",
+    "Gamma",
+    "Multinomial",
+    "Poisson",
+    "Rows",
+    "SphericalGaussian",
+    "TiedGaussian",
+    "Wishart",
+]

@@ -1,0 +1,327 @@
+"""The contract of a family of distributions, and what follows from it once and for all."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from scipy import sparse
+
+from sklearn_onlineem._kernels import _counts, _natural
+from sklearn_onlineem._kernels._responsibilities import normalise
+from sklearn_onlineem.statistics import Sums, combine
+
+__all__ = ["NOTHING", "ExponentialFamily", "Family", "optional", "per_row", "unwanted"]
+
+_BLOCK = 1024
+NOTHING = np.empty(0)
+NO_RESPONSIBILITIES = {dtype: np.empty((0, 0), dtype) for dtype in map(np.dtype, ("f4", "f8"))}
+_NO_LABELS = np.empty(0, dtype=np.int32)
+
+
+class Family(ABC):
+    """A parametric family of densities p(x | theta), for all components of a mixture at once.
+
+    A family is a small immutable value. It holds what is *not* learnt (a fixed shape, a floor);
+    what is learnt is a `parameters` object of its own choosing, for K components: an array, or
+    any value whose attributes are arrays with K rows. Subclasses write the six abstract methods,
+    and may override the others.
+
+    See Also
+    --------
+    ExponentialFamily : Most families; needs the natural parameters and the log-partition instead.
+    """
+
+    # Whether `with_means` needs no other parameters.
+    means_suffice = False
+
+    def bind(self, X, sample_weight=None):
+        """Return this family with everything fixed that depends on the first data it meets.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+        sample_weight : ndarray of shape (n_rows,), default=None
+
+        Returns
+        -------
+        family : Family
+        """
+        return self
+
+    def check(self, X):
+        """Raise ValueError if a row of X is outside of the support of the family."""
+
+    @abstractmethod
+    def log_density(self, parameters, X):
+        """Return log p(x_n | theta_k).
+
+        Parameters
+        ----------
+        parameters : object
+            Parameters of K components.
+        X : array of shape (n_rows, n_features)
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_rows, K)
+            In nats.
+        """
+
+    @abstractmethod
+    def expected_statistics(self, X, responsibilities):
+        """Return the sums over rows of responsibility times sufficient statistic.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+        responsibilities : ndarray of shape (n_rows, K)
+            Non-negative; the rows need not add up to 1.
+
+        Returns
+        -------
+        statistics : Statistics
+            Of K components.
+        """
+
+    @abstractmethod
+    def own_statistics(self, parameters, weights):
+        """Return `weights` times the expectation of the sufficient statistic under each component.
+
+        Parameters
+        ----------
+        parameters : object
+        weights : ndarray of shape (K,)
+
+        Returns
+        -------
+        statistics : Statistics
+        """
+
+    @abstractmethod
+    def m_step(self, statistics, previous=None):
+        """Return the maximiser of the statistics.
+
+        Parameters
+        ----------
+        statistics : Statistics
+        previous : object, default=None
+            Parameters that components without any weight keep.
+
+        Returns
+        -------
+        parameters : object
+        """
+
+    @abstractmethod
+    def kl_divergence(self, p, q):
+        """Return KL(p_k || q_k) in nats, an ndarray of shape (K,)."""
+
+    @abstractmethod
+    def sample(self, parameters, components, rng):
+        """Draw one row from each of the given components.
+
+        Parameters
+        ----------
+        parameters : object
+        components : ndarray of shape (n_rows,)
+            Component indices.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        X : ndarray of shape (n_rows, n_features)
+        """
+
+    def means(self, parameters):
+        """Return E x, an ndarray of shape (K, n_features)."""
+        raise AttributeError(f"{type(self).__name__} does not say its means.")
+
+    def with_means(self, parameters, means):
+        """Return parameters with the given means, all else as in `parameters`.
+
+        Raises
+        ------
+        ValueError
+            If the family does not know how.
+        """
+        raise ValueError(f"{type(self).__name__} does not take means to start from.")
+
+    def n_parameters(self, parameters):
+        """Return the number of free parameters of all components (for BIC and AIC)."""
+        return int(np.size(parameters))
+
+    def prior_statistics(self, n_components, **hyperparameters):
+        """Return a conjugate prior as pseudo-statistics, a term of the sum that the M-step takes.
+
+        Raises
+        ------
+        ValueError
+            If the family has no conjugate prior.
+        """
+        raise ValueError(f"{type(self).__name__} has no conjugate prior.")
+
+    def e_step(self, parameters, log_weights, rows, uniforms=None):
+        """Expected statistics of a mixture of this family's components.
+
+        Parameters
+        ----------
+        parameters : object
+        log_weights : ndarray of shape (K,)
+            Logarithms of the mixture weights.
+        rows : Rows
+        uniforms : ndarray of shape (n_rows,), default=None
+            If given, components are drawn with these instead of averaged over.
+
+        Returns
+        -------
+        counts : ndarray of shape (K,)
+            Sums over rows of weight times responsibility.
+        statistics : Statistics
+            Sums over rows, like `expected_statistics`.
+        log_likelihood : float
+            Sum over rows of weight times log-likelihood.
+        """
+        terms, counts, log_likelihood = [], np.zeros(len(log_weights)), 0.0
+        for start in range(0, len(rows), _BLOCK):
+            block = rows[start : start + _BLOCK]
+            responsibilities = self.log_density(parameters, block.X) + log_weights
+            drawn = None if uniforms is None else uniforms[start : start + _BLOCK]
+            log_likelihood += normalise(
+                responsibilities, *per_row(block), optional(drawn), NOTHING
+            )
+            counts += responsibilities.sum(axis=0)
+            terms.append((1.0, self.expected_statistics(block.X, responsibilities)))
+        return counts, combine(terms), log_likelihood
+
+
+class ExponentialFamily(Family):
+    r"""An exponential family, :math:`p(x \mid \theta) = h(x) \exp(\theta \cdot \phi(x) - G(\theta))`.
+
+    Parameters are in mean form, :math:`\mu = E\,\phi(x) = \nabla G(\theta)`, an array of shape
+    (K, n_statistics). Subclasses write the map between mean and natural parameters, the
+    log-partition function and sampling; log density, KL divergence, statistics, M-step and E-step
+    follow, and run on compiled kernels.
+    """
+
+    means_suffice = True
+
+    def means(self, parameters):
+        return parameters
+
+    def with_means(self, parameters, means):
+        return self.regularise(means)
+
+    @abstractmethod
+    def to_natural(self, parameters):
+        """Return the natural parameters, an ndarray of shape (K, n_statistics)."""
+
+    @abstractmethod
+    def from_natural(self, natural):
+        """Return the parameters (in mean form) of natural parameters."""
+
+    @abstractmethod
+    def log_partition(self, natural):
+        """Return G(theta), an ndarray of shape (K,)."""
+
+    def sufficient_statistics(self, X):
+        """Return phi(x), an array of shape (n_rows, n_statistics); the identity by default."""
+        return X
+
+    def log_base_measure(self, X):
+        """Return log h(x), an ndarray of shape (n_rows,), or an empty one where h = 1."""
+        return NOTHING
+
+    def mean_statistics(self, parameters):
+        """Return E phi(x), an ndarray of shape (K, n_statistics)."""
+        return parameters
+
+    def regularise(self, mean):
+        """Return the mean parameters moved to where the densities are proper (the floors)."""
+        return mean
+
+    def log_density(self, parameters, X):
+        natural = self.to_natural(parameters)
+        offset = -self.log_partition(natural)
+        phi, base = self.sufficient_statistics(X), self.log_base_measure(X)
+        out = np.empty((X.shape[0], len(natural)), dtype=X.dtype)
+        if sparse.issparse(phi):
+            _counts.log_density(*_csr(phi), _transposed(natural), offset, base, out, 1)
+        else:
+            origin = np.zeros(phi.shape[1])
+            _natural.log_density(phi, origin, _natural.LINEAR, natural, offset, base, out, 1)
+        return out
+
+    def expected_statistics(self, X, responsibilities):
+        phi = self.sufficient_statistics(X)
+        weights = responsibilities.astype(np.float64, copy=False)
+        return Sums(weights.sum(axis=0), np.ascontiguousarray((phi.T @ weights).T))
+
+    def own_statistics(self, parameters, weights):
+        return Sums(weights, weights[:, None] * self.mean_statistics(parameters))
+
+    def m_step(self, statistics, previous=None):
+        return self.regularise(mean_of(statistics, previous))
+
+    def kl_divergence(self, p, q):
+        natural_p, natural_q = self.to_natural(p), self.to_natural(q)
+        inner = np.einsum("kp,kp->k", self.mean_statistics(p), natural_q - natural_p)
+        return self.log_partition(natural_q) - self.log_partition(natural_p) - inner
+
+    def e_step(self, parameters, log_weights, rows, uniforms=None):
+        phi, base = rows.remember(type(self), lambda: self._observe(rows.X))
+        natural = self.to_natural(parameters)
+        offset = log_weights - self.log_partition(natural)
+        sample = (base, *per_row(rows), optional(uniforms))
+        counts = np.empty(len(natural))
+        if sparse.issparse(phi):
+            totals = np.empty(natural.T.shape)
+            log_likelihood = _counts.e_step(
+                *_csr(phi), _transposed(natural), offset, *sample, counts, totals, *unwanted(phi),
+                rows.n_threads,
+            )  # fmt: skip
+            return counts, Sums(counts, np.ascontiguousarray(totals.T)), log_likelihood
+        totals = np.empty(natural.shape)
+        log_likelihood = _natural.e_step(
+            phi, np.zeros(phi.shape[1]), _natural.LINEAR, natural, offset, *sample,
+            counts, totals, *unwanted(phi), rows.n_threads,
+        )  # fmt: skip
+        return counts, Sums(counts, totals), log_likelihood
+
+    def _observe(self, X):
+        return self.sufficient_statistics(X), self.log_base_measure(X)
+
+
+def mean_of(statistics, previous):
+    """Divide totals by weights; components without weight keep their previous mean."""
+    weight = statistics.weight[:, None]
+    if (weight > 0).all():
+        return statistics.total / weight
+    kept = np.zeros_like(statistics.total) if previous is None else previous
+    return np.divide(statistics.total, weight, out=kept.copy(), where=weight > 0)
+
+
+def per_row(rows):
+    """Sample weights and labels as kernels take them: empty where there are none."""
+    return (
+        NOTHING if rows.sample_weight is None else rows.sample_weight,
+        _NO_LABELS if rows.labels is None else rows.labels,
+    )
+
+
+def optional(array):
+    """An array as kernels take it: empty where there is none."""
+    return NOTHING if array is None else array
+
+
+def unwanted(X):
+    """The outputs of a kernel's E-step that statistics do not need."""
+    return NOTHING, NO_RESPONSIBILITIES[X.dtype]
+
+
+def _csr(X):
+    return X.data, X.indices, X.indptr
+
+
+def _transposed(natural):
+    return np.ascontiguousarray(natural.T)

@@ -1,0 +1,172 @@
+"""What Gaussians of all shapes share: floors, means, centres and the formulas that broadcast."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sklearn_onlineem.families._family import ExponentialFamily
+
+__all__ = ["NEGLIGIBLE", "Gaussian", "kept_where_empty", "location", "precise_enough"]
+
+# Sums of weights below this are noise of the subnormal range.
+NEGLIGIBLE = 1e-290
+
+_LOG_2_PI = math.log(2.0 * math.pi)
+_RELATIVE_FLOOR = 1e-6
+_LOCATION_ROWS = 256
+_FLOOR_ROWS = 1 << 16
+# The natural way loses log10(guard) digits of a log density of order one.
+_LARGEST_GUARD = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e4}
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(ExponentialFamily):
+    """What the four families share.
+
+    Parameters
+    ----------
+    reg_covar : float or "relative", default="relative"
+        What the M-step adds to the variances. A number is taken as it is; "relative" is 1e-6
+        times the variance of each feature in the first data, and never below the resolution of
+        the numbers themselves.
+    floor : ndarray of shape (n_features,), default=None
+        What `bind` makes of `reg_covar`.
+    """
+
+    reg_covar: float | str = "relative"
+    floor: np.ndarray | None = None
+
+    means_suffice = False
+    moments = None
+    gaussians = None
+
+    def bind(self, X, sample_weight=None):
+        if self.floor is not None:
+            return self
+        return replace(self, floor=variance_floor(X, sample_weight, self.reg_covar))
+
+    def means(self, parameters):
+        return parameters.mean
+
+    def with_means(self, parameters, means):
+        return self.gaussians(means, parameters.covariance)
+
+    def kl_divergence(self, p, q):
+        difference = p.mean - q.mean
+        quadratic = self._quadratic(q.precision, p.covariance, difference)
+        return 0.5 * (quadratic - p.mean.shape[1] + q.log_det - p.log_det)
+
+    def log_partition(self, natural):
+        gaussians = self.from_natural(natural)
+        quadratic = np.einsum("kd,kd->k", gaussians.mean, natural[:, : gaussians.mean.shape[1]])
+        return 0.5 * (quadratic + gaussians.log_det + gaussians.mean.shape[1] * _LOG_2_PI)
+
+    def own_statistics(self, parameters, weights):
+        degrees = self._pooled(weights)
+        n_features = parameters.mean.shape[1]
+        raw = parameters.covariance - self._ridge(n_features)
+        scatter = self._times(degrees, raw, n_features)
+        return self.moments(weights, degrees, parameters.mean, scatter)
+
+    def sample(self, parameters, components, rng):
+        deviations = rng.standard_normal((len(components), parameters.mean.shape[1]))
+        return parameters.mean[components] + self._coloured(parameters, components, deviations)
+
+    def _floor(self, n_features):
+        if self.floor is not None:
+            return self.floor
+        return np.full(n_features, 0.0 if self.reg_covar == "relative" else self.reg_covar)
+
+    def _pooled(self, weights):
+        """Weights behind each scatter."""
+        return weights
+
+    def _offset(self, parameters, log_weights):
+        """Log weight plus log of the density's normaliser."""
+        d = parameters.mean.shape[1]
+        return log_weights - 0.5 * (parameters.log_det + d * _LOG_2_PI)
+
+    @abstractmethod
+    def _ridge(self, n_features):
+        """The floor, in a shape that can be taken from covariances."""
+
+    @abstractmethod
+    def _times(self, degrees, covariance, n_features):
+        """Scatters of covariances; the inverse of the division of the M-step."""
+
+    @abstractmethod
+    def _quadratic(self, precision, covariance, deviation):
+        """tr(precision covariance) + deviation' precision deviation, of shape (K,)."""
+
+    @abstractmethod
+    def _coloured(self, parameters, components, deviations):
+        """Turn standard normal deviations into ones with the components' covariances."""
+
+
+def location(X):
+    """Centre of the first rows and their variances about it: where features are taken about."""
+    block = X[:_LOCATION_ROWS].astype(np.float64, copy=False)
+    centre = np.add.reduce(block, axis=0) / len(block)
+    deviation = block - centre
+    return centre, np.einsum("nd,nd->d", deviation, deviation) / len(block)
+
+
+def precise_enough(guard, dtype):
+    """Whether products of natural parameters and statistics keep enough digits."""
+    return guard < _LARGEST_GUARD[dtype]
+
+
+def weighted_means(X, responsibilities):
+    """Counts (K,) and responsibility-weighted means (K, d), about a centre near the data."""
+    counts = responsibilities.sum(axis=0, dtype=np.float64)
+    centre = location(X)[0]
+    weights = np.divide(
+        responsibilities, counts, out=np.zeros(responsibilities.shape), where=counts > NEGLIGIBLE
+    )
+    return counts, centre + weights.T @ (X - centre)
+
+
+def kept_where_empty(statistics, previous):
+    """The means of the statistics; components without weight keep their previous one."""
+    empty = statistics.weight <= 0
+    if previous is None or not empty.any():
+        return statistics.mean
+    return np.where(empty[:, None], previous.mean, statistics.mean)
+
+
+def variance_floor(X, sample_weight, reg_covar):
+    """What the M-step adds to the variance of each feature.
+
+    Raises
+    ------
+    ValueError
+        If a feature varies by so little that its variance is below the smallest number.
+    """
+    if reg_covar != "relative":
+        return np.full(X.shape[1], float(reg_covar))
+    step = -(-len(X) // _FLOOR_ROWS)
+    X, weight = X[::step], None if sample_weight is None else sample_weight[::step]
+    centre = X.mean(axis=0, dtype=np.float64)
+    deviation = X - centre
+    variance = np.average(deviation**2, axis=0, weights=weight)
+    variance -= np.average(deviation, axis=0, weights=weight) ** 2
+    largest = np.abs(X).max(axis=0).astype(np.float64)
+    resolution = (4.0 * np.finfo(X.dtype).eps * largest) ** 2
+    varies = np.abs(deviation).max(axis=0) > 4.0 * np.finfo(X.dtype).eps * largest
+    if (varies & (variance < NEGLIGIBLE)).any():
+        column = np.flatnonzero(varies & (variance < NEGLIGIBLE))[0]
+        raise ValueError(
+            f"Feature {column} varies by less than can be squared in floating point; rescale it."
+        )
+    return np.maximum(_RELATIVE_FLOOR * _filled(variance, varies), resolution)
+
+
+def _filled(variance, varies):
+    """Variances, where constant features get the mean of the others, or 1 if all are constant."""
+    if varies.all():
+        return variance
+    return np.where(varies, variance, variance[varies].mean() if varies.any() else 1.0)

@@ -1,0 +1,74 @@
+"""Rows of data with what belongs to each row; the form in which mixtures take their data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import sparse
+
+__all__ = ["Rows"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Independent observations, one a row.
+
+    Parameters
+    ----------
+    X : ndarray or CSR array of shape (n_rows, n_features)
+        float32 or float64, C-contiguous or canonical CSR.
+    sample_weight : ndarray of shape (n_rows,), default=None
+        float64, non-negative, not all 0; None means 1 for each row.
+    labels : ndarray of shape (n_rows,), default=None
+        int32; the component of each row, or -1 where it is hidden. None: hidden everywhere.
+    n_threads : int, default=1
+        How many threads walk the rows. Results do not depend on it.
+    """
+
+    X: np.ndarray
+    sample_weight: np.ndarray | None = None
+    labels: np.ndarray | None = None
+    n_threads: int = 1
+    _memory: dict = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __len__(self):
+        return self.X.shape[0]
+
+    @property
+    def total_weight(self):
+        """Sum of the sample weights: what a batch of rows counts for."""
+        return float(len(self)) if self.sample_weight is None else self.sample_weight.sum()
+
+    def __getitem__(self, index):
+        """Rows of a slice (views where NumPy can) or of an index array (copies)."""
+        return Rows(
+            _slice_csr(self.X, index) if sparse.issparse(self.X) else self.X[index],
+            None if self.sample_weight is None else self.sample_weight[index],
+            None if self.labels is None else self.labels[index],
+            self.n_threads,
+        )
+
+    def chunks(self, n_rows):
+        """Cut into chunks of at most `n_rows` rows; the same objects at every call."""
+        if len(self) <= n_rows:
+            return (self,)
+        starts = range(0, len(self), n_rows)
+        return self.remember(n_rows, lambda: tuple(self[i : i + n_rows] for i in starts))
+
+    def remember(self, key, compute):
+        """Compute something about these rows once, however many iterations ask for it."""
+        if key not in self._memory:
+            self._memory[key] = compute()
+        return self._memory[key]
+
+
+def _slice_csr(X, index):
+    """Rows of a CSR matrix; a slice shares the entries, where scipy would copy them."""
+    if not isinstance(index, slice):
+        return X[index]
+    start, stop, _ = index.indices(X.shape[0])
+    indptr = X.indptr[start : stop + 1]
+    entries = slice(indptr[0], indptr[-1])
+    parts = (X.data[entries], X.indices[entries], indptr - indptr[0])
+    return type(X)(parts, shape=(stop - start, X.shape[1]), copy=False)

@@ -1,0 +1,103 @@
+"""Products of categorical distributions over integer codes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.statistics import Sums
+
+__all__ = ["Categorical"]
+
+# A stray code of 1e10 must be an error, not an allocation.
+_MOST_CATEGORIES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Categorical(ExponentialFamily):
+    r"""Independent symbols, :math:`p(x \mid p) = \prod_j p_{j, x_j}`, one code 0, 1, ... a column.
+
+    :math:`\phi(x)` is the one-hot coding, :math:`\theta = \log p`,
+    :math:`G(\theta) = \sum_j \log \sum_c e^{\theta_{jc}}`. Parameters are the probabilities, an
+    ndarray of shape (K, n_features * n_categories).
+
+    Parameters
+    ----------
+    n_categories : int, default=None
+        Number of codes of each column. None: one more than the largest code in the first data.
+    min_probability : float, default=1e-10
+        Floor of the probabilities: what a symbol that a component never saw gets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import Categorical
+    >>> family = Categorical(n_categories=3)
+    >>> np.exp(family.log_density(np.array([[0.2, 0.3, 0.5]]), np.array([[2.0], [0.0]])))
+    array([[0.5],
+           [0.2]])
+    """
+
+    n_categories: int | None = None
+    min_probability: float = 1e-10
+
+    means_suffice = False
+
+    def bind(self, X, sample_weight=None):
+        if self.n_categories is not None:
+            return self
+        return replace(self, n_categories=int(X.max()) + 1)
+
+    def check(self, X):
+        most = _MOST_CATEGORIES if self.n_categories is None else self.n_categories
+        if sparse.issparse(X) or X.min() < 0 or X.max() >= most or (X != np.floor(X)).any():
+            raise ValueError(f"Categorical data must be integer codes in 0..{most - 1}.")
+
+    def sufficient_statistics(self, X):
+        n_rows, n_features = X.shape
+        columns = X.astype(np.int64) + self.n_categories * np.arange(n_features)
+        indptr = n_features * np.arange(n_rows + 1, dtype=np.int64)
+        parts = (np.ones(X.size, dtype=X.dtype), columns.ravel(), indptr)
+        return sparse.csr_array(parts, shape=(n_rows, n_features * self.n_categories))
+
+    def to_natural(self, parameters):
+        return np.log(parameters)
+
+    def from_natural(self, natural):
+        odds = np.exp(self._by_column(natural))
+        return (odds / odds.sum(axis=2, keepdims=True)).reshape(natural.shape)
+
+    def means(self, parameters):
+        """Return the means of the codes, an ndarray of shape (K, n_features)."""
+        return self._by_column(parameters) @ np.arange(self.n_categories, dtype=float)
+
+    def with_means(self, parameters, means):
+        raise ValueError("the means of codes do not say their probabilities.")
+
+    def log_partition(self, natural):
+        return np.log(np.exp(self._by_column(natural)).sum(axis=2)).sum(axis=1)
+
+    def _by_column(self, flat):
+        return flat.reshape(len(flat), -1, self.n_categories)
+
+    def regularise(self, mean):
+        floored = np.maximum(self._by_column(mean), self.min_probability)
+        return (floored / floored.sum(axis=2, keepdims=True)).reshape(mean.shape)
+
+    def sample(self, parameters, components, rng):
+        cumulative = np.cumsum(self._by_column(parameters), axis=2)[components]
+        uniforms = rng.random(cumulative.shape[:2])[:, :, None]
+        codes = (cumulative < uniforms * cumulative[:, :, -1:]).sum(axis=2)
+        return codes.astype(np.float64)
+
+    def n_parameters(self, parameters):
+        return parameters.size // self.n_categories * (self.n_categories - 1)
+
+    def prior_statistics(self, n_components, *, n_features, concentration=1.0):
+        """Symmetric Dirichlet prior on the probabilities of each column; a scalar."""
+        excess = concentration - 1.0
+        total = np.full((n_components, n_features * self.n_categories), excess)
+        return Sums(np.full(n_components, self.n_categories * excess), total)

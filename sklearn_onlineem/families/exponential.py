@@ -1,0 +1,65 @@
+"""Products of exponential distributions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sklearn_onlineem.families._checks import check_non_negative
+from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.statistics import Sums
+
+__all__ = ["Exponential"]
+
+
+@dataclass(frozen=True)
+class Exponential(ExponentialFamily):
+    r"""Independent waiting times, :math:`p(x \mid r) = \prod_j r_j e^{-r_j x_j}`.
+
+    :math:`\phi(x) = x`, :math:`\theta = -r`, :math:`G(\theta) = -\sum_j \log(-\theta_j)`. Parameters
+    are the means 1/r, an ndarray of shape (K, n_features).
+
+    Parameters
+    ----------
+    min_mean : float, default=1e-12
+        Floor of the means, relative to the largest component's mean of the same feature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import Exponential
+    >>> Exponential().log_density(np.array([[0.5]]), np.array([[0.0], [1.0]]))
+    array([[ 0.69314718],
+           [-1.30685282]])
+    """
+
+    min_mean: float = 1e-12
+
+    def check(self, X):
+        check_non_negative(X)
+
+    def to_natural(self, parameters):
+        return -1.0 / parameters
+
+    def from_natural(self, natural):
+        return -1.0 / natural
+
+    def log_partition(self, natural):
+        return -np.log(-natural).sum(axis=1)
+
+    def regularise(self, mean):
+        return floored_mean(mean, self.min_mean)
+
+    def sample(self, parameters, components, rng):
+        return rng.exponential(parameters[components])
+
+    def prior_statistics(self, n_components, *, n_features, shape=1.0, rate=0.0):
+        """Gamma(shape, rate) prior on each rate; `rate` may be of shape (n_features,)."""
+        total = np.broadcast_to(np.asarray(rate, dtype=float), (n_components, n_features))
+        return Sums(np.full(n_components, shape - 1.0), total)
+
+
+def floored_mean(mean, floor):
+    """Means at least `floor` times the largest of their column, and above 0 where all are 0."""
+    return np.maximum(mean, np.maximum(floor * mean.max(axis=0), 1e-290))

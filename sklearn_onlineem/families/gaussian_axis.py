@@ -1,0 +1,256 @@
+"""Gaussians with variances along the axes: one a feature (diagonal), or one for all (spherical)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sklearn_onlineem._kernels import _gaussian, _natural, _small_matrices
+from sklearn_onlineem.families._family import NOTHING, optional, per_row, unwanted
+from sklearn_onlineem.families._gaussian import (
+    NEGLIGIBLE,
+    Gaussian,
+    kept_where_empty,
+    location,
+    precise_enough,
+    weighted_means,
+)
+from sklearn_onlineem.statistics import Moments
+
+__all__ = ["AxisGaussians", "AxisMoments", "DiagonalGaussian", "SphericalGaussian"]
+
+
+class AxisMoments(Moments):
+    """Moments with scatters of shape (K, d), or (K, 1) summed over the features."""
+
+    def merge(self, a, other, b):
+        weight, mean = np.empty_like(self.weight), np.empty_like(self.mean)
+        scatter = np.empty_like(self.scatter)
+        _small_matrices.merge_centred_diagonal(
+            a, self.weight, self.mean, self.scatter,
+            b, other.weight, other.mean, other.scatter,
+            weight, mean, scatter,
+        )  # fmt: skip
+        return type(self)(weight, a * self.degrees + b * other.degrees, mean, scatter)
+
+
+@dataclass(frozen=True, eq=False)
+class AxisGaussians:
+    """Means (K, d) and variances (K, d) or (K, 1)."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+
+    @property
+    def precision(self):
+        """Inverse variances, shaped like `covariance`."""
+        return 1.0 / self.covariance
+
+    @cached_property
+    def log_det(self):
+        """Log-determinants of the covariance matrices, of shape (K,)."""
+        repeats = self.mean.shape[1] // self.covariance.shape[1]
+        return repeats * np.log(self.covariance).sum(axis=1)
+
+    @property
+    def precision_factor(self):
+        """Inverse standard deviations, shaped like `covariance`."""
+        return np.sqrt(self.precision)
+
+
+class _AxisGaussian(Gaussian):
+    """Diagonal and spherical: covariances are variances along the axes."""
+
+    moments = AxisMoments
+    gaussians = AxisGaussians
+
+    features: int
+
+    def sufficient_statistics(self, X):
+        return np.concatenate([X, self._summed(X * X)], axis=1)
+
+    def to_natural(self, parameters):
+        linear = parameters.mean * parameters.precision
+        return np.concatenate([linear, -0.5 * parameters.precision], axis=1)
+
+    def from_natural(self, natural):
+        linear, negative_half_precision = self._split(natural)
+        variance = -0.5 / negative_half_precision
+        return self.gaussians(linear * variance, variance)
+
+    def mean_statistics(self, parameters):
+        mean, variance = parameters.mean, parameters.covariance
+        second = self._summed(np.broadcast_to(variance, mean.shape) + mean**2)
+        return np.concatenate([mean, second], axis=1)
+
+    def log_density(self, parameters, X):
+        out = np.empty((len(X), len(parameters.mean)), dtype=X.dtype)
+        offset = self._offset(parameters, np.zeros(len(parameters.mean)))
+        scales = self._per_feature(parameters.precision_factor, parameters.mean)
+        _gaussian.scaled_log_density(X, parameters.mean, scales, offset, out, 1)
+        return out
+
+    def expected_statistics(self, X, responsibilities):
+        responsibilities = responsibilities.astype(X.dtype, copy=False)
+        counts, means = weighted_means(X, responsibilities)
+        first, second = np.empty_like(means), np.empty_like(means)
+        _gaussian.scaled_statistics(X, means, responsibilities, counts, first, second, 1)
+        return self._recentred(counts, first, self._summed(second), means)
+
+    def e_step(self, parameters, log_weights, rows, uniforms=None):
+        centre, spread = location(rows.X)
+        deviation = parameters.mean - centre
+        guard = (parameters.precision * (spread + deviation**2)).sum(axis=1).max()
+        if precise_enough(guard, rows.X.dtype):
+            return self._natural_e_step(parameters, log_weights, centre, rows, uniforms)
+        counts = np.empty(len(log_weights))
+        first, second = np.empty_like(parameters.mean), np.empty_like(parameters.mean)
+        log_likelihood = _gaussian.scaled_e_step(
+            rows.X,
+            parameters.mean,
+            self._per_feature(parameters.precision_factor, parameters.mean),
+            self._offset(parameters, log_weights),
+            *per_row(rows),
+            optional(uniforms),
+            counts,
+            first,
+            second,
+            rows.n_threads,
+        )
+        moments = self._recentred(counts, first, self._summed(second), parameters.mean)
+        return counts, moments, log_likelihood
+
+    def _natural_e_step(self, parameters, log_weights, centre, rows, uniforms):
+        """E-step by matrix products of natural parameters and sufficient statistics."""
+        deviation, precision = parameters.mean - centre, parameters.precision
+        natural = np.concatenate([deviation * precision, -0.5 * precision], axis=1)
+        quadratic = (precision * deviation**2).sum(axis=1)
+        offset = self._offset(parameters, log_weights) - 0.5 * quadratic
+        counts, totals = np.empty(len(offset)), np.empty_like(natural)
+        log_likelihood = _natural.e_step(
+            rows.X, centre, self.features, natural, offset, NOTHING,
+            *per_row(rows), optional(uniforms), counts, totals, *unwanted(rows.X), rows.n_threads,
+        )  # fmt: skip
+        first, second = self._split(totals)
+        origin = np.broadcast_to(centre, first.shape)
+        return counts, self._recentred(counts, first, second, origin), log_likelihood
+
+    def m_step(self, statistics, previous=None):
+        degrees = statistics.degrees[:, None]
+        per_value = statistics.mean.shape[1] // statistics.scatter.shape[1]
+        kept = np.ones_like(statistics.scatter) if previous is None else previous.covariance
+        variance = np.divide(
+            statistics.scatter, per_value * degrees, out=kept.copy(), where=degrees > 0
+        )
+        np.add(variance, self._ridge(statistics.mean.shape[1]), out=variance, where=degrees > 0)
+        if not (variance > 0).all():
+            raise ValueError(
+                "A variance is not positive: the data of a component are too few or too much"
+                " alike. Decrease n_components or increase reg_covar."
+            )
+        return self.gaussians(kept_where_empty(statistics, previous), variance)
+
+    def prior_statistics(
+        self, n_components, *, n_features, mean=0.0, mean_precision=0.0, shape=None, scale=0.0
+    ):
+        """Normal-inverse-gamma prior, whose joint mode over mean and variance is taken.
+
+        Parameters
+        ----------
+        n_components, n_features : int
+        mean : array broadcasting to (n_components, n_features)
+        mean_precision : float
+            Pseudo-observations of the mean.
+        shape : float, default=None
+            Of the inverse gamma distribution of a variance; None: no prior on the variance.
+        scale : array broadcasting to (n_features,), or a float where variances are spherical
+        """
+        mean = np.broadcast_to(np.asarray(mean, dtype=float), (n_components, n_features)).copy()
+        width = self._summed(mean).shape[1]
+        per_value = n_features // width
+        mode = 0.0 if shape is None else (2.0 * shape + 2.0) / per_value + 1.0
+        scatter = np.empty((n_components, width))
+        scatter[:] = 2.0 * np.asarray(scale)
+        weight = np.full(n_components, float(mean_precision))
+        return self.moments(weight, np.full(n_components, mode), mean, scatter)
+
+    def n_parameters(self, parameters):
+        return parameters.mean.size + parameters.covariance.size
+
+    def _quadratic(self, precision, covariance, deviation):
+        return (precision * (covariance + deviation**2)).sum(axis=1)
+
+    def _coloured(self, parameters, components, deviations):
+        return np.sqrt(parameters.covariance)[components] * deviations
+
+    def _times(self, degrees, variance, n_features):
+        return (n_features // variance.shape[1]) * degrees[:, None] * variance
+
+    def _per_feature(self, values, mean):
+        return np.ascontiguousarray(np.broadcast_to(values, mean.shape))
+
+    def _recentred(self, counts, first, second, origin):
+        """Moments about the new means from sums about an origin."""
+        weight = counts[:, None]
+        shift = np.divide(first, weight, out=np.zeros_like(first), where=weight > NEGLIGIBLE)
+        scatter = np.maximum(second - self._summed(first * shift), 0.0)
+        return self.moments(counts, counts, origin + shift, scatter)
+
+    @abstractmethod
+    def _summed(self, values):
+        """Sum (K, d) values over what shares a variance."""
+
+    @abstractmethod
+    def _split(self, flat):
+        """Split natural parameters or totals into their linear and quadratic parts."""
+
+
+class DiagonalGaussian(_AxisGaussian):
+    r"""Gaussians with independent features, variances of shape (K, d).
+
+    :math:`\phi(x) = (x, x^2)`, :math:`\theta = (m/v, -1/(2v))`,
+    :math:`G = \sum_j m_j^2 / (2 v_j) + \log(2 \pi v_j) / 2`.
+
+    Parameters
+    ----------
+    reg_covar : float or "relative", default="relative"
+        What the M-step adds to the variances; "relative": 1e-6 times the data's.
+    """
+
+    features = _natural.SQUARES
+
+    def _ridge(self, n_features):
+        return self._floor(n_features)
+
+    def _summed(self, values):
+        return values
+
+    def _split(self, flat):
+        return np.split(flat, 2, axis=1)
+
+
+class SphericalGaussian(_AxisGaussian):
+    r"""Gaussians with one variance each, of shape (K, 1).
+
+    :math:`\phi(x) = (x, x'x)`, :math:`\theta = (m/v, -1/(2v))`,
+    :math:`G = m'm / (2 v) + d \log(2 \pi v) / 2`.
+
+    Parameters
+    ----------
+    reg_covar : float or "relative", default="relative"
+        What the M-step adds to the variances; "relative": 1e-6 times the data's.
+    """
+
+    features = _natural.SQUARE_SUM
+
+    def _ridge(self, n_features):
+        return self._floor(n_features).mean()
+
+    def _summed(self, values):
+        return values.sum(axis=1, keepdims=True)
+
+    def _split(self, flat):
+        return flat[:, :-1], flat[:, -1:]

@@ -1,0 +1,304 @@
+"""Gaussians whose covariances are matrices: one each (full), or one for all (tied)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sklearn_onlineem._kernels import _gaussian, _natural, _small_matrices
+from sklearn_onlineem.families._family import NOTHING, optional, per_row, unwanted
+from sklearn_onlineem.families._gaussian import (
+    Gaussian,
+    kept_where_empty,
+    location,
+    precise_enough,
+    weighted_means,
+)
+from sklearn_onlineem.statistics import Moments
+
+__all__ = ["FullGaussian", "MatrixGaussians", "MatrixMoments", "TiedGaussian"]
+
+# Above this many features the Cholesky way, which needs half the products, is the faster one.
+_MOST_FEATURES_NATURAL = 40
+_NO_FACTORS = np.empty((0, 0, 0))
+
+
+class MatrixMoments(Moments):
+    """Moments with scatters of shape (K, d, d), or (1, d, d) summed over the components."""
+
+    def merge(self, a, other, b):
+        weight, mean = np.empty_like(self.weight), np.empty_like(self.mean)
+        scatter = np.empty_like(self.scatter)
+        _small_matrices.merge_centred(
+            a, self.weight, self.mean, self.scatter,
+            b, other.weight, other.mean, other.scatter,
+            weight, mean, scatter,
+        )  # fmt: skip
+        return type(self)(weight, a * self.degrees + b * other.degrees, mean, scatter)
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixGaussians:
+    """Means (K, d) and covariance matrices (K, d, d) or (1, d, d); what is derived is kept."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+
+    @cached_property
+    def _factorised(self):
+        return _factorise(self.covariance, _NO_FACTORS)
+
+    @property
+    def precision(self):
+        """Inverse covariances, shaped like `covariance`."""
+        return self._factorised[0]
+
+    @property
+    def log_det(self):
+        """Log-determinants of the covariances, of shape (K,) or (1,)."""
+        return self._factorised[1]
+
+    @cached_property
+    def precision_factor(self):
+        """Upper triangular P with P P' = precision, scikit-learn's `precisions_cholesky_`."""
+        factors = np.zeros_like(self.covariance)
+        _factorise(self.covariance, factors)
+        return factors
+
+
+def _factorise(covariance, factors):
+    precision, log_det = np.empty_like(covariance), np.empty(len(covariance))
+    failed = _small_matrices.factorise(covariance, precision, factors, log_det)
+    if failed >= 0:
+        raise ValueError(
+            f"The covariance of component {failed} is not positive definite: its data are too few"
+            " or too much alike. Decrease n_components or increase reg_covar."
+        )
+    return precision, log_det
+
+
+class _MatrixGaussian(Gaussian):
+    """Full and tied: covariances are matrices."""
+
+    moments = MatrixMoments
+    gaussians = MatrixGaussians
+
+    def to_natural(self, parameters):
+        precision = np.broadcast_to(
+            parameters.precision, (len(parameters.mean), *parameters.precision.shape[1:])
+        )
+        linear = np.einsum("kij,kj->ki", precision, parameters.mean)
+        return np.concatenate([linear, -0.5 * precision.reshape(len(linear), -1)], axis=1)
+
+    def from_natural(self, natural):
+        # p = d + d * d
+        d = (math.isqrt(4 * natural.shape[1] + 1) - 1) // 2
+        covariance = np.linalg.inv(-2.0 * natural[:, d:].reshape(-1, d, d))
+        mean = np.einsum("kij,kj->ki", covariance, natural[:, :d])
+        return self.gaussians(mean, np.ascontiguousarray(covariance[: self._n_covariances(mean)]))
+
+    def sufficient_statistics(self, X):
+        products = X[:, :, None] * X[:, None, :]
+        return np.concatenate([X, products.reshape(len(X), -1)], axis=1)
+
+    def mean_statistics(self, parameters):
+        mean = parameters.mean
+        second = parameters.covariance + mean[:, :, None] * mean[:, None, :]
+        return np.concatenate([mean, second.reshape(len(mean), -1)], axis=1)
+
+    def log_density(self, parameters, X):
+        out = np.empty((len(X), len(parameters.mean)), dtype=X.dtype)
+        offset = self._offset(parameters, np.zeros(len(parameters.mean)))
+        factors = parameters.precision_factor
+        _gaussian.log_density(X, parameters.mean, factors, offset, out, 1)
+        return out
+
+    def expected_statistics(self, X, responsibilities):
+        responsibilities = responsibilities.astype(X.dtype, copy=False)
+        counts, means = weighted_means(X, responsibilities)
+        first, second = np.empty_like(means), self._empty_scatter(means)
+        _gaussian.statistics(X, means, responsibilities, counts, first, second, 1)
+        return self._recentred(counts, first, second, means)
+
+    def m_step(self, statistics, previous=None):
+        covariance = np.empty_like(statistics.scatter)
+        _small_matrices.covariances_from_scatter(
+            statistics.scatter,
+            statistics.degrees,
+            self._floor(statistics.mean.shape[1]),
+            covariance if previous is None else previous.covariance,
+            covariance,
+        )
+        mean = kept_where_empty(statistics, previous)
+        parameters = self.gaussians(mean, covariance)
+        _ = parameters.precision  # a covariance that is not positive definite must fail here
+        return parameters
+
+    def prior_statistics(
+        self,
+        n_components,
+        *,
+        n_features,
+        mean=0.0,
+        mean_precision=0.0,
+        covariance=0.0,
+        degrees_of_freedom=None,
+    ):
+        """Normal-inverse-Wishart prior, whose joint mode over mean and covariance is taken.
+
+        Parameters
+        ----------
+        n_components, n_features : int
+        mean : array broadcasting to (n_components, n_features)
+        mean_precision : float
+            Pseudo-observations of the mean.
+        covariance : array broadcasting to (n_features, n_features)
+            Scale matrix of the inverse Wishart distribution.
+        degrees_of_freedom : float, default=None
+            Of the inverse Wishart distribution; None: no prior on the covariance.
+        """
+        mean = np.broadcast_to(np.asarray(mean, dtype=float), (n_components, n_features)).copy()
+        scatter = self._empty_scatter(mean)
+        scatter[:] = covariance
+        mode = 0.0
+        if degrees_of_freedom is not None:
+            mode = degrees_of_freedom + n_features + 1.0 + n_components / len(scatter)
+        weight = np.full(n_components, float(mean_precision))
+        return self.moments(weight, np.full(len(scatter), mode), mean, scatter)
+
+    def n_parameters(self, parameters):
+        n_covariances, d, _ = parameters.covariance.shape
+        return parameters.mean.size + n_covariances * (d * (d + 1) // 2)
+
+    def _quadratic(self, precision, covariance, deviation):
+        traces = np.einsum("kij,kij->k", precision, covariance)
+        return traces + np.einsum("ki,kij,kj->k", deviation, precision, deviation)
+
+    def _coloured(self, parameters, components, deviations):
+        roots = np.linalg.cholesky(parameters.covariance)
+        chosen = components if len(roots) > 1 else np.zeros_like(components)
+        out = np.empty_like(deviations)
+        for k, root in enumerate(roots):
+            out[chosen == k] = deviations[chosen == k] @ root.T
+        return out
+
+    def _ridge(self, n_features):
+        return np.diag(self._floor(n_features))
+
+    def _times(self, degrees, covariance, n_features):
+        return degrees[:, None, None] * covariance
+
+    def _n_covariances(self, mean):
+        return len(mean)
+
+    def _empty_scatter(self, mean):
+        d = mean.shape[1]
+        return np.empty((self._n_covariances(mean), d, d))
+
+    def _recentred(self, counts, first, second, means):
+        new_means, scatter = np.empty_like(means), np.empty_like(second)
+        _small_matrices.recentre(counts, first, second, means, new_means, scatter)
+        return self.moments(counts, self._pooled(counts), new_means, scatter)
+
+    def e_step(self, parameters, log_weights, rows, uniforms=None):
+        """E-step about the components' own means ("the Cholesky way"), which never loses digits."""
+        counts = np.empty(len(parameters.mean))
+        first, second = np.empty_like(parameters.mean), self._empty_scatter(parameters.mean)
+        log_likelihood = _gaussian.e_step(
+            rows.X,
+            parameters.mean,
+            parameters.precision_factor,
+            self._offset(parameters, log_weights),
+            *per_row(rows),
+            optional(uniforms),
+            counts,
+            first,
+            second,
+            rows.n_threads,
+        )
+        return counts, self._recentred(counts, first, second, parameters.mean), log_likelihood
+
+
+class FullGaussian(_MatrixGaussian):
+    r"""Gaussians with a covariance matrix each.
+
+    .. math:: p(x \mid m, S) = |2 \pi S|^{-1/2} e^{-(x - m)' S^{-1} (x - m) / 2}
+
+    :math:`\phi(x) = (x, x x')`, :math:`\theta = (S^{-1} m, -S^{-1}/2)`,
+    :math:`G = (m' S^{-1} m + \log |2 \pi S|) / 2`. Parameters are means of shape (K, d) and
+    covariances of shape (K, d, d); statistics are centred (`Moments`).
+
+    Parameters
+    ----------
+    reg_covar : float or "relative", default="relative"
+        What the M-step adds to the variances; "relative": 1e-6 times the data's.
+
+    References
+    ----------
+    Amid & Warmuth, UAI 2020, section 4 (Gaussian mixtures).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import FullGaussian
+    >>> family = FullGaussian()
+    >>> parameters = family.gaussians(np.zeros((1, 2)), np.eye(2)[None])
+    >>> family.log_density(parameters, np.zeros((1, 2)))
+    array([[-1.83787707]])
+    """
+
+    def e_step(self, parameters, log_weights, rows, uniforms=None):
+        n_features = rows.X.shape[1]
+        if n_features <= _MOST_FEATURES_NATURAL:
+            centre, spread = location(rows.X)
+            natural = np.empty((len(log_weights), n_features * (n_features + 3) // 2))
+            offset = np.empty(len(log_weights))
+            guard = _small_matrices.pack_natural(
+                parameters.mean, parameters.precision, parameters.log_det,
+                log_weights, centre, spread, natural, offset,
+            )  # fmt: skip
+            if precise_enough(guard, rows.X.dtype):
+                return self._natural_e_step(centre, natural, offset, rows, uniforms)
+        return super().e_step(parameters, log_weights, rows, uniforms)
+
+    def _natural_e_step(self, centre, natural, offset, rows, uniforms):
+        """E-step by matrix products of natural parameters and sufficient statistics."""
+        counts, totals = np.empty(len(offset)), np.empty_like(natural)
+        log_likelihood = _natural.e_step(
+            rows.X, centre, _natural.PRODUCTS, natural, offset, NOTHING,
+            *per_row(rows), optional(uniforms), counts, totals, *unwanted(rows.X), rows.n_threads,
+        )  # fmt: skip
+        mean = np.empty((len(counts), len(centre)))
+        scatter = self._empty_scatter(mean)
+        _small_matrices.unpack_totals(counts, totals, centre, mean, scatter)
+        return counts, self.moments(counts, counts, mean, scatter), log_likelihood
+
+    def kl_divergence(self, p, q):
+        out = np.empty(len(p.mean))
+        _small_matrices.kl_divergences(
+            p.mean, p.covariance, p.log_det, q.mean, q.precision, q.log_det, out
+        )
+        return out
+
+
+class TiedGaussian(_MatrixGaussian):
+    """Gaussians that share one covariance matrix, of shape (1, d, d).
+
+    Parameters
+    ----------
+    reg_covar : float or "relative", default="relative"
+        What the M-step adds to the variances; "relative": 1e-6 times the data's.
+
+    See Also
+    --------
+    FullGaussian : Formulas.
+    """
+
+    def _pooled(self, weights):
+        return weights.sum(keepdims=True)
+
+    def _n_covariances(self, mean):
+        return 1

@@ -1,0 +1,86 @@
+"""Multinomial counts of any length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sklearn_onlineem._kernels import _counts
+from sklearn_onlineem.families._checks import check_non_negative
+from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.statistics import Sums
+
+__all__ = ["Multinomial"]
+
+
+@dataclass(frozen=True)
+class Multinomial(ExponentialFamily):
+    r"""Counts of n categories in documents whose lengths are given, not modelled.
+
+    .. math:: p(x \mid \text{length}, p) = \frac{(\sum_j x_j)!}{\prod_j x_j!} \prod_j p_j^{x_j}
+
+    Parameters are *unnormalised* means :math:`\mu = L p` of shape (K, n_features): their sum
+    :math:`L = E[\text{length} \mid k]` is what the inertia of online EM needs, their direction the
+    probabilities. :math:`\theta = \log p`, at which the log-partition is 0. Dense and CSR data.
+
+    Parameters
+    ----------
+    min_probability : float, default=1e-12
+        Floor of the probabilities: what a symbol that a component never saw gets.
+
+    References
+    ----------
+    Brochu, de Freitas & Bao, "Owed to a Martingale", 2004; Amid & Warmuth, UAI 2020, section 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import Multinomial
+    >>> np.exp(Multinomial().log_density(np.array([[1.0, 3.0]]), np.array([[1.0, 1.0]])))
+    array([[0.375]])
+    """
+
+    min_probability: float = 1e-12
+
+    def check(self, X):
+        check_non_negative(X)
+
+    def to_natural(self, parameters):
+        return np.log(self.probabilities(parameters))
+
+    def from_natural(self, natural):
+        """Return means of length 1: natural parameters know nothing of lengths."""
+        return self.probabilities(np.exp(natural))
+
+    def log_partition(self, natural):
+        """Return the log-partition of one draw, 0 at the natural parameters of any `parameters`."""
+        return np.log(np.exp(natural).sum(axis=1))
+
+    def probabilities(self, parameters):
+        """Return the probabilities of the categories, an ndarray of shape (K, n_features)."""
+        return parameters / parameters.sum(axis=1, keepdims=True)
+
+    def log_base_measure(self, X):
+        return _counts.log_multinomial_coefficients(X)
+
+    def regularise(self, mean):
+        length = np.maximum(mean.sum(axis=1, keepdims=True), np.finfo(float).tiny / 1e-16)
+        return np.maximum(mean, self.min_probability * length)
+
+    def kl_divergence(self, p, q):
+        return np.einsum("kp,kp->k", p, self.to_natural(p) - self.to_natural(q))
+
+    def sample(self, parameters, components, rng):
+        """Draw documents of each component's mean length, rounded."""
+        lengths = np.rint(parameters.sum(axis=1)).astype(np.int64)
+        probabilities = self.probabilities(parameters)
+        return rng.multinomial(lengths[components], probabilities[components]).astype(np.float64)
+
+    def n_parameters(self, parameters):
+        return parameters.shape[0] * (parameters.shape[1] - 1)
+
+    def prior_statistics(self, n_components, *, n_features, concentration=1.0):
+        """Dirichlet prior on the probabilities; `concentration` may be of shape (n_features,)."""
+        total = np.broadcast_to(np.subtract(concentration, 1.0), (n_components, n_features))
+        return Sums(np.zeros(n_components), total)

@@ -1,0 +1,245 @@
+"""Wishart distributions of symmetric positive-definite matrices, their degrees of freedom learnt or given."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import multigammaln, polygamma, psi
+
+from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families._roots import increasing_root
+from sklearn_onlineem.statistics import Sums
+
+__all__ = ["FixedDegreesWishart", "Wishart"]
+
+_LOG_2 = math.log(2.0)
+
+
+class _Matrices:
+    """What both families share: rows are flattened symmetric matrices."""
+
+    def check(self, X):
+        side = math.isqrt(X.shape[1])
+        if side**2 != X.shape[1]:
+            raise ValueError(
+                "Wishart rows are flattened square matrices, so the number of features must be a"
+                f" square; got {X.shape[1]}."
+            )
+        matrices = _unflatten(X)
+        scale = np.abs(matrices).max(axis=(1, 2), keepdims=True)
+        tolerance = 1e3 * np.finfo(X.dtype).eps * scale
+        if (np.abs(matrices - matrices.transpose(0, 2, 1)) > tolerance).any():
+            raise ValueError("Wishart rows must be symmetric matrices.")
+        try:
+            np.linalg.cholesky(matrices)
+        except np.linalg.LinAlgError:
+            raise ValueError("Wishart rows must be positive-definite matrices.") from None
+
+    def sample(self, parameters, components, rng):
+        """Draw by Bartlett's decomposition."""
+        degrees, scales = self.degrees_and_scales(parameters)
+        n_rows, side = len(components), scales.shape[1]
+        bartlett = np.tril(rng.standard_normal((n_rows, side, side)), -1)
+        chi_squared = rng.chisquare(degrees[components][:, None] - np.arange(side))
+        bartlett[:, np.arange(side), np.arange(side)] = np.sqrt(chi_squared)
+        roots = np.linalg.cholesky(scales)[components] @ bartlett
+        return (roots @ roots.transpose(0, 2, 1)).reshape(n_rows, -1)
+
+
+@dataclass(frozen=True)
+class Wishart(_Matrices, ExponentialFamily):
+    r"""Wishart matrices with n degrees of freedom and scale S, both learnt.
+
+    .. math::
+        p(X \mid n, S) = \frac{|X|^{(n - d - 1)/2} e^{-\operatorname{tr}(S^{-1} X)/2}}
+        {2^{nd/2} |S|^{n/2} \Gamma_d(n/2)}
+
+    :math:`\phi(X) = (\log |X|, X)`, :math:`\theta = (n/2, -S^{-1}/2)`. Parameters are the means of
+    :math:`\phi`, an ndarray of shape (K, 1 + d * d).
+
+    Parameters
+    ----------
+    max_degrees : float, default=1e6
+        Ceiling of the degrees of freedom.
+
+    See Also
+    --------
+    FixedDegreesWishart : The same with known degrees of freedom.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import Wishart
+    >>> family = Wishart()
+    >>> mean = family.from_natural(np.array([[3.0, -0.5, 0.0, 0.0, -0.5]]))
+    >>> degrees, scales = family.degrees_and_scales(mean)
+    >>> degrees.round(9), scales.round(9)
+    (array([6.]), array([[[1., 0.],
+            [0., 1.]]]))
+    """
+
+    max_degrees: float = 1e6
+
+    means_suffice = False
+
+    def sufficient_statistics(self, X):
+        return np.concatenate([_log_dets(X)[:, None].astype(X.dtype), X], axis=1)
+
+    def log_base_measure(self, X):
+        return -(math.isqrt(X.shape[1]) + 1) / 2.0 * _log_dets(X)
+
+    def degrees_and_scales(self, parameters):
+        """Return degrees of freedom (K,) and scale matrices (K, d, d)."""
+        mean = _unflatten(parameters[:, 1:])
+        side = mean.shape[1]
+        target = np.minimum(parameters[:, 0] - np.linalg.slogdet(mean)[1], -1e-300)
+        # As n grows the gap tends to d (d + 1) / (2 n).
+        start = side - 1.0 + side * (side + 1.0) / (-2.0 * target)
+        degrees = increasing_root(
+            lambda n: _log_det_gap(n, side),
+            lambda n: _log_det_gap_slope(n, side),
+            target,
+            np.minimum(start, self.max_degrees),
+            lower=side - 1.0,
+        )
+        return degrees, mean / degrees[:, None, None]
+
+    def to_natural(self, parameters):
+        degrees, scales = self.degrees_and_scales(parameters)
+        return np.column_stack([degrees / 2.0, _flat_natural(scales)])
+
+    def from_natural(self, natural):
+        degrees, scales = _degrees_and_scales_of(natural)
+        side = scales.shape[1]
+        log_det = np.linalg.slogdet(scales)[1] + side * np.log(degrees)
+        mean = (degrees[:, None, None] * scales).reshape(len(degrees), -1)
+        return np.column_stack([log_det + _log_det_gap(degrees, side), mean])
+
+    def means(self, parameters):
+        return parameters[:, 1:]
+
+    def with_means(self, parameters, means):
+        degrees, _ = self.degrees_and_scales(parameters)
+        natural = _flat_natural(_unflatten(means) / degrees[:, None, None])
+        return self.from_natural(np.column_stack([degrees / 2.0, natural]))
+
+    def log_partition(self, natural):
+        return _log_partition(*_degrees_and_scales_of(natural))
+
+    def regularise(self, mean):
+        matrices = _unflatten(mean[:, 1:])
+        side = matrices.shape[1]
+        ceiling = np.linalg.slogdet(matrices)[1] + _log_det_gap(self.max_degrees, side)
+        return np.column_stack([np.minimum(mean[:, 0], ceiling), mean[:, 1:]])
+
+    def n_parameters(self, parameters):
+        return len(parameters) + _n_symmetric(parameters[:, 1:])
+
+    def prior_statistics(
+        self, n_components, *, n_features, pseudo_count=0.0, mean_log_det=0.0, mean=None
+    ):
+        """Conjugate prior worth `pseudo_count` matrices with these means of log det X and X."""
+        mean = np.eye(math.isqrt(n_features)) if mean is None else np.asarray(mean, dtype=float)
+        total = pseudo_count * np.concatenate([[mean_log_det], mean.ravel()])
+        return Sums(np.full(n_components, float(pseudo_count)), np.tile(total, (n_components, 1)))
+
+
+@dataclass(frozen=True)
+class FixedDegreesWishart(_Matrices, ExponentialFamily):
+    r"""Wishart matrices with n known degrees of freedom; the scales S are learnt.
+
+    :math:`\phi(X) = X`, :math:`\theta = -S^{-1}/2`. Parameters are the means nS, an ndarray of shape
+    (K, d * d).
+
+    Parameters
+    ----------
+    degrees : float
+        Degrees of freedom n, above d - 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import FixedDegreesWishart
+    >>> FixedDegreesWishart(degrees=4.0).to_natural(np.array([[8.0]]))
+    array([[-0.25]])
+    """
+
+    degrees: float
+
+    def check(self, X):
+        super().check(X)
+        if self.degrees <= math.isqrt(X.shape[1]) - 1:
+            raise ValueError(
+                f"degrees must be above {math.isqrt(X.shape[1]) - 1} for matrices of this size, got"
+                f" {self.degrees}."
+            )
+
+    def log_base_measure(self, X):
+        return (self.degrees - math.isqrt(X.shape[1]) - 1) / 2.0 * _log_dets(X)
+
+    def degrees_and_scales(self, parameters):
+        """Return degrees of freedom (K,) and scale matrices (K, d, d)."""
+        return np.full(len(parameters), self.degrees), _unflatten(parameters) / self.degrees
+
+    def to_natural(self, parameters):
+        return _flat_natural(self.degrees_and_scales(parameters)[1])
+
+    def from_natural(self, natural):
+        scales = -0.5 * np.linalg.inv(_unflatten(natural))
+        return (self.degrees * scales).reshape(natural.shape)
+
+    def log_partition(self, natural):
+        scales = -0.5 * np.linalg.inv(_unflatten(natural))
+        return _log_partition(np.full(len(natural), self.degrees), scales)
+
+    def n_parameters(self, parameters):
+        return _n_symmetric(parameters)
+
+    def prior_statistics(self, n_components, *, n_features, degrees=None, inverse_scale=0.0):
+        """Wishart(degrees, W) prior on each inverse scale; `inverse_scale` is W's inverse."""
+        side = math.isqrt(n_features)
+        pseudo_degrees = 0.0 if degrees is None else degrees - side - 1.0
+        inverse_scale = np.broadcast_to(np.asarray(inverse_scale, dtype=float), (side, side))
+        total = np.tile(inverse_scale.ravel(), (n_components, 1))
+        return Sums(np.full(n_components, pseudo_degrees / self.degrees), total)
+
+
+def _unflatten(rows):
+    side = math.isqrt(rows.shape[1])
+    return rows.reshape(len(rows), side, side)
+
+
+def _n_symmetric(flat):
+    side = math.isqrt(flat.shape[1])
+    return len(flat) * side * (side + 1) // 2
+
+
+def _log_dets(X):
+    return np.linalg.slogdet(_unflatten(X).astype(np.float64, copy=False))[1]
+
+
+def _flat_natural(scales):
+    return -0.5 * np.linalg.inv(scales).reshape(len(scales), -1)
+
+
+def _degrees_and_scales_of(natural):
+    return 2.0 * natural[:, 0], -0.5 * np.linalg.inv(_unflatten(natural[:, 1:]))
+
+
+def _log_partition(degrees, scales):
+    side = scales.shape[1]
+    log_dets = np.linalg.slogdet(scales)[1]
+    return degrees / 2.0 * (side * _LOG_2 + log_dets) + multigammaln(degrees / 2.0, side)
+
+
+def _log_det_gap(degrees, side):
+    """E log|X| - log|E X|, which is below 0 and depends on the degrees of freedom alone."""
+    halves = (np.asarray(degrees)[..., None] - np.arange(side)) / 2.0
+    return psi(halves).sum(axis=-1) + side * (_LOG_2 - np.log(degrees))
+
+
+def _log_det_gap_slope(degrees, side):
+    halves = (np.asarray(degrees)[..., None] - np.arange(side)) / 2.0
+    return polygamma(1, halves).sum(axis=-1) / 2.0 - side / degrees

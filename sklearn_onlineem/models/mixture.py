@@ -1,0 +1,128 @@
+"""Mixtures of the components of one family."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sklearn_onlineem._kernels._responsibilities import normalise
+from sklearn_onlineem.families import Family, Rows
+from sklearn_onlineem.models._model import Model
+from sklearn_onlineem.statistics import Statistics, combine
+
+__all__ = ["MixtureModel", "MixtureStatistics"]
+
+# Python looks for Ctrl-C between chunks, so a chunk should take well below a second.
+_CHUNK_ROWS = 1 << 16
+_POSTERIOR_ROWS = 1 << 12
+_NOTHING = np.empty(0)
+_NO_LABELS = np.empty(0, dtype=np.int32)
+
+
+@dataclass(frozen=True)
+class MixtureStatistics(Statistics):
+    """Expected statistics of a mixture.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_components,)
+        Expected share of each component.
+    emissions : Statistics
+        The family's statistics, of all components.
+    """
+
+    counts: np.ndarray
+    emissions: Statistics
+
+
+@dataclass(frozen=True)
+class MixtureModel(Model):
+    r"""A mixture, :math:`p(x) = \sum_k w_k \, p(x \mid \theta_k)`.
+
+    Parameters
+    ----------
+    family : Family
+    weights : ndarray of shape (n_components,)
+        Non-negative, adding up to 1.
+    parameters : object
+        The family's parameters of all components.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import Poisson, Rows
+    >>> from sklearn_onlineem.models import MixtureModel
+    >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+    >>> model.posterior(Rows(np.array([[0.0], [12.0]])))[0].round(3)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    family: Family
+    weights: np.ndarray
+    parameters: object
+
+    @property
+    def n_components(self):
+        return len(self.weights)
+
+    @cached_property
+    def log_weights(self):
+        with np.errstate(divide="ignore"):
+            return np.log(self.weights)
+
+    def e_step(self, data, rng=None):
+        terms, log_likelihood, total_weight = [], 0.0, data.total_weight
+        for chunk in data.chunks(_CHUNK_ROWS):
+            uniforms = None if rng is None else rng.random(len(chunk))
+            counts, emissions, chunk_log_likelihood = self.family.e_step(
+                self.parameters, self.log_weights, chunk, uniforms
+            )
+            terms.append((1.0 / total_weight, MixtureStatistics(counts, emissions)))
+            log_likelihood += chunk_log_likelihood
+        return combine(terms), log_likelihood / total_weight
+
+    def own_statistics(self, like=None):
+        emissions = self.family.own_statistics(self.parameters, self.weights)
+        return MixtureStatistics(self.weights, emissions)
+
+    def m_step(self, statistics):
+        # A Dirichlet prior below 1 may take more than there is.
+        counts = np.maximum(statistics.counts, 0.0)
+        parameters = self.family.m_step(statistics.emissions, self.parameters)
+        return MixtureModel(self.family, counts / counts.sum(), parameters)
+
+    def log_likelihood(self, data):
+        out = np.empty(len(data))
+        for _ in self._posterior_blocks(data, out):
+            pass
+        return out
+
+    def posterior(self, data):
+        """Return the responsibilities, an ndarray of shape (n_rows, n_components)."""
+        out = np.empty((len(data), self.n_components), dtype=data.X.dtype)
+        for start, responsibilities in self._posterior_blocks(data, np.empty(len(data))):
+            out[start : start + len(responsibilities)] = responsibilities
+        return out
+
+    def _posterior_blocks(self, data, log_likelihoods):
+        for start in range(0, len(data), _POSTERIOR_ROWS):
+            block = data[start : start + _POSTERIOR_ROWS]
+            log_joint = self.family.log_density(self.parameters, block.X)
+            log_joint += self.log_weights.astype(log_joint.dtype)
+            out = log_likelihoods[start : start + len(block)]
+            normalise(log_joint, _NOTHING, _NO_LABELS, _NOTHING, out)
+            yield start, log_joint
+
+    def kl_divergence(self, other, like=None):
+        used = self.weights > 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = self.log_weights - other.log_weights
+            terms = terms + self.family.kl_divergence(self.parameters, other.parameters)
+        return max(0.0, float(np.dot(self.weights[used], terms[used])))
+
+    def sample(self, n, rng):
+        components = rng.choice(self.n_components, size=n, p=self.weights)
+        return self.family.sample(self.parameters, components, rng), components

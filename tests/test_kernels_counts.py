@@ -1,0 +1,133 @@
+"""The kernels of sparse counts against their formulas in NumPy."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.special import gammaln
+from test_kernels_natural import options_for, tolerance
+from test_kernels_responsibilities import DTYPES, NO_LABELS, NONE, normalise_numpy
+
+from sklearn_onlineem._kernels._counts import (
+    e_step,
+    log_density,
+    log_factorial_sums,
+    log_factorial_sums_csr,
+    multinomial_log_coefficients,
+    multinomial_log_coefficients_csr,
+    statistics,
+)
+
+INDEX_DTYPES = [np.int32, np.int64]
+SHAPES = [(1, 1, 1), (1, 50, 10), (7, 3, 1), (300, 40, 9), (2, 5, 40), (3000, 20, 3)]
+
+
+def problem(n, d, K, dtype=np.float64, index=np.int32):
+    rng = np.random.default_rng([n, d, K])
+    X = rng.poisson(1.0, (n, d)) * (rng.random((n, d)) < 0.3)
+    X[n // 2] = 0
+    csr = sparse.csr_array(X.astype(dtype))
+    rows = csr.data, csr.indices.astype(index), csr.indptr.astype(index)
+    natural_T = np.log(rng.dirichlet(np.ones(d), K).T.copy() + 1e-3)
+    return X.astype(float), rows, natural_T, rng.standard_normal(K), rng.standard_normal(n)
+
+
+def run(rows, natural_T, offset, base, *options, n_threads=1):
+    n, (d, K) = len(rows[2]) - 1, natural_T.shape
+    counts, totals_T = np.full(K, np.nan), np.full((d, K), np.nan)
+    log_likelihoods, responsibilities = np.empty(n), np.empty((n, K), rows[0].dtype)
+    total = e_step(
+        *rows, natural_T, offset, base, *(options or (NONE, NO_LABELS, NONE)),
+        counts, totals_T, log_likelihoods, responsibilities, n_threads,
+    )
+    return counts, totals_T, log_likelihoods, responsibilities, total
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("index", INDEX_DTYPES)
+@pytest.mark.parametrize("n, d, K", SHAPES)
+@pytest.mark.parametrize("with_options", [False, True])
+def test_e_step(n, d, K, dtype, index, with_options):
+    X, rows, natural_T, offset, base = problem(n, d, K, dtype, index)
+    weights, labels, uniforms = options_for(n, K)
+    if dtype == np.float32:
+        uniforms = NONE
+    options = (weights, labels, uniforms) if with_options else ()
+    counts, totals_T, log_likelihoods, responsibilities, total = run(
+        rows, natural_T, offset, base, *options)
+    assert responsibilities.dtype == dtype
+    expected = normalise_numpy(X @ natural_T + offset + base[:, None], *options)
+    for result, reference in zip(
+        (responsibilities, log_likelihoods, total), expected, strict=True
+    ):
+        assert_allclose(result, reference, **tolerance(dtype, n))
+    assert_allclose(counts, expected[0].sum(axis=0), **tolerance(dtype, n))
+    assert_allclose(totals_T, X.T @ expected[0], **tolerance(dtype, n))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("index", INDEX_DTYPES)
+@pytest.mark.parametrize("n, d, K", SHAPES)
+def test_log_density_and_statistics(n, d, K, dtype, index):
+    X, rows, natural_T, offset, base = problem(n, d, K, dtype, index)
+    joint = np.empty((n, K), dtype)
+    for given in (base, NONE):
+        log_density(*rows, natural_T, offset, given, joint, 1)
+        expected = X @ natural_T + offset + (given[:, None] if given.size else 0)
+        assert_allclose(joint, expected, **tolerance(dtype))
+    counts, totals_T = np.empty(K), np.empty((d, K))
+    statistics(*rows, joint, counts, totals_T, 1)
+    assert_allclose(counts, joint.sum(axis=0, dtype=float), **tolerance(dtype, n))
+    assert_allclose(totals_T, X.T @ joint.astype(float), **tolerance(dtype, n))
+
+
+def test_outputs_are_optional():
+    _, rows, natural_T, offset, _ = problem(300, 5, 3)
+    nothing = np.empty((0, 0))
+    total = e_step(*rows, natural_T, offset, NONE, NONE, NO_LABELS, NONE,
+                   NONE.copy(), nothing, NONE.copy(), nothing, 1)
+    assert_allclose(total, run(rows, natural_T, offset, NONE)[-1], rtol=0)
+
+
+def test_rows_without_any_count():
+    rows = np.empty(0), np.empty(0, np.int32), np.zeros(4, np.int32)
+    counts, totals_T, log_likelihoods, *_ = run(rows, np.ones((5, 2)), np.log([0.25, 0.5]), NONE)
+    assert_allclose(log_likelihoods, np.log(0.75))
+    assert_allclose(counts, [1, 2])
+    assert_array_equal(totals_T, 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("index", INDEX_DTYPES)
+@pytest.mark.parametrize("n_threads", [2, 4])
+def test_bits_do_not_depend_on_threads(dtype, index, n_threads):
+    n, d, K = 5_003, 20, 9
+    _, rows, natural_T, offset, base = problem(n, d, K, dtype, index)
+    arguments = rows, natural_T, offset, base, *options_for(n, K)
+    alone, together = run(*arguments), run(*arguments, n_threads=n_threads)
+    for result, reference in zip(together, alone, strict=True):
+        assert_array_equal(result, reference)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("index", INDEX_DTYPES)
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_log_factorials(dtype, index, n_threads):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 5, (40, 7)).astype(dtype)
+    X[0] = [0, 1, 1023, 1024, 0.5, 1e15, 2**31]
+    X[1] = 0
+    csr = sparse.csr_array(X)
+    sums = gammaln(X.astype(float) + 1).sum(axis=1)
+    coefficients = gammaln(X.sum(axis=1, dtype=float) + 1) - sums
+    # Of X[0] only the difference of sums near 1e16 is left.
+    scale = np.abs(sums) + np.abs(coefficients)
+    out = np.empty(len(X))
+    for kernel, kernel_csr, expected in (
+        (log_factorial_sums, log_factorial_sums_csr, sums),
+        (multinomial_log_coefficients, multinomial_log_coefficients_csr, coefficients),
+    ):
+        kernel(X, out, n_threads)
+        assert_allclose(out / (1 + scale), expected / (1 + scale), atol=1e-13)
+        kernel_csr(csr.data, csr.indptr.astype(index), out, n_threads)
+        assert_allclose(out / (1 + scale), expected / (1 + scale), atol=1e-13)

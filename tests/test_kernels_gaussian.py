@@ -1,0 +1,212 @@
+"""The centred Gaussian kernels against their formulas in NumPy, and against long doubles."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
+
+from sklearn_onlineem._kernels import _gaussian as kernels
+
+NONE, NO_LABELS = np.empty(0), np.empty(0, dtype=np.int32)
+KINDS = ["full", "shared", "diagonal"]
+TOLERANCE = {np.float64: {"rtol": 1e-10, "atol": 1e-10}, np.float32: {"rtol": 2e-4, "atol": 2e-3}}
+
+by_kind = pytest.mark.parametrize("kind", KINDS)
+by_dtype = pytest.mark.parametrize("dtype", [np.float64, np.float32])
+
+
+class Problem:
+    """Rows, a random mixture of K Gaussians and whichever options of the E-step are asked for."""
+
+    def __init__(self, kind, n, d, K, dtype=np.float64, options=(), seed=0):
+        rng = np.random.default_rng(seed)
+        self.kind, self.X = kind, rng.normal(size=(n, d)).astype(dtype)
+        self.means, self.offset = rng.normal(size=(K, d)), rng.normal(size=K)
+        if kind == "diagonal":
+            self.factors = rng.uniform(0.5, 1.0, size=(K, d))
+        else:
+            noise = rng.normal(size=(1 if kind == "shared" else K, d, d)) / d
+            self.factors = np.triu(noise) + np.eye(d)
+        self.sample_weight = rng.uniform(size=n) if "sample_weight" in options else NONE
+        self.labels, self.uniforms = NO_LABELS, NONE
+        if "labels" in options:
+            self.labels = rng.integers(-1, K, size=n).astype(np.int32)
+        if "uniforms" in options:
+            self.uniforms = rng.uniform(size=n)
+
+    def outputs(self):
+        K, d = self.means.shape
+        return np.empty(K), np.empty((K, d)), np.empty_like(self.factors)
+
+    def e_step(self, n_threads=1):
+        log_likelihoods = np.empty(len(self.X))
+        responsibilities = np.empty((len(self.X), len(self.means)), self.X.dtype)
+        counts, first, second = self.outputs()
+        e_step = kernels.scaled_e_step if self.kind == "diagonal" else kernels.e_step
+        total = e_step(
+            self.X, self.means, self.factors, self.offset, self.sample_weight, self.labels,
+            self.uniforms, counts, first, second, log_likelihoods, responsibilities, n_threads,
+        )
+        return total, counts, first, second, log_likelihoods, responsibilities
+
+    def log_density(self, n_threads=1):
+        out = np.empty((len(self.X), len(self.means)), self.X.dtype)
+        diagonal = self.kind == "diagonal"
+        log_density = kernels.scaled_log_density if diagonal else kernels.log_density
+        log_density(self.X, self.means, self.factors, self.offset, out, n_threads)
+        return out
+
+    def statistics(self, responsibilities, n_threads=1):
+        out = self.outputs()
+        statistics = kernels.scaled_statistics if self.kind == "diagonal" else kernels.statistics
+        statistics(self.X, self.means, responsibilities, *out, n_threads)
+        return out
+
+    def log_density_formula(self):
+        residuals = self.X[:, None, :] - self.means
+        if self.kind == "diagonal":
+            whitened = residuals * self.factors
+        else:
+            whitened = np.einsum("nki,kij->nkj", residuals, self.triangles())
+        return self.offset - 0.5 * (whitened**2).sum(axis=2)
+
+    def triangles(self):
+        K, d = self.means.shape
+        return np.broadcast_to(self.factors, (K, d, d))
+
+    def statistics_formula(self, responsibilities):
+        residuals = self.X[:, None, :] - self.means
+        sums = {"full": "nk,nki,nkj->kij", "shared": "nk,nki,nkj->ij", "diagonal": "nk,nki,nki->ki"}
+        second = np.einsum(sums[self.kind], responsibilities, residuals, residuals, optimize=True)
+        first = np.einsum("nk,nki->ki", responsibilities, residuals)
+        return responsibilities.sum(axis=0), first, second.reshape(self.factors.shape)
+
+    def e_step_formula(self):
+        joint = self.log_density_formula()
+        K, labelled = joint.shape[1], self.labels >= 0
+        if len(self.labels):
+            joint[labelled] = np.where(
+                np.arange(K) == self.labels[labelled, None], joint[labelled], -np.inf
+            )
+        log_likelihoods = logsumexp(joint, axis=1)
+        responsibilities = np.exp(joint - log_likelihoods[:, None])
+        if len(self.uniforms):
+            drawn = (responsibilities.cumsum(axis=1) <= self.uniforms[:, None]).sum(axis=1)
+            responsibilities = np.eye(K)[drawn]
+        weights = self.sample_weight if len(self.sample_weight) else np.ones(len(joint))
+        responsibilities = responsibilities * weights[:, None]
+        sums = self.statistics_formula(responsibilities)
+        return weights @ log_likelihoods, *sums, log_likelihoods, responsibilities
+
+
+@by_kind
+@by_dtype
+@pytest.mark.parametrize(
+    ("n", "d", "K"), [(1, 1, 1), (1, 16, 10), (7, 1, 3), (700, 5, 1), (1500, 16, 4), (300, 100, 3)]
+)
+def test_agrees_with_the_formulas(kind, dtype, n, d, K):
+    problem = Problem(kind, n, d, K, dtype)
+    tolerance = TOLERANCE[dtype]
+    for actual, expected in zip(problem.e_step(), problem.e_step_formula(), strict=True):
+        assert_allclose(actual, expected, **tolerance)
+    assert_allclose(problem.log_density(), problem.log_density_formula(), **tolerance)
+    responsibilities = np.random.default_rng(1).uniform(size=(n, K)).astype(dtype)
+    expected = problem.statistics_formula(responsibilities.astype(np.float64))
+    for actual, reference in zip(problem.statistics(responsibilities), expected, strict=True):
+        assert_allclose(actual, reference, **tolerance)
+
+
+@by_kind
+@pytest.mark.parametrize(
+    "options",
+    [("sample_weight",), ("labels",), ("uniforms",), ("sample_weight", "labels", "uniforms")],
+    ids="+".join,
+)
+def test_options_of_the_e_step(kind, options):
+    problem = Problem(kind, 900, 6, 4, options=options)
+    for actual, expected in zip(problem.e_step(), problem.e_step_formula(), strict=True):
+        assert_allclose(actual, expected, rtol=1e-10, atol=1e-10)
+
+
+@by_kind
+@by_dtype
+def test_threads_give_the_same_bits(kind, dtype):
+    problem = Problem(kind, 9000, 20, 3, dtype)
+    one = problem.e_step(n_threads=1)
+    for n_threads in (2, 4):
+        for actual, expected in zip(problem.e_step(n_threads), one, strict=True):
+            assert_array_equal(actual, expected)
+        assert_array_equal(problem.log_density(n_threads), problem.log_density())
+        shares = one[-1]
+        for actual, expected in zip(
+            problem.statistics(shares, n_threads), problem.statistics(shares), strict=True
+        ):
+            assert_array_equal(actual, expected)
+
+
+@by_kind
+def test_outputs_are_optional(kind):
+    problem = Problem(kind, 50, 3, 2)
+    e_step = kernels.scaled_e_step if kind == "diagonal" else kernels.e_step
+    total = e_step(
+        problem.X, problem.means, problem.factors, problem.offset, NONE, NO_LABELS, NONE,
+        NONE, np.empty((0, 0)), np.empty((0,) * problem.factors.ndim), NONE, np.empty((0, 0)), 1,
+    )
+    assert total == problem.e_step()[0]
+
+
+@by_kind
+def test_second_moments_are_symmetric(kind):
+    second = Problem(kind, 500, 12, 3).e_step()[3]
+    if kind != "diagonal":
+        assert_array_equal(second, second.transpose(0, 2, 1))
+
+
+@by_kind
+@pytest.mark.parametrize("place", [0.0, 1e8])
+@pytest.mark.parametrize("separation", [1.0, 1e6])
+def test_log_densities_keep_their_digits(kind, place, separation):
+    """1e-8 of long doubles at condition number 1e10, far from the origin and far apart."""
+    rng = np.random.default_rng(2)
+    n, d, K = 200, 16, 5
+    problem = Problem(kind, n, d, K)
+    scales = np.geomspace(1e-5, 1.0, d)
+    if kind == "diagonal":
+        problem.factors = np.tile(1 / scales, (K, 1))
+    else:
+        rotation = np.linalg.qr(rng.normal(size=(d, d)))[0]
+        factor = np.linalg.qr((rotation / scales).T)[1].T  # precision = rotation / scales^2 rotation'
+        factor = np.linalg.cholesky(factor[::-1, ::-1] @ factor[::-1, ::-1].T)[::-1, ::-1]
+        problem.factors = np.triu(np.broadcast_to(factor, problem.factors.shape)).copy()
+    problem.means = place + separation * rng.normal(size=(K, d))
+    problem.X = problem.means[rng.integers(K, size=n)] + rng.normal(size=(n, d))
+    residuals = problem.X[:, None, :].astype(np.longdouble) - problem.means
+    triangles = problem.factors[:, None] * np.eye(d) if kind == "diagonal" else problem.triangles()
+    if kind == "diagonal":
+        triangles = np.stack([np.diag(row) for row in problem.factors])
+    whitened = (residuals[:, :, :, None] * triangles.astype(np.longdouble)).sum(axis=2)
+    expected = problem.offset - (whitened**2).sum(axis=2) / 2
+    assert_allclose(problem.log_density(), expected.astype(np.float64), rtol=1e-8)
+
+
+@by_kind
+def test_float32_differences_are_taken_in_double(kind):
+    """Rows are exact in float32, means are not: their rounding must not enter."""
+    problem = Problem(kind, 400, 8, 3, np.float32)
+    problem.X = np.round(problem.X * 64) / 64 + np.float32(1e4)
+    problem.means = problem.means + 1e4
+    assert_allclose(problem.log_density(), problem.log_density_formula(), rtol=2e-5, atol=2e-5)
+
+
+def test_rows_without_share_leave_no_trace():
+    problem = Problem("full", 300, 4, 2)
+    responsibilities = np.random.default_rng(3).uniform(size=(300, 2))
+    responsibilities[::2, 0] = 0.0
+    responsibilities[:, 1] = 0.0
+    problem.X[::2] = 1e300
+    counts, first, second = problem.statistics(responsibilities)
+    problem.X, responsibilities = problem.X[1::2].copy(), responsibilities[1::2].copy()
+    for actual, expected in zip(
+        (counts, first, second), problem.statistics_formula(responsibilities), strict=True
+    ):
+        assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)

@@ -1,0 +1,219 @@
+"""The small-matrix kernels against their formulas in NumPy."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sklearn_onlineem._kernels import _small_matrices as kernels
+
+SIZES = [(1, 1), (1, 20), (3, 2), (8, 5), (10, 16), (11, 33), (2, 70)]
+NONE = np.empty((0, 0, 0))
+
+pytestmark = pytest.mark.parametrize(("K", "d"), SIZES)
+
+
+def random_covariances(rng, K, d):
+    A = rng.normal(size=(K, d, d + 3))
+    return A @ A.transpose(0, 2, 1) * np.exp(rng.normal(size=(K, 1, 1)))
+
+
+def outer(x):
+    return x[:, :, None] * x[:, None, :]
+
+
+def factorise(covariances):
+    precisions, factors = np.full_like(covariances, np.nan), np.full_like(covariances, np.nan)
+    log_dets = np.empty(len(covariances))
+    assert kernels.factorise(covariances, precisions, factors, log_dets) == -1
+    return precisions, factors, log_dets
+
+
+def moments(X, responsibilities):
+    """Weighted moments in two passes: the definition."""
+    weight = responsibilities.sum(axis=0)
+    mean = responsibilities.T @ X / weight[:, None]
+    residuals = X[:, None, :] - mean
+    scatter = np.einsum("nk,nki,nkj->kij", responsibilities, residuals, residuals)
+    return weight, mean, scatter
+
+
+def merge(a, A, b, B):
+    merge_centred = (
+        kernels.merge_centred if A[2].ndim == 3 else kernels.merge_centred_diagonal
+    )
+    out = tuple(np.full_like(part, np.nan) for part in A)
+    merge_centred(a, *A, b, *B, *out)
+    return out
+
+
+def full(statistics):
+    return statistics
+
+
+def tied(statistics):
+    weight, mean, scatter = statistics
+    return weight, mean, scatter.sum(axis=0, keepdims=True)
+
+
+def diagonal(statistics):
+    weight, mean, scatter = statistics
+    return weight, mean, np.ascontiguousarray(np.diagonal(scatter, axis1=1, axis2=2))
+
+
+def spherical(statistics):
+    weight, mean, scatter = diagonal(statistics)
+    return weight, mean, scatter.sum(axis=1, keepdims=True)
+
+
+def assert_same(left, right, **tolerance):
+    for a, b in zip(left, right, strict=True):
+        assert_allclose(a, b, **tolerance)
+
+
+def test_factorise(K, d):
+    covariances = random_covariances(np.random.default_rng(0), K, d)
+    precisions, factors, log_dets = factorise(covariances)
+    assert_allclose(precisions @ covariances, np.broadcast_to(np.eye(d), (K, d, d)), atol=1e-9)
+    assert_allclose(factors @ factors.transpose(0, 2, 1), precisions, rtol=1e-10, atol=1e-13)
+    assert_allclose(log_dets, np.linalg.slogdet(covariances)[1], rtol=1e-12, atol=1e-12)
+    assert_array_equal(precisions, precisions.transpose(0, 2, 1))
+    assert_array_equal(factors, np.triu(factors))
+    # The factors may be left out.
+    again = np.empty_like(precisions)
+    kernels.factorise(covariances, again, NONE, log_dets)
+    assert_array_equal(again, precisions)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_factorise_at_extreme_scales(K, d, scale):
+    covariances = random_covariances(np.random.default_rng(1), K, d) * scale
+    precisions, _, log_dets = factorise(covariances)
+    assert_allclose(precisions @ covariances, np.broadcast_to(np.eye(d), (K, d, d)), atol=1e-9)
+    assert_allclose(log_dets, np.linalg.slogdet(covariances)[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("defect", [0.0, -1.0, np.nan, np.inf])
+def test_factorise_reports_the_first_bad_component(K, d, defect):
+    rng = np.random.default_rng(2)
+    for bad in {0, K // 2, K - 1}:
+        covariances = random_covariances(rng, K, d)
+        covariances[bad:, d // 2, d // 2] = defect
+        out = np.empty_like(covariances)
+        assert kernels.factorise(covariances, out, NONE, np.empty(K)) == bad
+
+
+def test_pack_natural(K, d):
+    rng = np.random.default_rng(3)
+    covariances = random_covariances(rng, K, d)
+    precisions, _, log_dets = factorise(covariances)
+    means, centre, spreads = rng.normal(size=(K, d)), rng.normal(size=d), rng.uniform(size=d)
+    log_weights = rng.normal(size=K)
+    natural, offset = np.empty((K, d + d * (d + 1) // 2)), np.empty(K)
+    guard = kernels.pack_natural(
+        means, precisions, log_dets, log_weights, centre, spreads, natural, offset
+    )
+    y = rng.normal(size=d)
+    features = np.concatenate([y, np.outer(y, y)[np.triu_indices(d)]])
+    residuals = y + centre - means
+    expected = log_weights - 0.5 * (
+        np.einsum("ki,kij,kj->k", residuals, precisions, residuals)
+        + log_dets + d * np.log(2 * np.pi)
+    )
+    assert_allclose(natural @ features + offset, expected, rtol=1e-9)
+    diagonals = np.diagonal(precisions, axis1=1, axis2=2)
+    assert_allclose(guard, (diagonals * (spreads + (means - centre) ** 2)).sum(axis=1).max())
+
+
+def test_unpack_totals(K, d):
+    rng = np.random.default_rng(4)
+    X, centre = rng.normal(size=(50, d)) + 3, np.full(d, 2.0)
+    responsibilities = rng.dirichlet(np.ones(K), size=50)
+    responsibilities[:, 0] = 0 if K > 1 else 1
+    Y = X - centre
+    rows, columns = np.triu_indices(d)
+    totals = responsibilities.T @ np.hstack([Y, Y[:, rows] * Y[:, columns]])
+    means, scatters = np.empty((K, d)), np.empty((K, d, d))
+    kernels.unpack_totals(responsibilities.sum(axis=0), totals, centre, means, scatters)
+    empty = 1 if K > 1 else 0
+    assert_array_equal(means[:empty], centre[None][:empty])
+    assert_array_equal(scatters[:empty], 0.0)
+    _, expected_means, expected_scatters = moments(X, responsibilities[:, empty:])
+    assert_allclose(means[empty:], expected_means)
+    assert_allclose(scatters[empty:], expected_scatters, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("shape", [full, tied])
+def test_recentre(K, d, shape):
+    rng = np.random.default_rng(5)
+    X, old = rng.normal(size=(50, d)), rng.normal(size=(K, d))
+    responsibilities = rng.dirichlet(np.ones(K), size=50)
+    residuals = X[:, None, :] - old
+    first = np.einsum("nk,nki->ki", responsibilities, residuals)
+    second = np.einsum("nk,nki,nkj->kij", responsibilities, residuals, residuals)
+    counts, _, second = shape((responsibilities.sum(axis=0), old, second))
+    means, scatters = np.empty_like(old), np.empty_like(second)
+    kernels.recentre(counts, first, second, old, means, scatters)
+    expected = shape(moments(X, responsibilities))
+    assert_same((means, scatters), expected[1:], rtol=1e-9, atol=1e-11)
+
+
+def test_recentre_keeps_empty_components(K, d):
+    old, zeros = np.random.default_rng(6).normal(size=(K, d)), np.zeros((K, d, d))
+    means, scatters = np.empty_like(old), np.full_like(zeros, np.nan)
+    kernels.recentre(np.zeros(K), zeros[:, 0], zeros, old, means, scatters)
+    assert_array_equal(means, old)
+    assert_array_equal(scatters, 0.0)
+
+
+@pytest.mark.parametrize("shape", [full, tied, diagonal, spherical])
+class TestMerge:
+    def test_equals_pooled_moments(self, K, d, shape):
+        rng = np.random.default_rng(7)
+        X, responsibilities = rng.normal(size=(60, d)) + 1e3, rng.dirichlet(np.ones(K), size=60)
+        A = shape(moments(X[:20], responsibilities[:20]))
+        B = shape(moments(X[20:], responsibilities[20:]))
+        scaled = np.concatenate([2.0 * responsibilities[:20], 0.5 * responsibilities[20:]])
+        assert_same(merge(2.0, A, 0.5, B), shape(moments(X, scaled)), rtol=1e-9, atol=1e-9)
+
+    def test_commutes_and_associates(self, K, d, shape):
+        rng = np.random.default_rng(8)
+        A, B, C = (
+            shape(moments(rng.normal(size=(9, d)), rng.uniform(size=(9, K)))) for _ in range(3)
+        )
+        assert_same(merge(2.0, A, 3.0, B), merge(3.0, B, 2.0, A), rtol=1e-12, atol=1e-12)
+        left = merge(1.0, merge(2.0, A, 3.0, B), 4.0, C)
+        right = merge(2.0, A, 1.0, merge(3.0, B, 4.0, C))
+        assert_same(left, right, rtol=1e-12, atol=1e-12)
+
+    def test_zero_is_neutral_however_far(self, K, d, shape):
+        rng = np.random.default_rng(9)
+        A = shape(moments(rng.normal(size=(9, d)), rng.uniform(size=(9, K))))
+        zero = np.zeros(K), np.full((K, d), 1e8), np.zeros_like(A[2])
+        assert_same(merge(1.0, A, 1.0, zero), A, rtol=0)
+        assert_same(merge(1.0, zero, 1.0, A), A, rtol=0)
+        assert_same(merge(5.0, zero, 0.0, A), zero, rtol=0)
+
+
+def test_covariances_from_scatter(K, d):
+    rng = np.random.default_rng(10)
+    scatters, previous = random_covariances(rng, K, d), random_covariances(rng, K, d)
+    dof, floor, out = rng.uniform(1, 2, size=K), rng.uniform(size=d), np.empty_like(scatters)
+    dof[-1] = 0.0
+    kernels.covariances_from_scatter(scatters, dof, floor, previous, out)
+    assert_allclose(out[:-1], scatters[:-1] / dof[:-1, None, None] + np.diag(floor))
+    assert_array_equal(out[-1], previous[-1])
+
+
+def test_kl_divergences(K, d):
+    rng = np.random.default_rng(11)
+    P, Q = random_covariances(rng, K, d), random_covariances(rng, K, d)
+    mean_p, mean_q = rng.normal(size=(2, K, d))
+    precision_p, _, log_det_p = factorise(P)
+    precision_q, _, log_det_q = factorise(Q)
+    out = np.empty(K)
+    kernels.kl_divergences(mean_p, P, log_det_p, mean_q, precision_q, log_det_q, out)
+    second = P + outer(mean_p - mean_q)
+    expected = 0.5 * (np.trace(precision_q @ second, axis1=1, axis2=2) - d + log_det_q - log_det_p)
+    assert_allclose(out, expected)
+    kernels.kl_divergences(mean_p, P, log_det_p, mean_p, precision_p, log_det_p, out)
+    assert_allclose(out, 0.0, atol=1e-9)
