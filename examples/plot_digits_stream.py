@@ -47,7 +47,7 @@ except ImportError:
         return steps
 
 
-N_COMPONENTS, N_PASSES, BATCH_SIZE = 10, 10, 50
+N_COMPONENTS, N_PASSES, BATCH_SIZE = 10, 10, 100
 
 X_train, X_test = train_test_split(load_digits().data, test_size=0.25, random_state=0)
 reduce = make_pipeline(MinMaxScaler(), PCA(n_components=20, random_state=0)).fit(X_train)
@@ -109,7 +109,9 @@ for n_rows in [*list(online_path)[:4], *sklearn_path]:
 fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 for (name, path), style in zip(paths.items(), ("-", "o--", "s:"), strict=True):
     ax.plot(list(path), list(path.values()), style, label=name, markersize=4)
+best = max(max(path.values()) for path in paths.values())
 ax.set(
+    ylim=(best - 12, best + 1),  # a model of one batch is off the picture
     xlabel="rows seen",
     ylabel="held-out log-likelihood per digit (nats)",
     title=f"{N_COMPONENTS} Gaussians on handwritten digits",

@@ -37,8 +37,16 @@ def run(rows, natural_T, offset, base, *options, n_threads=1):
     counts, totals_T = np.full(K, np.nan), np.full((d, K), np.nan)
     log_likelihoods, responsibilities = np.empty(n), np.empty((n, K), rows[0].dtype)
     total = e_step(
-        *rows, natural_T, offset, base, *(options or (NONE, NO_LABELS, NONE)),
-        counts, totals_T, log_likelihoods, responsibilities, n_threads,
+        *rows,
+        natural_T,
+        offset,
+        base,
+        *(options or (NONE, NO_LABELS, NONE)),
+        counts,
+        totals_T,
+        log_likelihoods,
+        responsibilities,
+        n_threads,
     )
     return counts, totals_T, log_likelihoods, responsibilities, total
 
@@ -54,12 +62,11 @@ def test_e_step(n, d, K, dtype, index, with_options):
         uniforms = NONE
     options = (weights, labels, uniforms) if with_options else ()
     counts, totals_T, log_likelihoods, responsibilities, total = run(
-        rows, natural_T, offset, base, *options)
+        rows, natural_T, offset, base, *options
+    )
     assert responsibilities.dtype == dtype
     expected = normalise_numpy(X @ natural_T + offset + base[:, None], *options)
-    for result, reference in zip(
-        (responsibilities, log_likelihoods, total), expected, strict=True
-    ):
+    for result, reference in zip((responsibilities, log_likelihoods, total), expected, strict=True):
         assert_allclose(result, reference, **tolerance(dtype, n))
     assert_allclose(counts, expected[0].sum(axis=0), **tolerance(dtype, n))
     assert_allclose(totals_T, X.T @ expected[0], **tolerance(dtype, n))
@@ -84,8 +91,20 @@ def test_log_density_and_statistics(n, d, K, dtype, index):
 def test_outputs_are_optional():
     _, rows, natural_T, offset, _ = problem(300, 5, 3)
     nothing = np.empty((0, 0))
-    total = e_step(*rows, natural_T, offset, NONE, NONE, NO_LABELS, NONE,
-                   NONE.copy(), nothing, NONE.copy(), nothing, 1)
+    total = e_step(
+        *rows,
+        natural_T,
+        offset,
+        NONE,
+        NONE,
+        NO_LABELS,
+        NONE,
+        NONE.copy(),
+        nothing,
+        NONE.copy(),
+        nothing,
+        1,
+    )
     assert_allclose(total, run(rows, natural_T, offset, NONE)[-1], rtol=0)
 
 

@@ -10,6 +10,7 @@ from sklearn_onlineem._kernels._responsibilities import normalise
 NONE = np.empty(0)
 NO_LABELS = np.empty(0, np.int32)
 DTYPES = [np.float32, np.float64]
+OPTIONS = ["", "weights", "labels", "uniforms", "weights labels uniforms"]
 
 
 def normalise_numpy(log_joint, sample_weight=NONE, labels=NO_LABELS, uniforms=NONE):
@@ -46,7 +47,7 @@ def tolerance(dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 7, 256, 300])
 @pytest.mark.parametrize("K", [1, 2, 5, 64])
-@pytest.mark.parametrize("options", ["", "weights", "labels", "uniforms", "weights labels uniforms"])
+@pytest.mark.parametrize("options", OPTIONS)
 def test_agrees_with_the_formula(n, K, dtype, options):
     rng = np.random.default_rng([n, K])
     log_joint = (5 * rng.standard_normal((n, K)) - 100).astype(dtype)
@@ -67,10 +68,12 @@ def test_agrees_with_the_formula(n, K, dtype, options):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_exp_is_accurate_over_its_whole_range(dtype):
     lowest = np.log(np.finfo(dtype).tiny)
-    x = np.concatenate([
-        np.linspace(lowest + 1, 0, 20_001),
-        -np.logspace(np.log10(np.finfo(dtype).smallest_subnormal), 0, 2_000),
-    ]).astype(dtype)
+    x = np.concatenate(
+        [
+            np.linspace(lowest + 1, 0, 20_001),
+            -np.logspace(np.log10(np.finfo(dtype).smallest_subnormal), 0, 2_000),
+        ]
+    ).astype(dtype)
     x = x[x <= 0]
     found = run(np.stack([np.zeros_like(x), x], axis=1))[0][:, 1]
     exact = np.exp(x.astype(np.longdouble))
@@ -94,7 +97,8 @@ def test_log_is_accurate_wherever_a_sum_can_be(dtype):
         log_joint[:, 1 : copies + 1] = x[:, None]
         found = run(log_joint)[1]
         exact = np.log1p(copies * np.exp(x.astype(np.longdouble)))
-        assert_allclose(found, exact, rtol=4 * np.finfo(dtype).eps, atol=copies * np.finfo(dtype).eps)
+        eps = np.finfo(dtype).eps
+        assert_allclose(found, exact, rtol=4 * eps, atol=copies * eps)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -102,7 +106,8 @@ def test_log_is_accurate_wherever_a_sum_can_be(dtype):
 def test_a_row_that_no_component_explains_is_shared_by_all(dtype, uniform):
     log_joint = np.array([[-np.inf] * 4, [0, -np.inf, 0, -np.inf]], dtype)
     uniforms = NONE if uniform is None else np.full(2, uniform)
-    responsibilities, log_likelihoods, total = run(log_joint, np.array([0.0, 2.0]), NO_LABELS, uniforms)
+    weights = np.array([0.0, 2.0])
+    responsibilities, log_likelihoods, total = run(log_joint, weights, NO_LABELS, uniforms)
     assert_allclose(responsibilities.sum(axis=1), [0, 2])
     assert log_likelihoods[0] == -np.inf
     assert_allclose(total, 2 * np.log(2), rtol=1e-6)

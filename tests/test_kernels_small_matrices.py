@@ -38,9 +38,7 @@ def moments(X, responsibilities):
 
 
 def merge(a, A, b, B):
-    merge_centred = (
-        kernels.merge_centred if A[2].ndim == 3 else kernels.merge_centred_diagonal
-    )
+    merge_centred = kernels.merge_centred if A[2].ndim == 3 else kernels.merge_centred_diagonal
     out = tuple(np.full_like(part, np.nan) for part in A)
     merge_centred(a, *A, b, *B, *out)
     return out
@@ -117,7 +115,8 @@ def test_pack_natural(K, d):
     residuals = y + centre - means
     expected = log_weights - 0.5 * (
         np.einsum("ki,kij,kj->k", residuals, precisions, residuals)
-        + log_dets + d * np.log(2 * np.pi)
+        + log_dets
+        + d * np.log(2 * np.pi)
     )
     assert_allclose(natural @ features + offset, expected, rtol=1e-9)
     diagonals = np.diagonal(precisions, axis1=1, axis2=2)
@@ -160,7 +159,7 @@ def test_recentre(K, d, shape):
 def test_recentre_keeps_empty_components(K, d):
     old, zeros = np.random.default_rng(6).normal(size=(K, d)), np.zeros((K, d, d))
     means, scatters = np.empty_like(old), np.full_like(zeros, np.nan)
-    kernels.recentre(np.zeros(K), zeros[:, 0], zeros, old, means, scatters)
+    kernels.recentre(np.zeros(K), np.zeros((K, d)), zeros, old, means, scatters)
     assert_array_equal(means, old)
     assert_array_equal(scatters, 0.0)
 

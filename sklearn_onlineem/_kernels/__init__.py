@@ -1,0 +1,28 @@
+"""Compiled loops: arrays in, arrays out, no GIL, no knowledge of any estimator."""
+
+# The map
+#
+#   _natural            mixtures of exponential families in natural form, dense rows: two matrix
+#                       products with the sufficient statistics of the centred rows
+#   _gaussian           Gaussians centred on each component, through Cholesky factors of their
+#                       precisions: where the natural form would lose digits, or d is large
+#   _counts             the natural form for CSR rows of counts; log factorials
+#   _responsibilities   log-sum-exp over components, labels, sampled assignments
+#   _small_matrices     factorising, packing and merging K matrices of d x d
+#   _openmp             the number of threads; how rows are shared among them (.pxd)
+#   _blas, _memory      BLAS calls; scratch memory (.pxd only)
+#   _simd               exp, log and loops over columns that vectorise (.h, .pxd)
+#
+#   _natural, _gaussian, _counts -> _responsibilities -> _simd
+#               |
+#               +-> _openmp, _memory, _blas
+#
+# The three at the left each offer the same trio
+#
+#   e_step          rows and parameters -> expected statistics, sum of log-likelihoods
+#   log_density     rows and parameters -> log joint densities (n, K)
+#   statistics      rows and responsibilities -> expected statistics
+#
+# and share three conventions. X is float or double; parameters and accumulated statistics are
+# double. Arrays come C-ordered, aligned, not empty and of agreeing shapes: the caller has seen to
+# it. An optional array is left out by length 0.

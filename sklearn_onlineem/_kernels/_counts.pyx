@@ -51,7 +51,7 @@ cdef extern from "_counts.h" nogil:
 
 cdef enum:
     ROWS = 256              # of a block
-    NON_ZEROS_PER_SUM = 16  # that a slab must have, lest adding up slabs be the main work
+    NON_ZEROS_PER_SUM = 96  # that a slab must have, lest adding up slabs be the main work
 
 cdef struct Shape:
     Py_ssize_t n            # rows
@@ -159,7 +159,7 @@ cdef double e_step_slab(
     cdef floating* rows = workspace
     cdef floating* joint = rows + width * shape.B
     cdef floating* scratch = joint + K * shape.B
-    cdef Py_ssize_t block, start, B, b
+    cdef Py_ssize_t block, start, B
     cdef double log_likelihood = 0
     for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
                        first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
@@ -362,8 +362,9 @@ cdef enum:
 
 cdef double[TABLE_SIZE] LOG_FACTORIALS
 
-for _x in range(TABLE_SIZE):
-    LOG_FACTORIALS[_x] = lgamma(_x + 1.0)
+cdef int _count
+for _count in range(TABLE_SIZE):
+    LOG_FACTORIALS[_count] = lgamma(_count + 1.0)
 
 
 cdef inline double log_factorial(double x) noexcept nogil:

@@ -6,9 +6,9 @@
 
 /* out (B, width) <- offset + the rows' products with `table` */
 SIMD_CLONES SIMD_UNUSED static void NAMED(gather_rows)(
-    const REAL *restrict data, const INDEX *restrict indices, const INDEX *restrict indptr,
-    ptrdiff_t B, const REAL *restrict table, const REAL *restrict offset, ptrdiff_t width,
-    REAL *restrict out)
+    const REAL *RESTRICT data, const INDEX *RESTRICT indices, const INDEX *RESTRICT indptr,
+    ptrdiff_t B, const REAL *RESTRICT table, const REAL *RESTRICT offset, ptrdiff_t width,
+    REAL *RESTRICT out)
 {
     for (ptrdiff_t b = 0; b < B; b++)
         for (ptrdiff_t tile = 0; tile < width; tile += COUNTS_TILE) {
@@ -24,8 +24,8 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(gather_rows)(
 
 /* table <- table + the rows' outer products with `shares` (B, width) */
 SIMD_CLONES SIMD_UNUSED static void NAMED(scatter_rows)(
-    const REAL *restrict data, const INDEX *restrict indices, const INDEX *restrict indptr,
-    ptrdiff_t B, const REAL *restrict shares, ptrdiff_t width, double *restrict table)
+    const REAL *RESTRICT data, const INDEX *RESTRICT indices, const INDEX *RESTRICT indptr,
+    ptrdiff_t B, const REAL *RESTRICT shares, ptrdiff_t width, double *RESTRICT table)
 {
     for (ptrdiff_t b = 0; b < B; b++)
         for (INDEX i = indptr[b]; i < indptr[b + 1]; i++) {

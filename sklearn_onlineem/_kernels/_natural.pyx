@@ -18,7 +18,7 @@ from cython.parallel cimport prange
 from libc.stdlib cimport calloc, free
 
 from ._blas cimport gemm
-from ._memory cimport LINE, aligned, allocate, padded
+from ._memory cimport aligned, allocate, padded
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
 from ._simd cimport centred_transpose, multiply, square_sum, transpose
@@ -30,10 +30,12 @@ cpdef enum:
     SQUARE_SUM      # sum_i x_i^2
     PRODUCTS        # x_i x_j for i <= j, the upper triangle row by row
 
+# The matrices of a block take a quarter of a small L2 cache; no block is so short that BLAS's
+# overheads show, or so long that the softmax leaves the cache.
 cdef enum:
-    MOST_ROWS = 1024
-    FEWEST_ROWS = 64
     BLOCK_BYTES = 1 << 18
+    FEWEST_ROWS = 64
+    MOST_ROWS = 1024
 
 cdef struct Shape:
     Py_ssize_t n            # rows
@@ -62,7 +64,7 @@ cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int features, Py_s
     elif features == PRODUCTS:
         shape.p += d * (d + 1) // 2
     cdef Py_ssize_t rows = BLOCK_BYTES // ((shape.p + K) * itemsize)
-    shape.B = min(n, max(FEWEST_ROWS, min(MOST_ROWS, rows // LINE * LINE)))
+    shape.B = min(n, max(FEWEST_ROWS, min(MOST_ROWS, rows // FEWEST_ROWS * FEWEST_ROWS)))
     shape.n_blocks = (n + shape.B - 1) // shape.B
     shape.n_slabs = count_slabs(shape.n_blocks, K * shape.p)
     shape.n_threads = <int> min(n_threads, shape.n_slabs)

@@ -1,8 +1,8 @@
 """How rows are shared among threads.
 
-Rows are cut into blocks and blocks are grouped in slabs. A slab has sums of its own and is walked by
-one thread; the slabs' sums are added up in order. As slabs depend on the shapes alone, results do
-not depend on the number of threads.
+Rows are cut into blocks and blocks are grouped in slabs. A slab has sums of its own and is walked
+by one thread; the slabs' sums are added up in order. As slabs depend on the shapes alone, results
+do not depend on the number of threads.
 """
 
 cdef extern from *:

@@ -73,7 +73,7 @@ cdef void keep_labels(
 cdef Py_ssize_t spread(
     floating* column, Py_ssize_t K, Py_ssize_t stride, int label
 ) noexcept nogil:
-    """Spread a column that no component accounts for over all, or over its label; return the sum."""
+    """Share a column that nothing explains among all, or give it to its label; return its sum."""
     cdef Py_ssize_t k
     for k in range(K):
         column[k * stride] = label == UNLABELLED or label == k

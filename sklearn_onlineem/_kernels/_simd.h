@@ -21,6 +21,9 @@
 #define SIMD_CLONES
 #endif
 
+/* What GCC, clang and MSVC all know, in C and in C++. */
+#define RESTRICT __restrict
+
 #if defined(__GNUC__)
 #define SIMD_INLINE static inline __attribute__((always_inline))
 #define SIMD_UNUSED __attribute__((unused))

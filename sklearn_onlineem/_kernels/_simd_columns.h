@@ -11,10 +11,10 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(exp_columns)(
 {
     for (ptrdiff_t start = 0; start < B; start += SIMD_STRIP) {
         ptrdiff_t width = B - start < SIMD_STRIP ? B - start : SIMD_STRIP;
-        REAL *restrict m = maximum + start, *restrict t = total + start;
+        REAL *RESTRICT m = maximum + start, *RESTRICT t = total + start;
         for (ptrdiff_t b = 0; b < width; b++) m[b] = x[start + b];
         for (ptrdiff_t k = 1; k < K; k++) {
-            const REAL *restrict row = x + k * stride + start;
+            const REAL *RESTRICT row = x + k * stride + start;
             for (ptrdiff_t b = 0; b < width; b++) m[b] = row[b] > m[b] ? row[b] : m[b];
         }
         for (ptrdiff_t b = 0; b < width; b++) {
@@ -22,7 +22,7 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(exp_columns)(
             t[b] = 0;
         }
         for (ptrdiff_t k = 0; k < K; k++) {
-            REAL *restrict row = x + k * stride + start;
+            REAL *RESTRICT row = x + k * stride + start;
             for (ptrdiff_t b = 0; b < width; b++) {
                 REAL e = NAMED(exp)(row[b] - m[b]);
                 row[b] = e;
@@ -34,14 +34,14 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(exp_columns)(
 
 /* x (B,) <- x + log(total) */
 SIMD_CLONES SIMD_UNUSED static void NAMED(add_log)(
-    REAL *restrict x, const REAL *restrict total, ptrdiff_t B)
+    REAL *RESTRICT x, const REAL *RESTRICT total, ptrdiff_t B)
 {
     for (ptrdiff_t b = 0; b < B; b++) x[b] += NAMED(log)(total[b]);
 }
 
 /* x (K, B) <- x * scale (B,) */
 SIMD_CLONES SIMD_UNUSED static void NAMED(scale_columns)(
-    REAL *restrict x, ptrdiff_t K, ptrdiff_t B, ptrdiff_t stride, const REAL *restrict scale)
+    REAL *RESTRICT x, ptrdiff_t K, ptrdiff_t B, ptrdiff_t stride, const REAL *RESTRICT scale)
 {
     for (ptrdiff_t k = 0; k < K; k++)
         for (ptrdiff_t b = 0; b < B; b++) x[k * stride + b] *= scale[b];
@@ -49,8 +49,8 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(scale_columns)(
 
 /* out (columns, rows) <- x (rows, columns)'. */
 SIMD_CLONES SIMD_UNUSED static void NAMED(transpose)(
-    const REAL *restrict x, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t stride,
-    REAL *restrict out, ptrdiff_t out_stride)
+    const REAL *RESTRICT x, ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t stride,
+    REAL *RESTRICT out, ptrdiff_t out_stride)
 {
     for (ptrdiff_t start = 0; start < rows; start += SIMD_STRIP) {
         ptrdiff_t stop = rows - start < SIMD_STRIP ? rows : start + SIMD_STRIP;
@@ -62,8 +62,8 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(transpose)(
 
 /* out (columns, rows) <- (x (rows, columns) - centre)'; the difference is taken in double. */
 SIMD_CLONES SIMD_UNUSED static void NAMED(centred_transpose)(
-    const REAL *restrict x, ptrdiff_t rows, ptrdiff_t columns, const double *restrict centre,
-    REAL *restrict out, ptrdiff_t out_stride)
+    const REAL *RESTRICT x, ptrdiff_t rows, ptrdiff_t columns, const double *RESTRICT centre,
+    REAL *RESTRICT out, ptrdiff_t out_stride)
 {
     for (ptrdiff_t start = 0; start < rows; start += SIMD_STRIP) {
         ptrdiff_t stop = rows - start < SIMD_STRIP ? rows : start + SIMD_STRIP;
@@ -75,14 +75,14 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(centred_transpose)(
 
 /* out (B,) <- x * y */
 SIMD_CLONES SIMD_UNUSED static void NAMED(multiply)(
-    const REAL *x, const REAL *y, ptrdiff_t B, REAL *restrict out)
+    const REAL *x, const REAL *y, ptrdiff_t B, REAL *RESTRICT out)
 {
     for (ptrdiff_t b = 0; b < B; b++) out[b] = x[b] * y[b];
 }
 
 /* out (B,) <- sum_j x_j^2, x (d, B) */
 SIMD_CLONES SIMD_UNUSED static void NAMED(square_sum)(
-    const REAL *restrict x, ptrdiff_t d, ptrdiff_t B, ptrdiff_t stride, REAL *restrict out)
+    const REAL *RESTRICT x, ptrdiff_t d, ptrdiff_t B, ptrdiff_t stride, REAL *RESTRICT out)
 {
     for (ptrdiff_t b = 0; b < B; b++) out[b] = 0;
     for (ptrdiff_t j = 0; j < d; j++)

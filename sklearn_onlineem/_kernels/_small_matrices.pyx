@@ -8,8 +8,8 @@ means and scatters are *centred* statistics: scatter = sum of weight (x - mean)(
 """
 
 from libc.math cimport M_PI, isfinite, log, sqrt
-from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, memset
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memmove, memset
 from scipy.linalg.cython_lapack cimport dlauum, dpotrf, dtrtri
 
 from ._memory cimport aligned, allocate
@@ -210,8 +210,8 @@ def factorise(
     return failed
 
 
-# Moment form <-> natural form
-# ----------------------------
+# Moment form <-> natural form, and sums about a centre <-> about the mean
+# ------------------------------------------------------------------------
 
 def pack_natural(
     const double[:, ::1] means,           # IN   (K, d)
@@ -289,6 +289,17 @@ def unpack_totals(
                 second += d - i
 
 
+cdef inline void add_outer(
+    double* matrix, const double* vector, double scale, Py_ssize_t d
+) noexcept nogil:
+    cdef Py_ssize_t i, j
+    cdef double factor
+    for i in range(d):
+        for j in range(d):
+            # This order of the products keeps the matrix symmetric to the last bit.
+            matrix[i * d + j] += scale * (vector[i] * vector[j])
+
+
 def recentre(
     const double[::1] counts,             # IN   (K,)
     const double[:, ::1] first,           # IN   (K, d), sums of x - mean_k
@@ -318,17 +329,6 @@ def recentre(
 
 # Centred statistics: sums
 # ------------------------
-
-cdef inline void add_outer(
-    double* matrix, const double* vector, double scale, Py_ssize_t d
-) noexcept nogil:
-    cdef Py_ssize_t i, j
-    cdef double factor
-    for i in range(d):
-        for j in range(d):
-            # This order of the products keeps the matrix symmetric to the last bit.
-            matrix[i * d + j] += scale * (vector[i] * vector[j])
-
 
 cdef double merge_means(
     double left, const double* mean_a, double right, const double* mean_b,
@@ -370,10 +370,8 @@ def merge_centred(
     cdef const double* left = &scatter_a[0, 0, 0]
     cdef const double* right = &scatter_b[0, 0, 0]
     cdef double* merged = &scatter[0, 0, 0]
-    cdef double* difference = <double*> malloc(d * sizeof(double))
+    cdef double* difference = <double*> allocate(d, sizeof(double))
     cdef double coupling
-    if difference == NULL:
-        raise MemoryError
     with nogil:
         for i in range(scatter.shape[0] * d * d):
             merged[i] = a * left[i] + b * right[i]
@@ -403,10 +401,8 @@ def merge_centred_diagonal(
 ):
     """`merge_centred` for diagonal and for spherical scatters."""
     cdef Py_ssize_t K = mean.shape[0], d = mean.shape[1], width = scatter.shape[1], k, j
-    cdef double* difference = <double*> malloc(d * sizeof(double))
+    cdef double* difference = <double*> allocate(d, sizeof(double))
     cdef double coupling
-    if difference == NULL:
-        raise MemoryError
     with nogil:
         for k in range(K):
             weight[k] = a * weight_a[k] + b * weight_b[k]
@@ -447,7 +443,7 @@ def covariances_from_scatter(
                 for i in range(d):
                     covariance[i * (d + 1)] += floor[i]
             else:
-                memcpy(covariance, &previous[k, 0, 0], d * d * sizeof(double))
+                memmove(covariance, &previous[k, 0, 0], d * d * sizeof(double))
 
 
 def kl_divergences(
@@ -464,13 +460,11 @@ def kl_divergences(
     (tr(precision_q (covariance_p + D D')) - d + log_det_q - log_det_p) / 2, D = mean_p - mean_q.
     """
     cdef Py_ssize_t K = mean_p.shape[0], d = mean_p.shape[1], k, i, j
-    cdef double* difference = <double*> malloc(2 * d * sizeof(double))
+    cdef double* difference = <double*> allocate(2 * d, sizeof(double))
     cdef double* sums = difference + d
     cdef const double* covariance
     cdef const double* precision
     cdef double trace
-    if difference == NULL:
-        raise MemoryError
     with nogil:
         for k in range(K):
             for j in range(d):

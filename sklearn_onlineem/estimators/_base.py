@@ -6,6 +6,7 @@ import threading
 import warnings
 import weakref
 from abc import abstractmethod
+from functools import lru_cache
 from numbers import Integral, Real
 
 import numpy as np
@@ -204,7 +205,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
         """The schedule that the parameters describe."""
         if callable(self.schedule):
             return self.schedule
-        return _SCHEDULES[self.schedule](self)
+        return _named_schedule(self.schedule, self.eta0, self.beta, self._pseudo_count())
 
     def _pseudo_count(self):
         """Pseudo-counts of the prior on the weights, for the Bayesian schedule."""
@@ -314,10 +315,15 @@ class OnlineEM(DensityMixin, BaseEstimator):
         super().__setstate__(state)
 
 
-_SCHEDULES = {
-    "power": lambda e: PowerDecay(e.eta0, e.beta),
-    "harmonic": lambda e: Harmonic(c=1.0 / e.eta0 - 1.0),
-    "constant": lambda e: Constant(e.eta0),
-    "forgetting": lambda e: Forgetting(e.beta, e.eta0),
-    "bayesian": lambda e: Bayesian(e._pseudo_count()),
-}
+@lru_cache(maxsize=128)
+def _named_schedule(name, eta0, beta, pseudo_count):
+    """The schedule that a name and the numbers of an estimator stand for."""
+    if name == "power":
+        return PowerDecay(eta0, beta)
+    if name == "harmonic":
+        return Harmonic(c=1.0 / eta0 - 1.0)
+    if name == "constant":
+        return Constant(eta0)
+    if name == "forgetting":
+        return Forgetting(beta, eta0)
+    return Bayesian(pseudo_count)

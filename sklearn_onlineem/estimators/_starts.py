@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
@@ -70,8 +71,10 @@ def start_responsibilities(start, rows, n_components, rng):
     responsibilities : ndarray of shape (n_rows, n_components)
         float64, rows adding up to 1.
     """
+    if n_components == 1:
+        return np.ones((len(rows), 1))
     if isinstance(start, str):
-        return STARTS[start](rows, n_components, rng)
+        return STARTS[start](replace(rows, X=_narrow(rows.X)), n_components, rng)
     if start.shape[0] == len(rows) and start.shape[1] == n_components:
         return start / start.sum(axis=1, keepdims=True)
     return _nearest(rows.X, start)
@@ -103,6 +106,14 @@ def _random_rows(rows, n_components, rng):
     share = None if weight is None else weight / weight.sum()
     chosen = rng.choice(len(rows), size=n_components, replace=False, p=share)
     return _nearest(rows.X, rows.X[chosen])
+
+
+def _narrow(X):
+    """CSR with 64-bit indices as CSR with 32-bit ones, for scikit-learn's k-means."""
+    if not sparse.issparse(X) or X.indices.dtype == np.int32:
+        return X
+    parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+    return sparse.csr_array(parts, shape=X.shape)
 
 
 def _with_labels(responsibilities, rows):

@@ -76,11 +76,11 @@ class Training:
     def step(self, data, eta, n_observations):
         """Update the model with one batch; `n_observations` is what the prior is spread over."""
         prior = () if self.prior is None else ((1.0 / n_observations, self.prior),)
+        weight = data.total_weight
         model, log_likelihood = online_step(self.model, data, eta, prior)
         step = Step(eta, log_likelihood, model.kl_divergence(self.model, like=data))
-        self.model = model
-        self.n_steps += 1
-        self.n_seen += data.total_weight
+        # One assignment, so that Ctrl-C finds either the old state or the new one.
+        self.model, self.n_steps, self.n_seen = model, self.n_steps + 1, self.n_seen + weight
         self.history.append(step)
         for callback in self.callbacks:
             self.stopped |= bool(callback(step))

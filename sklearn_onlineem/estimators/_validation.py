@@ -43,7 +43,7 @@ def validated_rows(estimator, X, y=None, sample_weight=None, *, reset, sparse_ok
     ValueError
         If an argument is invalid. The estimator has not been changed.
     """
-    if not (not reset and _is_ready(estimator, X)):
+    if reset or not _is_ready(estimator, X):
         X = _checked(estimator, X, reset, sparse_ok)
     labels = None if y is None else _checked_labels(estimator, y, X.shape[0])
     n_threads = threads_for(n_jobs, X.shape[0])
@@ -63,8 +63,8 @@ def _is_ready(estimator, X):
         and X.shape[0] > 0
         and X.shape[1] == estimator.n_features_in_
         and X.flags.carray
-        and not hasattr(estimator, "feature_names_in_")
-        and _has_finite_squares(X)
+        and "feature_names_in_" not in estimator.__dict__
+        and math.isfinite(np.vdot(X, X))
     )
 
 

@@ -118,6 +118,7 @@ class _AxisGaussian(Gaussian):
             counts,
             first,
             second,
+            *unwanted(rows.X),
             rows.n_threads,
         )
         moments = self._recentred(counts, first, self._summed(second), parameters.mean)

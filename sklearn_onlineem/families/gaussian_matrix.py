@@ -217,6 +217,7 @@ class _MatrixGaussian(Gaussian):
             counts,
             first,
             second,
+            *unwanted(rows.X),
             rows.n_threads,
         )
         return counts, self._recentred(counts, first, second, parameters.mean), log_likelihood

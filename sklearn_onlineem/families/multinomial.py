@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_onlineem._kernels import _counts
+from sklearn_onlineem.families._base_measures import log_multinomial_coefficients
 from sklearn_onlineem.families._checks import check_non_negative
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.statistics import Sums
@@ -62,7 +62,7 @@ class Multinomial(ExponentialFamily):
         return parameters / parameters.sum(axis=1, keepdims=True)
 
     def log_base_measure(self, X):
-        return _counts.log_multinomial_coefficients(X)
+        return log_multinomial_coefficients(X)
 
     def regularise(self, mean):
         length = np.maximum(mean.sum(axis=1, keepdims=True), np.finfo(float).tiny / 1e-16)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_onlineem._kernels import _counts
+from sklearn_onlineem.families._base_measures import log_factorial_sums
 from sklearn_onlineem.families._checks import check_non_negative
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.statistics import Sums
@@ -16,7 +16,9 @@ __all__ = ["Poisson"]
 
 @dataclass(frozen=True)
 class Poisson(ExponentialFamily):
-    r"""Independent Poisson counts, :math:`p(x \mid \lambda) = \prod_j e^{-\lambda_j} \lambda_j^{x_j} / x_j!`.
+    r"""Independent Poisson counts.
+
+    .. math:: p(x \mid \lambda) = \prod_j e^{-\lambda_j} \lambda_j^{x_j} / x_j!
 
     :math:`\phi(x) = x`, :math:`\theta = \log \lambda`, :math:`G(\theta) = \sum_j e^{\theta_j}`.
     Parameters are the rates, an ndarray of shape (K, n_features). Dense and CSR data. Counts need
@@ -55,7 +57,7 @@ class Poisson(ExponentialFamily):
         return np.exp(natural).sum(axis=1)
 
     def log_base_measure(self, X):
-        return -_counts.log_factorial_sums(X)
+        return -log_factorial_sums(X)
 
     def regularise(self, mean):
         return np.maximum(mean, self.min_rate)

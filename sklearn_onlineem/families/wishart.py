@@ -1,4 +1,4 @@
-"""Wishart distributions of symmetric positive-definite matrices, their degrees of freedom learnt or given."""
+"""Wishart distributions of matrices, their degrees of freedom learnt or given."""
 
 from __future__ import annotations
 
@@ -150,8 +150,8 @@ class Wishart(_Matrices, ExponentialFamily):
 class FixedDegreesWishart(_Matrices, ExponentialFamily):
     r"""Wishart matrices with n known degrees of freedom; the scales S are learnt.
 
-    :math:`\phi(X) = X`, :math:`\theta = -S^{-1}/2`. Parameters are the means nS, an ndarray of shape
-    (K, d * d).
+    :math:`\phi(X) = X`, :math:`\theta = -S^{-1}/2`. Parameters are the means nS, an ndarray of
+    shape (K, d * d).
 
     Parameters
     ----------

@@ -36,6 +36,13 @@ class MixtureStatistics(Statistics):
     counts: np.ndarray
     emissions: Statistics
 
+    def merge(self, a, other, b):
+        counts = a * self.counts + b * other.counts
+        return MixtureStatistics(counts, self.emissions.merge(a, other.emissions, b))
+
+    def scale(self, a):
+        return MixtureStatistics(a * self.counts, self.emissions.scale(a))
+
 
 @dataclass(frozen=True)
 class MixtureModel(Model):
@@ -92,7 +99,7 @@ class MixtureModel(Model):
         # A Dirichlet prior below 1 may take more than there is.
         counts = np.maximum(statistics.counts, 0.0)
         parameters = self.family.m_step(statistics.emissions, self.parameters)
-        return MixtureModel(self.family, counts / counts.sum(), parameters)
+        return MixtureModel(self.family, counts / np.add.reduce(counts), parameters)
 
     def log_likelihood(self, data):
         out = np.empty(len(data))
@@ -117,11 +124,10 @@ class MixtureModel(Model):
             yield start, log_joint
 
     def kl_divergence(self, other, like=None):
-        used = self.weights > 0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            terms = self.log_weights - other.log_weights
-            terms = terms + self.family.kl_divergence(self.parameters, other.parameters)
-        return max(0.0, float(np.dot(self.weights[used], terms[used])))
+        terms = self.family.kl_divergence(self.parameters, other.parameters)
+        used = slice(None) if self.weights.all() else self.weights > 0
+        terms = terms[used] + self.log_weights[used] - other.log_weights[used]
+        return max(0.0, float(np.dot(self.weights[used], terms)))
 
     def sample(self, n, rng):
         components = rng.choice(self.n_components, size=n, p=self.weights)

@@ -167,7 +167,9 @@ def _gaussian_case(family, draw_covariance, covariance_of, encode, decode, prior
 def _encode_matrices(covariance):
     roots = np.linalg.cholesky(covariance)
     rows, columns = np.tril_indices(roots.shape[1])
-    return np.where(rows == columns, np.log(roots[:, rows, columns]), roots[:, rows, columns]).ravel()
+    entries = roots[:, rows, columns]
+    entries[:, rows == columns] = np.log(entries[:, rows == columns])
+    return entries.ravel()
 
 
 def _decode_matrices(vector, shape):
@@ -224,13 +226,15 @@ def _vector_case(family, draw, rows, log_density, encode, decode, prior, log_pri
 
 
 def _product(distribution):
-    """Log densities of independent features."""
-    return lambda family, parameters, k: lambda X: distribution(family, parameters, k).sum(X)
+    """Log densities of independent features; `distribution` gives that of each."""
+    return lambda family, parameters, k: (
+        lambda X: distribution(family, parameters, k)(X).sum(axis=1)
+    )
 
 
-class _Sum:
-    def __init__(self, logarithms):
-        self.sum = lambda X: logarithms(X).sum(axis=1)
+def _gamma_log_density(family, parameters, k):
+    shapes, rates = family.shapes_and_rates(parameters)
+    return stats.gamma(shapes[k], scale=1.0 / rates[k]).logpdf
 
 
 def _categorical_log_density(family, parameters, k):
@@ -348,7 +352,7 @@ FAMILIES = [
         Poisson(),
         lambda rng, n_components, d: rng.uniform(0.5, 8.0, (n_components, d)),
         count_rows,
-        _product(lambda family, rates, k: _Sum(stats.poisson(rates[k]).logpmf)),
+        _product(lambda family, rates, k: stats.poisson(rates[k]).logpmf),
         np.log,
         np.exp,
         lambda d: {"shape": 2.5, "rate": 1.5},
@@ -359,7 +363,7 @@ FAMILIES = [
         Bernoulli(),
         lambda rng, n_components, d: rng.uniform(0.05, 0.95, (n_components, d)),
         bit_rows,
-        _product(lambda family, p, k: _Sum(stats.bernoulli(p[k]).logpmf)),
+        _product(lambda family, p, k: stats.bernoulli(p[k]).logpmf),
         logit,
         expit,
         lambda d: {"alpha": 2.5, "beta": 1.5},
@@ -393,7 +397,7 @@ FAMILIES = [
         Exponential(),
         lambda rng, n_components, d: rng.uniform(0.5, 5.0, (n_components, d)),
         positive_rows,
-        _product(lambda family, means, k: _Sum(stats.expon(scale=means[k]).logpdf)),
+        _product(lambda family, means, k: stats.expon(scale=means[k]).logpdf),
         np.log,
         np.exp,
         lambda d: {"shape": 2.5, "rate": 1.5},
@@ -403,7 +407,7 @@ FAMILIES = [
         FixedShapeGamma(shape=2.5),
         lambda rng, n_components, d: rng.uniform(0.5, 5.0, (n_components, d)),
         positive_rows,
-        _product(lambda family, means, k: _Sum(stats.gamma(2.5, scale=means[k] / 2.5).logpdf)),
+        _product(lambda family, means, k: stats.gamma(2.5, scale=means[k] / 2.5).logpdf),
         np.log,
         np.exp,
         lambda d: {"shape": 2.5, "rate": 1.5},
@@ -415,14 +419,7 @@ FAMILIES = [
             rng.uniform(0.5, 8.0, (n_components, d)), rng.uniform(0.3, 3.0, (n_components, d))
         ),
         positive_rows,
-        _product(
-            lambda family, parameters, k: _Sum(
-                stats.gamma(
-                    family.shapes_and_rates(parameters)[0][k],
-                    scale=1 / family.shapes_and_rates(parameters)[1][k],
-                ).logpdf
-            )
-        ),
+        _product(_gamma_log_density),
         lambda parameters: np.log(np.hstack(Gamma().shapes_and_rates(parameters))),
         lambda logs: _gamma_parameters(*np.split(np.exp(logs), 2, axis=1)),
         lambda d: {"pseudo_count": 2.0, "mean_log": 0.2, "mean": 1.8},

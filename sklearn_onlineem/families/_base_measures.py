@@ -1,0 +1,31 @@
+"""Base measures of the count families, dense and CSR."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from sklearn_onlineem._kernels import _counts
+
+__all__ = ["log_factorial_sums", "log_multinomial_coefficients"]
+
+
+def log_factorial_sums(X):
+    """Sums over features of log x!, an ndarray of shape (n_rows,)."""
+    return _per_row(_counts.log_factorial_sums, _counts.log_factorial_sums_csr, X)
+
+
+def log_multinomial_coefficients(X):
+    """Logarithms of (sum x)! / prod x!, an ndarray of shape (n_rows,)."""
+    return _per_row(
+        _counts.multinomial_log_coefficients, _counts.multinomial_log_coefficients_csr, X
+    )
+
+
+def _per_row(dense_kernel, csr_kernel, X):
+    out = np.empty(X.shape[0])
+    if sparse.issparse(X):
+        csr_kernel(X.data, X.indptr, out, 1)
+    else:
+        dense_kernel(X, out, 1)
+    return out

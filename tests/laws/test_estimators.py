@@ -1,0 +1,696 @@
+"""What holds for every estimator."""
+
+import copy
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections import deque
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from laws.cases import (
+    ESTIMATORS,
+    SPARSE_ESTIMATORS,
+    arrays,
+    assert_close,
+    assert_identical,
+)
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import sklearn_onlineem
+from sklearn_onlineem import (
+    BernoulliMixture,
+    ExponentialMixture,
+    GammaMixture,
+    GaussianMixture,
+    Mixture,
+    MultinomialMixture,
+    PoissonMixture,
+    WishartMixture,
+)
+
+all_estimators = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
+sparse_estimators = pytest.mark.parametrize("case", SPARSE_ESTIMATORS, ids=repr)
+INITS = ["k-means", "k-means++", "random", "random_from_data"]
+
+
+def accuracy(y, found):
+    return np.mean(np.asarray(y) == np.asarray(found))
+
+
+def centres(X, y):
+    """One row of each cluster, to start from without chance."""
+    return X[[np.flatnonzero(y == k)[0] for k in range(y.max() + 1)]]
+
+
+def state_of(mixture):
+    """All that later updates depend on."""
+    return (
+        mixture.n_steps_,
+        mixture.n_samples_seen_,
+        *[np.asarray(step) for step in mixture.history_],
+        *arrays(mixture.model_),
+    )
+
+
+# ---------------------------------------------------------------------------- scikit-learn's checks
+
+
+class WishartMixtureOfAnyRows(WishartMixture):
+    """Takes x as the matrix I + u u', u = x / (1 + |x|), so that scikit-learn's checks apply."""
+
+    def _prepared(self, X):
+        u = X / (1.0 + np.abs(X))
+        matrices = np.eye(X.shape[1], dtype=X.dtype) + u[:, :, None] * u[:, None, :]
+        return matrices.reshape(len(X), -1)
+
+
+@parametrize_with_checks(
+    [
+        *(GaussianMixture(covariance_type=kind) for kind in ("full", "tied", "diag", "spherical")),
+        GaussianMixture(solver="batch"),
+        PoissonMixture(),
+        MultinomialMixture(),
+        BernoulliMixture(),
+        ExponentialMixture(),
+        GammaMixture(),
+        GammaMixture(shape=2.0),
+        WishartMixtureOfAnyRows(),
+        Mixture(),
+        Mixture(family="gaussian_diag"),
+    ]
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+# ----------------------------------------------------------------------------- learning in parts
+
+
+@all_estimators
+def test_clusters_are_found(case, rng):
+    X, y = case.data(rng, 600)
+    for solver in ("online", "batch"):
+        mixture = case(init=centres(X, y), solver=solver, batch_size=100).fit(X)
+        assert accuracy(y, mixture.predict(X)) > 0.95
+
+
+@all_estimators
+def test_clusters_are_found_in_a_stream(case, rng):
+    X, y = case.data(rng, 600)
+    mixture = case(init=centres(X, y))
+    for start in range(0, 600, 50):
+        mixture.partial_fit(X[start : start + 50])
+    assert accuracy(y, mixture.predict(X)) > 0.95
+
+
+@all_estimators
+@pytest.mark.parametrize("how", ["pickle", "joblib", "deepcopy"])
+def test_a_copy_continues_bit_for_bit(case, how, rng, tmp_path):
+    X, _ = case.data(rng, 300)
+    mixture = case().partial_fit(X[:100]).partial_fit(X[100:150])
+    if how == "pickle":
+        loaded = pickle.loads(pickle.dumps(mixture))
+    elif how == "joblib":
+        joblib.dump(mixture, tmp_path / "mixture")
+        loaded = joblib.load(tmp_path / "mixture")
+    else:
+        loaded = copy.deepcopy(mixture)
+    for estimator in (mixture, loaded):
+        estimator.partial_fit(X[150:220]).partial_fit(X[220:])
+    assert_identical(state_of(loaded), state_of(mixture))
+    assert_identical(loaded.sample(5), mixture.sample(5))
+
+
+@all_estimators
+def test_same_seed_same_bits(case, rng):
+    X, _ = case.data(rng, 400)
+    first, second = (case(batch_size=64, init="random").fit(X) for _ in range(2))
+    assert_identical(state_of(first), state_of(second))
+
+
+@all_estimators
+def test_results_do_not_depend_on_n_jobs(case, rng):
+    X, y = case.data(rng, 4000)
+    first, second = (
+        case(batch_size=1500, init=centres(X, y), n_jobs=n_jobs).fit(X) for n_jobs in (1, 2)
+    )
+    assert_identical(state_of(first), state_of(second))
+
+
+@all_estimators
+def test_weights_stand_for_repeated_rows_in_fit(case, rng):
+    X, y = case.data(rng, 200)
+    repeats = rng.integers(0, 4, 200)
+    arguments = {"init": centres(X, y), "solver": "batch", "max_iter": 10, "tol": 0.0}
+    weighted = case(**arguments).fit(X, sample_weight=repeats)
+    repeated = case(**arguments).fit(np.repeat(X, repeats, axis=0))
+    assert_close(weighted.model_, repeated.model_, rtol=1e-7, atol=1e-9)
+    assert weighted.n_samples_seen_ == repeated.n_samples_seen_ == repeats.sum()
+
+
+@all_estimators
+def test_weights_stand_for_repeated_rows_in_partial_fit(case, rng):
+    X, y = case.data(rng, 200)
+    repeats = rng.integers(0, 4, 200)
+    weighted, repeated = case(init=centres(X, y)), case(init=centres(X, y))
+    for part in (slice(0, 100), slice(100, 103), slice(103, 200)):
+        weighted.partial_fit(X[part], sample_weight=repeats[part])
+        repeated.partial_fit(np.repeat(X[part], repeats[part], axis=0))
+    assert_close(weighted.model_, repeated.model_, rtol=1e-7, atol=1e-9)
+    assert weighted.n_samples_seen_ == repeated.n_samples_seen_ == repeats.sum()
+
+
+@all_estimators
+def test_scaled_weights_change_nothing_but_the_rows_seen(case, rng):
+    X, y = case.data(rng, 200)
+    arguments = {"init": centres(X, y), "solver": "batch", "max_iter": 10, "tol": 0.0}
+    plain = case(**arguments).fit(X)
+    scaled = case(**arguments).fit(X, sample_weight=np.full(200, 2.5))
+    assert_close(scaled.model_, plain.model_, rtol=1e-7, atol=1e-9)
+    assert (plain.n_samples_seen_, scaled.n_samples_seen_) == (200, 500)
+
+
+@all_estimators
+def test_single_rows_after_a_start(case, rng):
+    X, y = case.data(rng, 300)
+    mixture = case(init=centres(X, y)).partial_fit(X[:60])
+    for row in range(60, 300):
+        mixture.partial_fit(X[row : row + 1])
+    assert (mixture.n_steps_, mixture.n_samples_seen_) == (241, 300)
+    assert accuracy(y, mixture.predict(X)) > 0.95
+    assert all(np.isfinite(array).all() for array in arrays(mixture.model_))
+
+
+# ---------------------------------------------------------------------------------------- labels
+
+
+@all_estimators
+def test_labels_name_the_components(case, rng):
+    X, y = case.data(rng)
+    for labels in (y, (y + 1) % 3):
+        for solver in ("online", "batch"):
+            mixture = case(solver=solver, batch_size=100).fit(X, labels)
+            assert accuracy(labels, mixture.predict(X)) > 0.95
+        stream = case()
+        for start in range(0, 300, 100):
+            stream.partial_fit(X[start : start + 100], labels[start : start + 100])
+        assert accuracy(labels, stream.predict(X)) > 0.95
+
+
+@all_estimators
+def test_labelled_rows_count_for_their_component_alone(case, rng):
+    """With all labels known, weights and means are those of the classes."""
+    X, y = case.data(rng, 300)
+    y = rng.integers(0, 3, 300)  # nothing that the data say
+    mixture = case(solver="batch").fit(X, y)
+    assert_allclose(mixture.weights_, np.bincount(y) / 300, rtol=1e-10)
+    means = [X[y == k].mean(axis=0) for k in range(3)]
+    assert_allclose(mixture.means_, means, rtol=1e-8, atol=1e-10)
+
+
+@all_estimators
+def test_a_few_labels_name_the_components(case, rng):
+    X, y = case.data(rng)
+    labels = np.full(300, -1)
+    known = np.concatenate([np.flatnonzero(y == k)[:5] for k in range(3)])
+    scores = []
+    for permutation in ([0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 2, 1], [2, 1, 0], [1, 0, 2]):
+        named = np.take(permutation, y)
+        labels[known] = named[known]
+        scores.append(accuracy(named, case().fit(X, labels).predict(X)))
+    assert min(scores) > 0.9
+
+
+def test_more_labels_match_better(rng):
+    """Two overlapping clusters, where the likelihood alone prefers another cut."""
+    n_labelled, scores = (0, 20, 2000), []
+    for _ in range(8):
+        y = rng.integers(0, 2, 2000)
+        X = rng.standard_normal((2000, 2)) * [1.0, 4.0] + np.outer(y, [1.5, 0.0])
+        labels = [np.where(np.arange(2000) < n, y, -1) for n in n_labelled]
+        fits = [GaussianMixture(2, random_state=0).fit(X, part) for part in labels]
+        scores.append([accuracy(y, mixture.predict(X)) for mixture in fits])
+    none, few, all_labels = np.mean(scores, axis=0)
+    assert none < few < all_labels
+
+
+@all_estimators
+def test_unlabelled_rows_are_as_without_labels(case, rng):
+    X, _ = case.data(rng)
+    assert_identical(
+        state_of(case().fit(X, np.full(300, -1))), state_of(case().fit(X))
+    )
+
+
+@all_estimators
+@pytest.mark.parametrize("label", [3, -2, 0.5, np.nan, "0"])
+def test_labels_that_are_none_are_an_error(case, label, rng):
+    X, y = case.data(rng)
+    mixture = case().partial_fit(X)
+    before = state_of(mixture)
+    labels = y.astype(type(label) if isinstance(label, str) else float)
+    labels[5] = label
+    for method in (mixture.partial_fit, case().fit):
+        with pytest.raises(ValueError, match=type(mixture).__name__):
+            method(X, labels)
+    with pytest.raises(ValueError, match="rows|inconsistent"):
+        mixture.partial_fit(X, y[:-1])
+    assert_identical(state_of(mixture), before)
+
+
+# ----------------------------------------------------------------------------------- types of data
+
+
+@all_estimators
+def test_float32_is_preserved(case, rng):
+    X, y = case.data(rng)
+    init = centres(X, y)
+    single = case(init=init).fit(X.astype(np.float32))
+    double = case(init=init).fit(X)
+    for mixture, dtype in ((single, np.float32), (double, np.float64)):
+        data = X.astype(dtype)
+        outputs = (
+            mixture.weights_,
+            mixture.means_,
+            mixture.predict_proba(data),
+            mixture.transform(data),
+            mixture.sample(3)[0],
+        )
+        assert {output.dtype for output in outputs} == {np.dtype(dtype)}
+    assert_allclose(single.weights_, double.weights_, atol=1e-3)
+    assert_allclose(single.means_, double.means_, rtol=2e-2, atol=2e-2)
+    assert accuracy(single.predict(X.astype(np.float32)), double.predict(X)) > 0.99
+
+
+@sparse_estimators
+@pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix, sparse.csc_array])
+@pytest.mark.parametrize("solver", ["online", "batch"])
+def test_sparse_rows_are_as_dense_rows(case, form, solver, rng):
+    X, y = case.data(rng)
+    S, weight = form(X), rng.random(300)
+    labels = np.where(rng.random(300) < 0.2, y, -1)
+    arguments = {"init": centres(X, y), "solver": solver, "batch_size": 100}
+    dense, thin = (case(**arguments).fit(data, labels, weight) for data in (X, S))
+    for mixture in (dense, thin):
+        mixture.partial_fit(form(X[:50]) if mixture is thin else X[:50])
+    assert_close(thin.model_, dense.model_, rtol=1e-8)
+    assert_allclose(thin.predict_proba(S), dense.predict_proba(X), rtol=1e-7, atol=1e-10)
+    assert_allclose(thin.score_samples(S), dense.score_samples(X), rtol=1e-10)
+    assert_allclose(thin.bic(S), dense.bic(X), rtol=1e-10)
+
+
+@sparse_estimators
+@pytest.mark.parametrize("init", INITS)
+def test_sparse_rows_are_never_made_dense(case, init, rng, monkeypatch):
+    X, _ = case.data(rng, 400)
+    wide = sparse.csr_array(np.hstack([X, np.zeros((400, 5000))]))
+    made = []
+    for form in (sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.coo_array):
+        original = form.toarray
+
+        def toarray(self, *args, original=original, **kwargs):
+            made.append(self.shape)
+            return original(self, *args, **kwargs)
+
+        monkeypatch.setattr(form, "toarray", toarray)
+    mixture = case(init=init, batch_size=100).fit(wide).partial_fit(wide[:200])
+    mixture.predict(wide), mixture.score_samples(wide), mixture.transform(wide)
+    # Centres of a start are dense.
+    assert all(rows <= 3 for rows, _ in made)
+
+
+@all_estimators
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_set_output(case, library, rng):
+    X, _ = case.data(rng)
+    names = [f"x{j}" for j in range(X.shape[1])]
+    frame = {"pandas": pd.DataFrame, "polars": pl.DataFrame}[library](
+        dict(zip(names, X.T, strict=True))
+    )
+    mixture = case().fit(frame).set_output(transform=library)
+    out = mixture.transform(frame)
+    prefix = type(mixture).__name__.lower()
+    assert list(out.columns) == [f"{prefix}{k}" for k in range(3)]
+    assert list(mixture.get_feature_names_out()) == list(out.columns)
+    assert list(mixture.feature_names_in_) == names
+    assert_allclose(out.to_numpy(), case().fit(X).transform(X))
+    mixture.partial_fit(frame)
+    with pytest.raises(ValueError, match="feature names"):
+        mixture.partial_fit(frame[names[::-1]])
+
+
+# ------------------------------------------------------------------------------------- in use
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_grid_search_finds_different_scores(n_jobs, rng):
+    centre = 3.0 * rng.standard_normal((12, 3))
+    X = rng.standard_normal((3000, 3)) + centre[rng.integers(0, 12, 3000)]
+    grid = {"gaussianmixture__eta0": [0.1, 1.0], "gaussianmixture__beta": [0.6, 0.9]}
+    pipeline = make_pipeline(StandardScaler(), GaussianMixture(8, random_state=0, max_iter=3))
+    with np.testing.suppress_warnings() as warnings:
+        warnings.filter(sklearn_onlineem.estimators._base.ConvergenceWarning)
+        search = GridSearchCV(pipeline, grid, cv=2, n_jobs=n_jobs).fit(X)
+    scores = search.cv_results_["mean_test_score"]
+    assert np.isfinite(scores).all()
+    assert len(np.unique(scores.round(9))) == 4
+
+
+@all_estimators
+def test_consistency_of_what_a_fitted_mixture_gives(case, rng):
+    X, _ = case.data(rng)
+    mixture = case().fit(X)
+    n, log_likelihoods = len(X), mixture.score_samples(X)
+    posterior = mixture.predict_proba(X)
+    assert posterior.shape == (n, 3) and log_likelihoods.shape == (n,)
+    assert_allclose(posterior.sum(axis=1), 1.0, rtol=1e-12)
+    assert_array_equal(mixture.predict(X), posterior.argmax(axis=1))
+    assert_array_equal(mixture.transform(X), posterior)
+    assert_array_equal(clone(mixture).fit_predict(X), mixture.predict(X))
+    assert_array_equal(clone(mixture).fit_transform(X), posterior)
+    assert mixture.score(X) == pytest.approx(log_likelihoods.mean(), rel=1e-12)
+    model = mixture.model_
+    n_parameters = model.family.n_parameters(model.parameters) + 2
+    deviance = -2.0 * log_likelihoods.sum()
+    assert mixture.bic(X) == pytest.approx(deviance + n_parameters * np.log(n), rel=1e-12)
+    assert mixture.aic(X) == pytest.approx(deviance + 2.0 * n_parameters, rel=1e-12)
+    assert mixture.bic(X.tolist()) == pytest.approx(mixture.bic(X), rel=1e-12)
+    assert mixture.weights_.shape == (3,) and mixture.means_.shape == (3, X.shape[1])
+    assert mixture.weights_.sum() == pytest.approx(1.0, rel=1e-12)
+    drawn, components = mixture.sample(50)
+    assert drawn.shape == (50, X.shape[1]) and components.shape == (50,)
+    assert np.isfinite(mixture.score_samples(drawn)).all()
+    with pytest.raises(ValueError, match="n_samples"):
+        mixture.sample(0)
+
+
+@all_estimators
+def test_nothing_can_be_asked_of_an_unfitted_mixture(case, rng):
+    X, _ = case.data(rng)
+    mixture = case()
+    for method in ("predict", "predict_proba", "score_samples", "score", "transform", "bic", "aic"):
+        with pytest.raises(NotFittedError, match=type(mixture).__name__):
+            getattr(mixture, method)(X)
+    with pytest.raises(NotFittedError, match=type(mixture).__name__):
+        mixture.sample()
+    for attribute in ("weights_", "means_", "n_steps_", "history_", "converged_", "model_"):
+        assert not hasattr(mixture, attribute)
+
+
+@all_estimators
+def test_fitted_values_of_batch_em(case, rng):
+    X, _ = case.data(rng)
+    mixture = case(solver="batch").fit(X)
+    assert mixture.converged_
+    assert mixture.n_steps_ == mixture.n_iter_ == len(mixture.history_)
+    assert mixture.n_samples_seen_ == len(X)
+    etas, log_likelihoods, divergences = np.array(mixture.history_).T
+    assert np.isinf(etas).all()
+    assert (np.diff(log_likelihoods) >= -1e-9 * np.abs(log_likelihoods[1:])).all()
+    gains = np.diff([*log_likelihoods, mixture.score(X)])
+    floored = "Gaussian" in repr(case) or "gaussian" in repr(case)
+    # A floor under the variances costs a little likelihood.
+    slack = (1e-5 if floored else 1e-9) * np.abs(log_likelihoods)
+    assert ((divergences >= 0) & (divergences <= gains + slack)).all()
+
+
+@all_estimators
+def test_fitted_values_of_a_stream(case, rng):
+    X, _ = case.data(rng)
+    mixture = case(eta0=0.5, beta=0.7).partial_fit(X[:100])
+    assert (mixture.n_steps_, mixture.n_samples_seen_) == (1, 100)
+    mixture.partial_fit(X[100:101]).partial_fit(X[101:150], sample_weight=np.full(49, 0.5))
+    assert (mixture.n_steps_, mixture.n_samples_seen_) == (3, 125.5)
+    previous, last = mixture.history_[-2], mixture.history_[-1]
+    assert previous.eta == pytest.approx(0.5 / 2**0.7)
+    assert last.eta == pytest.approx(0.5 / 3**0.7)
+    before = mixture.score(X[150:])
+    mixture.partial_fit(X[150:])
+    assert mixture.history_[-1].log_likelihood == pytest.approx(before, rel=1e-9)
+    assert mixture.history_[-1].kl_divergence >= 0.0
+
+
+@all_estimators
+def test_a_fit_online_takes_a_step_for_each_mini_batch(case, rng):
+    X, _ = case.data(rng)
+    etas = []
+    case(batch_size=70, max_iter=1, tol=0.0, callbacks=[lambda step: etas.append(step.eta)]).fit(X)
+    assert_allclose(etas, 1.0 / np.arange(1.0, 6.0) ** 0.9)
+
+
+@all_estimators
+def test_warm_start_goes_on(case, rng):
+    X, _ = case.data(rng)
+    arguments = {"solver": "batch", "tol": 0.0}
+    once = case(**arguments, max_iter=6).fit(X)
+    twice = case(**arguments, max_iter=3, warm_start=True).fit(X).fit(X)
+    assert_identical(arrays(twice.model_), arrays(once.model_))
+    afresh = case(**arguments, max_iter=3).fit(X).fit(X)
+    assert_identical(arrays(afresh.model_), arrays(case(**arguments, max_iter=3).fit(X).model_))
+
+
+@all_estimators
+def test_the_best_of_several_starts_is_kept(case, rng):
+    X, _ = case.data(rng)
+    arguments = {"n_components": 4, "init": "random_from_data", "max_iter": 20, "solver": "batch"}
+    bounds = [
+        [case(**arguments, n_init=n_init, random_state=seed).fit(X).lower_bound_ for seed in range(4)]
+        for n_init in (1, 4)
+    ]
+    assert (np.subtract(*bounds[::-1]) >= 0).all() and np.ptp(bounds[0]) > 0
+
+
+@all_estimators
+@pytest.mark.parametrize("init", INITS)
+def test_every_start_gives_a_model(case, init, rng):
+    X, y = case.data(rng)
+    for fitted in (case(init=init).fit(X), case(init=init).partial_fit(X[:50])):
+        assert np.isfinite(fitted.score(X))
+        assert fitted.weights_.min() > 0
+    if init.startswith("k-means"):
+        found = case(init=init, n_init=5).fit_predict(X)
+        table = np.array([[np.sum((y == i) & (found == j)) for j in range(3)] for i in range(3)])
+        assert table.max(axis=1).sum() > 0.9 * len(X)
+
+
+@all_estimators
+def test_starts_from_arrays(case, rng):
+    X, y = case.data(rng)
+    responsibilities = 0.1 + np.eye(3)[y]
+    for init in (centres(X, y), centres(X, y).tolist(), responsibilities):
+        assert accuracy(y, case(init=init).fit_predict(X)) > 0.95
+    for init in (X[:2], np.full((3, X.shape[1]), np.nan), np.ones(3)):
+        with pytest.raises(ValueError, match=f"init of {type(case()).__name__}"):
+            case(init=init).fit(X)
+
+
+@all_estimators
+def test_given_means_and_weights_are_what_em_starts_from(case, rng):
+    X, y = case.data(rng)
+    if "Categorical" in repr(case):
+        pytest.skip("the means of codes do not determine their probabilities")
+    means, weights = np.array([X[y == k].mean(axis=0) for k in (2, 0, 1)]), [0.5, 0.3, 0.2]
+    mixture = case(means_init=means, weights_init=weights, eta0=1e-12, beta=0.0, max_iter=1, tol=0)
+    mixture.set_params(batch_size=100).fit(X)
+    assert_allclose(mixture.means_, means, rtol=1e-8, atol=1e-8)
+    assert_allclose(mixture.weights_, weights, rtol=1e-8)
+
+
+# ------------------------------------------------------------------------------------------ faults
+
+
+class Interruption:
+    """A callback that stands for Ctrl-C after some updates."""
+
+    def __init__(self, after):
+        self.after = after
+
+    def __call__(self, step):
+        self.after -= 1
+        if self.after == 0:
+            raise KeyboardInterrupt
+
+
+@all_estimators
+def test_an_interrupted_fit_leaves_the_estimator_as_it_was(case, rng):
+    X, _ = case.data(rng)
+    for solver in ("online", "batch"):
+        arguments = {"solver": solver, "batch_size": 100, "tol": 0.0}
+        mixture = case(**arguments, callbacks=[Interruption(2)])
+        with pytest.raises(KeyboardInterrupt):
+            mixture.fit(X)
+        with pytest.raises(NotFittedError):
+            mixture.predict(X)
+        mixture.set_params(callbacks=None).partial_fit(X)
+        before = state_of(mixture)
+        with pytest.raises(KeyboardInterrupt):
+            mixture.set_params(callbacks=[Interruption(2)]).fit(X)
+        assert_identical(state_of(mixture), before)
+        assert np.isfinite(mixture.set_params(callbacks=None).partial_fit(X).score(X))
+
+
+PACKAGE = str(Path(sklearn_onlineem.__file__).parent)
+
+
+class InterruptAtLine:
+    """Raises KeyboardInterrupt at the n-th line of the package that runs within the context."""
+
+    def __init__(self, n):
+        self.remaining = n
+
+    def trace(self, frame, event, _):
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        if event == "line":
+            self.remaining -= 1
+            if self.remaining == 0:
+                raise KeyboardInterrupt
+        return self.trace
+
+    def __enter__(self):
+        self.old = sys.gettrace()
+        sys.settrace(self.trace)
+
+    def __exit__(self, *_):
+        sys.settrace(self.old)
+
+
+@pytest.mark.parametrize("case", ESTIMATORS[:1] + ESTIMATORS[4:5], ids=repr)
+def test_partial_fit_can_be_interrupted_at_any_line(case, rng):
+    """An update is made or not made, wherever Ctrl-C comes."""
+    X, _ = case.data(rng, 60)
+    fitted = case().partial_fit(X)
+    before = state_of(fitted)
+    after = state_of(copy.deepcopy(fitted).partial_fit(X[:20]))
+    line, done = 0, False
+    while not done:
+        line += 1
+        mixture = copy.deepcopy(fitted)
+        try:
+            with InterruptAtLine(line):
+                mixture.partial_fit(X[:20])
+                done = True
+        except KeyboardInterrupt:
+            found = state_of(mixture)
+            expected = before if len(found) == len(before) else after
+            assert_identical(found, expected)
+    assert line > 50
+
+
+INTERRUPTED_SCRIPT = """
+    import numpy as np
+    from sklearn_onlineem import {name}
+
+    rng = np.random.default_rng(0)
+    X = rng.poisson(5.0, ({n_rows}, 16)) + rng.random(({n_rows}, 16))
+    mixture = {name}(32, init=X[:32], solver="{solver}", max_iter=1000, tol=0.0)
+    mixture.set_params(callbacks=[lambda step: print("step", flush=True)])
+    try:
+        mixture.fit(X)
+    except KeyboardInterrupt:
+        print("interrupted", "_training" in vars(mixture), flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("name, n_rows", [("GaussianMixture", 200_000), ("PoissonMixture", 400_000)])
+@pytest.mark.parametrize("solver", ["online", "batch"])
+def test_ctrl_c_ends_a_long_fit_within_a_second(name, n_rows, solver):
+    script = textwrap.dedent(INTERRUPTED_SCRIPT.format(name=name, n_rows=n_rows, solver=solver))
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "step\n"
+        time.sleep(0.3)
+        sent = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        *_, last = process.stdout
+        assert time.monotonic() - sent < 1.0
+        assert last == "interrupted False\n"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def in_threads(function, items, n_threads=4):
+    """Call the function on all items; returns the exceptions that the threads raised."""
+    items, errors = deque(items), []
+
+    def work():
+        while items:
+            try:
+                function(items.popleft())
+            except IndexError:
+                return
+            except BaseException as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(n_threads)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    return errors
+
+
+@all_estimators
+def test_concurrent_updates_are_not_lost(case, rng):
+    """With one component and harmonic rates the order of the batches makes no difference."""
+    X, _ = case.data(rng, 2020)
+    batches = [X[20 * i : 20 * i + 20] for i in range(101)]
+    arguments = {"n_components": 1, "schedule": "harmonic"}
+    parallel, serial = (case(**arguments).partial_fit(batches[0]) for _ in range(2))
+    assert in_threads(parallel.partial_fit, batches[1:]) == []
+    for batch in batches[1:]:
+        serial.partial_fit(batch)
+    assert (parallel.n_steps_, parallel.n_samples_seen_) == (101, 2020)
+    assert_close(parallel.model_, serial.model_, rtol=1e-9, atol=1e-10)
+
+
+@all_estimators
+def test_concurrent_first_updates_are_not_lost(case, rng):
+    X, _ = case.data(rng, 400)
+    mixture = case(n_components=2)
+    assert in_threads(mixture.partial_fit, [X[50 * i : 50 * i + 50] for i in range(8)]) == []
+    assert (mixture.n_steps_, mixture.n_samples_seen_) == (8, 400)
+
+
+def _fit_in_child(case, X, how, results):
+    mixture = getattr(case(n_jobs=2), how)(X)
+    results.put(mixture.weights_.sum())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize("how", ["fit", "partial_fit"])
+@pytest.mark.parametrize("case", ESTIMATORS[:1] + ESTIMATORS[4:5], ids=repr)
+def test_a_forked_process_does_not_hang(case, how, rng):
+    X, _ = case.data(rng, 5000)
+    case(n_jobs=2).fit(X)  # the parent's threads
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    child = context.Process(target=_fit_in_child, args=(case, X, how, results))
+    child.start()
+    try:
+        assert results.get(timeout=20) == pytest.approx(1.0)
+        child.join(20)
+        assert child.exitcode == 0
+    finally:
+        child.kill()

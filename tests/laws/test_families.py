@@ -1,0 +1,367 @@
+"""What holds for every family of distributions."""
+
+import math
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from laws.cases import FAMILIES, arrays, assert_close
+from laws.numerical import minimiser
+from numpy.testing import assert_allclose
+from scipy import sparse, stats
+from scipy.integrate import quad
+
+from sklearn_onlineem.families import (
+    Bernoulli,
+    Categorical,
+    DiagonalGaussian,
+    Exponential,
+    Family,
+    FixedDegreesWishart,
+    FixedShapeGamma,
+    FullGaussian,
+    Gamma,
+    Multinomial,
+    Poisson,
+    Rows,
+    SphericalGaussian,
+    TiedGaussian,
+    Wishart,
+)
+from sklearn_onlineem.statistics import combine
+
+all_families = pytest.mark.parametrize("case", FAMILIES, ids=repr)
+GAUSSIANS = [case for case in FAMILIES if "Gaussian" in repr(case)]
+
+
+def symmetric_direction(case, rng, natural):
+    """A random direction in which the natural parameters of the family can move."""
+    direction = rng.standard_normal(natural.shape)
+    name, side = repr(case), 0
+    if name in ("FullGaussian", "TiedGaussian"):
+        side = math.isqrt(natural.shape[1])
+    elif name in ("FixedDegreesWishart", "Wishart"):
+        side = math.isqrt(natural.shape[1])
+    if side:
+        matrices = direction[:, -(side**2) :].reshape(-1, side, side)
+        if name == "TiedGaussian":
+            matrices = np.broadcast_to(matrices[:1], matrices.shape)
+        symmetric = (matrices + matrices.transpose(0, 2, 1)) / 2.0
+        direction[:, -(side**2) :] = symmetric.reshape(len(direction), -1)
+    return direction
+
+
+def dense(phi):
+    return phi.toarray() if sparse.issparse(phi) else phi
+
+
+@all_families
+def test_gradient_of_log_partition_is_the_mean(case, rng):
+    family = case.family
+    natural = family.to_natural(case.draw(rng, 3, 3))
+    # The log-partition of multinomials is that of one draw.
+    mean = family.mean_statistics(family.from_natural(natural))
+    for _ in range(10):
+        direction = symmetric_direction(case, rng, natural)
+        step = 1e-5 * direction
+        slope = family.log_partition(natural + step) - family.log_partition(natural - step)
+        assert_allclose(slope / 2e-5, (mean * direction).sum(axis=1), rtol=1e-7, atol=1e-6)
+
+
+@all_families
+def test_natural_parameters_go_there_and_back(case, rng):
+    family, parameters = case.family, case.draw(rng, 4, 3)
+    again = family.from_natural(family.to_natural(parameters))
+    assert_close(case.identified(again), case.identified(parameters), rtol=1e-9)
+    natural = family.to_natural(again)
+    assert_allclose(natural, family.to_natural(parameters), rtol=1e-9, atol=1e-10)
+
+
+@all_families
+def test_log_density_equals_scipys(case, rng):
+    X, parameters = case.rows(rng, 50, 3), case.draw(rng, 4, 3)
+    expected = [case.log_density(case.family, parameters, k)(X) for k in range(4)]
+    found = case.family.log_density(parameters, X)
+    assert_allclose(found, np.transpose(expected), rtol=1e-10, atol=1e-10)
+
+
+@all_families
+def test_log_density_has_the_form_of_an_exponential_family(case, rng):
+    family, X, parameters = case.family, case.rows(rng, 50, 3), case.draw(rng, 4, 3)
+    natural, base = family.to_natural(parameters), family.log_base_measure(X)
+    expected = dense(family.sufficient_statistics(X)) @ natural.T - family.log_partition(natural)
+    if len(base):
+        expected += base[:, None]
+    assert_allclose(family.log_density(parameters, X), expected, rtol=1e-9, atol=1e-9)
+
+
+def all_rows(n_values, n_columns):
+    return np.array(list(product(range(n_values), repeat=n_columns)), dtype=float)
+
+
+def documents_of_length(length, n_words):
+    rows = all_rows(length + 1, n_words)
+    return rows[rows.sum(axis=1) == length]
+
+
+@pytest.mark.parametrize(
+    "family, d, support",
+    [
+        (Poisson(), 1, np.arange(200.0)[:, None]),
+        (Bernoulli(), 3, all_rows(2, 3)),
+        (Categorical(n_categories=3), 2, all_rows(3, 2)),
+        (Multinomial(), 3, documents_of_length(6, 3)),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Family) else "",
+)
+def test_probabilities_add_up_to_one(family, d, support, rng):
+    case = next(case for case in FAMILIES if repr(case) == type(family).__name__)
+    log_densities = family.log_density(case.draw(rng, 3, d), support)
+    assert_allclose(np.exp(log_densities).sum(axis=0), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "family, lower",
+    [
+        (FullGaussian(), -np.inf),
+        (TiedGaussian(), -np.inf),
+        (DiagonalGaussian(), -np.inf),
+        (SphericalGaussian(), -np.inf),
+        (Exponential(), 0.0),
+        (FixedShapeGamma(shape=2.5), 0.0),
+        (Gamma(), 0.0),
+        (FixedDegreesWishart(degrees=5.5), 0.0),
+        (Wishart(), 0.0),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Family) else "",
+)
+def test_densities_integrate_to_one(family, lower):
+    natural = {
+        "FullGaussian": [2.0, -0.8],
+        "TiedGaussian": [2.0, -0.8],
+        "DiagonalGaussian": [2.0, -0.8],
+        "SphericalGaussian": [2.0, -0.8],
+        "Gamma": [0.7, -1.3],
+        "Wishart": [2.2, -0.6],
+    }.get(type(family).__name__, [-0.6])
+    parameters = family.from_natural(np.array([natural]))
+    mass, _ = quad(
+        lambda x: np.exp(family.log_density(parameters, np.array([[x]]))[0, 0]), lower, np.inf
+    )
+    assert_allclose(mass, 1.0, rtol=1e-7)
+
+
+@all_families
+def test_kl_divergence_is_positive_and_zero_at_equality(case, rng):
+    p, q = case.draw(rng, 20, 3), case.draw(rng, 20, 3)
+    assert (case.family.kl_divergence(p, q) > 0).all()
+    assert_allclose(case.family.kl_divergence(p, p), 0.0, atol=1e-12)
+
+
+@all_families
+def test_kl_divergence_is_the_bregman_divergence_of_the_log_partition(case, rng):
+    family, p, q = case.family, case.draw(rng, 6, 3), case.draw(rng, 6, 3)
+    natural_p, natural_q = family.to_natural(p), family.to_natural(q)
+    gap = family.log_partition(natural_q) - family.log_partition(natural_p)
+    inner = (family.mean_statistics(p) * (natural_q - natural_p)).sum(axis=1)
+    assert_allclose(family.kl_divergence(p, q), gap - inner, rtol=1e-9, atol=1e-9)
+
+
+@all_families
+def test_kl_divergence_is_the_mean_log_ratio_of_samples(case, rng):
+    family, p, q = case.family, case.draw(rng, 2, 2), case.draw(rng, 2, 2)
+    for k in range(2):
+        X = family.sample(p, np.full(20_000, k), rng)
+        ratio = family.log_density(p, X)[:, k] - family.log_density(q, X)[:, k]
+        error = ratio.std() / math.sqrt(len(ratio))
+        assert abs(family.kl_divergence(p, q)[k] - ratio.mean()) < 5.0 * error
+
+
+@all_families
+def test_m_step_of_own_statistics_is_the_identity(case, rng):
+    parameters, weights = case.draw(rng, 5, 3), rng.dirichlet(np.ones(5))
+    own = case.family.own_statistics(parameters, weights)
+    assert_close(case.family.m_step(own), parameters, rtol=1e-12)
+
+
+@pytest.mark.parametrize("case", GAUSSIANS, ids=repr)
+def test_the_floor_is_part_of_the_m_step_and_of_own_statistics(case, rng):
+    """A floor is added once, not at every step."""
+    family, X = replace(case.family, reg_covar=0.5), case.rows(rng, 30, 3)
+    responsibilities = rng.dirichlet(np.ones(2), 30)
+    plain = case.family.m_step(case.family.expected_statistics(X, responsibilities)).covariance
+    parameters = family.m_step(family.expected_statistics(X, responsibilities))
+    ridge = 0.5 * np.eye(3) if parameters.covariance.ndim == 3 else 0.5
+    assert_allclose(parameters.covariance, plain + ridge, rtol=1e-12)
+    again = family.m_step(family.own_statistics(parameters, np.array([0.3, 0.7])))
+    assert_close(again, parameters, rtol=1e-12)
+
+
+@all_families
+def test_merged_statistics_minimise_the_sum_of_divergences(case, rng):
+    family, alphas = case.family, (0.2, 0.5, 1.3)
+    models = [(case.draw(rng, 2, 2), rng.dirichlet(np.ones(2))) for _ in alphas]
+    own = [family.own_statistics(*model) for model in models]
+    merged = family.m_step(combine(zip(alphas, own, strict=True)))
+    like = models[0][0]
+
+    def divergence(vector):
+        q = case.decode(vector, like)
+        return sum(
+            alpha * weights @ family.kl_divergence(p, q)
+            for alpha, (p, weights) in zip(alphas, models, strict=True)
+        )
+
+    found = case.decode(minimiser(divergence, case.encode(like)), like)
+    assert_close(case.identified(merged), case.identified(found), rtol=1e-6, atol=1e-6)
+
+
+@all_families
+def test_m_step_with_a_prior_is_the_mode_of_the_posterior(case, rng):
+    family, X = case.family, case.rows(rng, 12, 2)
+    responsibilities = rng.dirichlet(np.ones(2), 12)
+    prior = family.prior_statistics(2, n_features=X.shape[1], **case.prior(X.shape[1]))
+    evidence = family.expected_statistics(X, responsibilities)
+    mode = family.m_step(combine([(1.0, evidence), (1.0, prior)]))
+    like = case.draw(rng, 2, 2)
+
+    def negative_log_posterior(vector):
+        parameters = case.decode(vector, like)
+        log_likelihood = (responsibilities * family.log_density(parameters, X)).sum()
+        return -log_likelihood - case.log_prior(family, parameters)
+
+    found = case.decode(minimiser(negative_log_posterior, case.encode(like)), like)
+    assert_close(case.identified(mode), case.identified(found), rtol=1e-5, atol=1e-5)
+
+
+@all_families
+def test_samples_have_the_mean_of_the_sufficient_statistics(case, rng):
+    family, parameters = case.family, case.draw(rng, 3, 3)
+    components = rng.integers(0, 3, 30_000)
+    phi = dense(family.sufficient_statistics(family.sample(parameters, components, rng)))
+    mean = family.mean_statistics(parameters)
+    for k in range(3):
+        own = phi[components == k]
+        error = own.std(axis=0) / math.sqrt(len(own))
+        assert (np.abs(own.mean(axis=0) - mean[k]) <= 5.0 * error + 1e-12).all()
+
+
+@all_families
+def test_samples_are_in_the_support_and_repeatable(case, rng):
+    family, parameters = case.family, case.draw(rng, 3, 3)
+    draws = [
+        family.sample(parameters, np.arange(300) % 3, np.random.default_rng(7)) for _ in range(2)
+    ]
+    np.testing.assert_array_equal(*draws)
+    family.check(draws[0])
+    assert np.isfinite(family.log_density(parameters, draws[0])).all()
+
+
+# ------------------------------------------------------------------ compiled against generic E-step
+
+
+def rows_with(case, rng, options, n=700):
+    X = case.rows(rng, n, 4)
+    return Rows(
+        X,
+        rng.integers(0, 3, n) * rng.random(n) if "weights" in options else None,
+        rng.integers(-1, 3, n).astype(np.int32) if "labels" in options else None,
+    )
+
+
+def both_e_steps(case, rng, rows, uniforms=None):
+    parameters, log_weights = case.draw(rng, 3, 4), np.log(rng.dirichlet(np.ones(3)))
+    arguments = parameters, log_weights, rows, uniforms
+    return case.family.e_step(*arguments), Family.e_step(case.family, *arguments)
+
+
+@all_families
+@pytest.mark.parametrize("options", ["", "weights", "labels", "uniforms", "weights labels uniforms"])
+def test_compiled_e_step_equals_the_generic_one(case, options, rng):
+    rows = rows_with(case, rng, options)
+    uniforms = rng.random(len(rows)) if "uniforms" in options else None
+    compiled, generic = both_e_steps(case, rng, rows, uniforms)
+    assert_close(compiled, generic, rtol=1e-9, atol=1e-9)
+
+
+@all_families
+def test_e_step_of_float32_equals_that_of_float64(case, rng):
+    rows = rows_with(case, rng, "weights")
+    rows = replace(rows, X=rows.X.astype(np.float32))
+    state = rng.bit_generator.state
+    single, _ = both_e_steps(case, rng, rows)
+    rng.bit_generator.state = state
+    double, _ = both_e_steps(case, rng, replace(rows, X=rows.X.astype(float)))
+    for found, expected in zip(arrays(single), arrays(double), strict=True):
+        assert found.dtype == np.float64
+        assert_allclose(found, expected, rtol=2e-4, atol=2e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("case", [case for case in FAMILIES if case.counts], ids=repr)
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix])
+def test_e_step_of_sparse_rows_equals_that_of_dense_rows(case, index, form, rng):
+    rows = rows_with(case, rng, "weights labels")
+    X = form(rows.X)
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    state = rng.bit_generator.state
+    dense_result, _ = both_e_steps(case, rng, rows)
+    rng.bit_generator.state = state
+    for result in both_e_steps(case, rng, replace(rows, X=X)):
+        rng.bit_generator.state = state
+        assert_close(result, dense_result, rtol=1e-9, atol=1e-9)
+
+
+@all_families
+def test_statistics_of_shards_add_up(case, rng):
+    X, responsibilities = case.rows(rng, 90, 3), rng.dirichlet(np.ones(4), 90)
+    whole = case.family.expected_statistics(X, responsibilities)
+    shards = [
+        (1.0, case.family.expected_statistics(X[i : i + 30], responsibilities[i : i + 30]))
+        for i in (0, 30, 60)
+    ]
+    assert_close(combine(shards), whole)
+
+
+@all_families
+def test_a_component_without_rows_keeps_its_parameters(case, rng):
+    family, X, previous = case.family, case.rows(rng, 40, 3), case.draw(rng, 3, 3)
+    responsibilities = np.zeros((40, 3))
+    responsibilities[:, :2] = rng.dirichlet(np.ones(2), 40)
+    new = family.m_step(family.expected_statistics(X, responsibilities), previous)
+    shared = len(arrays(previous)[-1]) == 1
+    for found, expected in zip(arrays(new)[: 1 if shared else None], arrays(previous), strict=False):
+        assert_allclose(found[2], expected[2])
+        assert not np.allclose(found[0], expected[0])
+
+
+@all_families
+def test_n_parameters_is_the_dimension_of_the_parameters(case, rng):
+    parameters = case.draw(rng, 4, 3)
+    directions = len(case.encode(parameters))
+    if repr(case) in ("Categorical", "Multinomial"):
+        # Each block of logarithms has one direction that changes nothing.
+        directions -= 4 * (3 if repr(case) == "Categorical" else 1)
+    assert case.family.n_parameters(parameters) == directions
+
+
+# ---------------------------------------------------------------------------- the Wishart's digits
+
+
+@pytest.mark.parametrize("degrees", [2.5, 10.0, 1e4])
+def test_degrees_of_freedom_are_recovered_from_means(degrees):
+    scale = np.array([[2.0, 0.3], [0.3, 1.0]])
+    natural = np.concatenate([[degrees / 2.0], -0.5 * np.linalg.inv(scale).ravel()])[None]
+    found, scales = Wishart().degrees_and_scales(Wishart().from_natural(natural))
+    assert_allclose(found, degrees, rtol=1e-8)
+    assert_allclose(scales[0], scale, rtol=1e-8)
+
+
+@pytest.mark.parametrize("shape", [1e-2, 1.0, 30.0, 1e4])
+def test_gamma_fits_its_own_data_as_scipy_does(shape, rng):
+    X = rng.gamma(shape, 2.0, (500, 1))
+    parameters = Gamma().m_step(Gamma().expected_statistics(X, np.ones((500, 1))))
+    expected, _, scale = stats.gamma.fit(X.ravel(), floc=0.0)
+    shapes, rates = Gamma().shapes_and_rates(parameters)
+    assert_allclose([shapes[0, 0], rates[0, 0]], [expected, 1.0 / scale], rtol=1e-6)

@@ -1,0 +1,289 @@
+"""What holds for every mixture model, and for one step of EM on it."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from laws.cases import MODELS, arrays, assert_close, assert_identical
+from laws.numerical import minimiser
+from numpy.testing import assert_allclose
+from scipy.special import logsumexp, softmax
+
+from sklearn_onlineem.em import batch_step, online_step
+from sklearn_onlineem.families import Multinomial, Poisson, Rows
+from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+from sklearn_onlineem.statistics import combine
+
+all_models = pytest.mark.parametrize("case", MODELS, ids=repr)
+RATES = [1e-3, 0.1, 1.0, 10.0, math.inf]
+
+
+def mean_log_likelihood(model, rows):
+    """By the definition."""
+    log_joint = model.family.log_density(model.parameters, rows.X) + np.log(model.weights)
+    return np.average(logsumexp(log_joint, axis=1), weights=rows.sample_weight)
+
+
+def log_prior(case, model, concentration):
+    excess = (concentration - 1.0) * np.log(model.weights).sum()
+    return excess + case.case.log_prior(model.family, model.parameters)
+
+
+def prior_of(case, model, n_features, concentration):
+    hyperparameters = case.case.prior(n_features)
+    emissions = model.family.prior_statistics(
+        model.n_components, n_features=n_features, **hyperparameters
+    )
+    return MixtureStatistics(np.full(model.n_components, concentration - 1.0), emissions)
+
+
+@all_models
+def test_m_step_of_own_statistics_is_the_identity(case, rng):
+    model = case.draw(rng, 5, 3)
+    assert_close(model.m_step(model.own_statistics()), model, rtol=1e-12)
+
+
+@all_models
+def test_m_step_of_own_statistics_keeps_an_empty_component(case, rng):
+    model = replace(case.draw(rng, 3, 3), weights=np.array([0.4, 0.0, 0.6]))
+    assert_close(model.m_step(model.own_statistics()), model, rtol=1e-12)
+
+
+@all_models
+def test_e_step_gives_the_mean_log_likelihood(case, rng):
+    model = case.draw(rng)
+    rows = Rows(case.rows(rng, 80), rng.random(80))
+    _, log_likelihood = model.e_step(rows)
+    assert_allclose(log_likelihood, mean_log_likelihood(model, rows), rtol=1e-10)
+    found = np.average(model.log_likelihood(rows), weights=rows.sample_weight)
+    assert_allclose(found, log_likelihood, rtol=1e-10)
+
+
+@all_models
+def test_posterior_is_bayes_rule(case, rng):
+    model, X = case.draw(rng), case.rows(rng, 60)
+    log_joint = model.family.log_density(model.parameters, X) + np.log(model.weights)
+    assert_allclose(model.posterior(Rows(X)), softmax(log_joint, axis=1), rtol=1e-8, atol=1e-12)
+
+
+@all_models
+def test_shards_add_up_to_the_whole(case, rng):
+    model = case.draw(rng)
+    rows = Rows(case.rows(rng, 300), rng.random(300), rng.integers(-1, 3, 300).astype(np.int32))
+    shards = [rows[:70], rows[70:71], rows[71:]]
+    evidence = [model.e_step(shard) for shard in shards]
+    shares = [shard.total_weight / rows.total_weight for shard in shards]
+    whole, log_likelihood = model.e_step(rows)
+    assert_close(combine((a, e) for a, (e, _) in zip(shares, evidence, strict=True)), whole)
+    total = sum(a * shard for a, (_, shard) in zip(shares, evidence, strict=True))
+    assert_allclose(total, log_likelihood, rtol=1e-12)
+
+
+@all_models
+def test_weights_stand_for_repeated_rows(case, rng):
+    model, X, repeats = case.draw(rng), case.rows(rng, 50), rng.integers(0, 4, 50)
+    weighted = model.e_step(Rows(X, repeats.astype(float)))
+    assert_close(weighted, model.e_step(Rows(np.repeat(X, repeats, axis=0))))
+
+
+@all_models
+def test_labelled_rows_belong_to_their_component(case, rng):
+    model, X, labels = case.draw(rng), case.rows(rng, 90), np.arange(90, dtype=np.int32) % 3
+    evidence, log_likelihood = model.e_step(Rows(X, labels=labels))
+    assert_allclose(evidence.counts, 1.0 / 3.0)
+    assert_close(
+        evidence.emissions, model.family.expected_statistics(X, np.eye(3)[labels]).scale(1 / 90)
+    )
+    log_joint = model.family.log_density(model.parameters, X) + np.log(model.weights)
+    assert_allclose(log_likelihood, log_joint[np.arange(90), labels].mean(), rtol=1e-10)
+
+
+@all_models
+def test_eta_to_infinity_is_a_step_of_batch_em(case, rng):
+    model, rows = case.draw(rng), Rows(case.rows(rng, 60))
+    evidence, _ = model.e_step(rows)
+    batch, _ = batch_step(model, rows)
+    assert_close(batch, model.m_step(evidence), rtol=1e-12)
+    limit, _ = online_step(model, rows, 1e12)
+    assert_close(limit, batch, rtol=1e-8, atol=1e-8)
+
+
+@all_models
+def test_eta_to_zero_changes_nothing(case, rng):
+    model, rows = case.draw(rng), Rows(case.rows(rng, 60))
+    assert_close(online_step(model, rows, 1e-12)[0], model, rtol=1e-9, atol=1e-9)
+
+
+@all_models
+@pytest.mark.parametrize("eta", RATES)
+def test_a_step_never_lowers_the_likelihood_of_its_own_batch(case, eta, rng):
+    for n_rows in (30, 1) if eta < math.inf else (30,):
+        for _ in range(5):
+            model, rows = case.draw(rng), Rows(case.rows(rng, n_rows))
+            new, before = online_step(model, rows, eta)
+            after = mean_log_likelihood(new, rows)
+            assert after >= before - 1e-11 * abs(before)
+
+
+@all_models
+@pytest.mark.parametrize("eta", [0.3, 5.0])
+def test_online_step_minimises_bound_plus_divergence(case, eta, rng):
+    """U + KL / eta, minimised numerically over all parameters."""
+    model = case.draw(rng, 2, 2)
+    rows = Rows(case.rows(rng, 6))
+    family, like = model.family, model.parameters
+    responsibilities = model.posterior(rows)
+
+    def model_of(vector):
+        log_odds = np.append(vector[0], 0.0)
+        return MixtureModel(family, softmax(log_odds), case.case.decode(vector[1:], like))
+
+    def objective(vector):
+        new = model_of(vector)
+        log_joint = family.log_density(new.parameters, rows.X) + np.log(new.weights)
+        kl = model.weights @ (
+            np.log(model.weights / new.weights) + family.kl_divergence(like, new.parameters)
+        )
+        return kl / eta - (responsibilities * log_joint).sum(axis=1).mean()
+
+    log_odds = math.log(model.weights[0] / model.weights[1])
+    found = model_of(minimiser(objective, np.append(log_odds, case.case.encode(like))))
+    step, _ = online_step(model, rows, eta)
+    assert_allclose(step.weights, found.weights, atol=1e-6)
+    identified = case.case.identified
+    assert_close(identified(step.parameters), identified(found.parameters), rtol=1e-6, atol=1e-6)
+
+
+def test_the_mean_length_of_documents_is_carried_as_any_mean(rng):
+    """Equation (3) of the derivations: mean counts, not probabilities, are averaged."""
+    model = MixtureModel(Multinomial(), np.array([0.3, 0.7]), np.array([[8.0, 2.0], [1.0, 3.0]]))
+    X, eta = np.array([[4.0, 1.0], [0.0, 20.0], [1.0, 1.0]]), 0.7
+    responsibilities = model.posterior(Rows(X))
+    inertia = model.weights / eta
+    weight = inertia + responsibilities.mean(axis=0)
+    total = inertia[:, None] * model.parameters + responsibilities.T @ X / 3.0
+    step, _ = online_step(model, Rows(X), eta)
+    assert_allclose(step.parameters, total / weight[:, None], rtol=1e-12)
+
+
+@all_models
+@pytest.mark.parametrize("eta", [0.2, math.inf])
+def test_three_machines_equal_the_pooled_batch(case, eta, rng):
+    model, X = case.draw(rng), case.rows(rng, 120)
+    parts = [Rows(X[:20]), Rows(X[20:70]), Rows(X[70:])]
+    steps = [online_step(model, part, eta)[0] for part in parts]
+    own = [(len(p), s.own_statistics()) for p, s in zip(parts, steps, strict=True)]
+    merged = model.m_step(combine(own))
+    assert_close(merged, online_step(model, Rows(X), eta)[0], rtol=1e-10, atol=1e-10)
+
+
+@all_models
+def test_results_do_not_depend_on_the_number_of_threads(case, rng):
+    model, X = case.draw(rng, 4, 5), case.rows(rng, 20_000, 5)
+    weight = rng.random(len(X))
+    one, two, four = (model.e_step(Rows(X, weight, None, n_threads)) for n_threads in (1, 2, 4))
+    assert_identical(two, one)
+    assert_identical(four, one)
+
+
+@all_models
+def test_batch_em_never_lowers_the_likelihood(case, rng):
+    model, rows = case.draw(rng), Rows(case.rows(rng, 60))
+    for _ in range(15):
+        new, before = batch_step(model, rows)
+        after = mean_log_likelihood(new, rows)
+        assert after >= before - 1e-11 * abs(before)
+        model = new
+
+
+@all_models
+def test_batch_em_with_a_prior_never_lowers_the_posterior(case, rng):
+    model, rows = case.draw(rng), Rows(case.rows(rng, 60))
+    prior = prior_of(case, model, rows.X.shape[1], concentration=1.5)
+
+    def objective(model):
+        return mean_log_likelihood(model, rows) + log_prior(case, model, 1.5) / len(rows)
+
+    before = objective(model)
+    for _ in range(15):
+        model, _ = batch_step(model, rows, [(1.0 / len(rows), prior)])
+        after = objective(model)
+        assert after >= before - 1e-11 * abs(before)
+        before = after
+
+
+@all_models
+def test_divergence_of_a_batch_step_is_at_most_its_gain(case, rng):
+    """Kunstner, Kumar & Schmidt 2021: what makes the divergence a certificate."""
+    model, rows = case.draw(rng), Rows(case.rows(rng, 60))
+    for _ in range(15):
+        new, before = batch_step(model, rows)
+        gain = mean_log_likelihood(new, rows) - before
+        assert 0.0 <= new.kl_divergence(model) <= gain + 1e-11 * abs(before)
+        model = new
+
+
+@all_models
+def test_kl_divergence_is_joint_over_hidden_and_visible(case, rng):
+    p, q = case.draw(rng, 3), case.draw(rng, 3)
+    family = p.family
+    expected = p.weights @ np.log(p.weights / q.weights)
+    expected += p.weights @ family.kl_divergence(p.parameters, q.parameters)
+    assert_allclose(p.kl_divergence(q), expected, rtol=1e-10)
+    assert p.kl_divergence(p) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_kl_divergence_to_a_model_without_one_of_the_components_is_infinite():
+    parameters = np.array([[1.0], [2.0]])
+    p = MixtureModel(Poisson(), np.array([0.5, 0.5]), parameters)
+    q = MixtureModel(Poisson(), np.array([1.0, 0.0]), parameters)
+    assert p.kl_divergence(q) == math.inf
+    assert_allclose(q.kl_divergence(p), math.log(2.0))
+
+
+@all_models
+def test_stochastic_e_step_averages_to_the_expected_one(case, rng):
+    model, rows = case.draw(rng), Rows(case.rows(rng, 40))
+    expected, log_likelihood = model.e_step(rows)
+    draws = [model.e_step(rows, rng=rng) for _ in range(400)]
+    counts = np.array([evidence.counts for evidence, _ in draws])
+    assert_allclose(counts * 40, np.rint(counts * 40), atol=1e-9)
+    error = counts.std(axis=0) / math.sqrt(len(draws))
+    assert (np.abs(counts.mean(axis=0) - expected.counts) <= 5.0 * error).all()
+    assert {round(value, 9) for _, value in draws} == {round(log_likelihood, 9)}
+    merged = model.m_step(combine((1 / 400, evidence) for evidence, _ in draws))
+    for found, wanted in zip(arrays(merged), arrays(model.m_step(expected)), strict=True):
+        assert_allclose(found, wanted, rtol=0.2, atol=0.2)
+
+
+@all_models
+def test_samples_have_the_weights_of_the_components(case, rng):
+    model = case.draw(rng)
+    X, components = model.sample(20_000, rng)
+    assert len(X) == len(components) == 20_000
+    share = np.bincount(components, minlength=3) / 20_000
+    assert_allclose(share, model.weights, atol=5.0 * 0.5 / math.sqrt(20_000))
+    model.family.check(X)
+
+
+@all_models
+def test_steps_leave_the_old_model_alone(case, rng):
+    model, X = case.draw(rng), case.rows(rng, 50)
+    before = [array.copy() for array in arrays(model)]
+    data = X.copy()
+    online_step(model, Rows(X), 0.5)
+    assert_identical(arrays(model), before)
+    np.testing.assert_array_equal(X, data)
+
+
+def test_a_model_of_many_rows_is_walked_in_chunks(rng):
+    """More rows than one chunk, with weights, labels and an uneven end."""
+    model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[2.0], [9.0]]))
+    n = (1 << 16) + 77
+    rows = Rows(rng.poisson(5.0, (n, 1)).astype(float), rng.random(n))
+    evidence, log_likelihood = model.e_step(rows)
+    responsibilities = model.posterior(rows) * rows.sample_weight[:, None]
+    counts = responsibilities.sum(axis=0) / rows.total_weight
+    assert_allclose(evidence.counts, counts, rtol=1e-10)
+    assert_allclose(log_likelihood, mean_log_likelihood(model, rows), rtol=1e-10)
