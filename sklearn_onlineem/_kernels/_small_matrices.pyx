@@ -32,8 +32,8 @@ cdef double NEGLIGIBLE = 1e-290
 # --------
 #
 # For matrices this small LAPACK's calls cost more than its arithmetic. Instead LANES matrices are
-# stored with the lane innermost, (d, d, LANES), and every scalar of the textbook algorithm becomes a
-# vector of lanes. All loops run along rows, so that they have no sums across iterations.
+# stored with the lane innermost, (d, d, LANES), and every scalar of the textbook algorithm becomes
+# a vector of lanes. All loops run along rows, so that they have no sums across iterations.
 
 cdef inline void add_product(
     lanes_t target, const double* factor, const double* source, Py_ssize_t n, double sign
@@ -87,8 +87,10 @@ cdef simd_void factorise_lanes(double* work, double* precision, Py_ssize_t d) no
             add_product(precision + i * row, source + i * LANES, source, i + 1, 1.0)
 
 
-cdef void gather_lanes(const double* matrices, Py_ssize_t n_lanes, Py_ssize_t d, double* lanes) noexcept nogil:
-    """Interleave the upper triangles of n_lanes <= LANES matrices; identities fill the other lanes."""
+cdef void gather_lanes(
+    const double* matrices, Py_ssize_t n_lanes, Py_ssize_t d, double* lanes
+) noexcept nogil:
+    """Interleave the upper triangles of matrices; identities fill the lanes from n_lanes on."""
     cdef Py_ssize_t i, j, lane
     for lane in range(LANES):
         for i in range(d):
@@ -98,14 +100,18 @@ cdef void gather_lanes(const double* matrices, Py_ssize_t n_lanes, Py_ssize_t d,
                 )
 
 
-cdef void scatter_symmetric(const double* lanes, Py_ssize_t lane, Py_ssize_t d, double* matrix) noexcept nogil:
+cdef void scatter_symmetric(
+    const double* lanes, Py_ssize_t lane, Py_ssize_t d, double* matrix
+) noexcept nogil:
     cdef Py_ssize_t i, j
     for i in range(d):
         for j in range(i + 1):
             matrix[i * d + j] = matrix[j * d + i] = lanes[(i * d + j) * LANES + lane]
 
 
-cdef void scatter_transposed(const double* lanes, Py_ssize_t lane, Py_ssize_t d, double* matrix) noexcept nogil:
+cdef void scatter_transposed(
+    const double* lanes, Py_ssize_t lane, Py_ssize_t d, double* matrix
+) noexcept nogil:
     cdef Py_ssize_t i, j
     for i in range(d):
         memset(matrix + i * d, 0, i * sizeof(double))
@@ -113,7 +119,9 @@ cdef void scatter_transposed(const double* lanes, Py_ssize_t lane, Py_ssize_t d,
             matrix[i * d + j] = lanes[(j * d + i) * LANES + lane]
 
 
-cdef double log_det_from_factor(const double* factor, Py_ssize_t d, Py_ssize_t stride) noexcept nogil:
+cdef double log_det_from_factor(
+    const double* factor, Py_ssize_t d, Py_ssize_t stride
+) noexcept nogil:
     """log det S from the diagonal of inv(U)."""
     cdef Py_ssize_t i
     cdef double total = 0.0
@@ -226,8 +234,8 @@ def pack_natural(
     """Natural parameters for the features (y, y_i y_j for i <= j), y = x - centre.
 
     log weight_k + log N(x | k) = natural_k . features + offset_k. Returns the guard
-    max_k sum_i precision_k,ii (spread_i + (mean_k - centre)_i^2): how large the terms of that scalar
-    product are, and so how many digits it loses when the log density itself is of order one.
+    max_k sum_i precision_k,ii (spread_i + (mean_k - centre)_i^2): the size of the terms of that
+    scalar product, and so the digits it loses when the log density itself is of order one.
     """
     cdef Py_ssize_t K = means.shape[0], d = means.shape[1], k, i, j
     cdef const double* precision
@@ -293,7 +301,6 @@ cdef inline void add_outer(
     double* matrix, const double* vector, double scale, Py_ssize_t d
 ) noexcept nogil:
     cdef Py_ssize_t i, j
-    cdef double factor
     for i in range(d):
         for j in range(d):
             # This order of the products keeps the matrix symmetric to the last bit.
@@ -311,7 +318,6 @@ def recentre(
     """Centred statistics from sums about each component's old mean; an empty one stays there."""
     cdef Py_ssize_t K = means.shape[0], d = means.shape[1], k, i
     cdef bint shared = second.shape[0] != K
-    cdef double shift
     with nogil:
         memcpy(&scatters[0, 0, 0], &second[0, 0, 0], second.shape[0] * d * d * sizeof(double))
         for k in range(K):

@@ -5,7 +5,8 @@ batch and :math:`1/\eta` times the old model's own statistics. The step size of 
 approximation (Cappe & Moulines 2009) is :math:`\gamma = \eta / (1 + \eta)`, which stays below 1:
 the old model is never erased unless :math:`\eta = \infty`, which is batch EM.
 
-Any callable ``t -> eta`` is a schedule too.
+Any callable ``t -> eta`` is a schedule too. Time t counts batches; where their sizes differ it is
+1 + (rows seen before) / (rows in the batch), see :func:`rate_of`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ __all__ = [
     "Harmonic",
     "PowerDecay",
     "learning_rate",
+    "rate_of",
     "step_size",
 ]
 
@@ -267,12 +269,39 @@ class Bayesian:
         return n_rows / (self.pseudo_count + n_seen)
 
 
-def rate_of(schedule, t, n_seen, n_rows):
-    """Learning rate of step t, by rows where the schedule counts rows, else by steps."""
-    for_batch = getattr(schedule, "for_batch", None)
-    eta = schedule(t) if for_batch is None else for_batch(n_seen, n_rows)
+def rate_of(schedule, n_seen, n_rows):
+    """Learning rate of a batch after `n_seen` rows.
+
+    Time is counted in batches of the present size, ``t = 1 + n_seen / n_rows``: 1, 2, 3, ... for
+    equal batches, while single rows after a large first batch do not count as much as it did.
+
+    Parameters
+    ----------
+    schedule : callable
+        t -> eta, or a schedule with a method `for_batch`.
+    n_seen, n_rows : float
+        Rows (their total weight) seen before, and in the batch.
+
+    Returns
+    -------
+    eta : float
+
+    Raises
+    ------
+    ValueError
+        If the schedule's value is not above 0.
+
+    Examples
+    --------
+    >>> rate_of(PowerDecay(eta0=1.0, beta=0.5), n_seen=300, n_rows=100)
+    0.5
+    """
+    if hasattr(schedule, "for_batch"):
+        eta = schedule.for_batch(n_seen, n_rows)
+    else:
+        eta = schedule(1.0 + n_seen / n_rows)
     if not eta > 0.0:
-        raise ValueError(f"The schedule gave the learning rate {eta!r} at step {t}; it must be > 0.")
+        raise ValueError(f"The schedule gave the learning rate {eta!r}; it must be above 0.")
     return eta
 
 

@@ -26,9 +26,13 @@ from sklearn_onlineem.em import (
     PowerDecay,
 )
 from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.estimators._training import Training
+from sklearn_onlineem.estimators._warnings import warn_user
+from sklearn_onlineem.estimators._training import Progress, Training
 
 __all__ = ["OnlineEM"]
+
+# Passes of batch EM over the first batch of a stream.
+_START_PASSES = 3
 
 # A lock can't be pickled or copied, so it does not live in the estimator.
 _LOCKS = weakref.WeakKeyDictionary()
@@ -64,14 +68,14 @@ class OnlineEM(DensityMixin, BaseEstimator):
         """Convert and check data; the estimator's parameters are valid when this is called."""
 
     @abstractmethod
-    def _start(self, data, random_state):
-        """Return the model that EM starts from."""
+    def _start(self, data, random_state, streaming=False):
+        """Return the model that EM starts from; `streaming`: data are but the first of many."""
 
     @abstractmethod
     def _given_start(self, data):
         """Return the model that the parameters alone give, or None if they do not."""
 
-    def _prior(self, model):
+    def _prior(self, model, streaming=False):
         """Return the prior as pseudo-statistics, or None."""
         return None
 
@@ -103,7 +107,8 @@ class OnlineEM(DensityMixin, BaseEstimator):
         random_state = check_random_state(self.random_state)
         with self._lock(), single_threaded_blas(len(data)):
             if self.warm_start and self.__sklearn_is_fitted__():
-                starts = [self._training.resumed()]
+                prior = self._prior(self.model_)
+                starts = [self._training.resumed(prior, tuple(self.callbacks or ()))]
             else:
                 starts = (
                     self._training_from(self._start(data, random_state), data)
@@ -146,22 +151,26 @@ class OnlineEM(DensityMixin, BaseEstimator):
         with self._lock(), single_threaded_blas(len(data)):
             if not self.__sklearn_is_fitted__():
                 self._training = self._first_training(data)
-                if self._training.n_steps:
-                    return self
-            self._training.step_of(self._schedule(), data)
+            else:
+                self._training.online_step(data, self._schedule())
         return self
 
     def _first_training(self, data):
+        """Learn the first batch of a stream."""
         given = self._given_start(data)
         if given is not None:
-            return self._training_from(given, data)
-        random_state = check_random_state(self.random_state)
-        training = self._training_from(self._start(data, random_state), data)
-        training.start_from(data)
+            training = self._training_from(given, data)
+            training.online_step(data, self._schedule())
+        else:
+            random_state = check_random_state(self.random_state)
+            model = self._start(data, random_state, streaming=True)
+            training = self._training_from(model, data, streaming=True)
+            training.start_from(data, _START_PASSES)
         return training
 
-    def _training_from(self, model, data):
-        return Training(model, self._prior(model), tuple(self.callbacks or ()), data.X.dtype)
+    def _training_from(self, model, data, streaming=False):
+        prior = self._prior(model, streaming)
+        return Training(Progress(model), prior, data.X.dtype, tuple(self.callbacks or ()))
 
     def _trained(self, training, data, random_state):
         rng = np.random.default_rng(random_state.randint(np.iinfo(np.int32).max, size=4))
@@ -176,29 +185,26 @@ class OnlineEM(DensityMixin, BaseEstimator):
         return training
 
     def _passes(self, training, data, rng):
-        """Passes over the data without end; each yields its log-likelihood, and if it is the last."""
-        rule = STOPPING_RULES[self.stopping]
+        """Passes over the data without end; each yields its log-likelihood, and if it is the last.
+
+        One online pass comes most of the way; batch EM settles what is left in fewer passes than
+        learning rates that decay.
+        """
         if self.solver == "online" and len(data) > self.batch_size:
-            schedule, moving = self._schedule(), rule(self.tol)
-            settled = False
-            while not settled:
-                path = training.online_pass(data, self.batch_size, schedule, rng)
-                settled = moving(*path)
-                yield path[0], False
-        moving = rule(self.tol)
+            yield training.online_pass(data, self.batch_size, self._schedule(), rng)[0], False
+        settled = STOPPING_RULES[self.stopping](self.tol)
         while True:
             path = training.batch_pass(data)
-            yield path[0], moving(*path)
+            yield path[0], settled(*path)
 
     def _finish(self, training, data):
         if not training.converged and self.tol > 0 and not training.stopped:
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__} did not converge within max_iter={self.max_iter} passes."
                 " Raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
-        training.n_seen = data.total_weight
+        training.progress = training.progress._replace(n_seen=data.total_weight)
         self._training = training
 
     def _schedule(self):
@@ -233,22 +239,22 @@ class OnlineEM(DensityMixin, BaseEstimator):
     @property
     def model_(self):
         """The fitted model, a frozen value."""
-        return self._fitted.model
+        return self._fitted.progress.model
 
     @property
     def n_steps_(self):
         """Number of updates so far."""
-        return self._fitted.n_steps
+        return self._fitted.progress.n_steps
 
     @property
     def n_samples_seen_(self):
         """Number of rows (their total weight) that the model has learnt from."""
-        seen = self._fitted.n_seen
+        seen = self._fitted.progress.n_seen
         return int(seen) if float(seen).is_integer() else seen
 
     @property
     def history_(self):
-        """The latest updates, a sequence of (eta, log_likelihood, kl_divergence)."""
+        """The latest updates, a list of (eta, log_likelihood, kl_divergence)."""
         return self._fitted.history
 
     @property
@@ -270,7 +276,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
     def lower_bound_(self):
         """The last of `lower_bounds_`."""
         bounds = self._fitted.lower_bounds
-        return bounds[-1] if bounds else self._fitted.history[-1].log_likelihood
+        return bounds[-1] if bounds else self._fitted.progress.step.log_likelihood
 
     def score_samples(self, X):
         """Return the log-likelihood of each sample, an ndarray of shape (n_samples,), in nats."""

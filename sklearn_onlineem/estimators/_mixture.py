@@ -19,6 +19,9 @@ from sklearn_onlineem.models import MixtureModel, MixtureStatistics
 
 __all__ = ["BaseMixture"]
 
+# Rows of the first batch's average by which each component of a stream starts.
+_START_PSEUDO_ROWS = 1.0
+
 
 class BaseMixture(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM
@@ -112,7 +115,7 @@ class BaseMixture(
             raise ValueError(f"{type(self).__name__}: {error}") from None
         return rows
 
-    def _start(self, data, random_state):
+    def _start(self, data, random_state, streaming=False):
         given = self._given_start(data)
         if given is not None:
             return given
@@ -124,7 +127,10 @@ class BaseMixture(
                 f" initial parameters: {', '.join(self._start_parameters())}."
             )
         init = self._init if isinstance(self._init, str) else self._checked_init(data)
-        model = start_model(init, family, data, self.n_components, random_state)
+        pseudo_rows = _START_PSEUDO_ROWS if streaming else 0.0
+        model = start_model(
+            init, family, data, self.n_components, random_state, pseudo_rows=pseudo_rows
+        )
         return self._with_given(model)
 
     def _start_parameters(self):
@@ -157,19 +163,23 @@ class BaseMixture(
         family = family.bind(data.X, data.sample_weight)
         return self._with_given(MixtureModel(family, uniform, None))
 
-    def _prior(self, model):
-        if self.prior is None and self.weight_concentration_prior is None:
-            return None
+    def _prior(self, model, streaming=False):
+        family, parameters = model.family, model.parameters
         concentration = self.weight_concentration_prior
-        excess = 0.0 if concentration is None else concentration - 1.0
-        counts = np.full(self.n_components, excess)
-        if self.prior is None:
-            emissions = model.family.own_statistics(model.parameters, np.zeros(self.n_components))
-        else:
-            emissions = model.family.prior_statistics(
+        if self.prior is not None:
+            emissions = family.prior_statistics(
                 self.n_components, n_features=self.n_features_in_, **self.prior
             )
-        return MixtureStatistics(counts, emissions)
+        elif streaming:
+            emissions = family.start_prior(parameters, model.weights)
+        else:
+            emissions = None
+        if emissions is None and concentration is None:
+            return None
+        if emissions is None:
+            emissions = family.own_statistics(parameters, np.zeros(self.n_components))
+        excess = 0.0 if concentration is None else concentration - 1.0
+        return MixtureStatistics(np.full(self.n_components, excess), emissions)
 
     def _pseudo_count(self):
         if self.weight_concentration_prior is None:
@@ -202,7 +212,7 @@ class BaseMixture(
         return self._exposed(model.family.means(model.parameters))
 
     def _exposed(self, values):
-        """Parameters as users see them: in the type of the data that they were learnt from."""
+        """Parameters as users see them: copies in the type of the data that they come from."""
         return values.astype(self._training.dtype)
 
     @property

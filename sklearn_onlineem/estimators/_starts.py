@@ -12,17 +12,16 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 
+from sklearn_onlineem.estimators._threads import single_threaded_openmp
 from sklearn_onlineem.models import MixtureModel
 
 __all__ = ["STARTS", "start_model"]
 
 # More rows than this tell a start nothing new.
 _MOST_ROWS = 1 << 16
-# Share of each component that is spread evenly over all rows, so that none starts from one row.
-_SOFTENING = 0.05
 
 
-def start_model(start, family, rows, n_components, rng):
+def start_model(start, family, rows, n_components, rng, pseudo_rows=0.0):
     """Return the mixture that one M-step makes of first responsibilities.
 
     Parameters
@@ -35,6 +34,8 @@ def start_model(start, family, rows, n_components, rng):
         At least `n_components`.
     n_components : int
     rng : numpy.random.RandomState
+    pseudo_rows : float, default=0
+        Rows of the average of all by which each component starts, so that none starts from too few.
 
     Returns
     -------
@@ -42,13 +43,15 @@ def start_model(start, family, rows, n_components, rng):
     """
     if isinstance(start, str) and len(rows) > _MOST_ROWS:
         rows = rows[np.sort(rng.choice(len(rows), _MOST_ROWS, replace=False))]
-    responsibilities = start_responsibilities(start, rows, n_components, rng)
+    with single_threaded_openmp():
+        responsibilities = start_responsibilities(start, rows, n_components, rng)
     if rows.labels is not None:
         responsibilities = _with_labels(responsibilities, rows)
-    responsibilities *= 1.0 - _SOFTENING
-    responsibilities += _SOFTENING / n_components
+    if pseudo_rows:
+        share = pseudo_rows / (pseudo_rows + len(rows) / n_components)
+        responsibilities = (1.0 - share) * responsibilities + share / n_components
     if rows.sample_weight is not None:
-        responsibilities *= rows.sample_weight[:, None]
+        responsibilities = responsibilities * rows.sample_weight[:, None]
     counts = responsibilities.sum(axis=0)
     parameters = family.m_step(family.expected_statistics(rows.X, responsibilities))
     return MixtureModel(family, counts / counts.sum(), parameters)

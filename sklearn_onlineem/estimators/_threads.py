@@ -9,7 +9,7 @@ from threadpoolctl import ThreadpoolController
 
 from sklearn_onlineem._kernels._openmp import effective_n_threads
 
-__all__ = ["single_threaded_blas", "threads_for"]
+__all__ = ["single_threaded_blas", "single_threaded_openmp", "threads_for"]
 
 # Below this many rows a second thread costs more than it brings.
 _FEWEST_ROWS = 512
@@ -30,3 +30,11 @@ def single_threaded_blas(n_rows):
     if n_rows < _FEWEST_ROWS:
         return nullcontext()
     return _controller().limit(limits=1, user_api="blas")
+
+
+def single_threaded_openmp():
+    """Context for scikit-learn's k-means.
+
+    Its sums depend on the number of threads, and its OpenMP hangs in a forked process.
+    """
+    return _controller().limit(limits=1, user_api="openmp")

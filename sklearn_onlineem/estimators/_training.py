@@ -1,4 +1,4 @@
-"""The loops around one step of EM: passes over data, schedules, stopping, history."""
+"""The loops around one step of EM: passes over data, learning rates, history."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sklearn_onlineem.em import online_step, rate_of
 from sklearn_onlineem.models import Model
 
-__all__ = ["Step", "Training"]
+__all__ = ["Progress", "Step", "Training"]
 
 # Long streams of single rows must not fill the memory.
 _HISTORY_STEPS = 10_000
@@ -34,63 +34,87 @@ class Step(NamedTuple):
     kl_divergence: float
 
 
+class Progress(NamedTuple):
+    """What an update changes; replaced by one assignment, so that Ctrl-C finds it old or new."""
+
+    model: Model
+    n_steps: int = 0
+    n_seen: float = 0.0
+    step: Step | None = None
+
+
 @dataclass
 class Training:
     """A model on its way: what an estimator remembers of the updates so far.
 
     Parameters
     ----------
-    model : Model
+    progress : Progress
     prior : Statistics, default=None
         Pseudo-statistics of the whole stream; a step that stands for n observations takes 1/n.
     dtype : data-type, default=float
         Of the data, and so of the parameters that users see.
-    callbacks : sequence of callables, default=()
+    callbacks : tuple of callables, default=()
         Each is called with the `Step` after an update. A true value ends the fit.
     """
 
-    model: Model
+    progress: Progress
     prior: object = None
-    callbacks: tuple = ()
     dtype: object = float
-    n_steps: int = 0
-    n_seen: float = 0.0
-    history: deque = field(default_factory=lambda: deque(maxlen=_HISTORY_STEPS))
+    callbacks: tuple = ()
+    past: deque = field(default_factory=lambda: deque(maxlen=_HISTORY_STEPS))
     lower_bounds: list = field(default_factory=list)
     n_iter: int = 0
     converged: bool = False
     stopped: bool = False
 
-    def resumed(self):
-        """A copy to go on with, whose history starts anew where the old one ends."""
-        return replace(
-            self, history=self.history.copy(), lower_bounds=[], converged=False, stopped=False
-        )
+    @property
+    def history(self):
+        """The latest steps, oldest first."""
+        self._file()
+        return list(self.past)
 
-    def start_from(self, data, n_passes=3):
-        """Settle on the first batch of a stream; it counts as one step of batch EM."""
-        for _ in range(n_passes):
-            self.step(data, math.inf, data.total_weight)
-        self.n_steps, self.n_seen = 1, data.total_weight
+    def resumed(self, prior, callbacks):
+        """A copy for another fit to go on with."""
+        return replace(
+            self,
+            prior=prior,
+            callbacks=callbacks,
+            past=self.past.copy(),
+            lower_bounds=[],
+            converged=False,
+            stopped=False,
+        )
 
     def step(self, data, eta, n_observations):
         """Update the model with one batch; `n_observations` is what the prior is spread over."""
+        model, n_steps, n_seen, _ = self.progress
         prior = () if self.prior is None else ((1.0 / n_observations, self.prior),)
-        weight = data.total_weight
-        model, log_likelihood = online_step(self.model, data, eta, prior)
-        step = Step(eta, log_likelihood, model.kl_divergence(self.model, like=data))
-        # One assignment, so that Ctrl-C finds either the old state or the new one.
-        self.model, self.n_steps, self.n_seen = model, self.n_steps + 1, self.n_seen + weight
-        self.history.append(step)
+        new_model, log_likelihood = online_step(model, data, eta, prior)
+        step = Step(eta, log_likelihood, new_model.kl_divergence(model, like=data))
+        self._file()
+        self.progress = Progress(new_model, n_steps + 1, n_seen + data.total_weight, step)
         for callback in self.callbacks:
             self.stopped |= bool(callback(step))
         return step
 
-    def step_of(self, schedule, data, n_observations=None):
-        """Update with the learning rate that the schedule gives to the next step."""
-        weight = data.total_weight
-        eta = rate_of(schedule, self.n_steps + 1, self.n_seen, weight)
-        return self.step(data, eta, n_observations or self.n_seen + weight)
+    def _file(self):
+        """Move the latest step to the past, unless it is there already."""
+        step = self.progress.step
+        if step is not None and not (self.past and self.past[-1] is step):
+            self.past.append(step)
+
+    def online_step(self, data, schedule, n_observations=None):
+        """Update with the learning rate that the schedule has for the rows seen so far."""
+        n_seen, n_rows = self.progress.n_seen, data.total_weight
+        eta = rate_of(schedule, n_seen, n_rows)
+        return self.step(data, eta, n_observations or n_seen + n_rows)
+
+    def start_from(self, data, n_passes):
+        """Settle on the first batch of a stream, by passes of batch EM that count once."""
+        for _ in range(n_passes):
+            self.step(data, math.inf, data.total_weight)
+        self.progress = self.progress._replace(n_seen=data.total_weight)
 
     def batch_pass(self, data):
         """One iteration of batch EM; returns mean log-likelihood and KL divergence."""
@@ -99,13 +123,13 @@ class Training:
 
     def online_pass(self, data, batch_size, schedule, rng):
         """One shuffled pass in mini-batches; returns mean log-likelihood and KL divergence."""
-        before, log_likelihood = self.model, 0.0
+        before, log_likelihood = self.progress.model, 0.0
         order = rng.permutation(len(data))
         for start in range(0, len(data), batch_size):
             batch = data[order[start : start + batch_size]]
-            step = self.step_of(schedule, batch, data.total_weight)
+            step = self.online_step(batch, schedule, data.total_weight)
             log_likelihood += batch.total_weight * step.log_likelihood
             if self.stopped:
                 break
-        kl_divergence = self.model.kl_divergence(before, like=data)
+        kl_divergence = self.progress.model.kl_divergence(before, like=data)
         return log_likelihood / data.total_weight, kl_divergence

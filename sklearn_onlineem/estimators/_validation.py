@@ -111,7 +111,7 @@ def _checked_labels(estimator, y, n_rows):
     if estimator.n_components == 1:
         return None  # a label among one says nothing
     name = type(estimator).__name__
-    y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
+    y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=estimator))
     if len(y) != n_rows:
         raise ValueError(f"{name} got X with {n_rows} rows and y with {len(y)}.")
     labels = y.astype(np.int32) if np.issubdtype(y.dtype, np.number) else None

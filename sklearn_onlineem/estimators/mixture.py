@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.preprocessing import binarize
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem.estimators._mixture import BaseMixture
+from sklearn_onlineem.estimators._warnings import warn_user
 from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
@@ -598,10 +598,7 @@ class GammaMixture(_PositiveMixture):
         zeros = X == 0
         if self.zero_value is None or not zeros.any():
             return X
-        warnings.warn(
-            f"{type(self).__name__}: {zeros.sum()} zeros are taken to be {self.zero_value}.",
-            stacklevel=4,
-        )
+        warn_user(f"{type(self).__name__}: {zeros.sum()} zeros are taken to be {self.zero_value}.")
         return np.where(zeros, X.dtype.type(self.zero_value), X)
 
     @property

@@ -94,7 +94,7 @@ class _AxisGaussian(Gaussian):
         return out
 
     def expected_statistics(self, X, responsibilities):
-        responsibilities = responsibilities.astype(X.dtype, copy=False)
+        responsibilities = np.ascontiguousarray(responsibilities, dtype=X.dtype)
         counts, means = weighted_means(X, responsibilities)
         first, second = np.empty_like(means), np.empty_like(means)
         _gaussian.scaled_statistics(X, means, responsibilities, counts, first, second, 1)

@@ -117,7 +117,7 @@ class _MatrixGaussian(Gaussian):
         return out
 
     def expected_statistics(self, X, responsibilities):
-        responsibilities = responsibilities.astype(X.dtype, copy=False)
+        responsibilities = np.ascontiguousarray(responsibilities, dtype=X.dtype)
         counts, means = weighted_means(X, responsibilities)
         first, second = np.empty_like(means), self._empty_scatter(means)
         _gaussian.statistics(X, means, responsibilities, counts, first, second, 1)

@@ -208,7 +208,9 @@ def _axis_log_prior(family, parameters):
     variances = np.broadcast_to(parameters.covariance, parameters.mean.shape)
     matrices = variances[:, :, None] * np.eye(variances.shape[1])
     inverse_gamma = stats.invgamma(3.0, scale=1.5)
-    return _normal_log_prior(parameters, matrices) + inverse_gamma.logpdf(parameters.covariance).sum()
+    return (
+        _normal_log_prior(parameters, matrices) + inverse_gamma.logpdf(parameters.covariance).sum()
+    )
 
 
 def _vector_case(family, draw, rows, log_density, encode, decode, prior, log_prior, counts=False):
@@ -372,7 +374,9 @@ FAMILIES = [
     ),
     _vector_case(
         Categorical(n_categories=3),
-        lambda rng, n_components, d: rng.dirichlet(np.ones(3), (n_components, d)).reshape(n_components, -1),
+        lambda rng, n_components, d: rng.dirichlet(np.ones(3), (n_components, d)).reshape(
+            n_components, -1
+        ),
         code_rows,
         _categorical_log_density,
         np.log,
@@ -383,8 +387,9 @@ FAMILIES = [
     _vector_case(
         Multinomial(),
         # Whole mean lengths, because `sample` draws documents of these lengths.
-        lambda rng, n_components, d: rng.integers(3, 20, (n_components, 1))
-        * rng.dirichlet(np.full(d, 2.0), n_components),
+        lambda rng, n_components, d: (
+            rng.integers(3, 20, (n_components, 1)) * rng.dirichlet(np.full(d, 2.0), n_components)
+        ),
         document_rows,
         _multinomial_log_density,
         np.log,
@@ -427,7 +432,9 @@ FAMILIES = [
     ),
     _vector_case(
         FixedDegreesWishart(degrees=5.5),
-        lambda rng, n_components, d: 5.5 * positive_definite(rng, n_components, SIDE).reshape(n_components, -1),
+        lambda rng, n_components, d: (
+            5.5 * positive_definite(rng, n_components, SIDE).reshape(n_components, -1)
+        ),
         lambda rng, n, d: matrix_rows(rng, n, SIDE),
         _wishart_log_density,
         _fixed_degrees_encode,
@@ -522,7 +529,7 @@ def code_clusters(rng, y):
 
 
 def waiting_clusters(rng, y):
-    return rng.exponential(100.0 ** (y[:, None] - 1.0), (len(y), 4))
+    return rng.exponential(1.0 + 60.0 * np.repeat(np.eye(3)[y], 3, axis=1))
 
 
 def gamma_clusters(rng, y):

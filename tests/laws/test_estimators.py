@@ -33,6 +33,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
 
 import sklearn_onlineem
 from sklearn_onlineem import (
@@ -46,6 +47,9 @@ from sklearn_onlineem import (
     WishartMixture,
 )
 
+# Tests stop fits on purpose before they converge.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
 all_estimators = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
 sparse_estimators = pytest.mark.parametrize("case", SPARSE_ESTIMATORS, ids=repr)
 INITS = ["k-means", "k-means++", "random", "random_from_data"]
@@ -56,8 +60,8 @@ def accuracy(y, found):
 
 
 def centres(X, y):
-    """One row of each cluster, to start from without chance."""
-    return X[[np.flatnonzero(y == k)[0] for k in range(y.max() + 1)]]
+    """The means of the clusters, to start from without chance."""
+    return np.array([X[y == k].mean(axis=0) for k in range(y.max() + 1)])
 
 
 def state_of(mixture):
@@ -68,6 +72,11 @@ def state_of(mixture):
         *[np.asarray(step) for step in mixture.history_],
         *arrays(mixture.model_),
     )
+
+
+def essentials_of(mixture):
+    """The state without the record of how it came about."""
+    return mixture.n_steps_, mixture.n_samples_seen_, *arrays(mixture.model_)
 
 
 # ---------------------------------------------------------------------------- scikit-learn's checks
@@ -82,6 +91,21 @@ class WishartMixtureOfAnyRows(WishartMixture):
         return matrices.reshape(len(X), -1)
 
 
+# scikit-learn's `check_estimator_sparse_*` read `classifier_tags.multi_class` of anything that has
+# `predict_proba` and takes sparse data; a density estimator has no such tags.
+# `test_sparse_rows_are_as_dense_rows` says here what those checks would.
+NOT_A_CLASSIFIER = "the check reads the classifier tags of an estimator that is no classifier"
+
+
+def expected_failures(estimator):
+    if not estimator.__sklearn_tags__().input_tags.sparse:
+        return {}
+    return dict.fromkeys(
+        ["check_estimator_sparse_array", "check_estimator_sparse_matrix"], NOT_A_CLASSIFIER
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.* zeros are taken to be:UserWarning")
 @parametrize_with_checks(
     [
         *(GaussianMixture(covariance_type=kind) for kind in ("full", "tied", "diag", "spherical")),
@@ -95,7 +119,8 @@ class WishartMixtureOfAnyRows(WishartMixture):
         WishartMixtureOfAnyRows(),
         Mixture(),
         Mixture(family="gaussian_diag"),
-    ]
+    ],
+    expected_failed_checks=expected_failures,
 )
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
@@ -153,6 +178,16 @@ def test_results_do_not_depend_on_n_jobs(case, rng):
         case(batch_size=1500, init=centres(X, y), n_jobs=n_jobs).fit(X) for n_jobs in (1, 2)
     )
     assert_identical(state_of(first), state_of(second))
+
+
+@all_estimators
+def test_starts_do_not_depend_on_the_number_of_threads(case, rng):
+    X, _ = case.data(rng, 3000)
+    with threadpool_limits(1):
+        one = case(solver="batch", max_iter=2).fit(X)
+    with threadpool_limits(2):
+        two = case(solver="batch", max_iter=2).fit(X)
+    assert_identical(state_of(two), state_of(one))
 
 
 @all_estimators
@@ -218,7 +253,7 @@ def test_labels_name_the_components(case, rng):
 @all_estimators
 def test_labelled_rows_count_for_their_component_alone(case, rng):
     """With all labels known, weights and means are those of the classes."""
-    X, y = case.data(rng, 300)
+    X, _ = case.data(rng, 300)
     y = rng.integers(0, 3, 300)  # nothing that the data say
     mixture = case(solver="batch").fit(X, y)
     assert_allclose(mixture.weights_, np.bincount(y) / 300, rtol=1e-10)
@@ -255,9 +290,7 @@ def test_more_labels_match_better(rng):
 @all_estimators
 def test_unlabelled_rows_are_as_without_labels(case, rng):
     X, _ = case.data(rng)
-    assert_identical(
-        state_of(case().fit(X, np.full(300, -1))), state_of(case().fit(X))
-    )
+    assert_identical(state_of(case().fit(X, np.full(300, -1))), state_of(case().fit(X)))
 
 
 @all_estimators
@@ -366,9 +399,7 @@ def test_grid_search_finds_different_scores(n_jobs, rng):
     X = rng.standard_normal((3000, 3)) + centre[rng.integers(0, 12, 3000)]
     grid = {"gaussianmixture__eta0": [0.1, 1.0], "gaussianmixture__beta": [0.6, 0.9]}
     pipeline = make_pipeline(StandardScaler(), GaussianMixture(8, random_state=0, max_iter=3))
-    with np.testing.suppress_warnings() as warnings:
-        warnings.filter(sklearn_onlineem.estimators._base.ConvergenceWarning)
-        search = GridSearchCV(pipeline, grid, cv=2, n_jobs=n_jobs).fit(X)
+    search = GridSearchCV(pipeline, grid, cv=2, n_jobs=n_jobs).fit(X)
     scores = search.cv_results_["mean_test_score"]
     assert np.isfinite(scores).all()
     assert len(np.unique(scores.round(9))) == 4
@@ -435,7 +466,7 @@ def test_fitted_values_of_batch_em(case, rng):
 @all_estimators
 def test_fitted_values_of_a_stream(case, rng):
     X, _ = case.data(rng)
-    mixture = case(eta0=0.5, beta=0.7).partial_fit(X[:100])
+    mixture = case(schedule="power", eta0=0.5, beta=0.7).partial_fit(X[:100])
     assert (mixture.n_steps_, mixture.n_samples_seen_) == (1, 100)
     mixture.partial_fit(X[100:101]).partial_fit(X[101:150], sample_weight=np.full(49, 0.5))
     assert (mixture.n_steps_, mixture.n_samples_seen_) == (3, 125.5)
@@ -452,8 +483,10 @@ def test_fitted_values_of_a_stream(case, rng):
 def test_a_fit_online_takes_a_step_for_each_mini_batch(case, rng):
     X, _ = case.data(rng)
     etas = []
-    case(batch_size=70, max_iter=1, tol=0.0, callbacks=[lambda step: etas.append(step.eta)]).fit(X)
-    assert_allclose(etas, 1.0 / np.arange(1.0, 6.0) ** 0.9)
+    note = [lambda step: etas.append(step.eta)]
+    mixture = case(schedule=lambda t: 0.5 / t, batch_size=70, max_iter=2, tol=0.0, callbacks=note)
+    mixture.fit(X)
+    assert_allclose(etas, 0.5 / np.arange(1.0, 11.0))
 
 
 @all_estimators
@@ -472,7 +505,10 @@ def test_the_best_of_several_starts_is_kept(case, rng):
     X, _ = case.data(rng)
     arguments = {"n_components": 4, "init": "random_from_data", "max_iter": 20, "solver": "batch"}
     bounds = [
-        [case(**arguments, n_init=n_init, random_state=seed).fit(X).lower_bound_ for seed in range(4)]
+        [
+            case(**arguments, n_init=n_init, random_state=seed).fit(X).lower_bound_
+            for seed in range(4)
+        ]
         for n_init in (1, 4)
     ]
     assert (np.subtract(*bounds[::-1]) >= 0).all() and np.ptp(bounds[0]) > 0
@@ -578,8 +614,8 @@ def test_partial_fit_can_be_interrupted_at_any_line(case, rng):
     """An update is made or not made, wherever Ctrl-C comes."""
     X, _ = case.data(rng, 60)
     fitted = case().partial_fit(X)
-    before = state_of(fitted)
-    after = state_of(copy.deepcopy(fitted).partial_fit(X[:20]))
+    updated = copy.deepcopy(fitted).partial_fit(X[:20])
+    before, after = essentials_of(fitted), essentials_of(updated)
     line, done = 0, False
     while not done:
         line += 1
@@ -589,9 +625,8 @@ def test_partial_fit_can_be_interrupted_at_any_line(case, rng):
                 mixture.partial_fit(X[:20])
                 done = True
         except KeyboardInterrupt:
-            found = state_of(mixture)
-            expected = before if len(found) == len(before) else after
-            assert_identical(found, expected)
+            found = essentials_of(mixture)
+            assert_identical(found, before if found[0] == before[0] else after)
     assert line > 50
 
 
@@ -611,7 +646,9 @@ INTERRUPTED_SCRIPT = """
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-@pytest.mark.parametrize("name, n_rows", [("GaussianMixture", 200_000), ("PoissonMixture", 400_000)])
+@pytest.mark.parametrize(
+    "name, n_rows", [("GaussianMixture", 200_000), ("PoissonMixture", 400_000)]
+)
 @pytest.mark.parametrize("solver", ["online", "batch"])
 def test_ctrl_c_ends_a_long_fit_within_a_second(name, n_rows, solver):
     script = textwrap.dedent(INTERRUPTED_SCRIPT.format(name=name, n_rows=n_rows, solver=solver))

@@ -277,7 +277,9 @@ def both_e_steps(case, rng, rows, uniforms=None):
 
 
 @all_families
-@pytest.mark.parametrize("options", ["", "weights", "labels", "uniforms", "weights labels uniforms"])
+@pytest.mark.parametrize(
+    "options", ["", "weights", "labels", "uniforms", "weights labels uniforms"]
+)
 def test_compiled_e_step_equals_the_generic_one(case, options, rng):
     rows = rows_with(case, rng, options)
     uniforms = rng.random(len(rows)) if "uniforms" in options else None
@@ -331,7 +333,9 @@ def test_a_component_without_rows_keeps_its_parameters(case, rng):
     responsibilities[:, :2] = rng.dirichlet(np.ones(2), 40)
     new = family.m_step(family.expected_statistics(X, responsibilities), previous)
     shared = len(arrays(previous)[-1]) == 1
-    for found, expected in zip(arrays(new)[: 1 if shared else None], arrays(previous), strict=False):
+    for found, expected in zip(
+        arrays(new)[: 1 if shared else None], arrays(previous), strict=False
+    ):
         assert_allclose(found[2], expected[2])
         assert not np.allclose(found[0], expected[0])
 

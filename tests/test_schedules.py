@@ -1,0 +1,167 @@
+"""Learning rates, and what they weigh."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from sklearn_onlineem.em import (
+    Batch,
+    Bayesian,
+    Constant,
+    Forgetting,
+    Harmonic,
+    PowerDecay,
+    learning_rate,
+    online_step,
+    rate_of,
+    step_size,
+)
+from sklearn_onlineem.families import Multinomial, Rows
+from sklearn_onlineem.models import MixtureModel
+
+SCHEDULES = [
+    PowerDecay(0.7, 0.6),
+    Harmonic(2.0, 3.0, 1.0),
+    Constant(0.2),
+    Forgetting(0.9, 2.0),
+    Bayesian(3.0),
+]
+all_schedules = pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: type(s).__name__)
+
+
+def batch_weights(schedule, n_steps):
+    """Weight of each batch in the statistics after all steps, and that of the start."""
+    weights = [1.0]
+    for t in range(1, n_steps + 1):
+        gamma = step_size(schedule(t))
+        weights = [(1.0 - gamma) * w for w in weights] + [gamma]
+    return np.array(weights)
+
+
+@pytest.mark.parametrize("eta", [1e-8, 0.1, 1.0, 30.0, math.inf])
+def test_step_size_and_learning_rate_are_inverse(eta):
+    assert learning_rate(step_size(eta)) == pytest.approx(eta)
+    assert 0.0 < step_size(eta) <= 1.0
+
+
+@all_schedules
+def test_rates_are_positive_and_never_rise(schedule):
+    etas = [schedule(t) for t in range(1, 200)]
+    assert min(etas) > 0
+    if schedule != Forgetting(0.9, 2.0):
+        assert (np.diff(etas) <= 0).all()
+
+
+@all_schedules
+def test_schedules_are_values(schedule):
+    assert pickle.loads(pickle.dumps(schedule)) == schedule
+    assert hash(schedule) == hash(pickle.loads(pickle.dumps(schedule)))
+
+
+def test_formulas():
+    assert PowerDecay(0.7, 0.6)(5) == pytest.approx(0.7 / 5**0.6)
+    assert Harmonic(2.0, 3.0, 1.0)(5) == pytest.approx(2.0 / 16.0)
+    assert Constant(0.2)(5) == 0.2
+    assert Batch()(5) == math.inf
+    assert Bayesian(3.0)(5) == pytest.approx(1.0 / 7.0)
+
+
+def test_harmonic_rates_weigh_all_batches_alike():
+    assert_allclose(batch_weights(Harmonic(), 50), 1.0 / 51.0)
+
+
+@pytest.mark.parametrize("eta0", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("factor", [0.5, 0.9, 1.0])
+def test_satos_identity(factor, eta0):
+    """1 / gamma_t = 1 + factor / gamma_{t-1}: older batches weigh powers of the factor."""
+    schedule = Forgetting(factor, eta0)
+    gammas = [step_size(schedule(t)) for t in range(1, 40)]
+    assert gammas[0] == pytest.approx(eta0 / (1.0 + eta0))
+    for previous, gamma in zip(gammas, gammas[1:], strict=False):
+        assert 1.0 / gamma == pytest.approx(1.0 + factor / previous)
+    weights = batch_weights(schedule, 39)
+    assert_allclose(weights[2:] * factor, weights[1:-1])
+    # The start is worth 1 / eta0 batches.
+    assert weights[0] * factor == pytest.approx(weights[1] * factor / eta0)
+
+
+def test_forgetting_tends_to_a_constant_and_to_harmonic():
+    assert step_size(Forgetting(0.95)(10_000)) == pytest.approx(0.05)
+    assert_allclose([Forgetting(1.0)(t) for t in range(1, 9)], [Harmonic()(t) for t in range(1, 9)])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: PowerDecay(eta0=0.0),
+        lambda: PowerDecay(eta0=math.inf),
+        lambda: PowerDecay(eta0=math.nan),
+        lambda: PowerDecay(beta=-0.1),
+        lambda: PowerDecay(beta=1.1),
+        lambda: Harmonic(a=0.0),
+        lambda: Harmonic(b=-1.0),
+        lambda: Harmonic(c=-1.0),
+        lambda: Constant(0.0),
+        lambda: Forgetting(factor=0.0),
+        lambda: Forgetting(factor=1.1),
+        lambda: Bayesian(0.0),
+    ],
+)
+def test_values_out_of_range_are_errors(make):
+    with pytest.raises(ValueError, match="must be"):
+        make()
+
+
+@pytest.mark.parametrize("eta", [0.0, -1.0, math.nan])
+def test_a_callable_that_gives_nonsense_is_an_error(eta):
+    with pytest.raises(ValueError, match="step 3"):
+        rate_of(lambda t: eta, 3, 10, 5)
+
+
+def test_any_callable_is_a_schedule():
+    assert rate_of(lambda t: 1.0 / t**2, 3, 10, 5) == pytest.approx(1.0 / 9.0)
+    assert rate_of(Bayesian(2.0), 3, 10, 6) == pytest.approx(0.5)
+
+
+def boem(alpha, beta, documents):
+    """Brochu, de Freitas & Bao 2004, equations (7)-(12) in their mean form, by counts."""
+    alpha, beta = alpha.copy(), beta.copy()
+    for x in documents:
+        phi = beta / beta.sum(axis=1, keepdims=True)
+        xi = alpha / alpha.sum() * np.prod(phi**x, axis=1)
+        xi /= xi.sum()
+        alpha += xi
+        beta += xi[:, None] * x
+    return alpha / alpha.sum(), beta / beta.sum(axis=1, keepdims=True), beta / alpha[:, None]
+
+
+def test_bayesian_rates_make_online_em_boem(rng):
+    alpha, beta = np.array([2.0, 1.0, 0.5]), rng.gamma(2.0, 3.0, (3, 5))
+    documents = rng.multinomial(rng.integers(1, 20, 60), rng.dirichlet(np.ones(5))).astype(float)
+    schedule = Bayesian(alpha.sum())
+    model = MixtureModel(Multinomial(), alpha / alpha.sum(), beta / alpha[:, None])
+    for t, x in enumerate(documents, start=1):
+        model, _ = online_step(model, Rows(x[None]), schedule(t))
+    weights, probabilities, means = boem(alpha, beta, documents)
+    assert_allclose(model.weights, weights, rtol=1e-9)
+    assert_allclose(model.family.probabilities(model.parameters), probabilities, rtol=1e-9)
+    assert_allclose(model.parameters, means, rtol=1e-9)
+
+
+def test_bayesian_rates_count_rows_and_not_batches(rng):
+    """Fully labelled rows are counted one by one or all at once, to the same posterior."""
+    alpha, beta = np.array([2.0, 1.0]), rng.gamma(2.0, 3.0, (2, 4))
+    X, labels = rng.poisson(3.0, (30, 4)).astype(float), rng.integers(0, 2, 30).astype(np.int32)
+    start = MixtureModel(Multinomial(), alpha / alpha.sum(), beta / alpha[:, None])
+    for size in (1, 7, 30):
+        model, schedule = start, Bayesian(alpha.sum())
+        for i in range(0, 30, size):
+            batch = Rows(X[i : i + size], labels=labels[i : i + size])
+            model, _ = online_step(model, batch, rate_of(schedule, i + 1, i, len(batch)))
+        assert_allclose(model.weights, (alpha + np.bincount(labels)) / (alpha.sum() + 30))
+        counts = beta + np.array([X[labels == k].sum(axis=0) for k in range(2)])
+        expected = counts / counts.sum(axis=1, keepdims=True)
+        assert_allclose(model.family.probabilities(model.parameters), expected)

@@ -1,0 +1,68 @@
+"""When passes end."""
+
+import numpy as np
+import pytest
+
+from sklearn_onlineem import GaussianMixture, PoissonMixture
+from sklearn_onlineem.em import STOPPING_RULES, KLStopping, LikelihoodStopping
+
+
+def decisions(rule, path):
+    return [rule(*step) for step in path]
+
+
+def test_the_likelihood_rule_looks_at_changes_up_or_down():
+    path = [(-10.0, 0.0), (-5.0, 0.0), (-4.5, 0.0), (-4.6, 0.0), (-4.55, 0.0)]
+    assert decisions(LikelihoodStopping(0.09), path) == [False, False, False, False, True]
+    assert decisions(LikelihoodStopping(0.2), path) == [False, False, False, True, True]
+
+
+def test_the_kl_rule_looks_at_divergences_only():
+    path = [(-10.0, 1.0), (-10.0, 0.1), (-3.0, 0.01)]
+    assert decisions(KLStopping(0.05), path) == [False, False, True]
+
+
+@pytest.mark.parametrize("rule", STOPPING_RULES.values())
+def test_tol_0_never_stops(rule):
+    assert decisions(rule(0.0), [(-1.0, 0.0)] * 5) == [False] * 5
+
+
+@pytest.mark.parametrize("stopping", STOPPING_RULES)
+@pytest.mark.parametrize("estimator", [GaussianMixture, PoissonMixture])
+def test_a_smaller_tol_takes_more_passes_and_is_met(stopping, estimator, rng):
+    X = rng.poisson(rng.choice([3.0, 6.0], (400, 1)), (400, 3)).astype(float)
+    fits = [
+        estimator(2, solver="batch", stopping=stopping, tol=tol, max_iter=2000, random_state=0).fit(
+            X
+        )
+        for tol in (1e-2, 1e-5)
+    ]
+    assert all(fit.converged_ for fit in fits)
+    assert fits[0].n_iter_ < fits[1].n_iter_
+    for fit, tol in zip(fits, (1e-2, 1e-5), strict=True):
+        if stopping == "kl":
+            divergences = [step.kl_divergence for step in fit.history_]
+            assert divergences[-1] < tol <= min(divergences[:-1], default=np.inf)
+        else:
+            changes = np.abs(np.diff(fit.lower_bounds_))
+            assert changes[-1] < tol <= min(changes[:-1], default=np.inf)
+
+
+def test_a_fit_that_ends_too_early_warns(rng):
+    X = rng.standard_normal((200, 2))
+    with pytest.warns(match="GaussianMixture did not converge within max_iter=2"):
+        mixture = GaussianMixture(3, max_iter=2, tol=1e-9, random_state=0).fit(X)
+    assert not mixture.converged_ and mixture.n_iter_ == 2
+
+
+@pytest.mark.parametrize("solver", ["online", "batch"])
+def test_a_callback_ends_a_fit(solver, rng, recwarn):
+    X = rng.standard_normal((500, 2))
+    steps = []
+    stop = lambda step: steps.append(step) or len(steps) == 4  # noqa: E731
+    mixture = GaussianMixture(2, solver=solver, batch_size=100, callbacks=[stop], tol=1e-12)
+    mixture.fit(X)
+    assert mixture.n_steps_ == len(steps) == 4
+    assert not mixture.converged_
+    assert steps == list(mixture.history_)
+    assert not recwarn
