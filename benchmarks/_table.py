@@ -12,7 +12,7 @@ class Table:
         Of the first column.
     """
 
-    def __init__(self, *columns, width=34):
+    def __init__(self, *columns, width=40):
         self.width = width
         self.row(*columns)
         print("-" * (width + 12 * (len(columns) - 1)), flush=True)

@@ -92,9 +92,10 @@ def test_changing_the_import_is_enough(covariance_type, rng):
     """The arguments and attributes of scikit-learn's documentation, and clusters hard to miss."""
     X = blobs(rng, separation=20.0)
     arguments = {
-        "n_components": N_COMPONENTS, "covariance_type": covariance_type, "tol": 1e-3, "reg_covar": 1e-6,
-        "max_iter": 100, "n_init": 2, "init_params": "kmeans", "weights_init": None,
-        "means_init": None, "precisions_init": None, "random_state": 0, "warm_start": False,
+        "n_components": N_COMPONENTS, "covariance_type": covariance_type, "tol": 1e-3,
+        "reg_covar": 1e-6, "max_iter": 100, "n_init": 2, "init_params": "kmeans",
+        "weights_init": None, "means_init": None, "precisions_init": None,
+        "random_state": 0, "warm_start": False,
         "verbose": 0, "verbose_interval": 10,
     }  # fmt: skip
     ours = GaussianMixture(**arguments).fit(X)

@@ -21,6 +21,7 @@ __all__ = [
     "Forgetting",
     "Harmonic",
     "PowerDecay",
+    "PowerDecayInRows",
     "learning_rate",
     "rate_of",
     "step_size",
@@ -94,6 +95,54 @@ class PowerDecay:
 
     def __call__(self, t):
         return self.eta0 / t**self.beta
+
+
+@dataclass(frozen=True)
+class PowerDecayInRows:
+    r"""Power decay that does not depend on how the rows are cut into batches.
+
+    After n rows, this batch of b among them, the rate is
+
+    .. math:: \eta = \frac{b}{m} \Big(\frac{m}{n}\Big)^\beta
+        = \Big(\frac{b}{m}\Big)^{1 - \beta} t^{-\beta}, \qquad t = n / b,
+
+    so that the model remembers about :math:`m (n/m)^\beta` rows, whatever the batches.
+    :math:`\gamma = \eta / (1 + \eta)`.
+
+    Parameters
+    ----------
+    rows_needed : float
+        m, the rows that determine a model: its number of parameters per feature. Above 0.
+    beta : float, default=0.6
+        Exponent in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+
+    Examples
+    --------
+    >>> schedule = PowerDecayInRows(rows_needed=100, beta=0.5)
+    >>> schedule.for_batch(n_seen=300, n_rows=100)
+    0.5
+    """
+
+    rows_needed: float
+    beta: float = 0.6
+
+    def __post_init__(self):
+        valid = 0.0 < self.rows_needed < math.inf
+        _check("rows_needed", self.rows_needed, valid, "a finite number above 0")
+        _check("beta", self.beta, 0.0 <= self.beta <= 1.0, "in [0, 1]")
+
+    def __call__(self, t):
+        return self.for_batch(t - 1, 1.0)
+
+    def for_batch(self, n_seen, n_rows):
+        """Learning rate of a batch of `n_rows` rows after `n_seen` rows."""
+        needed = self.rows_needed
+        return n_rows / needed * (needed / (n_seen + n_rows)) ** self.beta
 
 
 @dataclass(frozen=True)

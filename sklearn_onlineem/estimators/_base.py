@@ -24,8 +24,10 @@ from sklearn_onlineem.em import (
     Forgetting,
     Harmonic,
     PowerDecay,
+    PowerDecayInRows,
 )
 from sklearn_onlineem.estimators._threads import single_threaded_blas
+from sklearn_onlineem.estimators._validation import naming
 from sklearn_onlineem.estimators._warnings import warn_user
 from sklearn_onlineem.estimators._training import Progress, Training
 
@@ -44,7 +46,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
     _parameter_constraints: dict = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "solver": [StrOptions({"online", "batch"})],
-        "eta0": [Interval(Real, 0, None, closed="neither")],
+        "eta0": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "beta": [Interval(Real, 0, 1, closed="both")],
         "schedule": [
             StrOptions({"power", "harmonic", "constant", "forgetting", "bayesian"}),
@@ -68,16 +70,24 @@ class OnlineEM(DensityMixin, BaseEstimator):
         """Convert and check data; the estimator's parameters are valid when this is called."""
 
     @abstractmethod
-    def _start(self, data, random_state, streaming=False):
-        """Return the model that EM starts from; `streaming`: data are but the first of many."""
+    def _start(self, data, random_state, prior=None):
+        """Return the model that EM starts from; `prior` is what few data need besides."""
 
     @abstractmethod
     def _given_start(self, data):
         """Return the model that the parameters alone give, or None if they do not."""
 
-    def _prior(self, model, streaming=False):
+    def _start_prior(self, data):
+        """Return pseudo-statistics that keep a start from few data proper, or None."""
+        return None
+
+    def _prior(self, model):
         """Return the prior as pseudo-statistics, or None."""
         return None
+
+    @abstractmethod
+    def _rows_needed(self, model):
+        """Return how many rows the model needs to be determined: its parameters per feature."""
 
     # ----------------------------------------------------------------------------------- fitting
 
@@ -105,7 +115,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
         """
         data = self._observe(X, y, sample_weight, reset=True)
         random_state = check_random_state(self.random_state)
-        with self._lock(), single_threaded_blas(len(data)):
+        with naming(self), self._lock(), single_threaded_blas(len(data)):
             if self.warm_start and self.__sklearn_is_fitted__():
                 prior = self._prior(self.model_)
                 starts = [self._training.resumed(prior, tuple(self.callbacks or ()))]
@@ -145,32 +155,39 @@ class OnlineEM(DensityMixin, BaseEstimator):
             If the batch is invalid; the estimator is left as it was.
         """
         first = not self.__sklearn_is_fitted__()
-        if first:
-            self._validate_params()
+        self._validate_rates(first)
         data = self._observe(X, y, sample_weight, reset=first)
         with self._lock(), single_threaded_blas(len(data)):
             if not self.__sklearn_is_fitted__():
-                self._training = self._first_training(data)
+                with naming(self):
+                    self._training = self._first_training(data)
             else:
-                self._training.online_step(data, self._schedule())
+                self._training.online_step(data, self._schedule(self.model_))
         return self
+
+    def _validate_rates(self, first):
+        """Validate parameters once, and again when the user changes the rates in mid-stream."""
+        rates = (self.eta0, self.beta, self.schedule)
+        if first or rates != self.__dict__.get("_valid_rates"):
+            self._validate_params()
+            self._valid_rates = rates
 
     def _first_training(self, data):
         """Learn the first batch of a stream."""
         given = self._given_start(data)
         if given is not None:
             training = self._training_from(given, data)
-            training.online_step(data, self._schedule())
+            training.online_step(data, self._schedule(given))
         else:
-            random_state = check_random_state(self.random_state)
-            model = self._start(data, random_state, streaming=True)
-            training = self._training_from(model, data, streaming=True)
-            training.start_from(data, _START_PASSES)
+            prior = self._start_prior(data)
+            model = self._start(data, check_random_state(self.random_state), prior)
+            training = self._training_from(model, data)
+            training.start_from(data, prior, _START_PASSES)
         return training
 
-    def _training_from(self, model, data, streaming=False):
-        prior = self._prior(model, streaming)
-        return Training(Progress(model), prior, data.X.dtype, tuple(self.callbacks or ()))
+    def _training_from(self, model, data):
+        callbacks = tuple(self.callbacks or ())
+        return Training(Progress(model), self._prior(model), data.X.dtype, callbacks)
 
     def _trained(self, training, data, random_state):
         rng = np.random.default_rng(random_state.randint(np.iinfo(np.int32).max, size=4))
@@ -191,7 +208,8 @@ class OnlineEM(DensityMixin, BaseEstimator):
         learning rates that decay.
         """
         if self.solver == "online" and len(data) > self.batch_size:
-            yield training.online_pass(data, self.batch_size, self._schedule(), rng)[0], False
+            schedule = self._schedule(training.progress.model)
+            yield training.online_pass(data, self.batch_size, schedule, rng)[0], False
         settled = STOPPING_RULES[self.stopping](self.tol)
         while True:
             path = training.batch_pass(data)
@@ -207,15 +225,21 @@ class OnlineEM(DensityMixin, BaseEstimator):
         training.progress = training.progress._replace(n_seen=data.total_weight)
         self._training = training
 
-    def _schedule(self):
+    def _schedule(self, model):
         """The schedule that the parameters describe."""
         if callable(self.schedule):
             return self.schedule
-        return _named_schedule(self.schedule, self.eta0, self.beta, self._pseudo_count())
+        if self.schedule == "bayesian":
+            return Bayesian(self._pseudo_count(model))
+        if self.eta0 != "auto":
+            return _named_schedule(self.schedule, self.eta0, self.beta)
+        if self.schedule == "power":
+            return PowerDecayInRows(self._rows_needed(model), self.beta)
+        return _named_schedule(self.schedule, 1.0, self.beta)
 
-    def _pseudo_count(self):
+    def _pseudo_count(self, model):
         """Pseudo-counts of the prior on the weights, for the Bayesian schedule."""
-        return 1.0 / self.eta0
+        return self._rows_needed(model) if self.eta0 == "auto" else 1.0 / self.eta0
 
     def _lock(self):
         return _LOCKS.setdefault(self, threading.RLock())
@@ -322,7 +346,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
 
 
 @lru_cache(maxsize=128)
-def _named_schedule(name, eta0, beta, pseudo_count):
+def _named_schedule(name, eta0, beta):
     """The schedule that a name and the numbers of an estimator stand for."""
     if name == "power":
         return PowerDecay(eta0, beta)
@@ -330,6 +354,4 @@ def _named_schedule(name, eta0, beta, pseudo_count):
         return Harmonic(c=1.0 / eta0 - 1.0)
     if name == "constant":
         return Constant(eta0)
-    if name == "forgetting":
-        return Forgetting(beta, eta0)
-    return Bayesian(pseudo_count)
+    return Forgetting(beta, eta0)

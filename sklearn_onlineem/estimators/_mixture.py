@@ -12,15 +12,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.estimators._starts import STARTS, start_model
+from sklearn_onlineem.estimators._starts import STARTS, start_model, wide_pseudo_rows
 from sklearn_onlineem.estimators._threads import threads_for
-from sklearn_onlineem.estimators._validation import validated_rows
+from sklearn_onlineem.estimators._validation import naming, validated_rows
 from sklearn_onlineem.models import MixtureModel, MixtureStatistics
 
 __all__ = ["BaseMixture"]
-
-# Rows of the first batch's average by which each component of a stream starts.
-_START_PSEUDO_ROWS = 1.0
 
 
 class BaseMixture(
@@ -44,8 +41,8 @@ class BaseMixture(
         n_components=1,
         *,
         solver="online",
-        eta0=1.0,
-        beta=0.9,
+        eta0="auto",
+        beta=0.6,
         schedule="power",
         batch_size=1000,
         max_iter=100,
@@ -102,36 +99,41 @@ class BaseMixture(
     # ------------------------------------------------------------------------------------ fitting
 
     def _observe(self, X, y, sample_weight, reset):
-        rows = validated_rows(
-            self, X, y, sample_weight, reset=reset, sparse_ok=self._sparse_ok, n_jobs=self.n_jobs
-        )
-        X = self._prepared(rows.X)
-        if X is not rows.X:
-            rows = replace(rows, X=X)
-        family = self._family() if reset else self.model_.family
-        try:
+        with naming(self):
+            rows = validated_rows(
+                self, X, y, sample_weight, reset=reset, sparse_ok=self._sparse_ok, n_jobs=self.n_jobs
+            )
+            X = self._prepared(rows.X)
+            if X is not rows.X:
+                rows = replace(rows, X=X)
+            family = self._family() if reset else self.model_.family
             family.check(rows.X)
-        except ValueError as error:
-            raise ValueError(f"{type(self).__name__}: {error}") from None
         return rows
 
-    def _start(self, data, random_state, streaming=False):
+    def _start(self, data, random_state, prior=None):
         given = self._given_start(data)
         if given is not None:
             return given
+        self._check_rows_to_start(data)
         family = self._family().bind(data.X, data.sample_weight)
+        init = self._init if isinstance(self._init, str) else self._checked_init(data)
+        pseudo_rows = None if prior is None else prior.emissions
+        model = start_model(init, family, data, self.n_components, random_state, pseudo_rows)
+        return self._with_given(model)
+
+    def _start_prior(self, data):
+        self._check_rows_to_start(data)
+        family = self._family().bind(data.X, data.sample_weight)
+        emissions = wide_pseudo_rows(family, data, self.n_components)
+        return MixtureStatistics(np.zeros(self.n_components), emissions)
+
+    def _check_rows_to_start(self, data):
         if len(data) < self.n_components:
             raise ValueError(
                 f"{type(self).__name__} needs at least n_components={self.n_components} rows to"
                 f" start from, got n_samples={len(data)}. Pass a larger (first) batch, or all of the"
                 f" initial parameters: {', '.join(self._start_parameters())}."
             )
-        init = self._init if isinstance(self._init, str) else self._checked_init(data)
-        pseudo_rows = _START_PSEUDO_ROWS if streaming else 0.0
-        model = start_model(
-            init, family, data, self.n_components, random_state, pseudo_rows=pseudo_rows
-        )
-        return self._with_given(model)
 
     def _start_parameters(self):
         """Names of the parameters that make data unnecessary for a start."""
@@ -163,15 +165,13 @@ class BaseMixture(
         family = family.bind(data.X, data.sample_weight)
         return self._with_given(MixtureModel(family, uniform, None))
 
-    def _prior(self, model, streaming=False):
+    def _prior(self, model):
         family, parameters = model.family, model.parameters
         concentration = self.weight_concentration_prior
         if self.prior is not None:
             emissions = family.prior_statistics(
                 self.n_components, n_features=self.n_features_in_, **self.prior
             )
-        elif streaming:
-            emissions = family.start_prior(parameters, model.weights)
         else:
             emissions = None
         if emissions is None and concentration is None:
@@ -181,10 +181,13 @@ class BaseMixture(
         excess = 0.0 if concentration is None else concentration - 1.0
         return MixtureStatistics(np.full(self.n_components, excess), emissions)
 
-    def _pseudo_count(self):
+    def _pseudo_count(self, model):
         if self.weight_concentration_prior is None:
-            return super()._pseudo_count()
+            return super()._pseudo_count(model)
         return self.n_components * self.weight_concentration_prior
+
+    def _rows_needed(self, model):
+        return model.family.n_parameters(model.parameters) / self.n_features_in_
 
     def _checked_start(self, name, values, shape):
         """Convert a start value to float64 and check its shape, finiteness and sign."""

@@ -13,15 +13,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 
 from sklearn_onlineem.estimators._threads import single_threaded_openmp
+from sklearn_onlineem.estimators._warnings import warn_user
 from sklearn_onlineem.models import MixtureModel
 
-__all__ = ["STARTS", "start_model"]
+__all__ = ["STARTS", "start_model", "wide_pseudo_rows"]
 
 # More rows than this tell a start nothing new.
 _MOST_ROWS = 1 << 16
+# Pseudo-rows of a stream's start, by parameters of a component per feature; chosen by
+# benchmarks/defaults.py.
+_WIDE_SHARE = 0.2
 
 
-def start_model(start, family, rows, n_components, rng, pseudo_rows=0.0):
+def start_model(start, family, rows, n_components, rng, pseudo_rows=None):
     """Return the mixture that one M-step makes of first responsibilities.
 
     Parameters
@@ -34,8 +38,8 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=0.0):
         At least `n_components`.
     n_components : int
     rng : numpy.random.RandomState
-    pseudo_rows : float, default=0
-        Rows of the average of all by which each component starts, so that none starts from too few.
+    pseudo_rows : Statistics, default=None
+        Sums over further rows that each component starts with.
 
     Returns
     -------
@@ -43,18 +47,51 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=0.0):
     """
     if isinstance(start, str) and len(rows) > _MOST_ROWS:
         rows = rows[np.sort(rng.choice(len(rows), _MOST_ROWS, replace=False))]
+    _warn_of_few(rows.X, n_components)
     with single_threaded_openmp():
         responsibilities = start_responsibilities(start, rows, n_components, rng)
     if rows.labels is not None:
         responsibilities = _with_labels(responsibilities, rows)
-    if pseudo_rows:
-        share = pseudo_rows / (pseudo_rows + len(rows) / n_components)
-        responsibilities = (1.0 - share) * responsibilities + share / n_components
     if rows.sample_weight is not None:
         responsibilities = responsibilities * rows.sample_weight[:, None]
     counts = responsibilities.sum(axis=0)
-    parameters = family.m_step(family.expected_statistics(rows.X, responsibilities))
-    return MixtureModel(family, counts / counts.sum(), parameters)
+    statistics = family.expected_statistics(rows.X, responsibilities)
+    if pseudo_rows is not None:
+        statistics = statistics + pseudo_rows
+    return MixtureModel(family, counts / counts.sum(), family.m_step(statistics))
+
+
+def wide_pseudo_rows(family, rows, n_components):
+    """Statistics of about one pseudo-row for each component, from one wide component of all rows.
+
+    With few rows for each component, as at the start of a stream, they keep densities proper.
+    """
+    rows = rows[:_MOST_ROWS]
+    weight = np.ones(len(rows)) if rows.sample_weight is None else rows.sample_weight
+    evenly = np.repeat(weight[:, None], n_components, axis=1)
+    parameters = family.widened(family.m_step(family.expected_statistics(rows.X, evenly)))
+    per_feature = family.n_parameters(parameters) / (n_components * rows.X.shape[1])
+    return family.own_statistics(parameters, np.full(n_components, _WIDE_SHARE * per_feature))
+
+
+def _warn_of_few(X, n_components):
+    """Warn where there are fewer distinct rows than components."""
+    distinct = set()
+    for i in range(X.shape[0]):
+        distinct.add(_row_bytes(X, i))
+        if len(distinct) == n_components:
+            return
+    warn_user(
+        f"There are fewer distinct rows ({len(distinct)}) than components ({n_components}).",
+        ConvergenceWarning,
+    )
+
+
+def _row_bytes(X, i):
+    if not sparse.issparse(X):
+        return X[i].tobytes()
+    entries = slice(X.indptr[i], X.indptr[i + 1])
+    return X.indices[entries].tobytes() + X.data[entries].tobytes()
 
 
 def start_responsibilities(start, rows, n_components, rng):

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from sklearn_onlineem.em import online_step, rate_of
+from sklearn_onlineem.em import batch_step, online_step, rate_of
 from sklearn_onlineem.models import Model
 
 __all__ = ["Progress", "Step", "Training"]
@@ -110,11 +110,15 @@ class Training:
         eta = rate_of(schedule, n_seen, n_rows)
         return self.step(data, eta, n_observations or n_seen + n_rows)
 
-    def start_from(self, data, n_passes):
-        """Settle on the first batch of a stream, by passes of batch EM that count once."""
-        for _ in range(n_passes):
-            self.step(data, math.inf, data.total_weight)
-        self.progress = self.progress._replace(n_seen=data.total_weight)
+    def start_from(self, data, prior, n_passes):
+        """Settle on the first batch of a stream: passes of batch EM that count as one step."""
+        terms = () if prior is None else ((1.0 / data.total_weight, prior),)
+        model = self.progress.model
+        for _ in range(n_passes - 1):
+            model, _ = batch_step(model, data, terms)
+        new_model, log_likelihood = batch_step(model, data, terms)
+        step = Step(math.inf, log_likelihood, new_model.kl_divergence(model, like=data))
+        self.progress = Progress(new_model, 1, data.total_weight, step)
 
     def batch_pass(self, data):
         """One iteration of batch EM; returns mean log-likelihood and KL divergence."""

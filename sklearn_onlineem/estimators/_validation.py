@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 
 import numpy as np
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from sklearn_onlineem.estimators._threads import threads_for
 from sklearn_onlineem.families import Rows
 
-__all__ = ["validated_rows"]
+__all__ = ["naming", "validated_rows"]
 
+# Sums of squares below this have lost digits to underflow.
+_SMALLEST_SQUARE = 1e-290
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+
+
+@contextmanager
+def naming(estimator):
+    """Let invalid input be reported in the name of the estimator."""
+    name = type(estimator).__name__
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if isinstance(error, NotFittedError) or name in str(error):
+            raise
+        raise type(error)(f"{name}: {error}") from error
 
 
 def validated_rows(estimator, X, y=None, sample_weight=None, *, reset, sparse_ok, n_jobs):
@@ -49,7 +65,7 @@ def validated_rows(estimator, X, y=None, sample_weight=None, *, reset, sparse_ok
     n_threads = threads_for(n_jobs, X.shape[0])
     if sample_weight is None:
         return Rows(X, None, labels, n_threads)
-    weight = _checked_weight(estimator, sample_weight, X)
+    weight = _checked_weight(sample_weight, X)
     rows = Rows(X, weight, labels, n_threads)
     return rows if weight.all() else rows[np.flatnonzero(weight)]
 
@@ -68,12 +84,6 @@ def _is_ready(estimator, X):
     )
 
 
-def _has_finite_squares(X):
-    """Whether all values are finite, and small enough for sums of their squares."""
-    values = X.data if sparse.issparse(X) else X.ravel(order="K")
-    return math.isfinite(np.dot(values, values))
-
-
 def _checked(estimator, X, reset, sparse_ok):
     X = validate_data(
         estimator,
@@ -88,19 +98,23 @@ def _checked(estimator, X, reset, sparse_ok):
         X = _canonical_csr(X)
     else:
         X = np.require(X, requirements=["A", "C"])
-    with np.errstate(over="ignore"):
-        if not _has_finite_squares(X):
-            raise ValueError(
-                f"Input X of {type(estimator).__name__} contains values whose squares overflow"
-                f" {X.dtype}; rescale the data."
-            )
+    _check_scale(X.data if sparse.issparse(X) else X)
     return X
+
+
+def _check_scale(values):
+    """Refuse values whose squares are too large or too small for their type."""
+    square = float(np.vdot(values, values))
+    if not math.isfinite(square) or (square < _SMALLEST_SQUARE and values.any()):
+        side = "overflow" if square else "underflow"
+        raise ValueError(
+            f"X contains values whose squares {side} in {values.dtype}; rescale the data."
+        )
 
 
 def _canonical_csr(X):
     """Sorted rows without duplicates; a copy if X is not so, and never an index out of range."""
-    if X.nnz and (X.indices.min() < 0 or X.indices.max() >= X.shape[1]):
-        raise ValueError("The column indices of the sparse input X are out of range.")
+    X.check_format(full_check=True)
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
@@ -110,27 +124,21 @@ def _canonical_csr(X):
 def _checked_labels(estimator, y, n_rows):
     if estimator.n_components == 1:
         return None  # a label among one says nothing
-    name = type(estimator).__name__
     y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=estimator))
     if len(y) != n_rows:
-        raise ValueError(f"{name} got X with {n_rows} rows and y with {len(y)}.")
+        raise ValueError(f"X has {n_rows} rows, and y {len(y)}.")
     labels = y.astype(np.int32) if np.issubdtype(y.dtype, np.number) else None
     top = estimator.n_components - 1
     if labels is None or (labels != y).any() or labels.min() < -1 or labels.max() > top:
         raise ValueError(
-            f"{name} takes y as component labels 0..{top}, or -1 where unknown (semi-supervised"
-            " learning); leave y out for unsupervised learning."
+            f"y must be component labels 0..{top}, or -1 where unknown (semi-supervised learning);"
+            " leave it out for unsupervised learning."
         )
     return None if (labels == -1).all() else labels
 
 
-def _checked_weight(estimator, sample_weight, X):
-    weight = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
+def _checked_weight(sample_weight, X):
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not 0.0 < weight.sum() < math.inf:
-        raise ValueError(
-            f"The sample_weight of {type(estimator).__name__} must not be all 0, and have a finite"
-            " sum."
-        )
+        raise ValueError("sample_weight must not be all 0, and its sum must be finite.")
     return np.ascontiguousarray(weight)

@@ -55,9 +55,11 @@ class GaussianMixture(BaseMixture):
     solver : {"online", "batch"}, default="online"
         "online": shuffled passes in mini-batches, then passes of batch EM to settle; "batch": batch
         EM only.
-    eta0 : float, default=1.0
-        First learning rate, above 0.
-    beta : float, default=0.9
+    eta0 : float or "auto", default="auto"
+        First learning rate, above 0. "auto" fits it to the size of the batches: it is
+        (b / m)**(1 - beta) for batches of b rows and a model of m parameters per feature (1 for
+        schedules other than "power").
+    beta : float, default=0.6
         Decay of the learning rate, in [0, 1]; the forgetting factor where
         ``schedule="forgetting"``.
     schedule : str or callable, default="power"
@@ -158,8 +160,8 @@ class GaussianMixture(BaseMixture):
         precisions_init=None,
         init_params=None,
         solver="online",
-        eta0=1.0,
-        beta=0.9,
+        eta0="auto",
+        beta=0.6,
         schedule="power",
         batch_size=1000,
         max_iter=100,

@@ -74,9 +74,11 @@ class PoissonMixture(_PositiveMixture):
     solver : {"online", "batch"}, default="online"
         "online": shuffled passes in mini-batches, then passes of batch EM to settle; "batch": batch
         EM only.
-    eta0 : float, default=1.0
-        First learning rate, above 0.
-    beta : float, default=0.9
+    eta0 : float or "auto", default="auto"
+        First learning rate, above 0. "auto" fits it to the size of the batches: it is
+        (b / m)**(1 - beta) for batches of b rows and a model of m parameters per feature (1 for
+        schedules other than "power").
+    beta : float, default=0.6
         Decay of the learning rate, in [0, 1]; the forgetting factor where
         ``schedule="forgetting"``.
     schedule : str or callable, default="power"
@@ -177,9 +179,11 @@ class MultinomialMixture(_PositiveMixture):
     solver : {"online", "batch"}, default="online"
         "online": shuffled passes in mini-batches, then passes of batch EM to settle; "batch": batch
         EM only.
-    eta0 : float, default=1.0
-        First learning rate, above 0.
-    beta : float, default=0.9
+    eta0 : float or "auto", default="auto"
+        First learning rate, above 0. "auto" fits it to the size of the batches: it is
+        (b / m)**(1 - beta) for batches of b rows and a model of m parameters per feature (1 for
+        schedules other than "power").
+    beta : float, default=0.6
         Decay of the learning rate, in [0, 1]; the forgetting factor where
         ``schedule="forgetting"``.
     schedule : str or callable, default="power"
@@ -325,8 +329,8 @@ class BernoulliMixture(BaseMixture):
         *,
         binarize=0.0,
         solver="online",
-        eta0=1.0,
-        beta=0.9,
+        eta0="auto",
+        beta=0.6,
         schedule="power",
         batch_size=1000,
         max_iter=100,
@@ -392,9 +396,11 @@ class ExponentialMixture(_PositiveMixture):
     solver : {"online", "batch"}, default="online"
         "online": shuffled passes in mini-batches, then passes of batch EM to settle; "batch": batch
         EM only.
-    eta0 : float, default=1.0
-        First learning rate, above 0.
-    beta : float, default=0.9
+    eta0 : float or "auto", default="auto"
+        First learning rate, above 0. "auto" fits it to the size of the batches: it is
+        (b / m)**(1 - beta) for batches of b rows and a model of m parameters per feature (1 for
+        schedules other than "power").
+    beta : float, default=0.6
         Decay of the learning rate, in [0, 1]; the forgetting factor where
         ``schedule="forgetting"``.
     schedule : str or callable, default="power"
@@ -545,8 +551,8 @@ class GammaMixture(_PositiveMixture):
         shape=None,
         zero_value=1e-6,
         solver="online",
-        eta0=1.0,
-        beta=0.9,
+        eta0="auto",
+        beta=0.6,
         schedule="power",
         batch_size=1000,
         max_iter=100,
@@ -680,8 +686,8 @@ class WishartMixture(BaseMixture):
         *,
         degrees_of_freedom=None,
         solver="online",
-        eta0=1.0,
-        beta=0.9,
+        eta0="auto",
+        beta=0.6,
         schedule="power",
         batch_size=1000,
         max_iter=100,
@@ -806,8 +812,8 @@ class Mixture(BaseMixture):
         *,
         family="gaussian_full",
         solver="online",
-        eta0=1.0,
-        beta=0.9,
+        eta0="auto",
+        beta=0.6,
         schedule="power",
         batch_size=1000,
         max_iter=100,

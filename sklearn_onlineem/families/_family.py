@@ -161,12 +161,9 @@ class Family(ABC):
         """
         raise ValueError(f"{type(self).__name__} has no conjugate prior.")
 
-    def start_prior(self, parameters, weights):
-        """Return pseudo-statistics that keep the first steps of a stream proper, or None.
-
-        They count as a few rows among all that the stream has had so far.
-        """
-        return None
+    def widened(self, parameters):
+        """Return parameters that few rows can vouch for: without correlations, say."""
+        return parameters
 
     def e_step(self, parameters, log_weights, rows, uniforms=None):
         """Expected statistics of a mixture of this family's components.

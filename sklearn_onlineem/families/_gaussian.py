@@ -18,8 +18,6 @@ NEGLIGIBLE = 1e-290
 _LOG_2_PI = math.log(2.0 * math.pi)
 _RELATIVE_FLOOR = 1e-6
 _LOCATION_ROWS = 256
-# Pseudo-rows behind each covariance at the start of a stream.
-_START_DEGREES = 5.0
 _FLOOR_ROWS = 1 << 16
 # The natural way loses log10(guard) digits of a log density of order one.
 _LARGEST_GUARD = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e4}
@@ -66,14 +64,6 @@ class Gaussian(ExponentialFamily):
         gaussians = self.from_natural(natural)
         quadratic = np.einsum("kd,kd->k", gaussians.mean, natural[:, : gaussians.mean.shape[1]])
         return 0.5 * (quadratic + gaussians.log_det + gaussians.mean.shape[1] * _LOG_2_PI)
-
-    def start_prior(self, parameters, weights):
-        """A few pseudo-rows with the average covariance of the components, about any mean."""
-        own = self.own_statistics(parameters, weights)
-        average = own.scatter.sum(axis=0) / own.degrees.sum()
-        degrees = np.full(len(own.scatter), _START_DEGREES)
-        scatter = np.broadcast_to(_START_DEGREES * average, own.scatter.shape).copy()
-        return self.moments(np.zeros_like(weights), degrees, own.mean, scatter)
 
     def own_statistics(self, parameters, weights):
         degrees = self._pooled(weights)

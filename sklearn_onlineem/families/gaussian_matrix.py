@@ -100,6 +100,10 @@ class _MatrixGaussian(Gaussian):
         mean = np.einsum("kij,kj->ki", covariance, natural[:, :d])
         return self.gaussians(mean, np.ascontiguousarray(covariance[: self._n_covariances(mean)]))
 
+    def widened(self, parameters):
+        diagonals = np.einsum("kii->ki", parameters.covariance)
+        return self.gaussians(parameters.mean, diagonals[:, :, None] * np.eye(diagonals.shape[1]))
+
     def sufficient_statistics(self, X):
         products = X[:, :, None] * X[:, None, :]
         return np.concatenate([X, products.reshape(len(X), -1)], axis=1)

@@ -117,9 +117,10 @@ class FamilyCase:
     rows : callable (rng, n_rows, d) -> X
     log_density : callable (family, parameters, k) -> (callable X -> log p(X | theta_k)), by scipy
     encode, decode : callables between parameters and unconstrained vectors
-    prior : dict
-        Hyper-parameters.
-    log_prior : callable (family, parameters) -> log density of the prior, up to a constant
+    prior : callable d -> hyper-parameters of the conjugate prior
+    log_prior : callable (family, parameters) -> log density of that prior, up to a constant
+    counts : bool
+        Whether the family takes sparse data.
     """
 
     family: Family
@@ -128,8 +129,8 @@ class FamilyCase:
     log_density: Callable
     encode: Callable
     decode: Callable
-    prior: dict = field(default_factory=dict)
-    log_prior: Callable = None
+    prior: Callable
+    log_prior: Callable
     counts: bool = False
 
     def __repr__(self):

@@ -6,5 +6,8 @@ from scipy.optimize import minimize
 def minimiser(objective, start):
     """Minimise a smooth function, to where central differences can't tell any more."""
     for _ in range(3):
-        start = minimize(objective, start, jac="3-point", options={"gtol": 1e-10}).x
-    return start
+        found = minimize(objective, start, jac="3-point", options={"gtol": 1e-9})
+        if found.success or found.nit == 0:
+            break
+        start = found.x
+    return found.x

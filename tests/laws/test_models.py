@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from laws.cases import MODELS, arrays, assert_close, assert_identical
-from laws.numerical import minimiser
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp, softmax
 
+from laws.cases import MODELS, arrays, assert_close, assert_identical
+from laws.numerical import minimiser
 from sklearn_onlineem.em import batch_step, online_step
 from sklearn_onlineem.families import Multinomial, Poisson, Rows
 from sklearn_onlineem.models import MixtureModel, MixtureStatistics

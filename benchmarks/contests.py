@@ -1,0 +1,153 @@
+"""The contests of `speed`: data, parameters, and one EM pass by ours and by a rival."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy import sparse
+
+from benchmarks.rivals import scipy_sparse_multinomial, sklearn_gaussian
+from sklearn_onlineem.em import batch_step
+from sklearn_onlineem.families import DiagonalGaussian, FullGaussian, Multinomial, Poisson, Rows
+from sklearn_onlineem.models import MixtureModel
+
+try:
+    from benchmarks.rivals import pomegranate_poisson
+except ImportError:  # torch is large
+    pomegranate_poisson = None
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One EM pass, ours and a rival's, on the same data from the same parameters.
+
+    Parameters
+    ----------
+    name : str
+    required : float
+        How many times faster ours should be.
+    draw : callable
+        Returns X and parameters.
+    ours, rival : callable
+        Given X, parameters and the number of threads, return a function that makes one pass and
+        returns the mean log-likelihood. `rival` may be None.
+    """
+
+    name: str
+    required: float
+    draw: Callable
+    ours: Callable
+    rival: Callable | None
+
+
+# ----------------------------------------------------------------------------------------- data
+
+
+def full_gaussians(n_rows, n_features, n_components):
+    X, weights, means, rng = _gaussian_rows(n_rows, n_features, n_components)
+    factors = rng.normal(scale=0.5, size=(n_components, n_features, n_features))
+    covariances = np.eye(n_features) + factors @ factors.transpose(0, 2, 1) / n_features
+    return X, (weights, means, covariances)
+
+
+def diagonal_gaussians(n_rows, n_features, n_components):
+    X, weights, means, rng = _gaussian_rows(n_rows, n_features, n_components)
+    return X, (weights, means, rng.uniform(0.5, 2.0, size=means.shape))
+
+
+def _gaussian_rows(n_rows, n_features, n_components):
+    """Rows around overlapping centres, and parameters near theirs."""
+    rng = np.random.default_rng(0)
+    means = rng.normal(size=(n_components, n_features))
+    X = means[rng.integers(n_components, size=n_rows)] + rng.normal(size=(n_rows, n_features))
+    return X, rng.dirichlet(np.full(n_components, 10.0)), means + 0.1, rng
+
+
+def counts(n_rows, n_features, n_components):
+    rng = np.random.default_rng(0)
+    rates = rng.gamma(2.0, 2.0, size=(n_components, n_features))
+    X = rng.poisson(rates[rng.integers(n_components, size=n_rows)]).astype(np.float64)
+    return X, (rng.dirichlet(np.full(n_components, 10.0)), 1.1 * rates)
+
+
+def documents(n_rows, n_features, n_components, n_non_zeros):
+    """Bags of words as CSR, with the same number of different words in each."""
+    rng = np.random.default_rng(0)
+    first = rng.integers(n_features, size=(n_rows, 1))
+    words = np.sort((first + np.arange(n_non_zeros) * 71) % n_features, axis=1)
+    occurrences = rng.geometric(0.5, size=words.size).astype(np.float64)
+    ends = np.arange(0, words.size + 1, n_non_zeros, dtype=np.int32)
+    parts = (occurrences, words.ravel().astype(np.int32), ends)
+    probabilities = rng.dirichlet(np.full(n_features, 0.5), size=n_components) + 1e-9
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    weights = rng.dirichlet(np.full(n_components, 10.0))
+    return sparse.csr_array(parts, (n_rows, n_features)), (weights, probabilities)
+
+
+# --------------------------------------------------------------------------------------- passes
+
+
+def one_pass(family, weights, parameters, rows):
+    return batch_step(MixtureModel(family, weights, parameters), rows)[1]
+
+
+def gaussian_pass(family, X, parameters, n_threads):
+    """Covariances are factorised in each pass, as they are in a fit."""
+    weights, means, covariances = parameters
+    rows = Rows(X, n_threads=n_threads)
+    return lambda: one_pass(family, weights, family.gaussians(means, covariances), rows)
+
+
+def poisson_pass(X, parameters, n_threads):
+    """Factorials are computed in each pass, as the rival does."""
+    return lambda: one_pass(Poisson(), *parameters, Rows(X, n_threads=n_threads))
+
+
+def multinomial_pass(X, parameters, n_threads):
+    """The coefficients are computed once for all passes, and subtracted: the rival has none."""
+    family, rows = Multinomial(), Rows(X, n_threads=n_threads)
+    constant = family.log_base_measure(X).mean()
+    return lambda: one_pass(family, *parameters, rows) - constant
+
+
+def sklearn_pass(covariance_type, X, parameters, n_threads):
+    return sklearn_gaussian.em_pass(X, *parameters, covariance_type)
+
+
+def scipy_pass(X, parameters, n_threads):
+    return scipy_sparse_multinomial.em_pass(X, *parameters)
+
+
+def pomegranate_pass(X, parameters, n_threads):
+    return pomegranate_poisson.em_pass(X, *parameters, n_threads)
+
+
+def full(required, *shape):
+    return Contest(
+        f"Gaussian full {_text(shape)}", required, partial(full_gaussians, *shape),
+        partial(gaussian_pass, FullGaussian()), partial(sklearn_pass, "full"),
+    )  # fmt: skip
+
+
+def _text(shape):
+    return " x ".join(f"{n:,}" for n in shape)
+
+
+CONTESTS = (
+    full(8.0, 200_000, 16, 32),
+    full(3.8, 100_000, 64, 10),
+    full(2.2, 20_000, 256, 10),
+    Contest(
+        "Gaussian diagonal 1,000,000 x 16 x 32", 5.0, partial(diagonal_gaussians, 1_000_000, 16, 32),
+        partial(gaussian_pass, DiagonalGaussian()), partial(sklearn_pass, "diag"),
+    ),
+    Contest(
+        "Poisson 500,000 x 8 x 16", 80.0, partial(counts, 500_000, 8, 16),
+        poisson_pass, pomegranate_poisson and pomegranate_pass,
+    ),
+    Contest(
+        "multinomial CSR 100,000 x 5,000 x 20", 2.0, partial(documents, 100_000, 5_000, 20, 60),
+        multinomial_pass, scipy_pass,
+    ),
+)  # fmt: skip

@@ -1,0 +1,102 @@
+"""Memory that a pass over a large memory-mapped file takes, online and in batch.
+
+Anonymous memory is what the process itself has asked for; the pages of the file, which the kernel
+may drop at any time, are not in it. A thread watches for the peak, within steps too.
+"""
+
+import argparse
+import tempfile
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from benchmarks._table import Table
+from sklearn_onlineem import GaussianMixture
+
+N_FEATURES, N_COMPONENTS = 10, 10
+ONLINE_LIMIT = 50.0
+
+
+class Growth:
+    """Context that measures by how many megabytes the process grows at most."""
+
+    def __enter__(self):
+        self._start = self._peak = anonymous_megabytes()
+        self._done = threading.Event()
+        self._watch = threading.Thread(target=self._follow)
+        self._watch.start()
+        return self
+
+    def _follow(self):
+        while not self._done.wait(0.002):
+            self._peak = max(self._peak, anonymous_megabytes())
+
+    def __exit__(self, *exception):
+        self._done.set()
+        self._watch.join()
+        self.megabytes = self._peak - self._start
+
+
+def anonymous_megabytes():
+    """Resident memory of the process that no file backs (Linux)."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("RssAnon:")[1].split()[0]) / 1024.0
+
+
+def main():
+    arguments = _arguments()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    table = Table("one pass", "rows", "seconds", "grew by, MB", "limit, MB")
+    # One block of rows x components is far below this; all of it is not.
+    batch_limit = 0.1 * arguments.rows * N_COMPONENTS * 8 / 2**20
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        X = written(Path(folder, "rows.npy"), arguments.rows)
+        for name, fit, limit in (
+            (f"partial_fit, batches of {arguments.batch_size}", stream, ONLINE_LIMIT),
+            ("fit, batch EM", batch_pass, batch_limit),
+        ):
+            before = time.perf_counter()
+            with Growth() as growth:
+                fit(X, arguments.batch_size)
+            seconds = time.perf_counter() - before
+            table.row(name, len(X), seconds, growth.megabytes, limit)
+
+
+def written(path, n_rows, n_at_once=100_000):
+    """Write rows of a mixture to a .npy file, and map it."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(scale=3.0, size=(N_COMPONENTS, N_FEATURES))
+    shape = (n_rows, N_FEATURES)
+    X = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=shape)
+    for first in range(0, n_rows, n_at_once):
+        chunk = X[first : first + n_at_once]
+        chunk[:] = centres[rng.integers(N_COMPONENTS, size=len(chunk))]
+        chunk += rng.normal(size=chunk.shape)
+    X.flush()
+    return np.load(path, mmap_mode="r")
+
+
+def stream(X, batch_size):
+    mixture = GaussianMixture(N_COMPONENTS, random_state=0)
+    for first in range(0, len(X), batch_size):
+        mixture.partial_fit(X[first : first + batch_size])
+
+
+def batch_pass(X, batch_size):
+    GaussianMixture(N_COMPONENTS, random_state=0, solver="batch", max_iter=1).fit(X)
+
+
+def _arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--batch-size", type=int, default=1_000)
+    parser.add_argument("--folder", default=None, help="where the file is put for the time")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
