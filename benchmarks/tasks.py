@@ -38,7 +38,7 @@ class Task:
         n_rows = min(len(X), most_rows or len(X))
         chosen = np.random.default_rng(seed).choice(len(X), n_rows, replace=False)
         train, test = train_test_split(X[chosen], test_size=0.2, random_state=seed)
-        scaler = StandardScaler().fit(train)
+        scaler = StandardScaler(with_std=self.n_axes is None).fit(train)
         return scaler.transform(train), scaler.transform(test)
 
 

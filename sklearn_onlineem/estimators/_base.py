@@ -6,6 +6,7 @@ import threading
 import warnings
 import weakref
 from abc import abstractmethod
+from contextlib import contextmanager
 from functools import lru_cache
 from numbers import Integral, Real
 
@@ -113,23 +114,37 @@ class OnlineEM(DensityMixin, BaseEstimator):
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
         """
-        data = self._observe(X, y, sample_weight, reset=True)
         random_state = check_random_state(self.random_state)
-        with naming(self), self._lock(), single_threaded_blas(len(data)):
-            if self.warm_start and self.__sklearn_is_fitted__():
-                prior = self._prior(self.model_)
-                starts = [self._training.resumed(prior, tuple(self.callbacks or ()))]
-            else:
-                starts = (
-                    self._training_from(self._start(data, random_state), data)
-                    for _ in range(self.n_init)
-                )
-            best = max(
-                (self._trained(training, data, random_state) for training in starts),
-                key=lambda training: training.lower_bounds[-1],
-            )
+        with self._kept_on_failure(), naming(self), self._lock():
+            data = self._observe(X, y, sample_weight, reset=True)
+            with single_threaded_blas(len(data)):
+                starts = self._starts(data, random_state)
+                trained = (self._trained(start, data, random_state) for start in starts)
+                best = max(trained, key=lambda training: training.lower_bounds[-1])
             self._finish(best, data)
         return self
+
+    def _starts(self, data, random_state):
+        """Trainings for `fit` to begin with."""
+        if self.warm_start and self.__sklearn_is_fitted__():
+            prior = self._prior(self.model_)
+            yield self._training.resumed(prior, tuple(self.callbacks or ()))
+            return
+        for _ in range(self.n_init):
+            yield self._training_from(self._start(data, random_state), data)
+
+    @contextmanager
+    def _kept_on_failure(self):
+        """Take back what validation writes on the estimator, if what follows fails."""
+        names = ("n_features_in_", "feature_names_in_")
+        before = {name: self.__dict__[name] for name in names if name in self.__dict__}
+        try:
+            yield
+        except BaseException:
+            for name in names:
+                self.__dict__.pop(name, None)
+            self.__dict__.update(before)
+            raise
 
     def partial_fit(self, X, y=None, sample_weight=None):
         """Update the model with one batch of a stream.
@@ -156,13 +171,16 @@ class OnlineEM(DensityMixin, BaseEstimator):
         """
         first = not self.__sklearn_is_fitted__()
         self._validate_rates(first)
-        data = self._observe(X, y, sample_weight, reset=first)
-        with self._lock(), single_threaded_blas(len(data)):
+        with self._lock():
             if not self.__sklearn_is_fitted__():
-                with naming(self):
-                    self._training = self._first_training(data)
+                with self._kept_on_failure(), naming(self):
+                    data = self._observe(X, y, sample_weight, reset=True)
+                    with single_threaded_blas(len(data)):
+                        self._training = self._first_training(data)
             else:
-                self._training.online_step(data, self._schedule(self.model_))
+                data = self._observe(X, y, sample_weight, reset=False)
+                with single_threaded_blas(len(data)):
+                    self._training.online_step(data, self._schedule(self.model_))
         return self
 
     def _validate_rates(self, first):

@@ -56,8 +56,11 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None):
         responsibilities = responsibilities * rows.sample_weight[:, None]
     counts = responsibilities.sum(axis=0)
     statistics = family.expected_statistics(rows.X, responsibilities)
+    if pseudo_rows is None and not counts.all():
+        pseudo_rows = wide_pseudo_rows(family, rows, n_components)
     if pseudo_rows is not None:
         statistics = statistics + pseudo_rows
+    counts[counts == 0] = 1.0  # an empty cluster starts as if it had a row, lest it stay empty
     return MixtureModel(family, counts / counts.sum(), family.m_step(statistics))
 
 

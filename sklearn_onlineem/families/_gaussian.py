@@ -150,8 +150,8 @@ def variance_floor(X, sample_weight, reg_covar):
         return np.full(X.shape[1], float(reg_covar))
     step = -(-len(X) // _FLOOR_ROWS)
     X, weight = X[::step], None if sample_weight is None else sample_weight[::step]
-    centre = X.mean(axis=0, dtype=np.float64)
-    deviation = X - centre
+    # About a row of the data, from which a constant feature differs by exactly 0.
+    deviation = X - X[0].astype(np.float64)
     variance = np.average(deviation**2, axis=0, weights=weight)
     variance -= np.average(deviation, axis=0, weights=weight) ** 2
     largest = np.abs(X).max(axis=0).astype(np.float64)

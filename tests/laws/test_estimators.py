@@ -31,6 +31,7 @@ from threadpoolctl import threadpool_limits
 import sklearn_onlineem
 from laws.cases import (
     ESTIMATORS,
+    FAMILIES,
     SPARSE_ESTIMATORS,
     arrays,
     assert_close,
@@ -46,6 +47,9 @@ from sklearn_onlineem import (
     PoissonMixture,
     WishartMixture,
 )
+from sklearn_onlineem.em import batch_step, online_step
+from sklearn_onlineem.families import Rows
+from sklearn_onlineem.models import MixtureStatistics
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -554,6 +558,49 @@ def test_given_means_and_weights_are_what_em_starts_from(case, rng):
     assert_allclose(mixture.weights_, weights, rtol=1e-8)
 
 
+# ------------------------------------------------------------------------------------------ priors
+
+
+def with_prior(case, rng, **arguments):
+    """An estimator with priors on everything, its data, and the priors as pseudo-statistics."""
+    X, y = case.data(rng)
+    uneven = (y > 0) | (np.arange(300) % 2 > 0)
+    X, y = X[uneven], y[uneven]
+    family = type(case().fit(X).model_.family).__name__
+    prior = next(known for known in FAMILIES if repr(known) == family).prior(X.shape[1])
+    mixture = case(
+        init=centres(X, y), prior=prior, weight_concentration_prior=1.5, tol=0.0, **arguments
+    )
+
+    def pseudo_statistics(model):
+        emissions = model.family.prior_statistics(3, n_features=X.shape[1], **prior)
+        return MixtureStatistics(np.full(3, 0.5), emissions)
+
+    return mixture, X, pseudo_statistics
+
+
+@all_estimators
+def test_priors_are_terms_of_every_pass(case, rng):
+    mixture, X, pseudo_statistics = with_prior(case, rng, solver="batch", max_iter=1)
+    model = mixture.fit(X).model_
+    expected, _ = batch_step(model, Rows(X), [(1.0 / len(X), pseudo_statistics(model))])
+    assert_close(mixture.set_params(max_iter=2).fit(X).model_, expected, rtol=1e-9)
+    without = clone(mixture).set_params(prior=None, weight_concentration_prior=None).fit(X)
+    assert not np.allclose(without.weights_, mixture.weights_, rtol=1e-6)
+    assert not np.allclose(without.means_, mixture.means_, rtol=1e-6)
+
+
+@all_estimators
+def test_priors_count_once_in_a_stream(case, rng):
+    """After n rows they weigh 1/n, however the rows were cut."""
+    mixture, X, pseudo_statistics = with_prior(case, rng)
+    model = mixture.partial_fit(X[:200]).model_
+    mixture.partial_fit(X[200:])
+    eta, prior = mixture.history_[-1].eta, pseudo_statistics(model)
+    expected, _ = online_step(model, Rows(X[200:]), eta, [(1.0 / len(X), prior)])
+    assert_close(mixture.model_, expected, rtol=1e-9)
+
+
 # ------------------------------------------------------------------------------------------ faults
 
 
@@ -662,7 +709,7 @@ def test_ctrl_c_ends_a_long_fit_within_a_second(name, n_rows, solver):
         time.sleep(0.3)
         sent = time.monotonic()
         process.send_signal(signal.SIGINT)
-        *_, last = process.stdout
+        last = next(line for line in process.stdout if line != "step\n")
         assert time.monotonic() - sent < 1.0
         assert last == "interrupted False\n"
     finally:
