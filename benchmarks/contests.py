@@ -139,7 +139,8 @@ CONTESTS = (
     full(3.8, 100_000, 64, 10),
     full(2.2, 20_000, 256, 10),
     Contest(
-        "Gaussian diagonal 1,000,000 x 16 x 32", 5.0, partial(diagonal_gaussians, 1_000_000, 16, 32),
+        "Gaussian diagonal 1,000,000 x 16 x 32", 5.0,
+        partial(diagonal_gaussians, 1_000_000, 16, 32),
         partial(gaussian_pass, DiagonalGaussian()), partial(sklearn_pass, "diag"),
     ),
     Contest(

@@ -4,16 +4,20 @@ Streams of real data in batches of 1, 10, 100 and 1000 rows, one pass each. The 
 which the model starts, is larger where needed: so many rows for each component. Cells are held-out
 mean log-likelihoods minus that of batch EM to convergence on the same rows, in nats per row:
 medians over seeds, then the median and the worst of the data sets. The last table is of `fit`.
+
+Schedules count time in batches of the present size, t = 1 + rows before / rows of the batch.
+"Sized" ones also know how many rows it takes to determine the model.
 """
 
 import argparse
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import product
 from statistics import median
+from unittest.mock import patch
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -23,43 +27,52 @@ from benchmarks._timing import CPU, seconds
 from benchmarks.tasks import TASKS, Task
 from sklearn_onlineem import GaussianMixture
 from sklearn_onlineem.em import Bayesian, Harmonic, PowerDecay, online_step, rate_of
+from sklearn_onlineem.estimators import _base, _starts
 from sklearn_onlineem.families import Rows
 
 BATCHES = (1, 10, 100, 1000)
 
 
 @dataclass(frozen=True)
-class BySteps:
-    """A schedule whose time is the number of updates, plus a delay."""
+class Sized:
+    r"""Power decay of eta = (b / m) (m / n)^beta for b rows, the last of n.
 
+    The memory b / eta of the model is m (n / m)^beta rows whatever the batches are; m is the
+    number of parameters per feature.
+    """
+
+    beta: float
+    rows_needed: float = 1.0
+
+    def for_batch(self, n_seen, n_rows):
+        return n_rows / self.rows_needed * (self.rows_needed / (n_seen + n_rows)) ** self.beta
+
+
+@dataclass(frozen=True)
+class Delayed:
     schedule: Callable
-    delay: float = 0.0
+    delay: float
 
     def __call__(self, t):
         return self.schedule(t + self.delay)
 
 
 @dataclass(frozen=True)
-class ByRows:
-    """A schedule whose time is the rows seen, in units of the batch; the same for equal batches.
-
-    Small batches that follow a large one come late instead of second.
-    """
-
-    schedule: Callable
-
-    def for_batch(self, n_seen, n_rows):
-        return self.schedule(1.0 + n_seen / n_rows)
-
-
-@dataclass(frozen=True)
 class Start:
-    init: str = "k-means"
-    n_passes: int = 3
-    rows_per_component: int = 10
+    """What `partial_fit` makes of its first batch; see the constants that `made` sets."""
 
-    def __str__(self):
-        return f"{self.init}, {self.n_passes} passes, {self.rows_per_component} rows"
+    init: str = "k-means"
+    rows_per_component: int = 10
+    wide_share: float = _starts._WIDE_SHARE
+    n_passes: int = _base._START_PASSES
+
+    def made(self, task, seed, X):
+        mixture = GaussianMixture(task.n_components, init=self.init, random_state=seed)
+        with (
+            patch.object(_starts, "_WIDE_SHARE", self.wide_share),
+            patch.object(_base, "_START_PASSES", self.n_passes),
+        ):
+            return mixture.partial_fit(X).model_
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,47 +99,46 @@ class Split:
         """CPU seconds of batch EM with its default `tol`."""
         return seconds(lambda: self.fitted(self.train, solver="batch"), CPU)
 
-    @cache
-    def start(self, start, n_rows):
-        """The model that batch EM on the first rows leads to."""
-        first, n_passes = self.train[:n_rows], start.n_passes
-        return self.fitted(first, solver="batch", init=start.init, max_iter=n_passes, tol=0).model_
 
-    def after_stream(self, batch_size, schedule, start):
-        """Held-out difference after one pass, or None if there are too few rows for it."""
-        n_seen = max(start.rows_per_component * self.task.n_components, batch_size)
-        if 2 * n_seen > len(self.train):
-            return None
-        model = self.start(start, n_seen)
-        for t, first in enumerate(range(n_seen, len(self.train), batch_size), start=2):
-            rows = Rows(self.train[first : first + batch_size])
-            model, _ = online_step(model, rows, rate_of(schedule, t, first, len(rows)))
-        return model.log_likelihood(Rows(self.test)).mean() - self.converged
-
-    @cache
-    def after_fit(self, batch_size, eta0, beta):
-        """Held-out difference, and how many times faster than batch EM."""
-        before = time.process_time()
-        mixture = self.fitted(self.train, batch_size=batch_size, eta0=eta0, beta=beta)
-        elapsed = time.process_time() - before
-        return mixture.score(self.test) - self.converged, self.batch_seconds / elapsed
+@cache
+def started(split, start, n_rows):
+    return start.made(split.task, split.seed, split.train[:n_rows])
 
 
-POWERS = [PowerDecay(e, b) for e, b in product((0.3, 0.5, 1.0, 2.0), (0.5, 0.6, 0.75, 0.9, 1.0))]
+def after_stream(split, batch_size, schedule, start):
+    """Held-out difference after one pass, or None if there are too few rows for it."""
+    n_first = max(start.rows_per_component * split.task.n_components, batch_size)
+    if 2 * n_first > len(split.train):
+        return None
+    model = started(split, start, n_first)
+    if isinstance(schedule, Sized):
+        n_parameters = model.family.n_parameters(model.parameters)
+        schedule = replace(schedule, rows_needed=n_parameters / split.train.shape[1])
+    for n_seen in range(n_first, len(split.train), batch_size):
+        rows = Rows(split.train[n_seen : n_seen + batch_size])
+        model, _ = online_step(model, rows, rate_of(schedule, n_seen, len(rows)))
+    return model.log_likelihood(Rows(split.test)).mean() - split.converged
+
+
+def after_fit(split, batch_size, eta0, beta):
+    """Held-out difference, and how many times faster than batch EM."""
+    before = time.process_time()
+    mixture = split.fitted(split.train, batch_size=batch_size, eta0=eta0, beta=beta)
+    elapsed = time.process_time() - before
+    return mixture.score(split.test) - split.converged, split.batch_seconds / elapsed
+
+
 SCHEDULES = [
-    *map(BySteps, POWERS),
-    BySteps(PowerDecay(1.0, 0.6), delay=20.0),
-    BySteps(PowerDecay(1.0, 0.9), delay=20.0),
-    BySteps(Harmonic()),
-    BySteps(Harmonic(), delay=20.0),
+    *map(Sized, (0.5, 0.6, 0.75, 0.9)),
+    *(PowerDecay(e, b) for e, b in product((0.3, 0.5, 1.0, 2.0), (0.5, 0.6, 0.75, 0.9, 1.0))),
+    Delayed(PowerDecay(1.0, 0.6), 20.0),
+    Delayed(PowerDecay(1.0, 0.9), 20.0),
+    Harmonic(),
     Bayesian(),
-    *map(ByRows, POWERS),
 ]
 STARTS = [
-    Start(init, n_passes, rows)
-    for init, n_passes, rows in product(
-        ("k-means", "k-means++", "random_from_data"), (1, 3, 10), (2, 10, 50)
-    )
+    *(Start(*how) for how in product(("k-means", "k-means++", "random_from_data"), (2, 10, 50))),
+    *(Start("k-means", *how) for how in product((10,), (0.03, 0.1, 0.3), (0, 3, 10))),
 ]
 
 
@@ -138,8 +150,8 @@ def main():
         for task in TASKS
         for seed in range(arguments.seeds)
     ]
-    best = ByRows(PowerDecay(arguments.eta0, arguments.beta))
-    print(f"\n{len(TASKS)} data sets, {arguments.seeds} seeds; start: {Start()}\n")
+    best = Sized(arguments.beta)
+    print(f"{len(TASKS)} data sets, {arguments.seeds} seeds\n\n{Start()}\n")
     stream_table("schedule", splits, {str(s): (s, Start()) for s in SCHEDULES})
     print(f"\n{best}\n")
     stream_table("start", splits, {str(s): (best, s) for s in STARTS})
@@ -150,37 +162,33 @@ def main():
 def stream_table(heading, splits, variants):
     table = Table(heading, *BATCHES, *(f"worst {b}" for b in BATCHES), width=66)
     for name, (schedule, start) in variants.items():
-        columns = [
-            _by_task(splits, lambda s, b=b: s.after_stream(b, schedule, start)) for b in BATCHES
-        ]
+        columns = [by_task(after_stream, splits, batch, schedule, start) for batch in BATCHES]
         table.row(name, *map(median, columns), *map(min, columns))
 
 
 def fit_table(splits):
     table = Table("batch_size, eta0, beta", "median", "worst", "CPU", width=66)
     for variant in product((100, 300, 1000, 3000), (0.5, 1.0, 2.0), (0.6, 0.9)):
-        differences = _by_task(splits, lambda s, v=variant: s.after_fit(*v)[0])
-        ratios = _by_task(splits, lambda s, v=variant: s.after_fit(*v)[1])
+        differences, ratios = np.transpose(by_task(after_fit, splits, *variant))
         table.row(str(variant), median(differences), min(differences), median(ratios))
 
 
-def _by_task(splits, measure):
-    """Medians over seeds of each task's measurements, where it has any."""
+def by_task(measure, splits, *variant):
+    """Medians over seeds for each task, where there are values."""
     values = {}
     for split in splits:
-        value = measure(split)
+        value = measure(split, *variant)
         if value is not None:
             values.setdefault(split.task.name, []).append(value)
-    return [median(v) for v in values.values()]
+    return [np.median(v, axis=0) for v in values.values()]
 
 
 def _arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--most-rows", type=int, default=5_000)
+    parser.add_argument("--most-rows", type=int, default=3_000)
     parser.add_argument("--full", action="store_const", const=0, dest="most_rows", help="all rows")
-    parser.add_argument("--eta0", type=float, default=1.0, help="of the tables of starts")
-    parser.add_argument("--beta", type=float, default=0.9, help="of the tables of starts")
+    parser.add_argument("--beta", type=float, default=0.6, help="of the table of starts")
     return parser.parse_args()
 
 

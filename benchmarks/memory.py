@@ -51,8 +51,8 @@ def main():
     arguments = _arguments()
     warnings.simplefilter("ignore", ConvergenceWarning)
     table = Table("one pass", "rows", "seconds", "grew by, MB", "limit, MB")
-    # One block of rows x components is far below this; all of it is not.
-    batch_limit = 0.1 * arguments.rows * N_COMPONENTS * 8 / 2**20
+    # A start from 65,536 rows and blocks of rows x components fit; rows x components does not.
+    batch_limit = 0.2 * arguments.rows * N_COMPONENTS * 8 / 2**20
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         X = written(Path(folder, "rows.npy"), arguments.rows)
         for name, fit, limit in (

@@ -76,7 +76,7 @@ def update(n_rows, n_rounds):
 
 
 def on_threads(n_threads, run):
-    """Let BLAS use so many threads while it runs; ours parallelises around a single-threaded one."""
+    """Give BLAS so many threads while it runs; ours makes its own threads around one."""
     controller = ThreadpoolController()
 
     def limited():

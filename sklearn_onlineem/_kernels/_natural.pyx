@@ -16,6 +16,7 @@ The first feature is 1. It carries the offsets one way and the counts the other.
 from cython cimport floating
 from cython.parallel cimport prange
 from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 
 from ._blas cimport gemm
 from ._memory cimport aligned, allocate, padded
@@ -23,34 +24,12 @@ from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
 from ._simd cimport centred_transpose, multiply, square_sum, transpose
 
-# The feature maps: phi(x) is x itself, followed by
-cpdef enum:
-    LINEAR          # nothing
-    SQUARES         # x_i^2
-    SQUARE_SUM      # sum_i x_i^2
-    PRODUCTS        # x_i x_j for i <= j, the upper triangle row by row
-
 # The matrices of a block take a quarter of a small L2 cache; no block is so short that BLAS's
 # overheads show, or so long that the softmax leaves the cache.
 cdef enum:
     BLOCK_BYTES = 1 << 18
     FEWEST_ROWS = 64
     MOST_ROWS = 1024
-
-cdef struct Shape:
-    Py_ssize_t n            # rows
-    Py_ssize_t d            # columns
-    Py_ssize_t K            # components
-    Py_ssize_t p            # features with the constant one
-    Py_ssize_t B            # rows of a block
-    Py_ssize_t n_blocks
-    Py_ssize_t n_slabs
-    Py_ssize_t stride       # from one row of a block's matrices to the next
-    Py_ssize_t workspace    # elements of scratch memory that one thread needs
-    Py_ssize_t memory       # ... and all threads, and the parameters
-    int features
-    int n_threads
-
 
 cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int features, Py_ssize_t itemsize,
                     int n_threads):
@@ -196,32 +175,70 @@ cdef void statistics_slab(
 
 
 cdef void join(
-    const double* offset, const double[:, ::1] natural, Shape* shape, floating* parameters
+    const double* offset, const double* natural, Shape* shape, floating* parameters
 ) noexcept nogil:
     """parameters (K, p) <- [offset, natural]"""
     cdef Py_ssize_t k, j
     for k in range(shape.K):
-        parameters[k * shape.p] = <floating> offset[k]
-        for j in range(1, shape.p):
-            parameters[k * shape.p + j] = <floating> natural[k, j - 1]
+        parameters[0] = <floating> offset[k]
+        for j in range(shape.p - 1):
+            parameters[1 + j] = <floating> natural[j]
+        parameters += shape.p
+        natural += shape.p - 1
 
 
-cdef void split(
-    const double* sums, Shape* shape, double[::1] counts, double[:, ::1] totals
-) noexcept nogil:
+cdef void split(const double* sums, Shape* shape, double* counts, double* totals) noexcept nogil:
     """[counts, totals] <- the slabs' sums, added in order."""
-    cdef Py_ssize_t slab, k, j, K = shape.K
+    cdef Py_ssize_t slab, k, j, K = shape.K, p = shape.p - 1
     cdef const double* row
-    counts[:] = 0
-    totals[:] = 0
+    memset(counts, 0, K * sizeof(double))
+    memset(totals, 0, K * p * sizeof(double))
     for slab in range(shape.n_slabs):
         row = sums + slab * shape.p * K
         for k in range(K):
             counts[k] += row[k]
-        for j in range(shape.p - 1):
+        for j in range(p):
             row += K
             for k in range(K):
-                totals[k, j] += row[k]
+                totals[k * p + j] += row[k]
+
+
+cdef double expected_totals(
+    const floating* X, const double* centre, const double* natural, const double* offset,
+    const double* base, const double* sample_weight, const int* labels, const double* uniforms,
+    double* counts, double* totals, double* log_likelihoods, floating* responsibilities,
+    Shape* shape,
+) except? -1:
+    """The E-step below, on pointers."""
+    cdef Py_ssize_t slab, n_sums = shape.K * shape.p if counts != NULL else 0
+    cdef int n_threads = shape.n_threads
+    cdef double log_likelihood = 0
+    cdef void* memory = allocate(shape.memory, sizeof(floating))
+    cdef floating* parameters = <floating*> aligned(memory)
+    cdef floating* workspaces = parameters + padded(shape.K * shape.p, sizeof(floating))
+    cdef double* sums = <double*> calloc(shape.n_slabs * (n_sums + 1), sizeof(double))
+    cdef double* slab_log_likelihoods = sums + shape.n_slabs * n_sums
+    try:
+        if sums == NULL:
+            raise MemoryError
+        with nogil:
+            join(offset, natural, shape, parameters)
+            for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=n_threads,
+                               use_threads_if=n_threads > 1):
+                slab_log_likelihoods[slab] = e_step_slab(
+                    X, centre, parameters, base, sample_weight, labels, uniforms,
+                    sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods,
+                    responsibilities, shape, slab,
+                    workspaces + omp_get_thread_num() * shape.workspace,
+                )
+            for slab in range(shape.n_slabs):
+                log_likelihood += slab_log_likelihoods[slab]
+            if n_sums > 0:
+                split(sums, shape, counts, totals)
+    finally:
+        free(sums)
+        free(memory)
+    return log_likelihood
 
 
 cdef inline const double* optional(const double[::1] values) noexcept nogil:
@@ -251,40 +268,13 @@ def e_step(
     """
     cdef Shape shape = shape_of(
         X.shape[0], X.shape[1], natural.shape[0], features, sizeof(floating), n_threads)
-    cdef Py_ssize_t slab, n_sums = shape.K * shape.p if counts.shape[0] > 0 else 0
-    cdef const double* base_or_null = optional(base)
-    cdef const double* weight_or_null = optional(sample_weight)
-    cdef const double* uniforms_or_null = optional(uniforms)
-    cdef const int* labels_or_null = &labels[0] if labels.shape[0] > 0 else NULL
-    cdef double* log_likelihoods_or_null = <double*> optional(log_likelihoods)
-    cdef floating* out = &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL
-    cdef double log_likelihood = 0
-    cdef void* memory = allocate(shape.memory, sizeof(floating))
-    cdef floating* parameters = <floating*> aligned(memory)
-    cdef floating* workspaces = parameters + padded(shape.K * shape.p, sizeof(floating))
-    cdef double* sums = <double*> calloc(shape.n_slabs * (n_sums + 1), sizeof(double))
-    cdef double* slab_log_likelihoods = sums + shape.n_slabs * n_sums
-    try:
-        if sums == NULL:
-            raise MemoryError
-        with nogil:
-            join(&offset[0], natural, &shape, parameters)
-            for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
-                               use_threads_if=shape.n_threads > 1):
-                slab_log_likelihoods[slab] = e_step_slab(
-                    &X[0, 0], &centre[0], parameters, base_or_null, weight_or_null, labels_or_null,
-                    uniforms_or_null, sums + slab * n_sums if n_sums > 0 else NULL,
-                    log_likelihoods_or_null, out, &shape, slab,
-                    workspaces + omp_get_thread_num() * shape.workspace,
-                )
-            for slab in range(shape.n_slabs):
-                log_likelihood += slab_log_likelihoods[slab]
-            if n_sums > 0:
-                split(sums, &shape, counts, totals)
-    finally:
-        free(sums)
-        free(memory)
-    return log_likelihood
+    return expected_totals(
+        &X[0, 0], &centre[0], &natural[0, 0], &offset[0],
+        optional(base), optional(sample_weight), &labels[0] if labels.shape[0] > 0 else NULL,
+        optional(uniforms), <double*> optional(counts),
+        &totals[0, 0] if totals.shape[0] > 0 else NULL, <double*> optional(log_likelihoods),
+        &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL, &shape,
+    )
 
 
 def log_density(
@@ -306,7 +296,7 @@ def log_density(
     cdef floating* parameters = <floating*> aligned(memory)
     cdef floating* workspaces = parameters + padded(shape.K * shape.p, sizeof(floating))
     with nogil:
-        join(&offset[0], natural, &shape, parameters)
+        join(&offset[0], &natural[0, 0], &shape, parameters)
         for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
                            use_threads_if=shape.n_threads > 1):
             log_density_slab(
@@ -342,7 +332,7 @@ def statistics(
                     &X[0, 0], &centre[0], &responsibilities[0, 0], sums + slab * n_sums,
                     &shape, slab, workspaces + omp_get_thread_num() * shape.workspace,
                 )
-            split(sums, &shape, counts, totals)
+            split(sums, &shape, &counts[0], &totals[0, 0])
     finally:
         free(sums)
         free(memory)

@@ -11,7 +11,7 @@ stochastic EM, r_n is replaced by a one-hot assignment drawn from it.
 import numpy as np
 
 from cython cimport floating
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, log
 
 from ._simd cimport add_log, exp_columns, scale_columns, transpose
 
@@ -150,3 +150,17 @@ def normalise(
             )
             transpose(&block[0, 0], K, B, stride, &log_joint[start, 0], K)
     return log_likelihood
+
+
+def joint_divergence(
+    const double[::1] p,                # IN (K,), weights
+    const double[::1] q,                # IN (K,), weights
+    const double[::1] divergences,      # IN (K,), of the components
+):
+    """KL(p || q) jointly over components and observations: sum_k p_k (KL_k + log(p_k / q_k))."""
+    cdef Py_ssize_t k
+    cdef double total = 0
+    for k in range(p.shape[0]):
+        if p[k] > 0:  # 0 log 0 = 0
+            total += p[k] * (divergences[k] + log(p[k] / q[k]))
+    return total

@@ -7,7 +7,7 @@ Shapes: K components, d features; a shared ("tied") covariance is a stack of one
 means and scatters are *centred* statistics: scatter = sum of weight (x - mean)(x - mean)'.
 """
 
-from libc.math cimport M_PI, isfinite, log, sqrt
+from libc.math cimport isfinite, log, sqrt
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove, memset
 from scipy.linalg.cython_lapack cimport dlauum, dpotrf, dtrtri
@@ -218,84 +218,8 @@ def factorise(
     return failed
 
 
-# Moment form <-> natural form, and sums about a centre <-> about the mean
-# ------------------------------------------------------------------------
-
-def pack_natural(
-    const double[:, ::1] means,           # IN   (K, d)
-    const double[:, :, ::1] precisions,   # IN   (K, d, d)
-    const double[::1] log_dets,           # IN   (K,), of the covariances
-    const double[::1] log_weights,        # IN   (K,)
-    const double[::1] centre,             # IN   (d,)
-    const double[::1] spreads,            # IN   (d,), variances of the data about the centre
-    double[:, ::1] natural,               # OUT  (K, p), p = d + d (d + 1) / 2
-    double[::1] offset,                   # OUT  (K,)
-):
-    """Natural parameters for the features (y, y_i y_j for i <= j), y = x - centre.
-
-    log weight_k + log N(x | k) = natural_k . features + offset_k. Returns the guard
-    max_k sum_i precision_k,ii (spread_i + (mean_k - centre)_i^2): the size of the terms of that
-    scalar product, and so the digits it loses when the log density itself is of order one.
-    """
-    cdef Py_ssize_t K = means.shape[0], d = means.shape[1], k, i, j
-    cdef const double* precision
-    cdef double* linear
-    cdef double* products
-    cdef double shift, quadratic, terms, guard = 0.0
-    with nogil:
-        for k in range(K):
-            linear = &natural[k, 0]
-            products = linear + d
-            memset(linear, 0, d * sizeof(double))
-            terms = 0.0
-            for i in range(d):
-                precision = &precisions[k, i, 0]
-                shift = means[k, i] - centre[i]
-                for j in range(d):
-                    linear[j] += precision[j] * shift
-                products[0] = -0.5 * precision[i]
-                for j in range(i + 1, d):
-                    products[j - i] = -precision[j]
-                products += d - i
-                terms += precision[i] * (spreads[i] + shift * shift)
-            quadratic = 0.0
-            for i in range(d):
-                quadratic += linear[i] * (means[k, i] - centre[i])
-            offset[k] = log_weights[k] - 0.5 * (quadratic + log_dets[k] + d * log(2.0 * M_PI))
-            guard = max(guard, terms)
-    return guard
-
-
-def unpack_totals(
-    const double[::1] counts,             # IN   (K,)
-    const double[:, ::1] totals,          # IN   (K, p), sums of (y, y_i y_j for i <= j)
-    const double[::1] centre,             # IN   (d,)
-    double[:, ::1] means,                 # OUT  (K, d)
-    double[:, :, ::1] scatters,           # OUT  (K, d, d), about the means
-):
-    """Centred statistics from sums about a common centre; an empty component lies at the centre."""
-    cdef Py_ssize_t K = means.shape[0], d = means.shape[1], k, i, j
-    cdef const double* first
-    cdef const double* second
-    cdef double* scatter
-    cdef double inverse, shift
-    with nogil:
-        for k in range(K):
-            inverse = 1.0 / counts[k] if counts[k] > NEGLIGIBLE else 0.0
-            first = &totals[k, 0]
-            second = first + d
-            scatter = &scatters[k, 0, 0]
-            if inverse == 0.0:
-                memset(scatter, 0, d * d * sizeof(double))
-                memcpy(&means[k, 0], &centre[0], d * sizeof(double))
-                continue
-            for i in range(d):
-                shift = first[i] * inverse
-                means[k, i] = centre[i] + shift
-                for j in range(i, d):
-                    scatter[i * d + j] = scatter[j * d + i] = second[j - i] - shift * first[j]
-                second += d - i
-
+# Sums about a centre <-> about the mean
+# --------------------------------------
 
 cdef inline void add_outer(
     double* matrix, const double* vector, double scale, Py_ssize_t d
@@ -357,19 +281,22 @@ cdef double merge_means(
 def merge_centred(
     double a,
     const double[::1] weight_a,           # IN   (K,)
+    const double[::1] degrees_a,          # IN   (K,), or (1,) for a shared scatter
     const double[:, ::1] mean_a,          # IN   (K, d)
     const double[:, :, ::1] scatter_a,    # IN   (K, d, d), or (1, d, d) summed over k
     double b,
     const double[::1] weight_b,           # IN   (K,)
+    const double[::1] degrees_b,          # IN   shape of degrees_a
     const double[:, ::1] mean_b,          # IN   (K, d)
     const double[:, :, ::1] scatter_b,    # IN   shape of scatter_a
     double[::1] weight,                   # OUT  (K,)
+    double[::1] degrees,                  # OUT  shape of degrees_a
     double[:, ::1] mean,                  # OUT  (K, d)
     double[:, :, ::1] scatter,            # OUT  shape of scatter_a
 ):
     """a A + b B by the parallel-axis formula (Chan, Golub and LeVeque 1979).
 
-    Weights and scatters scale by a and b, means do not. Weight zero on both sides keeps mean_a.
+    Weights, degrees and scatters scale by a and b, means do not. Weight zero on both sides keeps mean_a.
     """
     cdef Py_ssize_t K = mean.shape[0], d = mean.shape[1], k, i
     cdef bint shared = scatter.shape[0] != K
@@ -379,6 +306,8 @@ def merge_centred(
     cdef double* difference = <double*> allocate(d, sizeof(double))
     cdef double coupling
     with nogil:
+        for k in range(scatter.shape[0]):
+            degrees[k] = a * degrees_a[k] + b * degrees_b[k]
         for i in range(scatter.shape[0] * d * d):
             merged[i] = a * left[i] + b * right[i]
         for k in range(K):
@@ -395,13 +324,16 @@ def merge_centred(
 def merge_centred_diagonal(
     double a,
     const double[::1] weight_a,           # IN   (K,)
+    const double[::1] degrees_a,          # IN   (K,), or (1,) for a shared scatter
     const double[:, ::1] mean_a,          # IN   (K, d)
     const double[:, ::1] scatter_a,       # IN   (K, d), or (K, 1) summed over the features
     double b,
     const double[::1] weight_b,           # IN   (K,)
+    const double[::1] degrees_b,          # IN   shape of degrees_a
     const double[:, ::1] mean_b,          # IN   (K, d)
     const double[:, ::1] scatter_b,       # IN   shape of scatter_a
     double[::1] weight,                   # OUT  (K,)
+    double[::1] degrees,                  # OUT  shape of degrees_a
     double[:, ::1] mean,                  # OUT  (K, d)
     double[:, ::1] scatter,               # OUT  shape of scatter_a
 ):
@@ -412,6 +344,7 @@ def merge_centred_diagonal(
     with nogil:
         for k in range(K):
             weight[k] = a * weight_a[k] + b * weight_b[k]
+            degrees[k] = a * degrees_a[k] + b * degrees_b[k]
             coupling = merge_means(
                 a * weight_a[k], &mean_a[k, 0], b * weight_b[k], &mean_b[k, 0],
                 &mean[k, 0], difference, d,
@@ -450,6 +383,26 @@ def covariances_from_scatter(
                     covariance[i * (d + 1)] += floor[i]
             else:
                 memmove(covariance, &previous[k, 0, 0], d * d * sizeof(double))
+
+
+def scatters_from_covariances(
+    const double[:, :, ::1] covariances,  # IN   (K, d, d)
+    const double[::1] dof,                # IN   (K,)
+    const double[::1] floor,              # IN   (d,), taken from the diagonal
+    double[:, :, ::1] scatters,           # OUT  (K, d, d)
+):
+    """What the M-step makes covariances of: dof (covariance - diag(floor))."""
+    cdef Py_ssize_t K = scatters.shape[0], d = scatters.shape[1], k, i
+    cdef const double* covariance
+    cdef double* scatter
+    with nogil:
+        for k in range(K):
+            covariance = &covariances[k, 0, 0]
+            scatter = &scatters[k, 0, 0]
+            for i in range(d * d):
+                scatter[i] = dof[k] * covariance[i]
+            for i in range(d):
+                scatter[i * (d + 1)] = dof[k] * (covariance[i * (d + 1)] - floor[i])
 
 
 def kl_divergences(

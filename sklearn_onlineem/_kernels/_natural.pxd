@@ -1,0 +1,43 @@
+from cython cimport floating
+
+# The feature maps: phi(x) is x itself, followed by
+cpdef enum:
+    LINEAR          # nothing
+    SQUARES         # x_i^2
+    SQUARE_SUM      # sum_i x_i^2
+    PRODUCTS        # x_i x_j for i <= j, the upper triangle row by row
+
+cdef struct Shape:
+    Py_ssize_t n            # rows
+    Py_ssize_t d            # columns
+    Py_ssize_t K            # components
+    Py_ssize_t p            # features with the constant one
+    Py_ssize_t B            # rows of a block
+    Py_ssize_t n_blocks
+    Py_ssize_t n_slabs
+    Py_ssize_t stride       # from one row of a block's matrices to the next
+    Py_ssize_t workspace    # elements of scratch memory that one thread needs
+    Py_ssize_t memory       # ... and all threads, and the parameters
+    int features
+    int n_threads
+
+
+cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int features, Py_ssize_t itemsize,
+                    int n_threads)
+
+
+cdef double expected_totals(
+    const floating* X,              # IN (n, d)
+    const double* centre,           # IN (d,)
+    const double* natural,          # IN (K, p)
+    const double* offset,           # IN (K,)
+    const double* base,             # IN (n,) or NULL
+    const double* sample_weight,    # IN (n,) or NULL
+    const int* labels,              # IN (n,) or NULL; -1 = unlabelled
+    const double* uniforms,         # IN (n,) or NULL
+    double* counts,                 # OUT (K,) or NULL
+    double* totals,                 # OUT (K, p)
+    double* log_likelihoods,        # OUT (n,) or NULL
+    floating* responsibilities,     # OUT (n, K) or NULL
+    Shape* shape,
+) except? -1

@@ -1,0 +1,150 @@
+"""Full Gaussians in natural form: one call from moments to moments.
+
+The features of `_natural` are taken about a centre c in the middle of the data, y = x - c:
+
+    log w_k N(x | m_k, S_k) = offset_k + (P_k s_k)' y - y' P_k y / 2,   P_k = inv(S_k), s_k = m_k - c
+    offset_k = log w_k - (s_k' P_k s_k + log |2 pi S_k|) / 2
+
+Statistics come back as sums of y and y y', and leave as moments about their means.
+"""
+
+from cython cimport floating
+from libc.math cimport M_PI, NAN, log
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
+
+from ._memory cimport aligned, allocate
+from ._natural cimport PRODUCTS, Shape, expected_totals, shape_of
+
+cdef enum:
+    LOCATION_ROWS = 256
+
+# Below this weight, sums divided by it may overflow: such a component has seen nothing.
+cdef double NEGLIGIBLE = 1e-290
+
+
+cdef void locate(
+    const floating* X, Py_ssize_t n, Py_ssize_t d, double* centre, double* spread
+) noexcept nogil:
+    """Means of the first rows, and variances about them."""
+    cdef Py_ssize_t rows = min(n, LOCATION_ROWS), i, j
+    cdef double deviation
+    memset(centre, 0, d * sizeof(double))
+    memset(spread, 0, d * sizeof(double))
+    for i in range(rows):
+        for j in range(d):
+            centre[j] += X[i * d + j]
+    for j in range(d):
+        centre[j] /= rows
+    for i in range(rows):
+        for j in range(d):
+            deviation = X[i * d + j] - centre[j]
+            spread[j] += deviation * deviation
+    for j in range(d):
+        spread[j] /= rows
+
+
+cdef double pack(
+    const double* mean, const double* precision, const double* centre, const double* spread,
+    Py_ssize_t d, double* shift, double* natural, double* quadratic,
+) noexcept nogil:
+    """natural <- (P s, -P/2 as the upper triangle of features y_i y_j); quadratic <- s' P s.
+
+    Returns sum_i P_ii (spread_i + s_i^2), the size of the terms of natural . features, and so the
+    digits that the sum loses when the log density itself is of order one.
+    """
+    cdef double* products = natural + d
+    cdef double terms = 0.0
+    cdef Py_ssize_t i, j
+    memset(natural, 0, d * sizeof(double))
+    for i in range(d):
+        shift[i] = mean[i] - centre[i]
+        for j in range(d):
+            natural[j] += precision[j] * shift[i]
+        products[0] = -0.5 * precision[i]
+        for j in range(i + 1, d):
+            products[j - i] = -precision[j]
+        terms += precision[i] * (spread[i] + shift[i] * shift[i])
+        products += d - i
+        precision += d
+    quadratic[0] = 0.0
+    for i in range(d):
+        quadratic[0] += natural[i] * shift[i]
+    return terms
+
+
+cdef void unpack(
+    double count, const double* totals, const double* centre, double share, Py_ssize_t d,
+    double* mean, double* scatter,
+) noexcept nogil:
+    """mean, share * scatter about it <- sums of (y, y_i y_j); nothing at all lies at the centre."""
+    cdef const double* products = totals + d
+    cdef double shift
+    cdef Py_ssize_t i, j
+    if count <= NEGLIGIBLE:
+        memcpy(mean, centre, d * sizeof(double))
+        memset(scatter, 0, d * d * sizeof(double))
+        return
+    for i in range(d):
+        shift = totals[i] / count
+        mean[i] = centre[i] + shift
+        for j in range(i, d):
+            scatter[i * d + j] = share * (products[j - i] - shift * totals[j])
+            scatter[j * d + i] = scatter[i * d + j]
+        products += d - i
+
+
+def e_step(
+    const floating[:, ::1] X,               # IN (n, d)
+    const double[:, ::1] means,             # IN (K, d)
+    const double[:, :, ::1] precisions,     # IN (K, d, d)
+    const double[::1] log_dets,             # IN (K,), of the covariances
+    const double[::1] log_weights,          # IN (K,)
+    const double[::1] sample_weight,        # IN (n,) or (0,)
+    const int[::1] labels,                  # IN (n,) or (0,); -1 = unlabelled
+    const double[::1] uniforms,             # IN (n,) or (0,); to sample the assignments
+    double total_weight,                    # of all rows
+    double most_terms,                      # what `pack` may return
+    double[::1] weight,                     # OUT (K,)
+    double[:, ::1] mean,                    # OUT (K, d)
+    double[:, :, ::1] scatter,              # OUT (K, d, d), about the means
+    int n_threads,
+):
+    """Moments of rows, averaged by sample weights; return their mean log-likelihood.
+
+    Returns NaN, and leaves the outputs as they are, where the natural form would lose digits.
+    """
+    cdef Py_ssize_t K = means.shape[0], d = means.shape[1], p = d + d * (d + 1) // 2, k
+    cdef Shape shape = shape_of(X.shape[0], d, K, PRODUCTS, sizeof(floating), n_threads)
+    cdef void* memory = allocate(2 * K * p + K + 3 * d, sizeof(double))
+    cdef double* natural = <double*> aligned(memory)
+    cdef double* totals = natural + K * p
+    cdef double* offset = totals + K * p
+    cdef double* centre = offset + K
+    cdef double* spread = centre + d
+    cdef double* shift = spread + d
+    cdef double terms = 0.0, quadratic = 0.0, log_likelihood
+    try:
+        with nogil:
+            locate(&X[0, 0], X.shape[0], d, centre, spread)
+            for k in range(K):
+                terms = max(terms, pack(&means[k, 0], &precisions[k, 0, 0], centre, spread, d,
+                                        shift, natural + k * p, &quadratic))
+                offset[k] = log_weights[k] - 0.5 * (quadratic + log_dets[k] + d * log(2.0 * M_PI))
+        if not terms < most_terms:
+            return NAN
+        log_likelihood = expected_totals(
+            &X[0, 0], centre, natural, offset, <const double*> NULL,
+            &sample_weight[0] if sample_weight.shape[0] > 0 else NULL,
+            &labels[0] if labels.shape[0] > 0 else NULL,
+            &uniforms[0] if uniforms.shape[0] > 0 else NULL,
+            &weight[0], totals, <double*> NULL, <floating*> NULL, &shape,
+        )
+        with nogil:
+            for k in range(K):
+                unpack(weight[k], totals + k * p, centre, 1.0 / total_weight, d,
+                       &mean[k, 0], &scatter[k, 0, 0])
+                weight[k] /= total_weight
+    finally:
+        free(memory)
+    return log_likelihood / total_weight
