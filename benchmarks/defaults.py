@@ -145,18 +145,20 @@ STARTS = [
 def main():
     arguments = _arguments()
     warnings.simplefilter("ignore", ConvergenceWarning)
-    splits = [
-        Split(task, seed, *task.split(seed, arguments.most_rows))
-        for task in TASKS
-        for seed in range(arguments.seeds)
-    ]
+    splits = drawn(arguments.seeds, arguments.most_rows)
     best = Sized(arguments.beta)
     print(f"{len(TASKS)} data sets, {arguments.seeds} seeds\n\n{Start()}\n")
     stream_table("schedule", splits, {str(s): (s, Start()) for s in SCHEDULES})
     print(f"\n{best}\n")
     stream_table("start", splits, {str(s): (best, s) for s in STARTS})
     print("\nfit; CPU: how many times faster than batch EM\n")
-    fit_table(splits)
+    fit_table(drawn(arguments.seeds, 8 * arguments.most_rows))
+
+
+def drawn(n_seeds, most_rows):
+    return [
+        Split(task, seed, *task.split(seed, most_rows)) for task in TASKS for seed in range(n_seeds)
+    ]
 
 
 def stream_table(heading, splits, variants):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 import weakref
 from abc import abstractmethod
 from contextlib import contextmanager
@@ -12,12 +11,11 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin, _fit_context
-from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem._version import __version__
 from sklearn_onlineem.em import (
     STOPPING_RULES,
     Bayesian,
@@ -27,10 +25,11 @@ from sklearn_onlineem.em import (
     PowerDecay,
     PowerDecayInRows,
 )
+from sklearn_onlineem.estimators._fitted import FittedValues
 from sklearn_onlineem.estimators._threads import single_threaded_blas
+from sklearn_onlineem.estimators._training import Progress, Training
 from sklearn_onlineem.estimators._validation import naming
 from sklearn_onlineem.estimators._warnings import warn_user
-from sklearn_onlineem.estimators._training import Progress, Training
 
 __all__ = ["OnlineEM"]
 
@@ -41,7 +40,7 @@ _START_PASSES = 3
 _LOCKS = weakref.WeakKeyDictionary()
 
 
-class OnlineEM(DensityMixin, BaseEstimator):
+class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
     """Base of all estimators. Subclasses say what data and which model they start from."""
 
     _parameter_constraints: dict = {
@@ -54,6 +53,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
             callable,
         ],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "online_passes": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "stopping": [StrOptions(set(STOPPING_RULES))],
@@ -222,12 +222,13 @@ class OnlineEM(DensityMixin, BaseEstimator):
     def _passes(self, training, data, rng):
         """Passes over the data without end; each yields its log-likelihood, and if it is the last.
 
-        One online pass comes most of the way; batch EM settles what is left in fewer passes than
+        Online passes come most of the way; batch EM settles what is left in fewer passes than
         learning rates that decay.
         """
         if self.solver == "online" and len(data) > self.batch_size:
             schedule = self._schedule(training.progress.model)
-            yield training.online_pass(data, self.batch_size, schedule, rng)[0], False
+            for _ in range(self.online_passes):
+                yield training.online_pass(data, self.batch_size, schedule, rng), False
         settled = STOPPING_RULES[self.stopping](self.tol)
         while True:
             path = training.batch_pass(data)
@@ -262,68 +263,14 @@ class OnlineEM(DensityMixin, BaseEstimator):
     def _lock(self):
         return _LOCKS.setdefault(self, threading.RLock())
 
-    # ------------------------------------------------------------------------------ fitted values
-
-    def __sklearn_is_fitted__(self):
-        return "_training" in self.__dict__
-
-    @property
-    def _fitted(self):
-        """The training of a fitted estimator; an AttributeError, as for any attribute, before."""
-        try:
-            return self.__dict__["_training"]
-        except KeyError:
-            raise AttributeError(
-                f"This {type(self).__name__} instance is not fitted yet, so it has no such"
-                " attribute."
-            ) from None
-
-    @property
-    def model_(self):
-        """The fitted model, a frozen value."""
-        return self._fitted.progress.model
-
-    @property
-    def n_steps_(self):
-        """Number of updates so far."""
-        return self._fitted.progress.n_steps
-
-    @property
-    def n_samples_seen_(self):
-        """Number of rows (their total weight) that the model has learnt from."""
-        seen = self._fitted.progress.n_seen
-        return int(seen) if float(seen).is_integer() else seen
-
-    @property
-    def history_(self):
-        """The latest updates, a list of (eta, log_likelihood, kl_divergence)."""
-        return self._fitted.history
-
-    @property
-    def n_iter_(self):
-        """Number of passes of the last `fit` over its data."""
-        return self._fitted.n_iter
-
-    @property
-    def converged_(self):
-        """Whether the last `fit` stopped because of `tol`."""
-        return self._fitted.converged
-
-    @property
-    def lower_bounds_(self):
-        """Mean log-likelihood of each pass of the last `fit`, before or during its updates."""
-        return self._fitted.lower_bounds
-
-    @property
-    def lower_bound_(self):
-        """The last of `lower_bounds_`."""
-        bounds = self._fitted.lower_bounds
-        return bounds[-1] if bounds else self._fitted.progress.step.log_likelihood
+    # ---------------------------------------------------------------------------------- inference
 
     def score_samples(self, X):
         """Return the log-likelihood of each sample, an ndarray of shape (n_samples,), in nats."""
         check_is_fitted(self)
-        return self.model_.log_likelihood(self._observe(X, None, None, reset=False))
+        data = self._observe(X, None, None, reset=False)
+        with single_threaded_blas(len(data)):
+            return self.model_.log_likelihood(data)
 
     def score(self, X, y=None):
         """Return the mean log-likelihood of the samples in nats; higher is better.
@@ -343,24 +290,6 @@ class OnlineEM(DensityMixin, BaseEstimator):
     def _generator(self):
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=4)
         return np.random.default_rng(seed)
-
-    # --------------------------------------------------------------------------------- pickling
-
-    def __getstate__(self):
-        return {**super().__getstate__(), "_sklearn_onlineem_version": __version__}
-
-    def __setstate__(self, state):
-        saved = state.pop("_sklearn_onlineem_version", None)
-        if saved != __version__:
-            warnings.warn(
-                InconsistentVersionWarning(
-                    estimator_name=type(self).__name__,
-                    current_sklearn_version=f"sklearn_onlineem {__version__}",
-                    original_sklearn_version=f"sklearn_onlineem {saved}",
-                ),
-                stacklevel=2,
-            )
-        super().__setstate__(state)
 
 
 @lru_cache(maxsize=128)

@@ -13,16 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._starts import STARTS, start_model, wide_pseudo_rows
-from sklearn_onlineem.estimators._threads import threads_for
+from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import naming, validated_rows
 from sklearn_onlineem.models import MixtureModel, MixtureStatistics
 
 __all__ = ["BaseMixture"]
 
 
-class BaseMixture(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM
-):
+class BaseMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
     """Base of the mixture estimators: they say which family, and name its parameters."""
 
     _sparse_ok = False
@@ -45,6 +43,7 @@ class BaseMixture(
         beta=0.6,
         schedule="power",
         batch_size=1000,
+        online_passes=1,
         max_iter=100,
         tol=1e-3,
         stopping="likelihood",
@@ -67,6 +66,7 @@ class BaseMixture(
         self.beta = beta
         self.schedule = schedule
         self.batch_size = batch_size
+        self.online_passes = online_passes
         self.max_iter = max_iter
         self.tol = tol
         self.stopping = stopping
@@ -100,9 +100,7 @@ class BaseMixture(
 
     def _observe(self, X, y, sample_weight, reset):
         with naming(self):
-            rows = validated_rows(
-                self, X, y, sample_weight, reset=reset, sparse_ok=self._sparse_ok, n_jobs=self.n_jobs
-            )
+            rows = validated_rows(self, X, y, sample_weight, reset=reset)
             X = self._prepared(rows.X)
             if X is not rows.X:
                 rows = replace(rows, X=X)
@@ -131,8 +129,8 @@ class BaseMixture(
         if len(data) < self.n_components:
             raise ValueError(
                 f"{type(self).__name__} needs at least n_components={self.n_components} rows to"
-                f" start from, got n_samples={len(data)}. Pass a larger (first) batch, or all of the"
-                f" initial parameters: {', '.join(self._start_parameters())}."
+                f" start from, got n_samples={len(data)}. Pass a larger (first) batch, or all of"
+                f" the initial parameters: {', '.join(self._start_parameters())}."
             )
 
     def _start_parameters(self):
@@ -237,7 +235,9 @@ class BaseMixture(
             Rows add up to 1.
         """
         check_is_fitted(self)
-        return self.model_.posterior(self._observe(X, None, None, reset=False))
+        data = self._observe(X, None, None, reset=False)
+        with single_threaded_blas(len(data)):
+            return self.model_.posterior(data)
 
     def predict(self, X):
         """Return the most probable component of each row, an ndarray of shape (n_samples,)."""

@@ -126,8 +126,8 @@ class Training:
         return step.log_likelihood, step.kl_divergence
 
     def online_pass(self, data, batch_size, schedule, rng):
-        """One shuffled pass in mini-batches; returns mean log-likelihood and KL divergence."""
-        before, log_likelihood = self.progress.model, 0.0
+        """One shuffled pass in mini-batches; returns the mean log-likelihood on the way."""
+        log_likelihood = 0.0
         order = rng.permutation(len(data))
         for start in range(0, len(data), batch_size):
             batch = data[order[start : start + batch_size]]
@@ -135,5 +135,4 @@ class Training:
             log_likelihood += batch.total_weight * step.log_likelihood
             if self.stopped:
                 break
-        kl_divergence = self.progress.model.kl_divergence(before, like=data)
-        return log_likelihood / data.total_weight, kl_divergence
+        return log_likelihood / data.total_weight

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_array
+from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from sklearn_onlineem.estimators._threads import threads_for
@@ -33,7 +33,7 @@ def naming(estimator):
         raise type(error)(f"{name}: {error}") from error
 
 
-def validated_rows(estimator, X, y=None, sample_weight=None, *, reset, sparse_ok, n_jobs):
+def validated_rows(estimator, X, y=None, sample_weight=None, *, reset):
     """Convert the arguments of `fit`, `partial_fit` or `predict` to `Rows`.
 
     Parameters
@@ -45,9 +45,6 @@ def validated_rows(estimator, X, y=None, sample_weight=None, *, reset, sparse_ok
     sample_weight : array-like of shape (n_rows,), default=None
     reset : bool
         Whether `n_features_in_` and `feature_names_in_` are set, or checked.
-    sparse_ok : bool
-        Whether CSR input is taken.
-    n_jobs : int or None
 
     Returns
     -------
@@ -60,9 +57,9 @@ def validated_rows(estimator, X, y=None, sample_weight=None, *, reset, sparse_ok
         If an argument is invalid. The estimator has not been changed.
     """
     if reset or not _is_ready(estimator, X):
-        X = _checked(estimator, X, reset, sparse_ok)
+        X = _checked(estimator, X, reset)
     labels = None if y is None else _checked_labels(estimator, y, X.shape[0])
-    n_threads = threads_for(n_jobs, X.shape[0])
+    n_threads = threads_for(estimator.n_jobs, X.shape[0])
     if sample_weight is None:
         return Rows(X, None, labels, n_threads)
     weight = _checked_weight(sample_weight, X)
@@ -84,12 +81,12 @@ def _is_ready(estimator, X):
     )
 
 
-def _checked(estimator, X, reset, sparse_ok):
+def _checked(estimator, X, reset):
     X = validate_data(
         estimator,
         X,
         reset=reset,
-        accept_sparse="csr" if sparse_ok else False,
+        accept_sparse="csr" if get_tags(estimator).input_tags.sparse else False,
         accept_large_sparse=True,
         dtype=_FLOATS,
         order="C",
@@ -124,7 +121,9 @@ def _canonical_csr(X):
 def _checked_labels(estimator, y, n_rows):
     if estimator.n_components == 1:
         return None  # a label among one says nothing
-    y = column_or_1d(check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=estimator))
+    y = column_or_1d(
+        check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=estimator)
+    )
     if len(y) != n_rows:
         raise ValueError(f"X has {n_rows} rows, and y {len(y)}.")
     labels = y.astype(np.int32) if np.issubdtype(y.dtype, np.number) else None

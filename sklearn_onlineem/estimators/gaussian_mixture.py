@@ -33,7 +33,8 @@ class GaussianMixture(BaseMixture):
     old model, which for each component is
 
     .. math::
-        \tilde m &= \frac{a m + \sum_n g_n x_n}{a + g}, \qquad a = w/\eta, \; g = \textstyle\sum_n g_n \\
+        \tilde m &= \frac{a m + \sum_n g_n x_n}{a + g}, \qquad
+        a = w/\eta, \; g = \textstyle\sum_n g_n \\
         \tilde S &= \frac{a (S + (m - \tilde m)(m - \tilde m)')
         + \sum_n g_n (x_n - \tilde m)(x_n - \tilde m)'}{a + g}
 
@@ -53,8 +54,8 @@ class GaussianMixture(BaseMixture):
     init_params : str, default=None
         scikit-learn's name for `init`; if given, it wins.
     solver : {"online", "batch"}, default="online"
-        "online": shuffled passes in mini-batches, then passes of batch EM to settle; "batch": batch
-        EM only.
+        What `fit` does. "online": `online_passes` in mini-batches, which come most of the way, then
+        batch EM until `tol`; "batch": batch EM only.
     eta0 : float or "auto", default="auto"
         First learning rate, above 0. "auto" fits it to the size of the batches: it is
         (b / m)**(1 - beta) for batches of b rows and a model of m parameters per feature (1 for
@@ -68,8 +69,10 @@ class GaussianMixture(BaseMixture):
         the prior and the rows seen weigh the old model; or any callable t -> eta.
     batch_size : int, default=1000
         Rows in a mini-batch of `fit`. Data of no more rows are fitted by batch EM.
+    online_passes : int, default=1
+        Shuffled passes in mini-batches, before batch EM settles the rest.
     max_iter : int, default=100
-        Most passes over the data.
+        Most passes over the data, of both kinds.
     tol : float, default=1e-3
         Passes end when `stopping` falls below, in nats per row.
     stopping : {"likelihood", "kl"}, default="likelihood"
@@ -164,6 +167,7 @@ class GaussianMixture(BaseMixture):
         beta=0.6,
         schedule="power",
         batch_size=1000,
+        online_passes=1,
         max_iter=100,
         tol=1e-3,
         stopping="likelihood",
@@ -187,6 +191,7 @@ class GaussianMixture(BaseMixture):
             beta=beta,
             schedule=schedule,
             batch_size=batch_size,
+            online_passes=online_passes,
             max_iter=max_iter,
             tol=tol,
             stopping=stopping,

@@ -180,13 +180,14 @@ class Family(ABC):
         Returns
         -------
         counts : ndarray of shape (K,)
-            Sums over rows of weight times responsibility.
+            Responsibilities, averaged over the rows by their weights.
         statistics : Statistics
-            Sums over rows, like `expected_statistics`.
+            What `expected_statistics` sums up, averaged likewise.
         log_likelihood : float
-            Sum over rows of weight times log-likelihood.
+            Log-likelihood, averaged likewise.
         """
         terms, counts, log_likelihood = [], np.zeros(len(log_weights)), 0.0
+        total_weight = rows.total_weight
         for start in range(0, len(rows), _BLOCK):
             block = rows[start : start + _BLOCK]
             responsibilities = self.log_density(parameters, block.X) + log_weights
@@ -195,8 +196,9 @@ class Family(ABC):
                 responsibilities, *per_row(block), optional(drawn), NOTHING
             )
             counts += responsibilities.sum(axis=0)
-            terms.append((1.0, self.expected_statistics(block.X, responsibilities)))
-        return counts, combine(terms), log_likelihood
+            statistics = self.expected_statistics(block.X, responsibilities)
+            terms.append((1.0 / total_weight, statistics))
+        return counts / total_weight, combine(terms), log_likelihood / total_weight
 
 
 class ExponentialFamily(Family):
@@ -284,13 +286,13 @@ class ExponentialFamily(Family):
                 *_csr(phi), _transposed(natural), offset, *sample, counts, totals, *unwanted(phi),
                 rows.n_threads,
             )  # fmt: skip
-            return counts, Sums(counts, np.ascontiguousarray(totals.T)), log_likelihood
+            return averages(counts, np.ascontiguousarray(totals.T), log_likelihood, rows)
         totals = np.empty(natural.shape)
         log_likelihood = _natural.e_step(
             phi, np.zeros(phi.shape[1]), _natural.LINEAR, natural, offset, *sample,
             counts, totals, *unwanted(phi), rows.n_threads,
         )  # fmt: skip
-        return counts, Sums(counts, totals), log_likelihood
+        return averages(counts, totals, log_likelihood, rows)
 
     def _observe(self, X):
         return self.sufficient_statistics(X), self.log_base_measure(X)
@@ -303,6 +305,14 @@ def mean_of(statistics, previous):
         return statistics.total / weight
     kept = np.zeros_like(statistics.total) if previous is None else previous
     return np.divide(statistics.total, weight, out=kept.copy(), where=weight > 0)
+
+
+def averages(counts, totals, log_likelihood, rows):
+    """What an E-step returns, from sums over rows."""
+    total_weight = rows.total_weight
+    counts /= total_weight
+    totals /= total_weight
+    return counts, Sums(counts, totals), log_likelihood / total_weight
 
 
 def per_row(rows):

@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_onlineem.families._family import ExponentialFamily
 
-__all__ = ["NEGLIGIBLE", "Gaussian", "kept_where_empty", "location", "precise_enough"]
+__all__ = ["LARGEST_GUARD", "NEGLIGIBLE", "Gaussian", "averages", "kept_where_empty", "location"]
 
 # Sums of weights below this are noise of the subnormal range.
 NEGLIGIBLE = 1e-290
@@ -20,7 +20,7 @@ _RELATIVE_FLOOR = 1e-6
 _LOCATION_ROWS = 256
 _FLOOR_ROWS = 1 << 16
 # The natural way loses log10(guard) digits of a log density of order one.
-_LARGEST_GUARD = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e4}
+LARGEST_GUARD = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e4}
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +67,7 @@ class Gaussian(ExponentialFamily):
 
     def own_statistics(self, parameters, weights):
         degrees = self._pooled(weights)
-        n_features = parameters.mean.shape[1]
-        raw = parameters.covariance - self._ridge(n_features)
-        scatter = self._times(degrees, raw, n_features)
+        scatter = self._own_scatter(degrees, parameters)
         return self.moments(weights, degrees, parameters.mean, scatter)
 
     def sample(self, parameters, components, rng):
@@ -91,12 +89,8 @@ class Gaussian(ExponentialFamily):
         return log_weights - 0.5 * (parameters.log_det + d * _LOG_2_PI)
 
     @abstractmethod
-    def _ridge(self, n_features):
-        """The floor, in a shape that can be taken from covariances."""
-
-    @abstractmethod
-    def _times(self, degrees, covariance, n_features):
-        """Scatters of covariances; the inverse of the division of the M-step."""
+    def _own_scatter(self, degrees, parameters):
+        """Scatters from which the M-step makes the covariances."""
 
     @abstractmethod
     def _quadratic(self, precision, covariance, deviation):
@@ -115,9 +109,10 @@ def location(X):
     return centre, np.einsum("nd,nd->d", deviation, deviation) / len(block)
 
 
-def precise_enough(guard, dtype):
-    """Whether products of natural parameters and statistics keep enough digits."""
-    return guard < _LARGEST_GUARD[dtype]
+def averages(moments, log_likelihood, rows):
+    """What an E-step returns, from sums over rows."""
+    moments = moments.scale(1.0 / rows.total_weight)
+    return moments.weight, moments, log_likelihood / rows.total_weight
 
 
 def weighted_means(X, responsibilities):
@@ -132,10 +127,10 @@ def weighted_means(X, responsibilities):
 
 def kept_where_empty(statistics, previous):
     """The means of the statistics; components without weight keep their previous one."""
-    empty = statistics.weight <= 0
-    if previous is None or not empty.any():
+    weight = statistics.weight
+    if previous is None or np.count_nonzero(weight) == len(weight):
         return statistics.mean
-    return np.where(empty[:, None], previous.mean, statistics.mean)
+    return np.where(weight[:, None] > 0, statistics.mean, previous.mean)
 
 
 def variance_floor(X, sample_weight, reg_covar):

@@ -11,11 +11,12 @@ import numpy as np
 from sklearn_onlineem._kernels import _gaussian, _natural, _small_matrices
 from sklearn_onlineem.families._family import NOTHING, optional, per_row, unwanted
 from sklearn_onlineem.families._gaussian import (
+    LARGEST_GUARD,
     NEGLIGIBLE,
     Gaussian,
+    averages,
     kept_where_empty,
     location,
-    precise_enough,
     weighted_means,
 )
 from sklearn_onlineem.statistics import Moments
@@ -27,14 +28,14 @@ class AxisMoments(Moments):
     """Moments with scatters of shape (K, d), or (K, 1) summed over the features."""
 
     def merge(self, a, other, b):
-        weight, mean = np.empty_like(self.weight), np.empty_like(self.mean)
-        scatter = np.empty_like(self.scatter)
+        weight, degrees = np.empty_like(self.weight), np.empty_like(self.degrees)
+        mean, scatter = np.empty_like(self.mean), np.empty_like(self.scatter)
         _small_matrices.merge_centred_diagonal(
-            a, self.weight, self.mean, self.scatter,
-            b, other.weight, other.mean, other.scatter,
-            weight, mean, scatter,
+            a, self.weight, self.degrees, self.mean, self.scatter,
+            b, other.weight, other.degrees, other.mean, other.scatter,
+            weight, degrees, mean, scatter,
         )  # fmt: skip
-        return type(self)(weight, a * self.degrees + b * other.degrees, mean, scatter)
+        return type(self)(weight, degrees, mean, scatter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +105,7 @@ class _AxisGaussian(Gaussian):
         centre, spread = location(rows.X)
         deviation = parameters.mean - centre
         guard = (parameters.precision * (spread + deviation**2)).sum(axis=1).max()
-        if precise_enough(guard, rows.X.dtype):
+        if guard < LARGEST_GUARD[rows.X.dtype]:
             return self._natural_e_step(parameters, log_weights, centre, rows, uniforms)
         counts = np.empty(len(log_weights))
         first, second = np.empty_like(parameters.mean), np.empty_like(parameters.mean)
@@ -122,7 +123,7 @@ class _AxisGaussian(Gaussian):
             rows.n_threads,
         )
         moments = self._recentred(counts, first, self._summed(second), parameters.mean)
-        return counts, moments, log_likelihood
+        return averages(moments, log_likelihood, rows)
 
     def _natural_e_step(self, parameters, log_weights, centre, rows, uniforms):
         """E-step by matrix products of natural parameters and sufficient statistics."""
@@ -137,7 +138,8 @@ class _AxisGaussian(Gaussian):
         )  # fmt: skip
         first, second = self._split(totals)
         origin = np.broadcast_to(centre, first.shape)
-        return counts, self._recentred(counts, first, second, origin), log_likelihood
+        moments = self._recentred(counts, first, second, origin)
+        return averages(moments, log_likelihood, rows)
 
     def m_step(self, statistics, previous=None):
         degrees = statistics.degrees[:, None]
@@ -187,8 +189,10 @@ class _AxisGaussian(Gaussian):
     def _coloured(self, parameters, components, deviations):
         return np.sqrt(parameters.covariance)[components] * deviations
 
-    def _times(self, degrees, variance, n_features):
-        return (n_features // variance.shape[1]) * degrees[:, None] * variance
+    def _own_scatter(self, degrees, parameters):
+        n_features, variance = parameters.mean.shape[1], parameters.covariance
+        per_value = n_features // variance.shape[1]
+        return per_value * degrees[:, None] * (variance - self._ridge(n_features))
 
     def _per_feature(self, values, mean):
         return np.ascontiguousarray(np.broadcast_to(values, mean.shape))
@@ -199,6 +203,10 @@ class _AxisGaussian(Gaussian):
         shift = np.divide(first, weight, out=np.zeros_like(first), where=weight > NEGLIGIBLE)
         scatter = np.maximum(second - self._summed(first * shift), 0.0)
         return self.moments(counts, counts, origin + shift, scatter)
+
+    @abstractmethod
+    def _ridge(self, n_features):
+        """The floor of the variances."""
 
     @abstractmethod
     def _summed(self, values):

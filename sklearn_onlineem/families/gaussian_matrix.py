@@ -8,13 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
-from sklearn_onlineem._kernels import _gaussian, _natural, _small_matrices
-from sklearn_onlineem.families._family import NOTHING, optional, per_row, unwanted
+from sklearn_onlineem._kernels import _gaussian, _natural_gaussian, _small_matrices
+from sklearn_onlineem.families._family import optional, per_row, unwanted
 from sklearn_onlineem.families._gaussian import (
+    LARGEST_GUARD,
     Gaussian,
+    averages,
     kept_where_empty,
-    location,
-    precise_enough,
     weighted_means,
 )
 from sklearn_onlineem.statistics import Moments
@@ -30,14 +30,14 @@ class MatrixMoments(Moments):
     """Moments with scatters of shape (K, d, d), or (1, d, d) summed over the components."""
 
     def merge(self, a, other, b):
-        weight, mean = np.empty_like(self.weight), np.empty_like(self.mean)
-        scatter = np.empty_like(self.scatter)
+        weight, degrees = np.empty_like(self.weight), np.empty_like(self.degrees)
+        mean, scatter = np.empty_like(self.mean), np.empty_like(self.scatter)
         _small_matrices.merge_centred(
-            a, self.weight, self.mean, self.scatter,
-            b, other.weight, other.mean, other.scatter,
-            weight, mean, scatter,
+            a, self.weight, self.degrees, self.mean, self.scatter,
+            b, other.weight, other.degrees, other.mean, other.scatter,
+            weight, degrees, mean, scatter,
         )  # fmt: skip
-        return type(self)(weight, a * self.degrees + b * other.degrees, mean, scatter)
+        return type(self)(weight, degrees, mean, scatter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,11 +189,10 @@ class _MatrixGaussian(Gaussian):
             out[chosen == k] = deviations[chosen == k] @ root.T
         return out
 
-    def _ridge(self, n_features):
-        return np.diag(self._floor(n_features))
-
-    def _times(self, degrees, covariance, n_features):
-        return degrees[:, None, None] * covariance
+    def _own_scatter(self, degrees, parameters):
+        scatter, floor = np.empty_like(parameters.covariance), self._floor(parameters.mean.shape[1])
+        _small_matrices.scatters_from_covariances(parameters.covariance, degrees, floor, scatter)
+        return scatter
 
     def _n_covariances(self, mean):
         return len(mean)
@@ -224,7 +223,8 @@ class _MatrixGaussian(Gaussian):
             *unwanted(rows.X),
             rows.n_threads,
         )
-        return counts, self._recentred(counts, first, second, parameters.mean), log_likelihood
+        moments = self._recentred(counts, first, second, parameters.mean)
+        return averages(moments, log_likelihood, rows)
 
 
 class FullGaussian(_MatrixGaussian):
@@ -256,29 +256,17 @@ class FullGaussian(_MatrixGaussian):
     """
 
     def e_step(self, parameters, log_weights, rows, uniforms=None):
-        n_features = rows.X.shape[1]
-        if n_features <= _MOST_FEATURES_NATURAL:
-            centre, spread = location(rows.X)
-            natural = np.empty((len(log_weights), n_features * (n_features + 3) // 2))
-            offset = np.empty(len(log_weights))
-            guard = _small_matrices.pack_natural(
-                parameters.mean, parameters.precision, parameters.log_det,
-                log_weights, centre, spread, natural, offset,
-            )  # fmt: skip
-            if precise_enough(guard, rows.X.dtype):
-                return self._natural_e_step(centre, natural, offset, rows, uniforms)
-        return super().e_step(parameters, log_weights, rows, uniforms)
-
-    def _natural_e_step(self, centre, natural, offset, rows, uniforms):
-        """E-step by matrix products of natural parameters and sufficient statistics."""
-        counts, totals = np.empty(len(offset)), np.empty_like(natural)
-        log_likelihood = _natural.e_step(
-            rows.X, centre, _natural.PRODUCTS, natural, offset, NOTHING,
-            *per_row(rows), optional(uniforms), counts, totals, *unwanted(rows.X), rows.n_threads,
+        if rows.X.shape[1] > _MOST_FEATURES_NATURAL:
+            return super().e_step(parameters, log_weights, rows, uniforms)
+        mean, scatter = np.empty_like(parameters.mean), np.empty_like(parameters.covariance)
+        counts = np.empty(len(mean))
+        log_likelihood = _natural_gaussian.e_step(
+            rows.X, parameters.mean, parameters.precision, parameters.log_det, log_weights,
+            *per_row(rows), optional(uniforms), rows.total_weight, LARGEST_GUARD[rows.X.dtype],
+            counts, mean, scatter, rows.n_threads,
         )  # fmt: skip
-        mean = np.empty((len(counts), len(centre)))
-        scatter = self._empty_scatter(mean)
-        _small_matrices.unpack_totals(counts, totals, centre, mean, scatter)
+        if math.isnan(log_likelihood):
+            return super().e_step(parameters, log_weights, rows, uniforms)
         return counts, self.moments(counts, counts, mean, scatter), log_likelihood
 
     def kl_divergence(self, p, q):

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sklearn_onlineem._kernels._responsibilities import normalise
+from sklearn_onlineem._kernels._responsibilities import joint_divergence, normalise
 from sklearn_onlineem.families import Family, Rows
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.statistics import Statistics, combine
@@ -84,12 +84,14 @@ class MixtureModel(Model):
         terms, log_likelihood, total_weight = [], 0.0, data.total_weight
         for chunk in data.chunks(_CHUNK_ROWS):
             uniforms = None if rng is None else rng.random(len(chunk))
-            counts, emissions, chunk_log_likelihood = self.family.e_step(
-                self.parameters, self.log_weights, chunk, uniforms
-            )
-            terms.append((1.0 / total_weight, MixtureStatistics(counts, emissions)))
-            log_likelihood += chunk_log_likelihood
-        return combine(terms), log_likelihood / total_weight
+            share = chunk.total_weight / total_weight
+            if share > 0.0:
+                counts, emissions, chunk_log_likelihood = self.family.e_step(
+                    self.parameters, self.log_weights, chunk, uniforms
+                )
+                terms.append((share, MixtureStatistics(counts, emissions)))
+                log_likelihood += share * chunk_log_likelihood
+        return combine(terms), log_likelihood
 
     def own_statistics(self, like=None):
         emissions = self.family.own_statistics(self.parameters, self.weights)
@@ -124,10 +126,8 @@ class MixtureModel(Model):
             yield start, log_joint
 
     def kl_divergence(self, other, like=None):
-        terms = self.family.kl_divergence(self.parameters, other.parameters)
-        used = slice(None) if self.weights.all() else self.weights > 0
-        terms = terms[used] + self.log_weights[used] - other.log_weights[used]
-        return max(0.0, float(np.dot(self.weights[used], terms)))
+        divergences = self.family.kl_divergence(self.parameters, other.parameters)
+        return max(0.0, joint_divergence(self.weights, other.weights, divergences))
 
     def sample(self, n, rng):
         components = rng.choice(self.n_components, size=n, p=self.weights)
