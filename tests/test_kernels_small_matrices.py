@@ -39,9 +39,15 @@ def moments(X, responsibilities):
 
 def merge(a, A, b, B):
     merge_centred = kernels.merge_centred if A[2].ndim == 3 else kernels.merge_centred_diagonal
-    out = tuple(np.full_like(part, np.nan) for part in A)
-    merge_centred(a, *A, b, *B, *out)
-    return out
+    # Degrees take part like weights, but may be fewer.
+    degrees_a, degrees_b = (np.arange(1.0, 1.0 + len(statistics[2])) for statistics in (A, B))
+    degrees = np.empty_like(degrees_a)
+    weight, mean, scatter = (np.full_like(part, np.nan) for part in A)
+    merge_centred(
+        a, A[0], degrees_a, *A[1:], b, B[0], degrees_b, *B[1:], weight, degrees, mean, scatter
+    )
+    assert_allclose(degrees, a * degrees_a + b * degrees_b)
+    return weight, mean, scatter
 
 
 def full(statistics):
@@ -98,47 +104,6 @@ def test_factorise_reports_the_first_bad_component(K, d, defect):
         covariances[bad:, d // 2, d // 2] = defect
         out = np.empty_like(covariances)
         assert kernels.factorise(covariances, out, NONE, np.empty(K)) == bad
-
-
-def test_pack_natural(K, d):
-    rng = np.random.default_rng(3)
-    covariances = random_covariances(rng, K, d)
-    precisions, _, log_dets = factorise(covariances)
-    means, centre, spreads = rng.normal(size=(K, d)), rng.normal(size=d), rng.uniform(size=d)
-    log_weights = rng.normal(size=K)
-    natural, offset = np.empty((K, d + d * (d + 1) // 2)), np.empty(K)
-    guard = kernels.pack_natural(
-        means, precisions, log_dets, log_weights, centre, spreads, natural, offset
-    )
-    y = rng.normal(size=d)
-    features = np.concatenate([y, np.outer(y, y)[np.triu_indices(d)]])
-    residuals = y + centre - means
-    expected = log_weights - 0.5 * (
-        np.einsum("ki,kij,kj->k", residuals, precisions, residuals)
-        + log_dets
-        + d * np.log(2 * np.pi)
-    )
-    assert_allclose(natural @ features + offset, expected, rtol=1e-9)
-    diagonals = np.diagonal(precisions, axis1=1, axis2=2)
-    assert_allclose(guard, (diagonals * (spreads + (means - centre) ** 2)).sum(axis=1).max())
-
-
-def test_unpack_totals(K, d):
-    rng = np.random.default_rng(4)
-    X, centre = rng.normal(size=(50, d)) + 3, np.full(d, 2.0)
-    responsibilities = rng.dirichlet(np.ones(K), size=50)
-    responsibilities[:, 0] = 0 if K > 1 else 1
-    Y = X - centre
-    rows, columns = np.triu_indices(d)
-    totals = responsibilities.T @ np.hstack([Y, Y[:, rows] * Y[:, columns]])
-    means, scatters = np.empty((K, d)), np.empty((K, d, d))
-    kernels.unpack_totals(responsibilities.sum(axis=0), totals, centre, means, scatters)
-    empty = 1 if K > 1 else 0
-    assert_array_equal(means[:empty], centre[None][:empty])
-    assert_array_equal(scatters[:empty], 0.0)
-    _, expected_means, expected_scatters = moments(X, responsibilities[:, empty:])
-    assert_allclose(means[empty:], expected_means)
-    assert_allclose(scatters[empty:], expected_scatters, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("shape", [full, tied])
@@ -201,6 +166,17 @@ def test_covariances_from_scatter(K, d):
     kernels.covariances_from_scatter(scatters, dof, floor, previous, out)
     assert_allclose(out[:-1], scatters[:-1] / dof[:-1, None, None] + np.diag(floor))
     assert_array_equal(out[-1], previous[-1])
+
+
+def test_scatters_from_covariances(K, d):
+    rng = np.random.default_rng(12)
+    covariances, dof = random_covariances(rng, K, d), rng.uniform(1, 2, size=K)
+    floor, out = rng.uniform(size=d), np.empty_like(covariances)
+    kernels.scatters_from_covariances(covariances, dof, floor, out)
+    assert_allclose(out, dof[:, None, None] * (covariances - np.diag(floor)))
+    back = np.empty_like(out)
+    kernels.covariances_from_scatter(out, dof, floor, covariances, back)
+    assert_allclose(back, covariances)
 
 
 def test_kl_divergences(K, d):

@@ -122,12 +122,15 @@ cdef void scatter_transposed(
 cdef double log_det_from_factor(
     const double* factor, Py_ssize_t d, Py_ssize_t stride
 ) noexcept nogil:
-    """log det S from the diagonal of inv(U)."""
+    """log det S from the diagonal of inv(U); a logarithm costs as much as ten products."""
     cdef Py_ssize_t i
-    cdef double total = 0.0
+    cdef double product = 1.0, total = 0.0
     for i in range(d):
-        total -= log(factor[i * (d + 1) * stride])
-    return 2.0 * total
+        product *= factor[i * (d + 1) * stride]
+        if not 1e-100 < product < 1e100:
+            total -= log(product)
+            product = 1.0
+    return 2.0 * (total - log(product))
 
 
 cdef bint is_regular(const double* precision, double log_det, Py_ssize_t d) noexcept nogil:

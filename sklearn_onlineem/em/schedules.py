@@ -214,10 +214,10 @@ class Constant:
 
 @dataclass(frozen=True)
 class Forgetting:
-    r"""Constant forgetting factor :math:`\zeta`: a batch that is k steps old weighs :math:`\zeta^k`.
+    r"""Constant forgetting factor :math:`\zeta`.
 
-    Forgetting factors and learning rates are two names for one thing (Sato): the weight
-    :math:`N_t = 1 / \eta_t` of the past obeys
+    A batch that is k steps old weighs :math:`\zeta^k`. Forgetting factors and learning rates are
+    two names for one thing (Sato): the weight :math:`N_t = 1 / \eta_t` of the past obeys
 
     .. math:: N_t = \zeta (1 + N_{t-1}), \qquad \gamma_t = 1 / (1 + N_t),
 
@@ -279,8 +279,8 @@ class Bayesian:
     r"""Bayesian online EM: the prior's pseudo-counts and the rows seen weigh the old model.
 
     With :math:`\alpha_0` pseudo-counts and :math:`n` rows seen, a batch of :math:`b` rows gets
-    :math:`\eta = b / (\alpha_0 + n)`; for batches of one row :math:`\eta_t = 1 / (\alpha_0 + t - 1)`
-    and :math:`\gamma_t = 1 / (\alpha_0 + t)`.
+    :math:`\eta = b / (\alpha_0 + n)`; for batches of one row
+    :math:`\eta_t = 1 / (\alpha_0 + t - 1)` and :math:`\gamma_t = 1 / (\alpha_0 + t)`.
 
     Parameters
     ----------

@@ -106,7 +106,7 @@ class ExponentialMixture(PositiveMixture):
     >>> X = np.concatenate([rng.exponential(1, (500, 2)), rng.exponential(50, (500, 2))])
     >>> mixture = ExponentialMixture(2, random_state=0).fit(X)
     >>> np.sort(mixture.means_[:, 0]).round()
-    array([ 1., 50.])
+    array([ 1., 51.])
     """
 
     def _family(self):

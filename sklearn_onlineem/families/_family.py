@@ -192,9 +192,7 @@ class Family(ABC):
             block = rows[start : start + _BLOCK]
             responsibilities = self.log_density(parameters, block.X) + log_weights
             drawn = None if uniforms is None else uniforms[start : start + _BLOCK]
-            log_likelihood += normalise(
-                responsibilities, *per_row(block), optional(drawn), NOTHING
-            )
+            log_likelihood += normalise(responsibilities, *per_row(block), optional(drawn), NOTHING)
             counts += responsibilities.sum(axis=0)
             statistics = self.expected_statistics(block.X, responsibilities)
             terms.append((1.0 / total_weight, statistics))
@@ -202,7 +200,9 @@ class Family(ABC):
 
 
 class ExponentialFamily(Family):
-    r"""An exponential family, :math:`p(x \mid \theta) = h(x) \exp(\theta \cdot \phi(x) - G(\theta))`.
+    r"""An exponential family.
+
+    .. math:: p(x \mid \theta) = h(x) \exp(\theta \cdot \phi(x) - G(\theta))
 
     Parameters are in mean form, :math:`\mu = E\,\phi(x) = \nabla G(\theta)`, an array of shape
     (K, n_statistics). Subclasses write the map between mean and natural parameters, the

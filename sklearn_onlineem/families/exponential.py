@@ -17,8 +17,8 @@ __all__ = ["Exponential"]
 class Exponential(ExponentialFamily):
     r"""Independent waiting times, :math:`p(x \mid r) = \prod_j r_j e^{-r_j x_j}`.
 
-    :math:`\phi(x) = x`, :math:`\theta = -r`, :math:`G(\theta) = -\sum_j \log(-\theta_j)`. Parameters
-    are the means 1/r, an ndarray of shape (K, n_features).
+    :math:`\phi(x) = x`, :math:`\theta = -r`, :math:`G(\theta) = -\sum_j \log(-\theta_j)`.
+    Parameters are the means 1/r, an ndarray of shape (K, n_features).
 
     Parameters
     ----------

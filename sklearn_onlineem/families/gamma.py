@@ -102,7 +102,9 @@ class Gamma(_PositiveData, ExponentialFamily):
         shapes, rates = self.shapes_and_rates(parameters)
         return rng.gamma(shapes[components], 1.0 / rates[components])
 
-    def prior_statistics(self, n_components, *, n_features, pseudo_count=0.0, mean_log=0.0, mean=1.0):
+    def prior_statistics(
+        self, n_components, *, n_features, pseudo_count=0.0, mean_log=0.0, mean=1.0
+    ):
         """Conjugate prior worth `pseudo_count` rows with the given means of log x and of x."""
         each = np.broadcast_to(np.asarray(mean_log, dtype=float), n_features)
         total = pseudo_count * np.concatenate([each, np.broadcast_to(mean, n_features)])

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from sklearn_onlineem._kernels._responsibilities import joint_divergence, normalise
-from sklearn_onlineem.families import Family, Rows
+from sklearn_onlineem.families import Family
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.statistics import Statistics, combine
 
@@ -62,7 +62,7 @@ class MixtureModel(Model):
     >>> from sklearn_onlineem.families import Poisson, Rows
     >>> from sklearn_onlineem.models import MixtureModel
     >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-    >>> model.posterior(Rows(np.array([[0.0], [12.0]])))[0].round(3)
+    >>> model.posterior(Rows(np.array([[0.0], [12.0]]))).round(3)
     array([[1., 0.],
            [0., 1.]])
     """
