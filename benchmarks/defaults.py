@@ -26,26 +26,16 @@ from benchmarks._table import Table
 from benchmarks._timing import CPU, seconds
 from benchmarks.tasks import TASKS, Task
 from sklearn_onlineem import GaussianMixture
-from sklearn_onlineem.em import Bayesian, Harmonic, PowerDecay, online_step, rate_of
+from sklearn_onlineem.em import Bayesian, Harmonic, PowerDecay, PowerDecayInRows, online_step, rate_of
 from sklearn_onlineem.estimators import _base, _starts
 from sklearn_onlineem.families import Rows
 
 BATCHES = (1, 10, 100, 1000)
 
 
-@dataclass(frozen=True)
-class Sized:
-    r"""Power decay of eta = (b / m) (m / n)^beta for b rows, the last of n.
-
-    The memory b / eta of the model is m (n / m)^beta rows whatever the batches are; m is the
-    number of parameters per feature.
-    """
-
-    beta: float
-    rows_needed: float = 1.0
-
-    def for_batch(self, n_seen, n_rows):
-        return n_rows / self.rows_needed * (self.rows_needed / (n_seen + n_rows)) ** self.beta
+def sized(beta):
+    """The default schedule, for a model whose size is filled in when it is known."""
+    return PowerDecayInRows(rows_needed=1.0, beta=beta)
 
 
 @dataclass(frozen=True)
@@ -111,7 +101,7 @@ def after_stream(split, batch_size, schedule, start):
     if 2 * n_first > len(split.train):
         return None
     model = started(split, start, n_first)
-    if isinstance(schedule, Sized):
+    if isinstance(schedule, PowerDecayInRows):
         n_parameters = model.family.n_parameters(model.parameters)
         schedule = replace(schedule, rows_needed=n_parameters / split.train.shape[1])
     for n_seen in range(n_first, len(split.train), batch_size):
@@ -129,7 +119,7 @@ def after_fit(split, batch_size, eta0, beta):
 
 
 SCHEDULES = [
-    *map(Sized, (0.5, 0.6, 0.75, 0.9)),
+    *map(sized, (0.5, 0.6, 0.75, 0.9)),
     *(PowerDecay(e, b) for e, b in product((0.3, 0.5, 1.0, 2.0), (0.5, 0.6, 0.75, 0.9, 1.0))),
     Delayed(PowerDecay(1.0, 0.6), 20.0),
     Delayed(PowerDecay(1.0, 0.9), 20.0),
@@ -146,7 +136,7 @@ def main():
     arguments = _arguments()
     warnings.simplefilter("ignore", ConvergenceWarning)
     splits = drawn(arguments.seeds, arguments.most_rows)
-    best = Sized(arguments.beta)
+    best = sized(arguments.beta)
     print(f"{len(TASKS)} data sets, {arguments.seeds} seeds\n\n{Start()}\n")
     stream_table("schedule", splits, {str(s): (s, Start()) for s in SCHEDULES})
     print(f"\n{best}\n")

@@ -16,8 +16,8 @@ Run as a script, it takes the folder for the picture as its argument (default: `
 # %%
 # The data
 # --------
-# The pixels are scaled to at most 1 and reduced to their first principal components, in which a
-# hundred-odd digits are enough for the covariance matrix of each Gaussian. They are not
+# The pixels are scaled to at most 1 and reduced to ten principal components, so that a first batch
+# of 200 digits says something about the covariance matrices of ten Gaussians. They are not
 # standardised: some pixels at the border are almost always blank, and would weigh most.
 
 import sys
@@ -47,10 +47,10 @@ except ImportError:
         return steps
 
 
-N_COMPONENTS, N_PASSES, BATCH_SIZE = 10, 10, 100
+N_COMPONENTS, N_PASSES, BATCH_SIZE = 10, 10, 200
 
 X_train, X_test = train_test_split(load_digits().data, test_size=0.25, random_state=0)
-reduce = make_pipeline(MinMaxScaler(), PCA(n_components=20, random_state=0)).fit(X_train)
+reduce = make_pipeline(MinMaxScaler(), PCA(n_components=10, random_state=0)).fit(X_train)
 X_train, X_test = reduce.transform(X_train), reduce.transform(X_test)
 
 # %%
@@ -111,7 +111,7 @@ for (name, path), style in zip(paths.items(), ("-", "o--", "s:"), strict=True):
     ax.plot(list(path), list(path.values()), style, label=name, markersize=4)
 best = max(max(path.values()) for path in paths.values())
 ax.set(
-    ylim=(best - 12, best + 1),  # a model of one batch is off the picture
+    ylim=(best - 5, best + 0.5),
     xlabel="rows seen",
     ylabel="held-out log-likelihood per digit (nats)",
     title=f"{N_COMPONENTS} Gaussians on handwritten digits",

@@ -4,11 +4,12 @@
 #
 #   _natural            mixtures of exponential families in natural form, dense rows: two matrix
 #                       products with the sufficient statistics of the centred rows
+#   _natural_gaussian   full Gaussians through _natural: moments in, moments out
 #   _gaussian           Gaussians centred on each component, through Cholesky factors of their
 #                       precisions: where the natural form would lose digits, or d is large
 #   _counts             the natural form for CSR rows of counts; log factorials
 #   _responsibilities   log-sum-exp over components, labels, sampled assignments
-#   _small_matrices     factorising, packing and merging K matrices of d x d
+#   _small_matrices     factorising, merging and comparing K matrices of d x d
 #   _openmp             the number of threads; how rows are shared among them (.pxd)
 #   _blas, _memory      BLAS calls; scratch memory (.pxd only)
 #   _simd               exp, log and loops over columns that vectorise (.h, .pxd)
