@@ -26,7 +26,14 @@ from benchmarks._table import Table
 from benchmarks._timing import CPU, seconds
 from benchmarks.tasks import TASKS, Task
 from sklearn_onlineem import GaussianMixture
-from sklearn_onlineem.em import Bayesian, Harmonic, PowerDecay, PowerDecayInRows, online_step, rate_of
+from sklearn_onlineem.em import (
+    Bayesian,
+    Harmonic,
+    PowerDecay,
+    PowerDecayInRows,
+    online_step,
+    rate_of,
+)
 from sklearn_onlineem.estimators import _base, _starts
 from sklearn_onlineem.families import Rows
 

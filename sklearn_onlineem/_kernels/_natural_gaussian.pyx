@@ -2,7 +2,7 @@
 
 The features of `_natural` are taken about a centre c in the middle of the data, y = x - c:
 
-    log w_k N(x | m_k, S_k) = offset_k + (P_k s_k)' y - y' P_k y / 2,   P_k = inv(S_k), s_k = m_k - c
+    log w_k N(x | m_k, S_k) = offset_k + (P_k s_k)' y - y' P_k y / 2,  P_k = inv(S_k), s_k = m_k - c
     offset_k = log w_k - (s_k' P_k s_k + log |2 pi S_k|) / 2
 
 Statistics come back as sums of y and y y', and leave as moments about their means.

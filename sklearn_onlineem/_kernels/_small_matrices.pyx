@@ -299,7 +299,8 @@ def merge_centred(
 ):
     """a A + b B by the parallel-axis formula (Chan, Golub and LeVeque 1979).
 
-    Weights, degrees and scatters scale by a and b, means do not. Weight zero on both sides keeps mean_a.
+    Weights, degrees and scatters scale by a and b, means do not. Weight zero on both sides keeps
+    mean_a.
     """
     cdef Py_ssize_t K = mean.shape[0], d = mean.shape[1], k, i
     cdef bint shared = scatter.shape[0] != K

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from abc import abstractmethod
 from contextlib import contextmanager
 from functools import lru_cache
@@ -28,16 +27,13 @@ from sklearn_onlineem.em import (
 from sklearn_onlineem.estimators._fitted import FittedValues
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._training import Progress, Training
-from sklearn_onlineem.estimators._validation import naming
+from sklearn_onlineem.estimators._validation import naming, raise_named
 from sklearn_onlineem.estimators._warnings import warn_user
 
 __all__ = ["OnlineEM"]
 
 # Passes of batch EM over the first batch of a stream.
 _START_PASSES = 3
-
-# A lock can't be pickled or copied, so it does not live in the estimator.
-_LOCKS = weakref.WeakKeyDictionary()
 
 
 class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
@@ -116,7 +112,10 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
         """
         random_state = check_random_state(self.random_state)
         with self._kept_on_failure(), naming(self), self._lock():
-            data = self._observe(X, y, sample_weight, reset=True)
+            resumes = self.warm_start and self.__sklearn_is_fitted__()
+            if resumes:
+                self._check_same_model()
+            data = self._observe(X, y, sample_weight, reset=not resumes)
             with single_threaded_blas(len(data)):
                 starts = self._starts(data, random_state)
                 trained = (self._trained(start, data, random_state) for start in starts)
@@ -131,7 +130,10 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
             yield self._training.resumed(prior, tuple(self.callbacks or ()))
             return
         for _ in range(self.n_init):
-            yield self._training_from(self._start(data, random_state), data)
+            training = self._training_from(self._start(data, random_state), data)
+            yield training
+            if training.stopped:
+                return
 
     @contextmanager
     def _kept_on_failure(self):
@@ -178,10 +180,29 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
                     with single_threaded_blas(len(data)):
                         self._training = self._first_training(data)
             else:
-                data = self._observe(X, y, sample_weight, reset=False)
-                with single_threaded_blas(len(data)):
-                    self._training.online_step(data, self._schedule(self.model_))
+                try:
+                    self._learn_next(X, y, sample_weight)
+                except ValueError as error:
+                    raise_named(error, self)
         return self
+
+    def _learn_next(self, X, y, sample_weight):
+        """Learn a batch of a stream that is not the first."""
+        self._check_same_model()
+        data = self._observe(X, y, sample_weight, reset=False)
+        training = self._training
+        training.callbacks = tuple(self.callbacks or ())
+        with single_threaded_blas(len(data)):
+            training.online_step(data, self._schedule(training.progress.model))
+
+    def _check_same_model(self):
+        """Raise ValueError if parameters that shape the model have changed since it was made."""
+        n_components = self._training.progress.model.n_components
+        if n_components != self.n_components:
+            raise ValueError(
+                f"the fitted model has n_components={n_components}, and the parameter is now"
+                f" {self.n_components}; fit anew."
+            )
 
     def _validate_rates(self, first):
         """Validate parameters once, and again when the user changes the rates in mid-stream."""
@@ -241,7 +262,8 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
                 " Raise max_iter or tol.",
                 ConvergenceWarning,
             )
-        training.progress = training.progress._replace(n_seen=data.total_weight)
+        n_seen = training.n_seen_before + data.total_weight
+        training.progress = training.progress._replace(n_seen=n_seen)
         self._training = training
 
     def _schedule(self, model):
@@ -253,7 +275,7 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
         if self.eta0 != "auto":
             return _named_schedule(self.schedule, self.eta0, self.beta)
         if self.schedule == "power":
-            return PowerDecayInRows(self._rows_needed(model), self.beta)
+            return _power_decay_in_rows(self._rows_needed(model), self.beta)
         return _named_schedule(self.schedule, 1.0, self.beta)
 
     def _pseudo_count(self, model):
@@ -261,7 +283,11 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
         return self._rows_needed(model) if self.eta0 == "auto" else 1.0 / self.eta0
 
     def _lock(self):
-        return _LOCKS.setdefault(self, threading.RLock())
+        """One lock for each estimator, held while it learns."""
+        try:
+            return self.__dict__["_mutex"]
+        except KeyError:
+            return self.__dict__.setdefault("_mutex", threading.RLock())
 
     # ---------------------------------------------------------------------------------- inference
 
@@ -302,3 +328,8 @@ def _named_schedule(name, eta0, beta):
     if name == "constant":
         return Constant(eta0)
     return Forgetting(beta, eta0)
+
+
+@lru_cache(maxsize=128)
+def _power_decay_in_rows(rows_needed, beta):
+    return PowerDecayInRows(rows_needed, beta)

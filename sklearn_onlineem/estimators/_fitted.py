@@ -71,7 +71,9 @@ class FittedValues:
         return bounds[-1] if bounds else self._fitted.progress.step.log_likelihood
 
     def __getstate__(self):
-        return {**super().__getstate__(), "_sklearn_onlineem_version": __version__}
+        state = {**super().__getstate__(), "_sklearn_onlineem_version": __version__}
+        state.pop("_mutex", None)  # a lock can't be pickled or copied
+        return state
 
     def __setstate__(self, state):
         saved = state.pop("_sklearn_onlineem_version", None)

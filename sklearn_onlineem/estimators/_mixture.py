@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._starts import STARTS, start_model, wide_pseudo_rows
 from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.estimators._validation import naming, validated_rows
+from sklearn_onlineem.estimators._validation import raise_named, validated_rows
 from sklearn_onlineem.models import MixtureModel, MixtureStatistics
 
 __all__ = ["BaseMixture"]
@@ -99,13 +99,15 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
     # ------------------------------------------------------------------------------------ fitting
 
     def _observe(self, X, y, sample_weight, reset):
-        with naming(self):
+        try:
             rows = validated_rows(self, X, y, sample_weight, reset=reset)
             X = self._prepared(rows.X)
             if X is not rows.X:
                 rows = replace(rows, X=X)
             family = self._family() if reset else self.model_.family
             family.check(rows.X)
+        except (TypeError, ValueError) as error:
+            raise_named(error, self)
         return rows
 
     def _start(self, data, random_state, prior=None):
@@ -139,15 +141,15 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
 
     def _checked_init(self, data):
         init = np.asarray(self.init, dtype=np.float64)
-        centres = (self.n_components, self.n_features_in_)
-        shape = init.shape if init.shape == (len(data), self.n_components) else centres
-        return self._checked_start("init", init, shape)
+        if init.shape == (len(data), self.n_components):
+            return self._checked_shares("init", init, init.shape)
+        return self._checked_start("init", init, (self.n_components, self.n_features_in_))
 
     def _with_given(self, model):
         """Replace what the user gave start values for."""
         weights, parameters = model.weights, model.parameters
         if self.weights_init is not None:
-            weights = self._checked_start("weights_init", self.weights_init, (self.n_components,))
+            weights = self._checked_shares("weights_init", self.weights_init, (self.n_components,))
             weights = weights / weights.sum()
         if self.means_init is not None:
             shape = (self.n_components, self.n_features_in_)
@@ -185,7 +187,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         return self.n_components * self.weight_concentration_prior
 
     def _rows_needed(self, model):
-        return model.family.n_parameters(model.parameters) / self.n_features_in_
+        return max(1, model.family.n_parameters(model.parameters)) / self.n_features_in_
 
     def _checked_start(self, name, values, shape):
         """Convert a start value to float64 and check its shape, finiteness and sign."""
@@ -195,8 +197,13 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
                 f"{name} of {type(self).__name__} must be finite and of shape {shape}, got shape"
                 f" {values.shape}."
             )
-        if name == "weights_init" and (values.min() < 0 or values.sum() <= 0):
-            raise ValueError(f"weights_init of {type(self).__name__} must not be negative.")
+        return values
+
+    def _checked_shares(self, name, values, shape):
+        """Convert start values that are shares: not negative, and not all 0 in a row."""
+        values = self._checked_start(name, values, shape)
+        if values.min() < 0 or not values.sum(axis=-1).all():
+            raise ValueError(f"{name} of {type(self).__name__} must not be negative, nor all 0.")
         return values
 
     # ----------------------------------------------------------------------------- fitted values

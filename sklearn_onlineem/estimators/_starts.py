@@ -65,7 +65,7 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None):
 
 
 def wide_pseudo_rows(family, rows, n_components):
-    """Statistics of about one pseudo-row for each component, from one wide component of all rows.
+    """Statistics of a few pseudo-rows for each component, from one wide component of all rows.
 
     With few rows for each component, as at the start of a stream, they keep densities proper.
     """

@@ -11,13 +11,9 @@ from sklearn_onlineem._kernels._openmp import effective_n_threads
 
 __all__ = ["single_threaded_blas", "single_threaded_openmp", "threads_for"]
 
-# Below this many rows a second thread costs more than it brings.
+# Below so many rows a second thread costs more than it brings, and BLAS does not try.
 _FEWEST_ROWS = 512
-
-
-@cache
-def _controller():
-    return ThreadpoolController()
+_FEWEST_ROWS_FOR_BLAS = 16
 
 
 def threads_for(n_jobs, n_rows):
@@ -27,9 +23,7 @@ def threads_for(n_jobs, n_rows):
 
 def single_threaded_blas(n_rows):
     """Context in which BLAS keeps to one thread; free for small batches, where it does anyway."""
-    if n_rows < _FEWEST_ROWS:
-        return nullcontext()
-    return _controller().limit(limits=1, user_api="blas")
+    return nullcontext() if n_rows < _FEWEST_ROWS_FOR_BLAS else _BlasLimit()
 
 
 def single_threaded_openmp():
@@ -38,3 +32,26 @@ def single_threaded_openmp():
     Its sums depend on the number of threads, and its OpenMP hangs in a forked process.
     """
     return _controller().limit(limits=1, user_api="openmp")
+
+
+@cache
+def _controller():
+    return ThreadpoolController()
+
+
+@cache
+def _blas_libraries():
+    return _controller().select(user_api="blas").lib_controllers
+
+
+class _BlasLimit:
+    """One thread in each BLAS; threadpoolctl's own context costs as much as a small batch."""
+
+    def __enter__(self):
+        self.before = [library.get_num_threads() for library in _blas_libraries()]
+        for library in _blas_libraries():
+            library.set_num_threads(1)
+
+    def __exit__(self, *error):
+        for library, n_threads in zip(_blas_libraries(), self.before, strict=True):
+            library.set_num_threads(n_threads)

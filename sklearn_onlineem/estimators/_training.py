@@ -63,6 +63,7 @@ class Training:
     dtype: object = float
     callbacks: tuple = ()
     past: deque = field(default_factory=lambda: deque(maxlen=_HISTORY_STEPS))
+    n_seen_before: float = 0.0
     lower_bounds: list = field(default_factory=list)
     n_iter: int = 0
     converged: bool = False
@@ -81,22 +82,32 @@ class Training:
             prior=prior,
             callbacks=callbacks,
             past=self.past.copy(),
+            n_seen_before=self.progress.n_seen,
             lower_bounds=[],
             converged=False,
             stopped=False,
         )
 
-    def step(self, data, eta, n_observations):
-        """Update the model with one batch; `n_observations` is what the prior is spread over."""
+    def step(self, data, eta, n_before, n_after):
+        """Update the model with one batch.
+
+        The model stands for `n_before` observations before and `n_after` after the update; that
+        is how many the prior is spread over.
+        """
         model, n_steps, n_seen, _ = self.progress
-        prior = () if self.prior is None else ((1.0 / n_observations, self.prior),)
+        prior = ()
+        if self.prior is not None:
+            prior = ((_prior_share(eta, n_before, n_after), self.prior),)
         new_model, log_likelihood = online_step(model, data, eta, prior)
         step = Step(eta, log_likelihood, new_model.kl_divergence(model, like=data))
         self._file()
         self.progress = Progress(new_model, n_steps + 1, n_seen + data.total_weight, step)
+        self._call_back(step)
+        return step
+
+    def _call_back(self, step):
         for callback in self.callbacks:
             self.stopped |= bool(callback(step))
-        return step
 
     def _file(self):
         """Move the latest step to the past, unless it is there already."""
@@ -104,35 +115,45 @@ class Training:
         if step is not None and not (self.past and self.past[-1] is step):
             self.past.append(step)
 
-    def online_step(self, data, schedule, n_observations=None):
-        """Update with the learning rate that the schedule has for the rows seen so far."""
+    def online_step(self, data, schedule):
+        """Update with the next batch of a stream, by the rate for the rows seen so far."""
         n_seen, n_rows = self.progress.n_seen, data.total_weight
-        eta = rate_of(schedule, n_seen, n_rows)
-        return self.step(data, eta, n_observations or n_seen + n_rows)
+        return self.step(data, rate_of(schedule, n_seen, n_rows), n_seen, n_seen + n_rows)
 
     def start_from(self, data, prior, n_passes):
         """Settle on the first batch of a stream: passes of batch EM that count as one step."""
-        terms = () if prior is None else ((1.0 / data.total_weight, prior),)
+        share = 1.0 / data.total_weight
+        terms = [(share, term) for term in (prior, self.prior) if term is not None]
         model = self.progress.model
         for _ in range(n_passes - 1):
             model, _ = batch_step(model, data, terms)
         new_model, log_likelihood = batch_step(model, data, terms)
         step = Step(math.inf, log_likelihood, new_model.kl_divergence(model, like=data))
         self.progress = Progress(new_model, 1, data.total_weight, step)
+        self._call_back(step)
 
     def batch_pass(self, data):
         """One iteration of batch EM; returns mean log-likelihood and KL divergence."""
-        step = self.step(data, math.inf, data.total_weight)
+        step = self.step(data, math.inf, data.total_weight, data.total_weight)
         return step.log_likelihood, step.kl_divergence
 
     def online_pass(self, data, batch_size, schedule, rng):
         """One shuffled pass in mini-batches; returns the mean log-likelihood on the way."""
-        log_likelihood = 0.0
+        log_likelihood = weight = 0.0
         order = rng.permutation(len(data))
         for start in range(0, len(data), batch_size):
             batch = data[order[start : start + batch_size]]
-            step = self.online_step(batch, schedule, data.total_weight)
+            eta = rate_of(schedule, self.progress.n_seen, batch.total_weight)
+            step = self.step(batch, eta, data.total_weight, data.total_weight)
             log_likelihood += batch.total_weight * step.log_likelihood
+            weight += batch.total_weight
             if self.stopped:
                 break
-        return log_likelihood / data.total_weight
+        return log_likelihood / weight
+
+
+def _prior_share(eta, n_before, n_after):
+    """Weight of the prior, so that 1 / n_after of it is in the sum: some is in the inertia."""
+    if n_before == 0:
+        return 1.0 / n_after
+    return max(0.0, (1.0 + 1.0 / eta) / n_after - 1.0 / (eta * n_before))

@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d, validat
 from sklearn_onlineem.estimators._threads import threads_for
 from sklearn_onlineem.families import Rows
 
-__all__ = ["naming", "validated_rows"]
+__all__ = ["naming", "raise_named", "validated_rows"]
 
 # Sums of squares below this have lost digits to underflow.
 _SMALLEST_SQUARE = 1e-290
@@ -24,13 +24,18 @@ _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 @contextmanager
 def naming(estimator):
     """Let invalid input be reported in the name of the estimator."""
-    name = type(estimator).__name__
     try:
         yield
     except (TypeError, ValueError) as error:
-        if isinstance(error, NotFittedError) or name in str(error):
-            raise
-        raise type(error)(f"{name}: {error}") from error
+        raise_named(error, estimator)
+
+
+def raise_named(error, estimator):
+    """Raise the error again, in the name of the estimator."""
+    name = type(estimator).__name__
+    if isinstance(error, NotFittedError) or name in str(error):
+        raise error
+    raise type(error)(f"{name}: {error}") from error
 
 
 def validated_rows(estimator, X, y=None, sample_weight=None, *, reset):
@@ -95,18 +100,17 @@ def _checked(estimator, X, reset):
         X = _canonical_csr(X)
     else:
         X = np.require(X, requirements=["A", "C"])
-    _check_scale(X.data if sparse.issparse(X) else X)
+    _check_scale(X.data if sparse.issparse(X) else X, first=reset)
     return X
 
 
-def _check_scale(values):
-    """Refuse values whose squares are too large or too small for their type."""
+def _check_scale(values, first):
+    """Refuse values whose squares are too large, or in the first data too small, for their type."""
     square = float(np.vdot(values, values))
-    if not math.isfinite(square) or (square < _SMALLEST_SQUARE and values.any()):
-        side = "overflow" if square else "underflow"
-        raise ValueError(
-            f"X contains values whose squares {side} in {values.dtype}; rescale the data."
-        )
+    if not math.isfinite(square):
+        raise ValueError(f"X has values whose squares overflow {values.dtype}; rescale the data.")
+    if first and square < _SMALLEST_SQUARE and values.any():
+        raise ValueError(f"X has values whose squares underflow {values.dtype}; rescale the data.")
 
 
 def _canonical_csr(X):

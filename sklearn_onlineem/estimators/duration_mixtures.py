@@ -27,8 +27,8 @@ class ExponentialMixture(PositiveMixture):
         batch EM until `tol`; "batch": batch EM only.
     eta0 : float or "auto", default="auto"
         First learning rate, above 0. "auto" fits it to the size of the batches: it is
-        (b / m)**(1 - beta) for batches of b rows and a model of m parameters per feature (1 for
-        schedules other than "power").
+        (b / m)**(1 - beta) for batches of b rows and a model of m parameters per feature, where
+        ``schedule="power"``; m pseudo-counts where it is "bayesian", and 1 for the others.
     beta : float, default=0.6
         Decay of the learning rate, in [0, 1]; the forgetting factor where
         ``schedule="forgetting"``.

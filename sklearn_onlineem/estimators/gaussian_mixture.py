@@ -58,8 +58,8 @@ class GaussianMixture(BaseMixture):
         batch EM until `tol`; "batch": batch EM only.
     eta0 : float or "auto", default="auto"
         First learning rate, above 0. "auto" fits it to the size of the batches: it is
-        (b / m)**(1 - beta) for batches of b rows and a model of m parameters per feature (1 for
-        schedules other than "power").
+        (b / m)**(1 - beta) for batches of b rows and a model of m parameters per feature, where
+        ``schedule="power"``; m pseudo-counts where it is "bayesian", and 1 for the others.
     beta : float, default=0.6
         Decay of the learning rate, in [0, 1]; the forgetting factor where
         ``schedule="forgetting"``.
@@ -267,9 +267,10 @@ class GaussianMixture(BaseMixture):
 
     def _in_shape(self, values):
         """Drop the axes of length 1 along which something is shared."""
-        if self.covariance_type == "tied":
+        family = self.model_.family
+        if isinstance(family, TiedGaussian):
             values = values[0]
-        elif self.covariance_type == "spherical":
+        elif isinstance(family, SphericalGaussian):
             values = values[:, 0]
         return self._exposed(values)
 

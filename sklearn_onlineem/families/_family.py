@@ -275,7 +275,7 @@ class ExponentialFamily(Family):
         return self.log_partition(natural_q) - self.log_partition(natural_p) - inner
 
     def e_step(self, parameters, log_weights, rows, uniforms=None):
-        phi, base = rows.remember(type(self), lambda: self._observe(rows.X))
+        phi, base = rows.remember(self, lambda: self._observe(rows.X))
         natural = self.to_natural(parameters)
         offset = log_weights - self.log_partition(natural)
         sample = (base, *per_row(rows), optional(uniforms))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -35,10 +36,10 @@ class Rows:
     def __len__(self):
         return self.X.shape[0]
 
-    @property
+    @cached_property
     def total_weight(self):
         """Sum of the sample weights: what a batch of rows counts for."""
-        return float(len(self)) if self.sample_weight is None else self.sample_weight.sum()
+        return float(len(self)) if self.sample_weight is None else float(self.sample_weight.sum())
 
     def __getitem__(self, index):
         """Rows of a slice (views where NumPy can) or of an index array (copies)."""
@@ -65,7 +66,7 @@ class Rows:
 
 def _slice_csr(X, index):
     """Rows of a CSR matrix; a slice shares the entries, where scipy would copy them."""
-    if not isinstance(index, slice):
+    if not isinstance(index, slice) or index.step not in (None, 1):
         return X[index]
     start, stop, _ = index.indices(X.shape[0])
     indptr = X.indptr[start : stop + 1]

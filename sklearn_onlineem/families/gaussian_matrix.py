@@ -21,8 +21,10 @@ from sklearn_onlineem.statistics import Moments
 
 __all__ = ["FullGaussian", "MatrixGaussians", "MatrixMoments", "TiedGaussian"]
 
-# Above this many features the Cholesky way, which needs half the products, is the faster one.
-_MOST_FEATURES_NATURAL = 40
+# The natural way shares its features between components; the Cholesky way needs half the products.
+# With so many features, or so many for each component, it is the faster one.
+_MOST_FEATURES_NATURAL = 64
+_MOST_FEATURES_PER_COMPONENT = 3
 _NO_FACTORS = np.empty((0, 0, 0))
 
 
@@ -256,7 +258,9 @@ class FullGaussian(_MatrixGaussian):
     """
 
     def e_step(self, parameters, log_weights, rows, uniforms=None):
-        if rows.X.shape[1] > _MOST_FEATURES_NATURAL:
+        n_components, n_features = parameters.mean.shape
+        most = min(_MOST_FEATURES_NATURAL, _MOST_FEATURES_PER_COMPONENT * n_components)
+        if n_features > most:
             return super().e_step(parameters, log_weights, rows, uniforms)
         mean, scatter = np.empty_like(parameters.mean), np.empty_like(parameters.covariance)
         counts = np.empty(len(mean))

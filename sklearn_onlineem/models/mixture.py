@@ -100,8 +100,10 @@ class MixtureModel(Model):
     def m_step(self, statistics):
         # A Dirichlet prior below 1 may take more than there is.
         counts = np.maximum(statistics.counts, 0.0)
+        total = np.add.reduce(counts)
+        weights = counts / total if total > 0.0 else self.weights
         parameters = self.family.m_step(statistics.emissions, self.parameters)
-        return MixtureModel(self.family, counts / np.add.reduce(counts), parameters)
+        return MixtureModel(self.family, weights, parameters)
 
     def log_likelihood(self, data):
         out = np.empty(len(data))
