@@ -88,16 +88,14 @@ class Training:
             stopped=False,
         )
 
-    def step(self, data, eta, n_before, n_after):
-        """Update the model with one batch.
+    def step(self, data, eta, n_observations):
+        """Update the model with one batch; `n_observations` is what the prior is spread over.
 
-        The model stands for `n_before` observations before and `n_after` after the update; that
-        is how many the prior is spread over.
+        Each step takes its share anew, as the inertia holds on to what it remembers: right where
+        the model remembers few rows of many, while a prior counts for more where it never forgets.
         """
         model, n_steps, n_seen, _ = self.progress
-        prior = ()
-        if self.prior is not None:
-            prior = ((_prior_share(eta, n_before, n_after), self.prior),)
+        prior = () if self.prior is None else ((1.0 / n_observations, self.prior),)
         new_model, log_likelihood = online_step(model, data, eta, prior)
         step = Step(eta, log_likelihood, new_model.kl_divergence(model, like=data))
         self._file()
@@ -118,7 +116,7 @@ class Training:
     def online_step(self, data, schedule):
         """Update with the next batch of a stream, by the rate for the rows seen so far."""
         n_seen, n_rows = self.progress.n_seen, data.total_weight
-        return self.step(data, rate_of(schedule, n_seen, n_rows), n_seen, n_seen + n_rows)
+        return self.step(data, rate_of(schedule, n_seen, n_rows), n_seen + n_rows)
 
     def start_from(self, data, prior, n_passes):
         """Settle on the first batch of a stream: passes of batch EM that count as one step."""
@@ -134,7 +132,7 @@ class Training:
 
     def batch_pass(self, data):
         """One iteration of batch EM; returns mean log-likelihood and KL divergence."""
-        step = self.step(data, math.inf, data.total_weight, data.total_weight)
+        step = self.step(data, math.inf, data.total_weight)
         return step.log_likelihood, step.kl_divergence
 
     def online_pass(self, data, batch_size, schedule, rng):
@@ -144,16 +142,9 @@ class Training:
         for start in range(0, len(data), batch_size):
             batch = data[order[start : start + batch_size]]
             eta = rate_of(schedule, self.progress.n_seen, batch.total_weight)
-            step = self.step(batch, eta, data.total_weight, data.total_weight)
+            step = self.step(batch, eta, data.total_weight)
             log_likelihood += batch.total_weight * step.log_likelihood
             weight += batch.total_weight
             if self.stopped:
                 break
         return log_likelihood / weight
-
-
-def _prior_share(eta, n_before, n_after):
-    """Weight of the prior, so that 1 / n_after of it is in the sum: some is in the inertia."""
-    if n_before == 0:
-        return 1.0 / n_after
-    return max(0.0, (1.0 + 1.0 / eta) / n_after - 1.0 / (eta * n_before))

@@ -21,7 +21,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -591,7 +591,7 @@ def test_priors_are_terms_of_every_pass(case, rng):
 
 
 @all_estimators
-def test_priors_count_once_in_a_stream(case, rng):
+def test_priors_weigh_as_the_rows_of_a_stream_let_them(case, rng):
     """After n rows they weigh 1/n, however the rows were cut."""
     mixture, X, pseudo_statistics = with_prior(case, rng)
     model = mixture.partial_fit(X[:200]).model_
@@ -599,6 +599,65 @@ def test_priors_count_once_in_a_stream(case, rng):
     eta, prior = mixture.history_[-1].eta, pseudo_statistics(model)
     expected, _ = online_step(model, Rows(X[200:]), eta, [(1.0 / len(X), prior)])
     assert_close(mixture.model_, expected, rtol=1e-9)
+
+
+def test_streams_end_near_the_posterior_mode(rng):
+    X = rng.poisson(3.0, (2000, 1)).astype(float)
+    prior = {"shape": 2001.0, "rate": 200.0}
+    mode, stream = PoissonMixture(prior=prior).fit(X).rates_, PoissonMixture(prior=prior)
+    for start in range(0, len(X), 50):
+        stream.partial_fit(X[start : start + 50])
+    assert abs(mode - X.mean()).item() > 0.5
+    assert abs(stream.rates_ - mode).item() < 0.25
+
+
+def test_priors_weigh_in_the_first_batch_of_a_stream(rng):
+    X = rng.poisson(3.0, (50, 1)).astype(float)
+    prior = {"shape": 1001.0, "rate": 100.0}
+    fitted, streamed = (
+        PoissonMixture(prior=prior).fit(X),
+        PoissonMixture(prior=prior).partial_fit(X),
+    )
+    np.testing.assert_allclose(streamed.rates_, fitted.rates_, rtol=0.01)
+
+
+def test_a_prior_that_takes_all_counts_keeps_the_weights():
+    means = np.arange(1.0, 11.0)[:, None]
+    mixture = PoissonMixture(10, weight_concentration_prior=1e-3, means_init=means)
+    assert_allclose(mixture.partial_fit([[3.0]]).weights_.sum(), 1.0)
+
+
+def test_a_model_without_free_parameters_learns():
+    X = np.full((3000, 1), 2.0)
+    with pytest.warns(ConvergenceWarning, match="distinct"):
+        mixture = MultinomialMixture(2, random_state=0).fit(X)
+    assert np.isfinite(mixture.partial_fit(X[:5]).score(X))
+
+
+def test_callbacks_see_every_update_and_can_end_the_fit(rng):
+    X = rng.normal(size=(500, 2))
+    seen = []
+    mixture = GaussianMixture(2, callbacks=[seen.append], random_state=0)
+    for start in range(0, 500, 100):
+        mixture.partial_fit(X[start : start + 100])
+    assert seen == mixture.history_
+    stops = []
+    GaussianMixture(2, n_init=3, callbacks=[lambda step: stops.append(step) or True]).fit(X)
+    assert len(stops) == 1
+
+
+def test_warm_starts_take_the_data_that_the_model_takes(rng):
+    X = rng.poisson(3.0, (100, 2)).astype(float)
+    mixture = PoissonMixture(2, warm_start=True, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="PoissonMixture"):
+        mixture.fit(np.hstack([X, X]))
+    codes = Mixture(2, family="categorical", warm_start=True, random_state=0).fit(X % 3)
+    with pytest.raises(ValueError, match="Mixture"):
+        codes.fit(X % 3 + 4)
+    for learn in (mixture.fit, mixture.partial_fit):
+        with pytest.raises(ValueError, match="n_components"):
+            mixture.set_params(n_components=3)
+            learn(X)
 
 
 # ------------------------------------------------------------------------------------------ faults
