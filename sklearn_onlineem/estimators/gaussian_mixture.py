@@ -214,7 +214,8 @@ class GaussianMixture(BaseMixture):
         self.init_params = init_params
 
     def _family(self):
-        return FAMILIES[self.covariance_type](reg_covar=self.reg_covar)
+        reg_covar = None if self.reg_covar == "relative" else self.reg_covar
+        return FAMILIES[self.covariance_type](reg_covar=reg_covar)
 
     @property
     def _init(self):

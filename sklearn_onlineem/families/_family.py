@@ -11,12 +11,13 @@ from sklearn_onlineem._kernels import _counts, _natural
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem.statistics import Sums, combine
 
-__all__ = ["NOTHING", "ExponentialFamily", "Family", "optional", "per_row", "unwanted"]
+__all__ = ["NOTHING", "NO_LABELS", "ExponentialFamily", "Family", "optional", "per_row", "unwanted"]
 
 _BLOCK = 1024
+_LARGEST_SINGLE = 4096.0
 NOTHING = np.empty(0)
 NO_RESPONSIBILITIES = {dtype: np.empty((0, 0), dtype) for dtype in map(np.dtype, ("f4", "f8"))}
-_NO_LABELS = np.empty(0, dtype=np.int32)
+NO_LABELS = np.empty(0, dtype=np.int32)
 
 
 class Family(ABC):
@@ -249,8 +250,8 @@ class ExponentialFamily(Family):
     def log_density(self, parameters, X):
         natural = self.to_natural(parameters)
         offset = -self.log_partition(natural)
-        phi, base = self.sufficient_statistics(X), self.log_base_measure(X)
-        out = np.empty((X.shape[0], len(natural)), dtype=X.dtype)
+        phi, base = self._observe(X)
+        out = np.empty((X.shape[0], len(natural)), dtype=phi.dtype)
         if sparse.issparse(phi):
             _counts.log_density(*_csr(phi), _transposed(natural), offset, base, out, 1)
         else:
@@ -259,9 +260,17 @@ class ExponentialFamily(Family):
         return out
 
     def expected_statistics(self, X, responsibilities):
-        phi = self.sufficient_statistics(X)
-        weights = responsibilities.astype(np.float64, copy=False)
-        return Sums(weights.sum(axis=0), np.ascontiguousarray((phi.T @ weights).T))
+        phi = with_digits(self.sufficient_statistics(X))
+        weights = np.ascontiguousarray(responsibilities, dtype=phi.dtype)
+        counts, n_statistics = np.empty(weights.shape[1]), phi.shape[1]
+        if sparse.issparse(phi):
+            totals = np.empty((n_statistics, len(counts)))
+            _counts.statistics(*_csr(phi), weights, counts, totals, 1)
+            return Sums(counts, np.ascontiguousarray(totals.T))
+        totals = np.empty((len(counts), n_statistics))
+        origin = np.zeros(n_statistics)
+        _natural.statistics(phi, origin, _natural.LINEAR, weights, counts, totals, 1)
+        return Sums(counts, totals)
 
     def own_statistics(self, parameters, weights):
         return Sums(weights, weights[:, None] * self.mean_statistics(parameters))
@@ -275,7 +284,8 @@ class ExponentialFamily(Family):
         return self.log_partition(natural_q) - self.log_partition(natural_p) - inner
 
     def e_step(self, parameters, log_weights, rows, uniforms=None):
-        phi, base = rows.remember(self, lambda: self._observe(rows.X))
+        # The family is remembered with its values, so that no other one can have its id.
+        _, phi, base = rows.remember(id(self), lambda: (self, *self._observe(rows.X)))
         natural = self.to_natural(parameters)
         offset = log_weights - self.log_partition(natural)
         sample = (base, *per_row(rows), optional(uniforms))
@@ -295,7 +305,15 @@ class ExponentialFamily(Family):
         return averages(counts, totals, log_likelihood, rows)
 
     def _observe(self, X):
-        return self.sufficient_statistics(X), self.log_base_measure(X)
+        return with_digits(self.sufficient_statistics(X)), self.log_base_measure(X)
+
+
+def with_digits(phi):
+    """Sufficient statistics, in double precision where single keeps too few digits of them."""
+    values = phi.data if sparse.issparse(phi) else phi
+    if values.dtype == np.float32 and values.size and np.abs(values).max() > _LARGEST_SINGLE:
+        return phi.astype(np.float64)
+    return phi
 
 
 def mean_of(statistics, previous):
@@ -319,7 +337,7 @@ def per_row(rows):
     """Sample weights and labels as kernels take them: empty where there are none."""
     return (
         NOTHING if rows.sample_weight is None else rows.sample_weight,
-        _NO_LABELS if rows.labels is None else rows.labels,
+        NO_LABELS if rows.labels is None else rows.labels,
     )
 
 

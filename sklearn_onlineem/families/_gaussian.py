@@ -29,15 +29,15 @@ class Gaussian(ExponentialFamily):
 
     Parameters
     ----------
-    reg_covar : float or "relative", default="relative"
-        What the M-step adds to the variances. A number is taken as it is; "relative" is 1e-6
+    reg_covar : float, default=None
+        What the M-step adds to the variances. A number is taken as it is; None is 1e-6
         times the variance of each feature in the first data, and never below the resolution of
         the numbers themselves.
     floor : ndarray of shape (n_features,), default=None
         What `bind` makes of `reg_covar`.
     """
 
-    reg_covar: float | str = "relative"
+    reg_covar: float | None = None
     floor: np.ndarray | None = None
 
     means_suffice = False
@@ -77,7 +77,7 @@ class Gaussian(ExponentialFamily):
     def _floor(self, n_features):
         if self.floor is not None:
             return self.floor
-        return np.full(n_features, 0.0 if self.reg_covar == "relative" else self.reg_covar)
+        return np.full(n_features, 0.0 if self.reg_covar is None else self.reg_covar)
 
     def _pooled(self, weights):
         """Weights behind each scatter."""
@@ -141,7 +141,7 @@ def variance_floor(X, sample_weight, reg_covar):
     ValueError
         If a feature varies by so little that its variance is below the smallest number.
     """
-    if reg_covar != "relative":
+    if reg_covar is not None:
         return np.full(X.shape[1], float(reg_covar))
     step = -(-len(X) // _FLOOR_ROWS)
     X, weight = X[::step], None if sample_weight is None else sample_weight[::step]

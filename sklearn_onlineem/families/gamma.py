@@ -60,7 +60,8 @@ class Gamma(_PositiveData, ExponentialFamily):
     means_suffice = False
 
     def sufficient_statistics(self, X):
-        return np.concatenate([np.log(X), X], axis=1)
+        # In double: shapes come from the small difference of log E x and E log x.
+        return np.concatenate([np.log(X, dtype=np.float64), X], axis=1)
 
     def shapes_and_rates(self, parameters):
         """Return shapes and rates, two ndarrays of shape (K, n_features)."""

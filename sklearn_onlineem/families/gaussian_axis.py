@@ -225,8 +225,8 @@ class DiagonalGaussian(_AxisGaussian):
 
     Parameters
     ----------
-    reg_covar : float or "relative", default="relative"
-        What the M-step adds to the variances; "relative": 1e-6 times the data's.
+    reg_covar : float, default=None
+        What the M-step adds to the variances; None: 1e-6 times the data's.
     """
 
     features = _natural.SQUARES
@@ -249,8 +249,8 @@ class SphericalGaussian(_AxisGaussian):
 
     Parameters
     ----------
-    reg_covar : float or "relative", default="relative"
-        What the M-step adds to the variances; "relative": 1e-6 times the data's.
+    reg_covar : float, default=None
+        What the M-step adds to the variances; None: 1e-6 times the data's.
     """
 
     features = _natural.SQUARE_SUM

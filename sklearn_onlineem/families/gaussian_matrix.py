@@ -240,8 +240,8 @@ class FullGaussian(_MatrixGaussian):
 
     Parameters
     ----------
-    reg_covar : float or "relative", default="relative"
-        What the M-step adds to the variances; "relative": 1e-6 times the data's.
+    reg_covar : float, default=None
+        What the M-step adds to the variances; None: 1e-6 times the data's.
 
     References
     ----------
@@ -286,8 +286,8 @@ class TiedGaussian(_MatrixGaussian):
 
     Parameters
     ----------
-    reg_covar : float or "relative", default="relative"
-        What the M-step adds to the variances; "relative": 1e-6 times the data's.
+    reg_covar : float, default=None
+        What the M-step adds to the variances; None: 1e-6 times the data's.
 
     See Also
     --------

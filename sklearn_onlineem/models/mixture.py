@@ -9,6 +9,7 @@ import numpy as np
 
 from sklearn_onlineem._kernels._responsibilities import joint_divergence, normalise
 from sklearn_onlineem.families import Family
+from sklearn_onlineem.families._family import NO_LABELS, NOTHING
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.statistics import Statistics, combine
 
@@ -17,8 +18,6 @@ __all__ = ["MixtureModel", "MixtureStatistics"]
 # Python looks for Ctrl-C between chunks, so a chunk should take well below a second.
 _CHUNK_ROWS = 1 << 16
 _POSTERIOR_ROWS = 1 << 12
-_NOTHING = np.empty(0)
-_NO_LABELS = np.empty(0, dtype=np.int32)
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ class MixtureModel(Model):
             log_joint = self.family.log_density(self.parameters, block.X)
             log_joint += self.log_weights.astype(log_joint.dtype)
             out = log_likelihoods[start : start + len(block)]
-            normalise(log_joint, _NOTHING, _NO_LABELS, _NOTHING, out)
+            normalise(log_joint, NOTHING, NO_LABELS, NOTHING, out)
             yield start, log_joint
 
     def kl_divergence(self, other, like=None):
