@@ -125,7 +125,7 @@ class Sums(Statistics):
 class Moments(Statistics):
     """Weights, means and scatters *about these means*, so that large offsets cost no digits.
 
-    Sums follow the parallel-axis theorem (Chan, Golub & LeVeque 1979). How an outer product is
+    Sums follow the parallel-axis theorem (Chan, Golub & LeVeque 1979). How outer products are
     stored depends on the shape of the covariances, and is what the subclasses say.
 
     Parameters
@@ -144,22 +144,18 @@ class Moments(Statistics):
     mean: np.ndarray
     scatter: np.ndarray
 
-    @staticmethod
-    def outer(weight, deviation):
-        """Weighted outer products of deviations, in the shape of the scatter."""
-        raise NotImplementedError
+    # The kernel that adds arrays of one shape of scatters.
+    merge_centred = None
 
     def merge(self, a, other, b):
-        weight_a, weight_b = a * self.weight, b * other.weight
-        weight = weight_a + weight_b
-        share = np.divide(weight_b, weight, out=np.zeros_like(weight), where=weight > 0)
-        deviation = other.mean - self.mean
-        return type(self)(
-            weight,
-            a * self.degrees + b * other.degrees,
-            self.mean + share[:, None] * deviation,
-            a * self.scatter + b * other.scatter + self.outer(weight_a * share, deviation),
-        )
+        weight, degrees = np.empty_like(self.weight), np.empty_like(self.degrees)
+        mean, scatter = np.empty_like(self.mean), np.empty_like(self.scatter)
+        self.merge_centred(
+            a, self.weight, self.degrees, self.mean, self.scatter,
+            b, other.weight, other.degrees, other.mean, other.scatter,
+            weight, degrees, mean, scatter,
+        )  # fmt: skip
+        return type(self)(weight, degrees, mean, scatter)
 
     def scale(self, a):
         return type(self)(a * self.weight, a * self.degrees, self.mean, a * self.scatter)

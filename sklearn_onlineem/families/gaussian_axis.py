@@ -27,15 +27,7 @@ __all__ = ["AxisGaussians", "AxisMoments", "DiagonalGaussian", "SphericalGaussia
 class AxisMoments(Moments):
     """Moments with scatters of shape (K, d), or (K, 1) summed over the features."""
 
-    def merge(self, a, other, b):
-        weight, degrees = np.empty_like(self.weight), np.empty_like(self.degrees)
-        mean, scatter = np.empty_like(self.mean), np.empty_like(self.scatter)
-        _small_matrices.merge_centred_diagonal(
-            a, self.weight, self.degrees, self.mean, self.scatter,
-            b, other.weight, other.degrees, other.mean, other.scatter,
-            weight, degrees, mean, scatter,
-        )  # fmt: skip
-        return type(self)(weight, degrees, mean, scatter)
+    merge_centred = staticmethod(_small_matrices.merge_centred_diagonal)
 
 
 @dataclass(frozen=True, eq=False)

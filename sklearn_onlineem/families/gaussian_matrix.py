@@ -31,15 +31,7 @@ _NO_FACTORS = np.empty((0, 0, 0))
 class MatrixMoments(Moments):
     """Moments with scatters of shape (K, d, d), or (1, d, d) summed over the components."""
 
-    def merge(self, a, other, b):
-        weight, degrees = np.empty_like(self.weight), np.empty_like(self.degrees)
-        mean, scatter = np.empty_like(self.mean), np.empty_like(self.scatter)
-        _small_matrices.merge_centred(
-            a, self.weight, self.degrees, self.mean, self.scatter,
-            b, other.weight, other.degrees, other.mean, other.scatter,
-            weight, degrees, mean, scatter,
-        )  # fmt: skip
-        return type(self)(weight, degrees, mean, scatter)
+    merge_centred = staticmethod(_small_matrices.merge_centred)
 
 
 @dataclass(frozen=True, eq=False)
