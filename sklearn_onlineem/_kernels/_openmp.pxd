@@ -19,10 +19,10 @@ cdef extern from *:
 
 cdef enum:
     MOST_SLABS = 32
-    MOST_SLAB_BYTES = 1 << 26
+    MOST_SLAB_BYTES = 3 << 23
 
 
-# Two blocks at least to a slab, and the sums of all slabs (of `n_sums` doubles each) in 64 MB.
+# Two blocks at least to a slab, and the sums of all slabs (of `n_sums` doubles each) in 24 MB.
 cdef inline Py_ssize_t count_slabs(Py_ssize_t n_blocks, Py_ssize_t n_sums) noexcept nogil:
     cdef Py_ssize_t affordable = MOST_SLAB_BYTES // (sizeof(double) * (n_sums + 1))
     return max(1, min(MOST_SLABS, n_blocks // 2, affordable))

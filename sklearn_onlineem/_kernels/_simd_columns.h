@@ -4,7 +4,8 @@
  * vectorises without reordering any sum.
  */
 
-/* x (K, B) <- exp(x - maximum); maximum (B,) <- max_k x; total (B,) <- sum_k exp(x - maximum).
+/* x (K, B) <- exp(x - maximum); maximum (B,) <- max_k x; total (B,) <- sum_k exp(x - maximum);
+ * all but zeros are at least 1e-60.
  * A column of -inf gets the maximum 0, hence the total 0, and no NaN from -inf - (-inf). */
 SIMD_CLONES SIMD_UNUSED static void NAMED(exp_columns)(
     REAL *x, ptrdiff_t K, ptrdiff_t B, ptrdiff_t stride, REAL *maximum, REAL *total)
@@ -24,7 +25,8 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(exp_columns)(
         for (ptrdiff_t k = 0; k < K; k++) {
             REAL *RESTRICT row = x + k * stride + start;
             for (ptrdiff_t b = 0; b < width; b++) {
-                REAL e = NAMED(exp)(row[b] - m[b]);
+                REAL below = row[b] - m[b];
+                REAL e = below < NEGLIGIBLE_LOG ? 0 : NAMED(exp)(below);
                 row[b] = e;
                 t[b] += e;
             }
