@@ -111,7 +111,7 @@ for (name, path), style in zip(paths.items(), ("-", "o--", "s:"), strict=True):
     ax.plot(list(path), list(path.values()), style, label=name, markersize=4)
 best = max(max(path.values()) for path in paths.values())
 ax.set(
-    ylim=(best - 5, best + 0.5),
+    ylim=(best - 2, best + 0.3),
     xlabel="rows seen",
     ylabel="held-out log-likelihood per digit (nats)",
     title=f"{N_COMPONENTS} Gaussians on handwritten digits",
