@@ -11,14 +11,15 @@ from sklearn_onlineem._kernels._openmp import effective_n_threads
 
 __all__ = ["single_threaded_blas", "single_threaded_openmp", "threads_for"]
 
-# Below so many rows a second thread costs more than it brings, and BLAS does not try.
-_FEWEST_ROWS = 512
+# Below so many values times components a second thread costs more than it brings.
+_LEAST_WORK = 200_000
+# Below so many rows BLAS does not try.
 _FEWEST_ROWS_FOR_BLAS = 16
 
 
-def threads_for(n_jobs, n_rows):
-    """Number of threads for a batch of rows; None is all that the process may use."""
-    return 1 if n_rows < _FEWEST_ROWS else effective_n_threads(n_jobs)
+def threads_for(n_jobs, work):
+    """Number of threads for so many values times components; None is all the process may use."""
+    return 1 if work < _LEAST_WORK else effective_n_threads(n_jobs)
 
 
 def single_threaded_blas(n_rows):

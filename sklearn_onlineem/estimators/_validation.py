@@ -64,7 +64,7 @@ def validated_rows(estimator, X, y=None, sample_weight=None, *, reset):
     if reset or not _is_ready(estimator, X):
         X = _checked(estimator, X, reset)
     labels = None if y is None else _checked_labels(estimator, y, X.shape[0])
-    n_threads = threads_for(estimator.n_jobs, X.shape[0])
+    n_threads = threads_for(estimator.n_jobs, X.size * estimator.n_components)
     if sample_weight is None:
         return Rows(X, None, labels, n_threads)
     weight = _checked_weight(sample_weight, X)
