@@ -85,6 +85,13 @@ class Family(ABC):
             Of K components.
         """
 
+    def posterior_statistics(self, parameters, X, posterior):
+        """Return `expected_statistics` of shares that are posteriors under `parameters`.
+
+        The parameters change nothing, but may help to compute it.
+        """
+        return self.expected_statistics(X, posterior)
+
     @abstractmethod
     def own_statistics(self, parameters, weights):
         """Return `weights` times the expectation of the sufficient statistic under each component.

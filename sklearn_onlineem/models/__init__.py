@@ -1,6 +1,20 @@
 """Models: frozen values that turn data into statistics and statistics into models."""
 
 from sklearn_onlineem.models._model import Model
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
+from sklearn_onlineem.models.horizons import EmitsOnce, Finite, Horizon, SilentEnd
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
+from sklearn_onlineem.models.sequences import Sequences
 
-__all__ = ["MixtureModel", "MixtureStatistics", "Model"]
+__all__ = [
+    "EmitsOnce",
+    "Finite",
+    "HiddenMarkovModel",
+    "HiddenMarkovStatistics",
+    "Horizon",
+    "MixtureModel",
+    "MixtureStatistics",
+    "Model",
+    "Sequences",
+    "SilentEnd",
+]

@@ -1,0 +1,172 @@
+/* Scaled forward and backward recursions along one sequence, and its expected transitions.
+ *
+ * A step is the product of a row of W states with a W x W table, W being the number of states
+ * padded to whole vectors; padded states have probability 0. The usual widths are constants, so
+ * that the compiler keeps the sums of a step in registers.
+ */
+#ifndef SKLEARN_ONLINEEM_CHAINS_H
+#define SKLEARN_ONLINEEM_CHAINS_H
+
+#include "_simd.h"
+
+/* Densities that are not 0 are at least exp(-460) = 1e-200 of the row's largest; a state whose
+ * share falls below LOST may have lost what a later row needs, see `forward_of`. */
+#define LOWEST_LOG (-460.0)
+#define LOST 1e-150
+#define WIDEST_TILE 32
+
+/* out (W,) <- x (W,) table (W, W), by tiles of columns; two sums each, to halve the latency */
+SIMD_INLINE void product(
+    const double *x, const double *table, const ptrdiff_t W, const ptrdiff_t tile, double *out)
+{
+    for (ptrdiff_t start = 0; start < W; start += tile) {
+        double even[WIDEST_TILE], odd[WIDEST_TILE];
+        for (ptrdiff_t j = 0; j < tile; j++) even[j] = odd[j] = 0;
+        for (ptrdiff_t i = 0; i < W; i += 2) {
+            const double *row = table + i * W + start;
+            for (ptrdiff_t j = 0; j < tile; j++) even[j] += x[i] * row[j];
+            for (ptrdiff_t j = 0; j < tile; j++) odd[j] += x[i + 1] * row[W + j];
+        }
+        for (ptrdiff_t j = 0; j < tile; j++) out[start + j] = even[j] + odd[j];
+    }
+}
+
+SIMD_INLINE double sum_of(const double *x, ptrdiff_t n)
+{
+    double lanes[4] = {0, 0, 0, 0};
+    ptrdiff_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int l = 0; l < 4; l++) lanes[l] += x[i + l];
+    for (; i < n; i++) lanes[0] += x[i];
+    return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+}
+
+/* alpha_t = (alpha_t-1 / scale_t-1) table * density_t, (T, W), with sums scale_t = p(v_t | past).
+ *
+ * Dividing one step late keeps the division off the critical path. Returns 1 if digits may be
+ * lost: a sum is tiny, or, where the table has zeros, the share of a state that can be reached is.
+ * (A state that is entered from all others comes back by itself; others would stay lost.) */
+SIMD_INLINE int forward_of(
+    const double *RESTRICT density, ptrdiff_t T, const double *start, const double *table,
+    int has_zeros, const ptrdiff_t W, const ptrdiff_t tile, double *RESTRICT alpha,
+    double *RESTRICT scale)
+{
+    int lost;
+    double inverse;
+    for (ptrdiff_t j = 0; j < W; j++) alpha[j] = start[j];
+    for (ptrdiff_t t = 0;; ) {
+        inverse = t == 0 ? 1 : 1 / scale[t - 1];
+        lost = 0;
+        if (has_zeros)
+            for (ptrdiff_t j = 0; j < W; j++)
+                lost |= (alpha[j] > 0) & (density[j] > 0)
+                        & (alpha[j] * density[j] * inverse < LOST);
+        for (ptrdiff_t j = 0; j < W; j++) alpha[j] *= density[j] * inverse;
+        scale[t] = sum_of(alpha, W);
+        if (lost || !(scale[t] >= LOST)) return 1;
+        if (++t == T) return 0;
+        product(alpha, table, W, tile, alpha + W);
+        alpha += W;
+        density += W;
+    }
+}
+
+/* alpha <- posterior p(h_t | v); filtered (T, W) <- alpha / scale; density <- w_t = density_t * beta_t
+ * / scale_t, so that the expected transitions are the table times sum_t filtered_t-1 w_t'.
+ *
+ * `beta` (2, W) holds beta of the last row, and then that of the row before the first. */
+SIMD_INLINE void backward_of(
+    double *RESTRICT density, ptrdiff_t T, const double *table, const ptrdiff_t W,
+    const ptrdiff_t tile, const double *RESTRICT scale, double *RESTRICT beta,
+    double *RESTRICT alpha, double *RESTRICT filtered)
+{
+    double *next = beta + W;
+    for (ptrdiff_t t = T - 1; t >= 0; t--) {
+        double inverse = 1 / scale[t];
+        double *RESTRICT w = density + t * W, *RESTRICT a = alpha + t * W;
+        double *RESTRICT f = filtered + t * W;
+        for (ptrdiff_t j = 0; j < W; j++) {
+            f[j] = a[j] * inverse;
+            a[j] = f[j] * beta[j];
+            w[j] *= beta[j] * inverse;
+        }
+        product(w, table, W, tile, next);
+        for (ptrdiff_t j = 0; j < W; j++) beta[j] = next[j];
+    }
+}
+
+#define FOR_WIDTH(W, call) \
+    switch (W) { \
+    case 4: call(4, 4); break; \
+    case 8: call(8, 8); break; \
+    case 16: call(16, 16); break; \
+    case 32: call(32, 32); break; \
+    default: call(W, 8); \
+    }
+
+SIMD_CLONES SIMD_UNUSED static int forward_recursion(
+    const double *density, ptrdiff_t T, const double *start, const double *table, int has_zeros,
+    ptrdiff_t W, double *alpha, double *scale)
+{
+    int lost = 0;
+#define CALL(width, tile) \
+    lost = forward_of(density, T, start, table, has_zeros, width, tile, alpha, scale)
+    FOR_WIDTH(W, CALL)
+#undef CALL
+    return lost;
+}
+
+SIMD_CLONES SIMD_UNUSED static void backward_recursion(
+    double *density, ptrdiff_t T, const double *table, ptrdiff_t W, const double *scale,
+    double *beta, double *alpha, double *filtered)
+{
+#define CALL(width, tile) \
+    backward_of(density, T, table, width, tile, scale, beta, alpha, filtered)
+    FOR_WIDTH(W, CALL)
+#undef CALL
+}
+
+/* sums (W, W) <- sums + filtered (T, W)' later (T, W), for narrow W */
+SIMD_INLINE void add_transitions_of(
+    const double *RESTRICT filtered, const double *RESTRICT later, ptrdiff_t T, const ptrdiff_t W,
+    double *RESTRICT sums)
+{
+    double tile[64];
+    for (ptrdiff_t i = 0; i < W * W; i++) tile[i] = sums[i];
+    for (ptrdiff_t t = 0; t < T; t++)
+        for (ptrdiff_t i = 0; i < W; i++)
+            for (ptrdiff_t j = 0; j < W; j++) tile[i * W + j] += filtered[t * W + i] * later[t * W + j];
+    for (ptrdiff_t i = 0; i < W * W; i++) sums[i] = tile[i];
+}
+
+SIMD_CLONES SIMD_UNUSED static void add_transitions(
+    const double *filtered, const double *later, ptrdiff_t T, ptrdiff_t W, double *sums)
+{
+    if (W == 4) add_transitions_of(filtered, later, T, 4, sums);
+    else add_transitions_of(filtered, later, T, 8, sums);
+}
+
+/* density (T, W) <- exp(x - largest_t), at least exp(LOWEST_LOG) unless x = -inf; largest_t, the
+ * row's maximum, is 0 where all are -inf. */
+#define EMISSIONS(REAL, name) \
+SIMD_CLONES SIMD_UNUSED static void name( \
+    const REAL *RESTRICT x, ptrdiff_t T, ptrdiff_t K, ptrdiff_t W, double *RESTRICT density, \
+    double *RESTRICT largest) \
+{ \
+    for (ptrdiff_t t = 0; t < T; t++) { \
+        REAL most = x[t * K]; \
+        for (ptrdiff_t k = 1; k < K; k++) most = x[t * K + k] > most ? x[t * K + k] : most; \
+        largest[t] = most == -INFINITY ? 0 : most; \
+        for (ptrdiff_t k = 0; k < K; k++) { \
+            double below = x[t * K + k] - largest[t]; \
+            density[t * W + k] = below > LOWEST_LOG || below == -INFINITY ? below : LOWEST_LOG; \
+        } \
+        for (ptrdiff_t k = K; k < W; k++) density[t * W + k] = -INFINITY; \
+    } \
+    for (ptrdiff_t i = 0; i < T * W; i++) density[i] = exp_double(density[i]); \
+}
+EMISSIONS(float, emissions_float)
+EMISSIONS(double, emissions_double)
+#undef EMISSIONS
+
+#endif

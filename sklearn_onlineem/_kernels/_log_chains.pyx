@@ -1,0 +1,173 @@
+"""Hidden chains with logarithms: the most probable path, and what scaled recursions cannot do.
+
+    log alpha_t(j) = log sum_i exp(log alpha_t-1(i) + log a_ij) + log p(v_t | j)
+
+costs an exponential for each pair of states, and loses nothing however unlikely a row is.
+"""
+
+import numpy as np
+
+from cython cimport floating
+from libc.math cimport INFINITY, exp, log
+from libc.stdint cimport int64_t
+
+
+cdef double log_sum(const double* a, Py_ssize_t step_a, const double* b, Py_ssize_t step_b,
+                    Py_ssize_t K) noexcept nogil:
+    """log sum_k exp(a_k + b_k)"""
+    cdef double most = -INFINITY, total = 0.0
+    cdef Py_ssize_t k
+    for k in range(K):
+        most = max(most, a[k * step_a] + b[k * step_b])
+    if most == -INFINITY:
+        return most
+    for k in range(K):
+        total += exp(a[k * step_a] + b[k * step_b] - most)
+    return most + log(total)
+
+
+cdef void forward(
+    const floating* x, Py_ssize_t T, Py_ssize_t K, const double* log_start,
+    const double* log_table, double* alpha,
+) noexcept nogil:
+    cdef Py_ssize_t t, j
+    for j in range(K):
+        alpha[j] = log_start[j] + x[j]
+    for t in range(1, T):
+        for j in range(K):
+            alpha[K + j] = log_sum(alpha, 1, log_table + j, K, K) + x[t * K + j]
+        alpha += K
+
+
+cdef double backward(
+    floating* x, Py_ssize_t T, Py_ssize_t K, const double* log_table, const double* log_final,
+    const double* alpha, double* beta, double* onward, double* transitions,
+) noexcept nogil:
+    """x <- posteriors; transitions += expected ones; return the log-likelihood."""
+    cdef double log_likelihood = log_sum(alpha + (T - 1) * K, 1, log_final, 1, K)
+    cdef Py_ssize_t t, i, j
+    if log_likelihood == -INFINITY:
+        for t in range(T * K):
+            x[t] = 0
+        return log_likelihood
+    for j in range(K):
+        beta[j] = log_final[j] - log_likelihood
+    for t in range(T - 1, -1, -1):
+        for j in range(K):
+            onward[j] = x[t * K + j] + beta[j]
+            x[t * K + j] = <floating> exp(alpha[t * K + j] + beta[j])
+        if t == 0:
+            break
+        for i in range(K):
+            beta[i] = log_sum(log_table + i * K, 1, onward, 1, K)
+            for j in range(K):
+                transitions[i * K + j] += exp(
+                    alpha[(t - 1) * K + i] + log_table[i * K + j] + onward[j])
+    return log_likelihood
+
+
+def forward_backward(
+    floating[:, ::1] log_densities,     # INOUT (T, K): log p(v_t | h) -> p(h_t | v)
+    const double[::1] start,            # IN (K,)
+    const double[:, ::1] transmat,      # IN (K, K)
+    const double[::1] final,            # IN (K,)
+    double[:, ::1] transitions,         # INOUT (K, K)
+):
+    """Posteriors of one sequence; add its expected transitions; return its log-likelihood."""
+    cdef Py_ssize_t T = log_densities.shape[0], K = log_densities.shape[1]
+    cdef const double[::1] log_start = _log(start), log_final = _log(final)
+    cdef const double[:, ::1] log_table = _log(transmat)
+    cdef double[:, ::1] alpha = np.empty((T, K)), scratch = np.empty((2, K))
+    cdef double log_likelihood
+    with nogil:
+        forward(&log_densities[0, 0], T, K, &log_start[0], &log_table[0, 0], &alpha[0, 0])
+        log_likelihood = backward(
+            &log_densities[0, 0], T, K, &log_table[0, 0], &log_final[0], &alpha[0, 0],
+            &scratch[0, 0], &scratch[1, 0], &transitions[0, 0])
+    return log_likelihood
+
+
+def filtered(
+    floating[:, ::1] log_densities,     # INOUT (T, K): log p(v_t | h) -> p(h_t | v_1..t)
+    const double[::1] start,            # IN (K,)
+    const double[:, ::1] transmat,      # IN (K, K)
+    const double[::1] final,            # IN (K,)
+):
+    """Filtered probabilities of one sequence, 0 from where it is impossible; its log-likelihood."""
+    cdef Py_ssize_t T = log_densities.shape[0], K = log_densities.shape[1], t, k
+    cdef const double[::1] log_start = _log(start), log_final = _log(final), nothing = np.zeros(K)
+    cdef const double[:, ::1] log_table = _log(transmat)
+    cdef double[:, ::1] alpha = np.empty((T, K))
+    cdef double total
+    with nogil:
+        forward(&log_densities[0, 0], T, K, &log_start[0], &log_table[0, 0], &alpha[0, 0])
+        for t in range(T):
+            total = log_sum(&alpha[t, 0], 1, &nothing[0], 1, K)
+            for k in range(K):
+                log_densities[t, k] = <floating> (
+                    0.0 if total == -INFINITY else exp(alpha[t, k] - total))
+        total = log_sum(&alpha[T - 1, 0], 1, &log_final[0], 1, K)
+    return total
+
+
+def viterbi(
+    const floating[:, ::1] log_densities,   # IN (n, K)
+    const int64_t[::1] offsets,             # IN (S + 1,)
+    const double[::1] start,                # IN (K,)
+    const double[::1] first,                # IN (K,), the start of the first sequence
+    const double[:, ::1] transmat,          # IN (K, K)
+    const double[::1] final,                # IN (K,)
+    double[::1] log_probabilities,          # OUT (S,): log p(v, best path)
+    int64_t[::1] states,                    # OUT (n,)
+):
+    """The most probable state path of each sequence; the lowest state where two are equal."""
+    cdef Py_ssize_t S = log_probabilities.shape[0], K = start.shape[0], n = states.shape[0], s
+    cdef Py_ssize_t begin, T
+    cdef const double[::1] log_start = _log(start), log_first = _log(first)
+    cdef const double[::1] log_final = _log(final)
+    cdef const double[:, ::1] log_table = _log(transmat)
+    cdef double[:, ::1] best = np.empty((2, K))
+    cdef int[:, ::1] origins = np.empty((n, K), dtype=np.intc)
+    with nogil:
+        for s in range(S):
+            begin = offsets[s]
+            T = offsets[s + 1] - begin
+            log_probabilities[s] = best_path(
+                &log_densities[begin, 0], T, K, &log_first[0] if s == 0 else &log_start[0],
+                &log_table[0, 0], &log_final[0], &best[0, 0], &origins[begin, 0], &states[begin],
+            )
+
+
+cdef double best_path(
+    const floating* x, Py_ssize_t T, Py_ssize_t K, const double* log_start,
+    const double* log_table, const double* log_final, double* best, int* origins, int64_t* states,
+) noexcept nogil:
+    cdef double* next_best = best + K
+    cdef double through
+    cdef Py_ssize_t t, i, j
+    for j in range(K):
+        best[j] = log_start[j] + x[j]
+    for t in range(1, T):
+        for j in range(K):
+            next_best[j] = best[0] + log_table[j]
+            origins[t * K + j] = 0
+        for i in range(1, K):
+            for j in range(K):
+                through = best[i] + log_table[i * K + j]
+                origins[t * K + j] = <int> i if through > next_best[j] else origins[t * K + j]
+                next_best[j] = max(next_best[j], through)
+        for j in range(K):
+            best[j] = next_best[j] + x[t * K + j]
+    states[T - 1] = 0
+    through = best[0] + log_final[0]
+    for j in range(1, K):
+        if best[j] + log_final[j] > through:
+            through, states[T - 1] = best[j] + log_final[j], j
+    for t in range(T - 1, 0, -1):
+        states[t - 1] = origins[t * K + states[t]]
+    return through
+
+
+def _log(probabilities):
+    with np.errstate(divide="ignore"):
+        return np.log(probabilities)

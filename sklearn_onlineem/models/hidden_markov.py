@@ -1,0 +1,287 @@
+"""Hidden Markov models over any family of emissions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import rel_entr
+
+from sklearn_onlineem._kernels import _forward_backward, _log_chains
+from sklearn_onlineem.families import Family, Rows
+from sklearn_onlineem.models._model import Model
+from sklearn_onlineem.models._threads import thread_map
+from sklearn_onlineem.models.horizons import Finite, Horizon
+from sklearn_onlineem.models.sequences import Sequences
+from sklearn_onlineem.statistics import Statistics, combine
+
+__all__ = ["HiddenMarkovModel", "HiddenMarkovStatistics"]
+
+# Log densities of a chunk fit in an L2 or L3 cache, and a chunk is worth a thread's while.
+_CHUNK_VALUES = 1 << 17
+
+
+@dataclass(frozen=True)
+class HiddenMarkovStatistics(Statistics):
+    """Expected statistics of a hidden Markov model, for each sequence.
+
+    Parameters
+    ----------
+    start : ndarray of shape (n_states,)
+        First states of sequences.
+    transitions : ndarray of shape (n_states, n_states) or (n_states, n_states + 1)
+        Moves, and ends where they are modelled.
+    emissions : Statistics
+        The family's statistics, of all states.
+    """
+
+    start: np.ndarray
+    transitions: np.ndarray
+    emissions: Statistics
+
+
+@dataclass(frozen=True)
+class HiddenMarkovModel(Model):
+    r"""A hidden Markov chain whose states emit rows.
+
+    .. math:: p(v, h) = \pi_{h_1} p(v_1 \mid h_1) \prod_{t > 1} a_{h_{t-1} h_t} p(v_t \mid h_t)
+
+    Parameters
+    ----------
+    family : Family
+    start : ndarray of shape (n_states,)
+        Probabilities of the first state.
+    transmat : ndarray of shape (n_states, n_states) or (n_states, n_states + 1)
+        Rows add up to 1; what the further column means is up to the horizon. Zeros stay zero.
+    parameters : object
+        The family's parameters of all states.
+    horizon : Horizon, default=Finite()
+    learnt : str, default="ste"
+        Which of start, transitions and emissions the M-step changes.
+
+    References
+    ----------
+    Amid & Warmuth, UAI 2020, section 5, with separate usages for departures and emissions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import Poisson, Rows
+    >>> from sklearn_onlineem.models import HiddenMarkovModel, Sequences
+    >>> sticky = np.array([[0.9, 0.1], [0.1, 0.9]])
+    >>> model = HiddenMarkovModel(
+    ...     Poisson(), np.array([0.5, 0.5]), sticky, np.array([[1.0], [9.0]]))
+    >>> data = Sequences(Rows(np.array([[0.0], [2.0], [8.0], [11.0]])), np.array([0, 4]))
+    >>> model.decode(data)[0]
+    array([0, 0, 1, 1])
+    """
+
+    family: Family
+    start: np.ndarray
+    transmat: np.ndarray
+    parameters: object
+    horizon: Horizon = Finite()
+    learnt: str = "ste"
+
+    @property
+    def n_components(self):
+        return len(self.start)
+
+    # ------------------------------------------------------------------------------------ the EM
+
+    def e_step(self, data, rng=None):
+        chunks = data.chunks(max(1, _CHUNK_VALUES // self.n_components))
+        generators = [None] * len(chunks) if rng is None else rng.spawn(len(chunks))
+        parts = thread_map(self._sums, chunks, generators, n_threads=data.n_threads)
+        evidence = combine([(1.0 / len(data), statistics) for statistics, _ in parts])
+        return evidence, sum(log_likelihood for _, log_likelihood in parts) / len(data)
+
+    def _sums(self, data, rng):
+        """Sums over sequences: expected statistics, and log-likelihood."""
+        states, offsets = self._log_densities(data)
+        chain, log_likelihoods = self._chain(data), np.empty(len(data))
+        transitions = np.empty((self.n_components, self.n_components))
+        if rng is None:
+            _forward_backward.forward_backward(
+                states, offsets, *chain, log_likelihoods, transitions
+            )
+        else:
+            _forward_backward.filtered(states, offsets, *chain, log_likelihoods)
+            uniforms = rng.random(len(states))
+            _forward_backward.draw_paths(states, offsets, *chain[2:], uniforms, transitions)
+        continues = data.before is not None
+        statistics = HiddenMarkovStatistics(
+            states[offsets[continues:-1]].sum(axis=0, dtype=np.float64),
+            self.horizon.departures(
+                transitions, states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
+            ),
+            self._emission_sums(data, states[continues:]),
+        )
+        return statistics, log_likelihoods.sum()
+
+    def _chain(self, data):
+        """Start, start of the first sequence, moves and ends, as the kernels take them."""
+        first = self.start if data.before is None else data.before
+        return self.start, first, self.horizon.moves(self.transmat), self._final
+
+    @property
+    def _final(self):
+        return self.horizon.final(self.transmat)
+
+    def _log_densities(self, data):
+        """Log densities of the rows for each state, and where sequences begin among them.
+
+        A sequence that continues gets a row in front, unobserved, for the state before it.
+        """
+        X, observed, lead = data.X, data.observed, int(data.before is not None)
+        if observed is None and not lead:
+            out = self.family.log_density(self.parameters, X)
+        else:
+            out = np.zeros((lead + len(X), self.n_components), dtype=X.dtype)
+            if observed is None:
+                out[lead:] = self.family.log_density(self.parameters, X)
+            else:
+                for rows, log_density, _ in self._by_completeness(data):
+                    out[lead:][rows] = log_density(self.parameters, X[rows])
+        if data.rows.labels is not None:
+            labels = data.rows.labels[:, None]
+            out[lead:][(labels >= 0) & (labels != np.arange(self.n_components))] = -np.inf
+        offsets = np.concatenate(([0], data.offsets[1:] + lead)).astype(np.int64, copy=False)
+        return out, offsets
+
+    def _emission_sums(self, data, posterior):
+        if data.observed is None:
+            return self.family.posterior_statistics(self.parameters, data.X, posterior)
+        total = self.family.own_statistics(self.parameters, np.zeros(self.n_components))
+        for rows, _, statistics in self._by_completeness(data):
+            total = total + statistics(self.parameters, data.X[rows], posterior[rows])
+        return total
+
+    def _by_completeness(self, data):
+        """Rows with all of their values, and rows with some, each with the family's functions."""
+        family, complete = self.family, ~np.isnan(data.X).any(axis=1)
+        if complete.any():
+            yield complete, family.log_density, family.posterior_statistics
+        partial = data.observed & ~complete
+        if partial.any():
+            yield partial, family.marginal_log_density, family.marginal_statistics
+
+    def own_statistics(self, like=None):
+        departures, emissions = self._usages(like)
+        return HiddenMarkovStatistics(
+            _share_of_fresh(like) * self.start,
+            departures[:, None] * self.transmat,
+            self.family.own_statistics(self.parameters, emissions),
+        )
+
+    def m_step(self, statistics):
+        learnt = {}
+        if "s" in self.learnt:
+            learnt["start"] = _normalised(statistics.start[None], self.start[None])[0]
+        if "t" in self.learnt:
+            learnt["transmat"] = _normalised(statistics.transitions, self.transmat)
+        if "e" in self.learnt:
+            learnt["parameters"] = self.family.m_step(statistics.emissions, self.parameters)
+        return replace(self, **learnt)
+
+    def kl_divergence(self, other, like=None):
+        departures, emissions = self._usages(like)
+        start = rel_entr(self.start, other.start).sum()
+        moves = rel_entr(self.transmat, other.transmat).sum(axis=1)
+        emitted = self.family.kl_divergence(self.parameters, other.parameters)
+        return max(
+            0.0,
+            _share_of_fresh(like) * start
+            + _inner(departures, moves)
+            + _inner(emissions, np.maximum(emitted, 0.0)),
+        )
+
+    def _usages(self, like):
+        return self.horizon.usages(self.start, self.transmat, like)
+
+    # --------------------------------------------------------------------------------- inference
+
+    def log_likelihood(self, data):
+        return self._in_chunks(data, lambda chunk: self._filtered(chunk)[1])
+
+    def filtered(self, data):
+        """Return p(h_t | v_1..t), an ndarray of shape (n_rows, n_states)."""
+        return self._in_chunks(data, lambda chunk: self._filtered(chunk)[0])
+
+    def posterior(self, data):
+        """Return p(h_t | v), an ndarray of shape (n_rows, n_states)."""
+        return self._in_chunks(data, self._posterior)
+
+    def decode(self, data):
+        """Return the most probable states of each sequence, an int ndarray of shape (n_rows,)."""
+        return self._in_chunks(data, lambda chunk: self._decoded(chunk)[0])
+
+    def decoded_log_likelihood(self, data):
+        """Return log p(v, h) of the most probable h, an ndarray of shape (n_sequences,)."""
+        return self._in_chunks(data, lambda chunk: self._decoded(chunk)[1])
+
+    def _in_chunks(self, data, function):
+        chunks = data.chunks(max(1, _CHUNK_VALUES // self.n_components))
+        return np.concatenate(thread_map(function, chunks, n_threads=data.n_threads))
+
+    def _filtered(self, data):
+        states, offsets = self._log_densities(data)
+        log_likelihoods = np.empty(len(data))
+        _forward_backward.filtered(states, offsets, *self._chain(data), log_likelihoods)
+        return _without_lead(states, data), log_likelihoods
+
+    def _posterior(self, data):
+        states, offsets = self._log_densities(data)
+        unused = np.empty((self.n_components, self.n_components))
+        _forward_backward.forward_backward(
+            states, offsets, *self._chain(data), np.empty(len(data)), unused
+        )
+        return _without_lead(states, data)
+
+    def _decoded(self, data):
+        log_densities, offsets = self._log_densities(data)
+        states, best = np.empty(len(log_densities), dtype=np.int64), np.empty(len(data))
+        _log_chains.viterbi(log_densities, offsets, *self._chain(data), best, states)
+        return _without_lead(states, data), best
+
+    def sample(self, n, rng, like=None):
+        """Draw n sequences.
+
+        Parameters
+        ----------
+        n : int
+        rng : numpy.random.Generator
+        like : Sequences, default=None
+            Where lengths are not modelled: data whose lengths are drawn from.
+
+        Returns
+        -------
+        data : Sequences
+        states : ndarray of shape (n_rows,)
+        """
+        offsets, states = self.horizon.sample_states(self.start, self.transmat, n, rng, like)
+        X = self.family.sample(self.parameters, states, rng)
+        return Sequences(Rows(X), offsets), states
+
+
+def _without_lead(rows, data):
+    return rows if data.before is None else rows[1:]
+
+
+def _share_of_fresh(like):
+    """Share of the sequences that begin at their first row."""
+    return 1.0 if like is None or like.before is None else 1.0 - 1.0 / len(like)
+
+
+def _normalised(rows, previous):
+    """Rows divided by their sums; rows without any weight stay as they were."""
+    # A Dirichlet prior below 1 may take more than there is.
+    rows = np.maximum(rows, 0.0)
+    totals = rows.sum(axis=1, keepdims=True)
+    return np.divide(rows, totals, out=previous.copy(), where=totals > 0.0)
+
+
+def _inner(usages, divergences):
+    """Their inner product, where what is never used does not count, be it infinite."""
+    used = usages > 0.0
+    return usages[used] @ divergences[used]

@@ -1,0 +1,194 @@
+"""How hidden chains end, and so how often each state is left and emits.
+
+The inertia of online EM needs the expected usages of the states under the model: departures weigh
+transitions, and emissions weigh the emission distributions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from sklearn_onlineem._kernels import _forward_backward
+
+__all__ = ["EmitsOnce", "Finite", "Horizon", "SilentEnd"]
+
+_BLOCK = 4096
+# Chains that no path leads out of count as if left once in so many steps.
+_LONGEST = 1e12
+
+
+class Horizon(ABC):
+    """What stops a chain of K states.
+
+    The transition matrix has K rows; a further column, if there is one, holds the probabilities of
+    ending after each state.
+    """
+
+    def moves(self, transmat):
+        """Return the probabilities (K, K) of moves within a sequence."""
+        return transmat
+
+    def final(self, transmat):
+        """Return p(the sequence ends here | state), of shape (K,); 1 where lengths are given."""
+        return np.ones(len(transmat))
+
+    def departures(self, transitions, last):
+        """Return expected uses of the entries of `transmat`.
+
+        Parameters
+        ----------
+        transitions : ndarray of shape (K, K)
+            Expected moves within sequences.
+        last : ndarray of shape (K,)
+            Expected last states.
+        """
+        return transitions
+
+    @abstractmethod
+    def usages(self, start, transmat, like):
+        """Return expected departures and emissions for each sequence, two arrays of shape (K,)."""
+
+    def sample_states(self, start, transmat, n, rng, like=None):
+        """Draw n state sequences; return offsets (n + 1,) and states (n_rows,)."""
+        lengths = self._sample_lengths(n, rng, like)
+        moves, final = np.cumsum(self.moves(transmat), axis=1), self.final(transmat)
+        alive, steps = np.arange(n), []
+        states = _draw(np.broadcast_to(np.cumsum(start), (n, len(start))), rng)
+        while len(alive):
+            steps.append((alive, states))
+            if lengths is None:
+                stays = rng.random(len(alive)) >= final[states]
+            else:
+                stays = lengths[alive] > len(steps)
+            alive = alive[stays]
+            states = _draw(moves[states[stays]], rng)
+        return _sorted_by_sequence(steps, n)
+
+    def _sample_lengths(self, n, rng, like):
+        """Draw lengths, or return None where the chain ends by itself."""
+        return None
+
+
+@dataclass(frozen=True)
+class Finite(Horizon):
+    r"""Lengths are given, not modelled; usages are averages over the lengths of the batch.
+
+    .. math:: u = \sum_t P(T > t) \, \pi A^t
+
+    over departures :math:`t = 1..T-1` and emissions :math:`t = 1..T`.
+
+    References
+    ----------
+    Amid & Warmuth, UAI 2020, section 5, where one u stands for both.
+    """
+
+    def _sample_lengths(self, n, rng, like):
+        if like is None:
+            raise ValueError("Lengths are not modelled: pass `like`, data with lengths to draw from.")
+        return rng.choice(like.lengths, size=n)
+
+    def usages(self, start, transmat, like):
+        survival = like.survival
+        departures = _usage(start, transmat, survival[1:])
+        emissions = _usage(start, transmat, survival)
+        if like.before is not None:
+            steps = np.full(like.lengths[0], 1.0 / len(like))
+            departures += _usage(like.before, transmat, steps)
+            emissions += _usage(like.before @ transmat, transmat, steps)
+        return departures, emissions
+
+
+@dataclass(frozen=True)
+class SilentEnd(Horizon):
+    r"""The chain leaves its states at the end of a sequence, without a row of its own.
+
+    The last column of the transition matrix holds the probabilities of that, and
+    :math:`u = \pi (I - Q)^{-1}` counts departures and emissions exactly.
+
+    References
+    ----------
+    Amid & Warmuth, UAI 2020, section 5 (absorbing chains).
+    """
+
+    def moves(self, transmat):
+        return np.ascontiguousarray(transmat[:, :-1])
+
+    def final(self, transmat):
+        return np.ascontiguousarray(transmat[:, -1])
+
+    def departures(self, transitions, last):
+        return np.column_stack([transitions, last])
+
+    def usages(self, start, transmat, like):
+        usage = _absorbed_usage(start, transmat[:, :-1])
+        return usage, usage
+
+
+@dataclass(frozen=True)
+class EmitsOnce(Horizon):
+    """A sequence ends at its first visit to an absorbing state, which emits its last row.
+
+    Parameters
+    ----------
+    absorbing : tuple of int
+        The absorbing states.
+    """
+
+    absorbing: tuple
+
+    def _is_absorbing(self, n_states):
+        mask = np.zeros(n_states, dtype=bool)
+        mask[list(self.absorbing)] = True
+        return mask
+
+    def moves(self, transmat):
+        return np.where(self._is_absorbing(len(transmat))[:, None], 0.0, transmat)
+
+    def final(self, transmat):
+        return self._is_absorbing(len(transmat)).astype(float)
+
+    def usages(self, start, transmat, like):
+        transient = ~self._is_absorbing(len(start))
+        departures = np.zeros_like(start)
+        inner = transmat[np.ix_(transient, transient)]
+        departures[transient] = _absorbed_usage(start[transient], inner)
+        return departures, np.where(transient, departures, start + departures @ transmat)
+
+
+def _usage(start, transmat, survival):
+    """sum_t survival_t start transmat^t, until the chain is stationary."""
+    usage = np.zeros_like(start)
+    uniform = np.ones_like(start)
+    for begin in range(0, len(survival), _BLOCK):
+        weights = survival[begin : begin + _BLOCK]
+        states = np.zeros((len(weights), len(start)))
+        offsets, out = np.array([0, len(weights)]), np.empty(1)
+        _forward_backward.filtered(states, offsets, start, start, transmat, uniform, out)
+        usage += weights @ states
+        start = states[-1] @ transmat
+        if np.abs(start - states[-1]).max() < 1e-16:
+            return usage + survival[begin + _BLOCK :].sum() * start
+    return usage
+
+
+def _absorbed_usage(start, inner):
+    """start (I - inner)^-1"""
+    leaving = np.eye(len(start)) - (1.0 - 1.0 / _LONGEST) * inner
+    return np.maximum(np.linalg.solve(leaving.T, start), 0.0)
+
+
+def _draw(cumulative, rng):
+    """One state for each row of cumulative weights, which need not add up to 1."""
+    uniforms = rng.random((len(cumulative), 1)) * cumulative[:, -1:]
+    return (cumulative <= uniforms).sum(axis=1)
+
+
+def _sorted_by_sequence(steps, n):
+    """Offsets and states of n sequences from what each step drew for those that were alive."""
+    sequence = np.concatenate([alive for alive, _ in steps])
+    states = np.concatenate([drawn for _, drawn in steps])
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(sequence, minlength=n))))
+    return offsets, states[np.argsort(sequence, kind="stable")]
