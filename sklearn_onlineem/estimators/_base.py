@@ -1,4 +1,4 @@
-"""What all estimators share: fit, partial_fit, score and sample, over any model of the engine."""
+"""What all estimators share: the loops of fit and partial_fit, over any model of the engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import lru_cache
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin, _fit_context
+from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -63,10 +63,6 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
     }
 
     @abstractmethod
-    def _observe(self, X, y, sample_weight, reset):
-        """Convert and check data; the estimator's parameters are valid when this is called."""
-
-    @abstractmethod
     def _start(self, data, random_state, prior=None):
         """Return the model that EM starts from; `prior` is what few data need besides."""
 
@@ -88,35 +84,15 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
 
     # ----------------------------------------------------------------------------------- fitting
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None):
-        """Fit the model to all of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), default=None
-            Known components for semi-supervised learning: integers 0..n_components - 1, and -1
-            where unknown.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; a weight of 2 stands for two equal rows.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If the parameters or the data are invalid; the message names the estimator.
-        """
+    def _fit(self, observe):
+        """Fit to what `observe(reset)` returns; parameters are valid when this is called."""
         random_state = check_random_state(self.random_state)
         with self._kept_on_failure(), naming(self), self._lock():
             resumes = self.warm_start and self.__sklearn_is_fitted__()
             if resumes:
                 self._check_same_model()
-            data = self._observe(X, y, sample_weight, reset=not resumes)
-            with single_threaded_blas(len(data)):
+            data = observe(reset=not resumes)
+            with single_threaded_blas(data.X.shape[0]):
                 starts = self._starts(data, random_state)
                 trained = (self._trained(start, data, random_state) for start in starts)
                 best = max(trained, key=lambda training: training.lower_bounds[-1])
@@ -148,51 +124,30 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
             self.__dict__.update(before)
             raise
 
-    def partial_fit(self, X, y=None, sample_weight=None):
-        """Update the model with one batch of a stream.
-
-        The first batch also provides what the start needs: unless initial parameters are given,
-        it must have at least `n_components` rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            A batch of any size from one row up.
-        y : array-like of shape (n_samples,), default=None
-            Known components, as in `fit`.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If the batch is invalid; the estimator is left as it was.
-        """
+    def _partial_fit(self, observe):
+        """Update with the batch that `observe(reset)` returns."""
         first = not self.__sklearn_is_fitted__()
         self._validate_rates(first)
         with self._lock():
             if not self.__sklearn_is_fitted__():
                 with self._kept_on_failure(), naming(self):
-                    data = self._observe(X, y, sample_weight, reset=True)
-                    with single_threaded_blas(len(data)):
+                    data = observe(reset=True)
+                    with single_threaded_blas(data.X.shape[0]):
                         self._training = self._first_training(data)
             else:
                 try:
-                    self._learn_next(X, y, sample_weight)
+                    self._learn_next(observe)
                 except ValueError as error:
                     raise_named(error, self)
         return self
 
-    def _learn_next(self, X, y, sample_weight):
+    def _learn_next(self, observe):
         """Learn a batch of a stream that is not the first."""
         self._check_same_model()
-        data = self._observe(X, y, sample_weight, reset=False)
+        data = observe(reset=False)
         training = self._training
         training.callbacks = tuple(self.callbacks or ())
-        with single_threaded_blas(len(data)):
+        with single_threaded_blas(data.X.shape[0]):
             training.online_step(data, self._schedule(training.progress.model))
 
     def _check_same_model(self):
@@ -288,30 +243,6 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
             return self.__dict__["_mutex"]
         except KeyError:
             return self.__dict__.setdefault("_mutex", threading.RLock())
-
-    # ---------------------------------------------------------------------------------- inference
-
-    def score_samples(self, X):
-        """Return the log-likelihood of each sample, an ndarray of shape (n_samples,), in nats."""
-        check_is_fitted(self)
-        data = self._observe(X, None, None, reset=False)
-        with single_threaded_blas(len(data)):
-            return self.model_.log_likelihood(data)
-
-    def score(self, X, y=None):
-        """Return the mean log-likelihood of the samples in nats; higher is better.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : object
-            Ignored.
-
-        Returns
-        -------
-        log_likelihood : float
-        """
-        return float(self.score_samples(X).mean())
 
     def _generator(self):
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=4)

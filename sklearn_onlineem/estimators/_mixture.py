@@ -7,7 +7,7 @@ from dataclasses import replace
 from numbers import Real
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -98,7 +98,57 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
 
     # ------------------------------------------------------------------------------------ fitting
 
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit the model to all of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+            Known components for semi-supervised learning: integers 0..n_components - 1, and -1
+            where unknown.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights; a weight of 2 stands for two equal rows.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If the parameters or the data are invalid; the message names the estimator.
+        """
+        return self._fit(lambda reset: self._observe(X, y, sample_weight, reset))
+
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """Update the model with one batch of a stream.
+
+        The first batch also provides what the start needs: unless initial parameters are given,
+        it must have at least `n_components` rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A batch of any size from one row up.
+        y : array-like of shape (n_samples,), default=None
+            Known components, as in `fit`.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If the batch is invalid; the estimator is left as it was.
+        """
+        return self._partial_fit(lambda reset: self._observe(X, y, sample_weight, reset))
+
     def _observe(self, X, y, sample_weight, reset):
+        """Convert and check data; the estimator's parameters are valid when this is called."""
         try:
             rows = validated_rows(self, X, y, sample_weight, reset=reset)
             X = self._prepared(rows.X)
@@ -228,6 +278,28 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         return self.n_components
 
     # -------------------------------------------------------------------------------- inference
+
+    def score_samples(self, X):
+        """Return the log-likelihood of each sample, an ndarray of shape (n_samples,), in nats."""
+        check_is_fitted(self)
+        data = self._observe(X, None, None, reset=False)
+        with single_threaded_blas(len(data)):
+            return self.model_.log_likelihood(data)
+
+    def score(self, X, y=None):
+        """Return the mean log-likelihood of the samples in nats; higher is better.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : object
+            Ignored.
+
+        Returns
+        -------
+        log_likelihood : float
+        """
+        return float(self.score_samples(X).mean())
 
     def predict_proba(self, X):
         """Return the responsibility of each component for each row.
