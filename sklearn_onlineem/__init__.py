@@ -2,23 +2,35 @@
 
 from sklearn_onlineem._version import __version__
 from sklearn_onlineem.estimators import (
+    HMM,
     BernoulliMixture,
+    CategoricalHMM,
     ExponentialMixture,
     GammaMixture,
+    GaussianHMM,
     GaussianMixture,
     Mixture,
+    MultinomialHMM,
     MultinomialMixture,
+    PerSequence,
+    PoissonHMM,
     PoissonMixture,
     WishartMixture,
 )
 
 __all__ = [
+    "HMM",
     "BernoulliMixture",
+    "CategoricalHMM",
     "ExponentialMixture",
     "GammaMixture",
+    "GaussianHMM",
     "GaussianMixture",
     "Mixture",
+    "MultinomialHMM",
     "MultinomialMixture",
+    "PerSequence",
+    "PoissonHMM",
     "PoissonMixture",
     "WishartMixture",
     "__version__",

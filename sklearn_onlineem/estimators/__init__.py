@@ -1,22 +1,34 @@
 """The scikit-learn face of the models."""
 
+from sklearn_onlineem.estimators.count_hmms import CategoricalHMM, MultinomialHMM, PoissonHMM
 from sklearn_onlineem.estimators.count_mixtures import (
     BernoulliMixture,
     MultinomialMixture,
     PoissonMixture,
 )
 from sklearn_onlineem.estimators.duration_mixtures import ExponentialMixture, GammaMixture
+from sklearn_onlineem.estimators.gaussian_hmm import GaussianHMM
 from sklearn_onlineem.estimators.gaussian_mixture import GaussianMixture
+from sklearn_onlineem.estimators.hmm import HMM
+from sklearn_onlineem.estimators.live_filter import StateFilter
 from sklearn_onlineem.estimators.mixture import Mixture
+from sklearn_onlineem.estimators.per_sequence import PerSequence
 from sklearn_onlineem.estimators.wishart_mixture import WishartMixture
 
 __all__ = [
+    "HMM",
     "BernoulliMixture",
+    "CategoricalHMM",
     "ExponentialMixture",
     "GammaMixture",
+    "GaussianHMM",
     "GaussianMixture",
     "Mixture",
+    "MultinomialHMM",
     "MultinomialMixture",
+    "PerSequence",
+    "PoissonHMM",
     "PoissonMixture",
+    "StateFilter",
     "WishartMixture",
 ]

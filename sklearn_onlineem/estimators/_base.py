@@ -39,6 +39,9 @@ _START_PASSES = 3
 class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
     """Base of all estimators. Subclasses say what data and which model they start from."""
 
+    # What validation of data writes on the estimator.
+    _validated_attributes = ("n_features_in_", "feature_names_in_")
+
     _parameter_constraints: dict = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "solver": [StrOptions({"online", "batch"})],
@@ -114,7 +117,7 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
     @contextmanager
     def _kept_on_failure(self):
         """Take back what validation writes on the estimator, if what follows fails."""
-        names = ("n_features_in_", "feature_names_in_")
+        names = self._validated_attributes
         before = {name: self.__dict__[name] for name in names if name in self.__dict__}
         try:
             yield
@@ -243,6 +246,20 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
             return self.__dict__["_mutex"]
         except KeyError:
             return self.__dict__.setdefault("_mutex", threading.RLock())
+
+    def _checked_start(self, name, values, shape):
+        """Convert a start value to float64 and check its shape, finiteness and sign."""
+        values = np.asarray(values, dtype=np.float64)
+        if values.shape != shape or not np.isfinite(values).all():
+            raise ValueError(
+                f"{name} of {type(self).__name__} must be finite and of shape {shape}, got shape"
+                f" {values.shape}."
+            )
+        return values
+
+    def _exposed(self, values):
+        """Parameters as users see them: copies in the type of the data that they come from."""
+        return values.astype(self._training.dtype)
 
     def _generator(self):
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=4)

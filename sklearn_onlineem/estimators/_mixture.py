@@ -239,16 +239,6 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
     def _rows_needed(self, model):
         return max(1, model.family.n_parameters(model.parameters)) / self.n_features_in_
 
-    def _checked_start(self, name, values, shape):
-        """Convert a start value to float64 and check its shape, finiteness and sign."""
-        values = np.asarray(values, dtype=np.float64)
-        if values.shape != shape or not np.isfinite(values).all():
-            raise ValueError(
-                f"{name} of {type(self).__name__} must be finite and of shape {shape}, got shape"
-                f" {values.shape}."
-            )
-        return values
-
     def _checked_shares(self, name, values, shape):
         """Convert start values that are shares: not negative, and not all 0 in a row."""
         values = self._checked_start(name, values, shape)
@@ -268,10 +258,6 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         """Means of the components, an ndarray of shape (n_components, n_features)."""
         model = self.model_
         return self._exposed(model.family.means(model.parameters))
-
-    def _exposed(self, values):
-        """Parameters as users see them: copies in the type of the data that they come from."""
-        return values.astype(self._training.dtype)
 
     @property
     def _n_features_out(self):

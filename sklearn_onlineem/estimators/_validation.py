@@ -13,8 +13,9 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d, validat
 
 from sklearn_onlineem.estimators._threads import threads_for
 from sklearn_onlineem.families import Rows
+from sklearn_onlineem.models import Sequences
 
-__all__ = ["naming", "raise_named", "validated_rows"]
+__all__ = ["naming", "raise_named", "validated_rows", "validated_sequences"]
 
 # Sums of squares below this have lost digits to underflow.
 _SMALLEST_SQUARE = 1e-290
@@ -72,6 +73,56 @@ def validated_rows(estimator, X, y=None, sample_weight=None, *, reset):
     return rows if weight.all() else rows[np.flatnonzero(weight)]
 
 
+def validated_sequences(estimator, form, y, family, *, reset):
+    """Convert sequences to the form that hidden Markov models and Kalman filters take.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+    form : SequenceForm
+    y : array-like or list, default=None
+        Known states of the rows; -1 where unknown.
+    family : Family
+        Of the emissions; it checks the values.
+    reset : bool
+        Whether `n_features_in_` and `feature_names_in_` are set, or checked.
+
+    Returns
+    -------
+    data : Sequences
+
+    Raises
+    ------
+    ValueError
+        If an argument is invalid. The estimator has not been changed.
+    """
+    X = form.X
+    if reset or not _is_ready(estimator, X):
+        X = _checked(estimator, X, reset, ensure_all_finite="allow-nan")
+    labels = None if y is None else _checked_labels(estimator, form.flat(y), X.shape[0])
+    n_threads = threads_for(estimator.n_jobs, X.size * estimator.n_components)
+    data = Sequences(Rows(X, None, labels, n_threads), form.offsets)
+    _check_values(data, family)
+    return data
+
+
+def _check_values(data, family):
+    """Let the family check the rows that have all of their values; refuse others it can't take."""
+    if data.observed is None:
+        family.check(data.X)
+        return
+    incomplete = np.isnan(data.X).any(axis=1)
+    if not family.marginalises and (incomplete & data.observed).any():
+        raise ValueError(
+            f"X has NaN in rows with other values: {family} has no marginal distributions of"
+            " some features. Only whole rows can be missing."
+        )
+    if not data.observed.any():
+        raise ValueError("X has nothing but NaN.")
+    if not incomplete.all():
+        family.check(data.X[~incomplete])
+
+
 def _is_ready(estimator, X):
     """Whether X needs no conversion: the hot path of streams of small batches."""
     return (
@@ -86,7 +137,7 @@ def _is_ready(estimator, X):
     )
 
 
-def _checked(estimator, X, reset):
+def _checked(estimator, X, reset, ensure_all_finite=True):
     X = validate_data(
         estimator,
         X,
@@ -95,6 +146,7 @@ def _checked(estimator, X, reset):
         accept_large_sparse=True,
         dtype=_FLOATS,
         order="C",
+        ensure_all_finite=ensure_all_finite,
     )
     if sparse.issparse(X):
         X = _canonical_csr(X)
@@ -107,6 +159,9 @@ def _checked(estimator, X, reset):
 def _check_scale(values, first):
     """Refuse values whose squares are too large, or in the first data too small, for their type."""
     square = float(np.vdot(values, values))
+    if math.isnan(square):
+        values = values[~np.isnan(values)]
+        square = float(np.vdot(values, values))
     if not math.isfinite(square):
         raise ValueError(f"X has values whose squares overflow {values.dtype}; rescale the data.")
     if first and square < _SMALLEST_SQUARE and values.any():

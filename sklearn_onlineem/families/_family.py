@@ -35,6 +35,8 @@ class Family(ABC):
 
     # Whether `with_means` needs no other parameters.
     means_suffice = False
+    # Whether there are `marginal_log_density` and `marginal_statistics`, for rows with some NaN.
+    marginalises = False
 
     def bind(self, X, sample_weight=None):
         """Return this family with everything fixed that depends on the first data it meets.

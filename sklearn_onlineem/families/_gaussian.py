@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families._marginals import marginal_log_density, marginal_sums
 
 __all__ = ["LARGEST_GUARD", "NEGLIGIBLE", "Gaussian", "averages", "kept_where_empty", "location"]
 
@@ -41,6 +42,7 @@ class Gaussian(ExponentialFamily):
     floor: np.ndarray | None = None
 
     means_suffice = False
+    marginalises = True
     moments = None
     gaussians = None
 
@@ -74,6 +76,49 @@ class Gaussian(ExponentialFamily):
         deviations = rng.standard_normal((len(components), parameters.mean.shape[1]))
         return parameters.mean[components] + self._coloured(parameters, components, deviations)
 
+    def marginal_log_density(self, parameters, X):
+        """Return `log_density` of what each row has; NaN is missing, but not in all of a row."""
+        covariances = self.covariance_matrices(parameters)
+        return marginal_log_density(parameters.mean, covariances, X)
+
+    def marginal_statistics(self, parameters, X, posterior):
+        """Return `expected_statistics`, also in expectation over what is missing."""
+        counts, mean = posterior.sum(axis=0, dtype=np.float64), parameters.mean
+        covariances = self.covariance_matrices(parameters)
+        first, second = marginal_sums(mean, covariances, X, posterior.astype(np.float64))
+        weight = counts[:, None]
+        shift = np.divide(first, weight, out=np.zeros_like(first), where=weight > NEGLIGIBLE)
+        scatter = self.from_matrices(second - first[:, :, None] * shift[:, None, :])
+        return self.moments(counts, self._pooled(counts), mean + shift, scatter)
+
+    def pseudo_moments(self, n_components, n_features, *, mean, mean_weight, scatter, degrees):
+        """Return pseudo-statistics: of the means, and of the covariances.
+
+        Parameters
+        ----------
+        n_components, n_features : int
+        mean : array broadcasting to (n_components, n_features)
+        mean_weight : float
+            Pseudo-rows of the means.
+        scatter : float or array of shape (n_features, n_features)
+            Pseudo-sum of squares; a number stands for a multiple of the unit matrix.
+        degrees : float
+            What the pseudo-sum is divided by.
+        """
+        mean = np.broadcast_to(np.asarray(mean, dtype=float), (n_components, n_features)).copy()
+        scatter = np.asarray(scatter, dtype=float)
+        if scatter.ndim == 0:
+            scatter = scatter * np.eye(n_features)
+        matrices = np.broadcast_to(scatter, (n_components, n_features, n_features))
+        # Where components share a covariance, they share its prior.
+        matrices = self.from_matrices(matrices / n_components if self._is_pooled else matrices)
+        weight = np.full(n_components, float(mean_weight))
+        n_covariances = 1 if self._is_pooled else n_components
+        return self.moments(weight, np.full(n_covariances, float(degrees)), mean, matrices)
+
+    # Whether all components have one covariance.
+    _is_pooled = False
+
     def _floor(self, n_features):
         if self.floor is not None:
             return self.floor
@@ -87,6 +132,14 @@ class Gaussian(ExponentialFamily):
         """Log weight plus log of the density's normaliser."""
         d = parameters.mean.shape[1]
         return log_weights - 0.5 * (parameters.log_det + d * _LOG_2_PI)
+
+    @abstractmethod
+    def covariance_matrices(self, parameters):
+        """Return the covariance matrices, an ndarray of shape (K, d, d)."""
+
+    @abstractmethod
+    def from_matrices(self, matrices):
+        """Turn K matrices, of shape (K, d, d), into the shape of the scatters."""
 
     @abstractmethod
     def _own_scatter(self, degrees, parameters):

@@ -175,6 +175,13 @@ class _AxisGaussian(Gaussian):
     def n_parameters(self, parameters):
         return parameters.mean.size + parameters.covariance.size
 
+    def covariance_matrices(self, parameters):
+        variances = np.broadcast_to(parameters.covariance, parameters.mean.shape)
+        return variances[:, :, None] * np.eye(variances.shape[1])
+
+    def from_matrices(self, matrices):
+        return self._summed(np.einsum("kii->ki", matrices).copy())
+
     def _quadratic(self, precision, covariance, deviation):
         return (precision * (covariance + deviation**2)).sum(axis=1)
 

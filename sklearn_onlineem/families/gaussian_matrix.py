@@ -188,6 +188,13 @@ class _MatrixGaussian(Gaussian):
         _small_matrices.scatters_from_covariances(parameters.covariance, degrees, floor, scatter)
         return scatter
 
+    def covariance_matrices(self, parameters):
+        shape = (len(parameters.mean), *parameters.covariance.shape[1:])
+        return np.broadcast_to(parameters.covariance, shape)
+
+    def from_matrices(self, matrices):
+        return matrices
+
     def _n_covariances(self, mean):
         return len(mean)
 
@@ -286,8 +293,13 @@ class TiedGaussian(_MatrixGaussian):
     FullGaussian : Formulas.
     """
 
+    _is_pooled = True
+
     def _pooled(self, weights):
         return weights.sum(keepdims=True)
+
+    def from_matrices(self, matrices):
+        return matrices.sum(axis=0, keepdims=True)
 
     def _n_covariances(self, mean):
         return 1

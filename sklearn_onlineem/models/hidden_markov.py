@@ -72,7 +72,7 @@ class HiddenMarkovModel(Model):
     >>> model = HiddenMarkovModel(
     ...     Poisson(), np.array([0.5, 0.5]), sticky, np.array([[1.0], [9.0]]))
     >>> data = Sequences(Rows(np.array([[0.0], [2.0], [8.0], [11.0]])), np.array([0, 4]))
-    >>> model.decode(data)[0]
+    >>> model.decoded(data)[0]
     array([0, 0, 1, 1])
     """
 
@@ -202,27 +202,31 @@ class HiddenMarkovModel(Model):
     # --------------------------------------------------------------------------------- inference
 
     def log_likelihood(self, data):
-        return self._in_chunks(data, lambda chunk: self._filtered(chunk)[1])
+        return np.concatenate([part for _, part in self._in_chunks(data, self._filtered)])
 
     def filtered(self, data):
         """Return p(h_t | v_1..t), an ndarray of shape (n_rows, n_states)."""
-        return self._in_chunks(data, lambda chunk: self._filtered(chunk)[0])
+        return np.concatenate([part for part, _ in self._in_chunks(data, self._filtered)])
 
     def posterior(self, data):
         """Return p(h_t | v), an ndarray of shape (n_rows, n_states)."""
-        return self._in_chunks(data, self._posterior)
+        return np.concatenate(self._in_chunks(data, self._posterior))
 
-    def decode(self, data):
-        """Return the most probable states of each sequence, an int ndarray of shape (n_rows,)."""
-        return self._in_chunks(data, lambda chunk: self._decoded(chunk)[0])
+    def decoded(self, data):
+        """Return the most probable state path h of each sequence (Viterbi).
 
-    def decoded_log_likelihood(self, data):
-        """Return log p(v, h) of the most probable h, an ndarray of shape (n_sequences,)."""
-        return self._in_chunks(data, lambda chunk: self._decoded(chunk)[1])
+        Returns
+        -------
+        states : ndarray of int of shape (n_rows,)
+        log_probabilities : ndarray of shape (n_sequences,)
+            log p(v, h).
+        """
+        parts = self._in_chunks(data, self._decoded)
+        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
     def _in_chunks(self, data, function):
         chunks = data.chunks(max(1, _CHUNK_VALUES // self.n_components))
-        return np.concatenate(thread_map(function, chunks, n_threads=data.n_threads))
+        return thread_map(function, chunks, n_threads=data.n_threads)
 
     def _filtered(self, data):
         states, offsets = self._log_densities(data)

@@ -87,7 +87,9 @@ class Finite(Horizon):
 
     def _sample_lengths(self, n, rng, like):
         if like is None:
-            raise ValueError("Lengths are not modelled: pass `like`, data with lengths to draw from.")
+            raise ValueError(
+                "Lengths are not modelled: pass `like`, data with lengths to draw from."
+            )
         return rng.choice(like.lengths, size=n)
 
     def usages(self, start, transmat, like):
@@ -159,7 +161,7 @@ class EmitsOnce(Horizon):
 
 
 def _usage(start, transmat, survival):
-    """sum_t survival_t start transmat^t, until the chain is stationary."""
+    """Sum survival_t start transmat^t over t, until the chain is stationary."""
     usage = np.zeros_like(start)
     uniform = np.ones_like(start)
     for begin in range(0, len(survival), _BLOCK):
@@ -175,7 +177,7 @@ def _usage(start, transmat, survival):
 
 
 def _absorbed_usage(start, inner):
-    """start (I - inner)^-1"""
+    """Solve u = start + u inner: how often transient states are visited."""
     leaving = np.eye(len(start)) - (1.0 - 1.0 / _LONGEST) * inner
     return np.maximum(np.linalg.solve(leaving.T, start), 0.0)
 

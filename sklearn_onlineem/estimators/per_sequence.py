@@ -1,0 +1,92 @@
+"""Row-wise transformers for lists of sequences."""
+
+from __future__ import annotations
+
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_onlineem.estimators._sequences import sequence_form
+
+__all__ = ["PerSequence"]
+
+
+class PerSequence(TransformerMixin, BaseEstimator):
+    """Apply a transformer of rows to sequences of rows.
+
+    The transformer is fitted to the rows of all sequences together; sequences keep their lengths.
+
+    Parameters
+    ----------
+    transformer : estimator with `fit` and `transform`
+        Anything that transforms row by row: ``StandardScaler()``, ``PCA(5)``.
+
+    Attributes
+    ----------
+    transformer_ : estimator
+        The fitted clone of `transformer`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sklearn_onlineem import GaussianHMM, PerSequence
+    >>> rng = np.random.default_rng(0)
+    >>> sequences = [rng.normal(scale=100.0, size=(length, 2)) for length in (10, 20, 30)]
+    >>> model = make_pipeline(PerSequence(StandardScaler()), GaussianHMM(2, random_state=0))
+    >>> [len(states) for states in model.fit(sequences).predict(sequences)]
+    [10, 20, 30]
+    """
+
+    def __init__(self, transformer):
+        self.transformer = transformer
+
+    def fit(self, X, y=None):
+        """Fit a clone of the transformer to all rows.
+
+        Parameters
+        ----------
+        X : list of array-likes of shape (length, n_features), or array-like of 2 or 3 dimensions
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+        """
+        self.transformer_ = clone(self.transformer).fit(sequence_form(X).X)
+        return self
+
+    def partial_fit(self, X, y=None):
+        """Update the transformer with the rows of further sequences; it must have `partial_fit`."""
+        fitted = getattr(self, "transformer_", None)
+        transformer = clone(self.transformer) if fitted is None else fitted
+        self.transformer_ = transformer.partial_fit(sequence_form(X).X)
+        return self
+
+    def transform(self, X):
+        """Transform each sequence.
+
+        Returns
+        -------
+        transformed : list of ndarrays, or ndarray of shape (n_rows, n_features_out) for a 2-D X
+        """
+        check_is_fitted(self)
+        form = sequence_form(X)
+        return form.restored(self.transformer_.transform(form.X))
+
+    def inverse_transform(self, X):
+        """Undo the transformation of each sequence."""
+        check_is_fitted(self)
+        form = sequence_form(X)
+        return form.restored(self.transformer_.inverse_transform(form.X))
+
+    def get_feature_names_out(self, input_features=None):
+        """Return what the transformer calls its outputs."""
+        check_is_fitted(self)
+        return self.transformer_.get_feature_names_out(input_features)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags

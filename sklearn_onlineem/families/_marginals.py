@@ -1,0 +1,52 @@
+"""Gaussians of rows with gaps: what is missing is integrated out.
+
+With o the features that a row has and m those that it lacks, given component k
+
+    x_o ~ N(m_o, S_oo),   x_m | x_o ~ N(m_m + G (x_o - m_o), S_mm - G S_om),   G = S_mo S_oo^-1
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+__all__ = ["marginal_log_density", "marginal_sums"]
+
+
+def marginal_log_density(means, covariances, X):
+    """Return log p(x_o | k), of shape (n_rows, K); NaN in X (n_rows, d) is missing."""
+    out = np.empty((len(X), len(means)))
+    for rows, o, _ in _patterns(X):
+        factor = np.linalg.cholesky(covariances[:, o[:, None], o])
+        deviation = X[np.ix_(rows, o)] - means[:, None, o]
+        white = np.linalg.solve(factor, deviation.transpose(0, 2, 1))
+        log_det = 2.0 * np.log(np.einsum("kii->ki", factor)).sum(axis=1)
+        constant = log_det + len(o) * math.log(2.0 * math.pi)
+        out[rows] = -0.5 * ((white**2).sum(axis=1) + constant[:, None]).T
+    return out
+
+
+def marginal_sums(means, covariances, X, responsibilities):
+    """Expected sums of deviations from the means (K, d) and of their products (K, d, d)."""
+    first, second = np.zeros_like(means), np.zeros_like(covariances)
+    for rows, o, m in _patterns(X):
+        shares = responsibilities[rows].T
+        across = covariances[:, o[:, None], m]
+        gain = np.linalg.solve(covariances[:, o[:, None], o], across)
+        deviation = np.empty((len(means), len(rows), X.shape[1]))
+        deviation[:, :, o] = X[np.ix_(rows, o)] - means[:, None, o]
+        deviation[:, :, m] = deviation[:, :, o] @ gain
+        spread = covariances[:, m[:, None], m] - across.transpose(0, 2, 1) @ gain
+        first += np.einsum("kn,knd->kd", shares, deviation)
+        second += np.einsum("kn,kni,knj->kij", shares, deviation, deviation, optimize=True)
+        second[:, m[:, None], m] += shares.sum(axis=1)[:, None, None] * spread
+    return first, second
+
+
+def _patterns(X):
+    """Rows that lack the same features; the features that they have, and those that they lack."""
+    masks, codes = np.unique(np.isnan(X), axis=0, return_inverse=True)
+    for code, missing in enumerate(masks):
+        rows = np.flatnonzero(codes.reshape(-1) == code)
+        yield rows, np.flatnonzero(~missing), np.flatnonzero(missing)
