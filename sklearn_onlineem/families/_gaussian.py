@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem._kernels import _natural
+from sklearn_onlineem.families._family import NOTHING, ExponentialFamily
 from sklearn_onlineem.families._marginals import marginal_log_density, marginal_sums
 
 __all__ = ["LARGEST_GUARD", "NEGLIGIBLE", "Gaussian", "averages", "kept_where_empty", "location"]
@@ -66,6 +67,31 @@ class Gaussian(ExponentialFamily):
         gaussians = self.from_natural(natural)
         quadratic = np.einsum("kd,kd->k", gaussians.mean, natural[:, : gaussians.mean.shape[1]])
         return 0.5 * (quadratic + gaussians.log_det + gaussians.mean.shape[1] * _LOG_2_PI)
+
+    # The feature map of `_natural` that the natural form about a centre takes.
+    features = None
+
+    def log_density(self, parameters, X):
+        offset = self._offset(parameters, np.zeros(len(parameters.mean)))
+        about = self._about(parameters, X)
+        if about is None:
+            return self._careful_log_density(parameters, X, offset)
+        centre, natural, quadratic = about
+        out = np.empty((len(X), len(offset)), dtype=X.dtype)
+        _natural.log_density(
+            X, centre, self.features, natural, offset - 0.5 * quadratic, NOTHING, out, 1
+        )
+        return out
+
+    def posterior_statistics(self, parameters, X, posterior):
+        about = self._about(parameters, X)
+        if about is None:
+            return self.expected_statistics(X, posterior)
+        centre, natural, _ = about
+        posterior = np.ascontiguousarray(posterior, dtype=X.dtype)
+        counts, totals = np.empty(len(natural)), np.empty_like(natural)
+        _natural.statistics(X, centre, self.features, posterior, counts, totals, 1)
+        return self._moments_about(centre, counts, totals)
 
     def own_statistics(self, parameters, weights):
         degrees = self._pooled(weights)
@@ -132,6 +158,23 @@ class Gaussian(ExponentialFamily):
         """Log weight plus log of the density's normaliser."""
         d = parameters.mean.shape[1]
         return log_weights - 0.5 * (parameters.log_det + d * _LOG_2_PI)
+
+    def _about(self, parameters, X):
+        """The natural form about a centre in the middle of X, or None if it would lose digits.
+
+        Returns
+        -------
+        centre : ndarray of shape (d,)
+        natural : ndarray of shape (K, n_statistics)
+            Natural parameters of x - centre.
+        quadratic : ndarray of shape (K,)
+            (m - centre)' precision (m - centre).
+        """
+        return None
+
+    @abstractmethod
+    def _careful_log_density(self, parameters, X, offset):
+        """Log densities about the components' own means, which never lose digits."""
 
     @abstractmethod
     def covariance_matrices(self, parameters):

@@ -60,8 +60,6 @@ class _AxisGaussian(Gaussian):
     moments = AxisMoments
     gaussians = AxisGaussians
 
-    features: int
-
     def sufficient_statistics(self, X):
         return np.concatenate([X, self._summed(X * X)], axis=1)
 
@@ -79,9 +77,8 @@ class _AxisGaussian(Gaussian):
         second = self._summed(np.broadcast_to(variance, mean.shape) + mean**2)
         return np.concatenate([mean, second], axis=1)
 
-    def log_density(self, parameters, X):
+    def _careful_log_density(self, parameters, X, offset):
         out = np.empty((len(X), len(parameters.mean)), dtype=X.dtype)
-        offset = self._offset(parameters, np.zeros(len(parameters.mean)))
         scales = self._per_feature(parameters.precision_factor, parameters.mean)
         _gaussian.scaled_log_density(X, parameters.mean, scales, offset, out, 1)
         return out
@@ -94,11 +91,10 @@ class _AxisGaussian(Gaussian):
         return self._recentred(counts, first, self._summed(second), means)
 
     def e_step(self, parameters, log_weights, rows, uniforms=None):
-        centre, spread = location(rows.X)
-        deviation = parameters.mean - centre
-        guard = (parameters.precision * (spread + deviation**2)).sum(axis=1).max()
-        if guard < LARGEST_GUARD[rows.X.dtype]:
-            return self._natural_e_step(parameters, log_weights, centre, rows, uniforms)
+        about = self._about(parameters, rows.X)
+        if about is not None:
+            offset = self._offset(parameters, log_weights)
+            return self._natural_e_step(*about, offset, rows, uniforms)
         counts = np.empty(len(log_weights))
         first, second = np.empty_like(parameters.mean), np.empty_like(parameters.mean)
         log_likelihood = _gaussian.scaled_e_step(
@@ -117,21 +113,27 @@ class _AxisGaussian(Gaussian):
         moments = self._recentred(counts, first, self._summed(second), parameters.mean)
         return averages(moments, log_likelihood, rows)
 
-    def _natural_e_step(self, parameters, log_weights, centre, rows, uniforms):
+    def _natural_e_step(self, centre, natural, quadratic, offset, rows, uniforms):
         """E-step by matrix products of natural parameters and sufficient statistics."""
-        deviation, precision = parameters.mean - centre, parameters.precision
-        natural = np.concatenate([deviation * precision, -0.5 * precision], axis=1)
-        quadratic = (precision * deviation**2).sum(axis=1)
-        offset = self._offset(parameters, log_weights) - 0.5 * quadratic
         counts, totals = np.empty(len(offset)), np.empty_like(natural)
         log_likelihood = _natural.e_step(
-            rows.X, centre, self.features, natural, offset, NOTHING,
+            rows.X, centre, self.features, natural, offset - 0.5 * quadratic, NOTHING,
             *per_row(rows), optional(uniforms), counts, totals, *unwanted(rows.X), rows.n_threads,
         )  # fmt: skip
+        return averages(self._moments_about(centre, counts, totals), log_likelihood, rows)
+
+    def _about(self, parameters, X):
+        centre, spread = location(X)
+        deviation, precision = parameters.mean - centre, parameters.precision
+        guard = (precision * (spread + deviation**2)).sum(axis=1).max()
+        if not guard < LARGEST_GUARD[X.dtype]:
+            return None
+        natural = np.concatenate([deviation * precision, -0.5 * precision], axis=1)
+        return centre, natural, (precision * deviation**2).sum(axis=1)
+
+    def _moments_about(self, centre, counts, totals):
         first, second = self._split(totals)
-        origin = np.broadcast_to(centre, first.shape)
-        moments = self._recentred(counts, first, second, origin)
-        return averages(moments, log_likelihood, rows)
+        return self._recentred(counts, first, second, np.broadcast_to(centre, first.shape))
 
     def m_step(self, statistics, previous=None):
         degrees = statistics.degrees[:, None]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
-from sklearn_onlineem._kernels import _gaussian, _natural_gaussian, _small_matrices
+from sklearn_onlineem._kernels import _gaussian, _natural, _natural_gaussian, _small_matrices
 from sklearn_onlineem.families._family import optional, per_row, unwanted
 from sklearn_onlineem.families._gaussian import (
     LARGEST_GUARD,
+    NEGLIGIBLE,
     Gaussian,
     averages,
     kept_where_empty,
+    location,
     weighted_means,
 )
 from sklearn_onlineem.statistics import Moments
@@ -79,6 +81,7 @@ class _MatrixGaussian(Gaussian):
 
     moments = MatrixMoments
     gaussians = MatrixGaussians
+    features = _natural.PRODUCTS
 
     def to_natural(self, parameters):
         precision = np.broadcast_to(
@@ -107,9 +110,8 @@ class _MatrixGaussian(Gaussian):
         second = parameters.covariance + mean[:, :, None] * mean[:, None, :]
         return np.concatenate([mean, second.reshape(len(mean), -1)], axis=1)
 
-    def log_density(self, parameters, X):
+    def _careful_log_density(self, parameters, X, offset):
         out = np.empty((len(X), len(parameters.mean)), dtype=X.dtype)
-        offset = self._offset(parameters, np.zeros(len(parameters.mean)))
         factors = parameters.precision_factor
         _gaussian.log_density(X, parameters.mean, factors, offset, out, 1)
         return out
@@ -195,6 +197,32 @@ class _MatrixGaussian(Gaussian):
     def from_matrices(self, matrices):
         return matrices
 
+    def _about(self, parameters, X):
+        if _prefers_factors(*parameters.mean.shape):
+            return None
+        centre, spread = location(X)
+        deviation = parameters.mean - centre
+        precision = np.broadcast_to(parameters.precision, (*deviation.shape, len(centre)))
+        guard = np.einsum("kii,ki->k", precision, spread + deviation**2).max()
+        if not guard < LARGEST_GUARD[X.dtype]:
+            return None
+        linear = np.einsum("kij,kj->ki", precision, deviation)
+        upper, twice = _triangle(X.shape[1])
+        products = precision[:, upper[0], upper[1]] * (-0.5 * twice)
+        natural = np.concatenate([linear, products], axis=1)
+        return centre, natural, (linear * deviation).sum(axis=1)
+
+    def _moments_about(self, centre, counts, totals):
+        d, weight = len(centre), counts[:, None]
+        first, (i, j) = totals[:, :d], _triangle(d)[0]
+        shift = np.divide(first, weight, out=np.zeros_like(first), where=weight > NEGLIGIBLE)
+        scatter = np.empty((len(counts), d, d))
+        scatter[:, i, j] = totals[:, d:]
+        scatter[:, j, i] = totals[:, d:]
+        scatter -= first[:, :, None] * shift[:, None, :]
+        scatter = self.from_matrices(scatter)
+        return self.moments(counts, self._pooled(counts), centre + shift, scatter)
+
     def _n_covariances(self, mean):
         return len(mean)
 
@@ -257,9 +285,7 @@ class FullGaussian(_MatrixGaussian):
     """
 
     def e_step(self, parameters, log_weights, rows, uniforms=None):
-        n_components, n_features = parameters.mean.shape
-        most = min(_MOST_FEATURES_NATURAL, _MOST_FEATURES_PER_COMPONENT * n_components)
-        if n_features > most:
+        if _prefers_factors(*parameters.mean.shape):
             return super().e_step(parameters, log_weights, rows, uniforms)
         mean, scatter = np.empty_like(parameters.mean), np.empty_like(parameters.covariance)
         counts = np.empty(len(mean))
@@ -278,6 +304,19 @@ class FullGaussian(_MatrixGaussian):
             p.mean, p.covariance, p.log_det, q.mean, q.precision, q.log_det, out
         )
         return out
+
+
+def _prefers_factors(n_components, n_features):
+    """Whether the Cholesky way is the faster one."""
+    most = min(_MOST_FEATURES_NATURAL, _MOST_FEATURES_PER_COMPONENT * n_components)
+    return n_features > most
+
+
+@cache
+def _triangle(d):
+    """Indices of the upper triangle of a d x d matrix, and how often each entry occurs in it."""
+    i, j = np.triu_indices(d)
+    return (i, j), np.where(i == j, 1.0, 2.0)
 
 
 class TiedGaussian(_MatrixGaussian):
