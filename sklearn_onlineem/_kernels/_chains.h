@@ -14,20 +14,22 @@
 #define LOWEST_LOG (-460.0)
 #define LOST 1e-150
 #define WIDEST_TILE 32
+#define ROWS_PER_DIVISION 4
 
-/* out (W,) <- x (W,) table (W, W), by tiles of columns; two sums each, to halve the latency */
+/* out (W,) <- x (W,) table (W, W), four rows of the table at a time, by tiles of columns */
 SIMD_INLINE void product(
     const double *x, const double *table, const ptrdiff_t W, const ptrdiff_t tile, double *out)
 {
     for (ptrdiff_t start = 0; start < W; start += tile) {
-        double even[WIDEST_TILE], odd[WIDEST_TILE];
-        for (ptrdiff_t j = 0; j < tile; j++) even[j] = odd[j] = 0;
-        for (ptrdiff_t i = 0; i < W; i += 2) {
+        double sum[WIDEST_TILE];
+        for (ptrdiff_t j = 0; j < tile; j++) sum[j] = 0;
+        for (ptrdiff_t i = 0; i < W; i += 4) {
             const double *row = table + i * W + start;
-            for (ptrdiff_t j = 0; j < tile; j++) even[j] += x[i] * row[j];
-            for (ptrdiff_t j = 0; j < tile; j++) odd[j] += x[i + 1] * row[W + j];
+            for (ptrdiff_t j = 0; j < tile; j++)
+                sum[j] += (x[i] * row[j] + x[i + 1] * row[W + j])
+                          + (x[i + 2] * row[2 * W + j] + x[i + 3] * row[3 * W + j]);
         }
-        for (ptrdiff_t j = 0; j < tile; j++) out[start + j] = even[j] + odd[j];
+        for (ptrdiff_t j = 0; j < tile; j++) out[start + j] = sum[j];
     }
 }
 
@@ -41,29 +43,35 @@ SIMD_INLINE double sum_of(const double *x, ptrdiff_t n)
     return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
 }
 
-/* alpha_t = (alpha_t-1 / scale_t-1) table * density_t, (T, W), with sums scale_t = p(v_t | past).
+/* alpha_t = alpha_t-1 table * density_t, (T, W), divided by its sum every few rows only, as the
+ * division is what the recursion would wait for. total_t is the sum of alpha_t, and scale_t is
+ * p(v_t | past), which is total_t / total_t-1 but for that division.
  *
- * Dividing one step late keeps the division off the critical path. Returns 1 if digits may be
- * lost: a sum is tiny, or, where the table has zeros, the share of a state that can be reached is.
- * (A state that is entered from all others comes back by itself; others would stay lost.) */
+ * Returns 1 if digits may be lost: a sum is tiny, or, where the table has zeros, the share of a
+ * state that can be reached is. (A state that is entered from all others comes back by itself;
+ * others would stay lost.) */
 SIMD_INLINE int forward_of(
     const double *RESTRICT density, ptrdiff_t T, const double *start, const double *table,
     int has_zeros, const ptrdiff_t W, const ptrdiff_t tile, double *RESTRICT alpha,
-    double *RESTRICT scale)
+    double *RESTRICT total, double *RESTRICT scale)
 {
-    int lost;
-    double inverse;
+    double before = 1;
     for (ptrdiff_t j = 0; j < W; j++) alpha[j] = start[j];
-    for (ptrdiff_t t = 0;; ) {
-        inverse = t == 0 ? 1 : 1 / scale[t - 1];
-        lost = 0;
-        if (has_zeros)
+    for (ptrdiff_t t = 0;;) {
+        double inverse = 1 / before;
+        if (t % ROWS_PER_DIVISION == 0)
+            for (ptrdiff_t j = 0; j < W; j++) alpha[j] *= inverse;
+        if (has_zeros) {
+            int lost = 0;
             for (ptrdiff_t j = 0; j < W; j++)
-                lost |= (alpha[j] > 0) & (density[j] > 0)
-                        & (alpha[j] * density[j] * inverse < LOST);
-        for (ptrdiff_t j = 0; j < W; j++) alpha[j] *= density[j] * inverse;
-        scale[t] = sum_of(alpha, W);
-        if (lost || !(scale[t] >= LOST)) return 1;
+                lost |= (alpha[j] > 0) & (density[j] > 0) & (alpha[j] * density[j] < LOST);
+            if (lost) return 1;
+        }
+        for (ptrdiff_t j = 0; j < W; j++) alpha[j] *= density[j];
+        total[t] = sum_of(alpha, W);
+        if (!(total[t] >= LOST)) return 1;
+        scale[t] = t % ROWS_PER_DIVISION == 0 ? total[t] : total[t] * inverse;
+        before = total[t];
         if (++t == T) return 0;
         product(alpha, table, W, tile, alpha + W);
         alpha += W;
@@ -71,28 +79,29 @@ SIMD_INLINE int forward_of(
     }
 }
 
-/* alpha <- posterior p(h_t | v); filtered (T, W) <- alpha / scale; density <- w_t = density_t * beta_t
- * / scale_t, so that the expected transitions are the table times sum_t filtered_t-1 w_t'.
+/* alpha <- posterior p(h_t | v); filtered (T, W) <- alpha / total; density <- w_t = density_t
+ * * beta_t / scale_t, so that the expected transitions are the table times sum_t filtered_t-1 w_t'.
  *
  * `beta` (2, W) holds beta of the last row, and then that of the row before the first. */
 SIMD_INLINE void backward_of(
     double *RESTRICT density, ptrdiff_t T, const double *table, const ptrdiff_t W,
-    const ptrdiff_t tile, const double *RESTRICT scale, double *RESTRICT beta,
-    double *RESTRICT alpha, double *RESTRICT filtered)
+    const ptrdiff_t tile, const double *RESTRICT total, const double *RESTRICT scale,
+    double *RESTRICT beta, double *RESTRICT alpha, double *RESTRICT filtered)
 {
-    double *next = beta + W;
+    double local[2 * WIDEST_TILE];
+    double *current = W <= WIDEST_TILE ? local : beta, *next = current + W;
+    for (ptrdiff_t j = 0; j < W; j++) current[j] = beta[j];
     for (ptrdiff_t t = T - 1; t >= 0; t--) {
-        double inverse = 1 / scale[t];
+        double inverse = 1 / scale[t], share = 1 / total[t];
         double *RESTRICT w = density + t * W, *RESTRICT a = alpha + t * W;
         double *RESTRICT f = filtered + t * W;
-        for (ptrdiff_t j = 0; j < W; j++) {
-            f[j] = a[j] * inverse;
-            a[j] = f[j] * beta[j];
-            w[j] *= beta[j] * inverse;
-        }
+        for (ptrdiff_t j = 0; j < W; j++) f[j] = a[j] * share;
+        for (ptrdiff_t j = 0; j < W; j++) a[j] = f[j] * current[j];
+        for (ptrdiff_t j = 0; j < W; j++) w[j] = (w[j] * inverse) * current[j];
         product(w, table, W, tile, next);
-        for (ptrdiff_t j = 0; j < W; j++) beta[j] = next[j];
+        for (ptrdiff_t j = 0; j < W; j++) current[j] = next[j];
     }
+    for (ptrdiff_t j = 0; j < W; j++) beta[j] = current[j];
 }
 
 #define FOR_WIDTH(W, call) \
@@ -100,28 +109,29 @@ SIMD_INLINE void backward_of(
     case 4: call(4, 4); break; \
     case 8: call(8, 8); break; \
     case 16: call(16, 16); break; \
+    case 24: call(24, 24); break; \
     case 32: call(32, 32); break; \
     default: call(W, 8); \
     }
 
 SIMD_CLONES SIMD_UNUSED static int forward_recursion(
     const double *density, ptrdiff_t T, const double *start, const double *table, int has_zeros,
-    ptrdiff_t W, double *alpha, double *scale)
+    ptrdiff_t W, double *alpha, double *total, double *scale)
 {
     int lost = 0;
 #define CALL(width, tile) \
-    lost = forward_of(density, T, start, table, has_zeros, width, tile, alpha, scale)
+    lost = forward_of(density, T, start, table, has_zeros, width, tile, alpha, total, scale)
     FOR_WIDTH(W, CALL)
 #undef CALL
     return lost;
 }
 
 SIMD_CLONES SIMD_UNUSED static void backward_recursion(
-    double *density, ptrdiff_t T, const double *table, ptrdiff_t W, const double *scale,
-    double *beta, double *alpha, double *filtered)
+    double *density, ptrdiff_t T, const double *table, ptrdiff_t W, const double *total,
+    const double *scale, double *beta, double *alpha, double *filtered)
 {
 #define CALL(width, tile) \
-    backward_of(density, T, table, width, tile, scale, beta, alpha, filtered)
+    backward_of(density, T, table, width, tile, total, scale, beta, alpha, filtered)
     FOR_WIDTH(W, CALL)
 #undef CALL
 }
@@ -149,13 +159,25 @@ SIMD_CLONES SIMD_UNUSED static void add_transitions(
 /* density (T, W) <- exp(x - largest_t), at least exp(LOWEST_LOG) unless x = -inf; largest_t, the
  * row's maximum, is 0 where all are -inf. */
 #define EMISSIONS(REAL, name) \
+SIMD_INLINE REAL name##_largest(const REAL *x, ptrdiff_t K) \
+{ \
+    REAL lanes[8], most = x[0]; \
+    ptrdiff_t k = 0; \
+    if (K >= 8) { \
+        for (int l = 0; l < 8; l++) lanes[l] = x[l]; \
+        for (k = 8; k + 8 <= K; k += 8) \
+            for (int l = 0; l < 8; l++) lanes[l] = x[k + l] > lanes[l] ? x[k + l] : lanes[l]; \
+        for (int l = 0; l < 8; l++) most = lanes[l] > most ? lanes[l] : most; \
+    } \
+    for (; k < K; k++) most = x[k] > most ? x[k] : most; \
+    return most; \
+} \
 SIMD_CLONES SIMD_UNUSED static void name( \
     const REAL *RESTRICT x, ptrdiff_t T, ptrdiff_t K, ptrdiff_t W, double *RESTRICT density, \
     double *RESTRICT largest) \
 { \
     for (ptrdiff_t t = 0; t < T; t++) { \
-        REAL most = x[t * K]; \
-        for (ptrdiff_t k = 1; k < K; k++) most = x[t * K + k] > most ? x[t * K + k] : most; \
+        REAL most = name##_largest(x + t * K, K); \
         largest[t] = most == -INFINITY ? 0 : most; \
         for (ptrdiff_t k = 0; k < K; k++) { \
             double below = x[t * K + k] - largest[t]; \

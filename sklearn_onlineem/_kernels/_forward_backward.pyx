@@ -3,7 +3,7 @@
 Rows of all sequences lie one after the other; `offsets` says where each begins. Log densities
 log p(v_t | h) come in, and posteriors p(h_t | v) take their place:
 
-    alpha_t(j) = sum_i alpha_t-1(i) a_ij  p(v_t | j) / scale_t
+    alpha_t(j) = sum_i alpha_t-1(i) a_ij p(v_t | j) / scale_t
     beta_t-1(i) = sum_j a_ij  p(v_t | j) beta_t(j) / scale_t
     xi_t(i, j) = alpha_t-1(i) a_ij p(v_t | j) beta_t(j) / scale_t
 
@@ -13,10 +13,10 @@ with logarithms, in `_log_chains`.
 """
 
 from cython cimport floating
-from libc.math cimport log
+from libc.math cimport NAN, isnan, log
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from ._blas cimport gemm
 from ._memory cimport aligned, allocate
@@ -27,10 +27,10 @@ from . import _log_chains
 cdef extern from "_chains.h" nogil:
     int forward_recursion(
         const double* density, Py_ssize_t T, const double* start, const double* table,
-        int has_zeros, Py_ssize_t W, double* alpha, double* scale)
+        int has_zeros, Py_ssize_t W, double* alpha, double* total, double* scale)
     void backward_recursion(
-        double* density, Py_ssize_t T, const double* table, Py_ssize_t W, const double* scale,
-        double* beta, double* alpha, double* filtered)
+        double* density, Py_ssize_t T, const double* table, Py_ssize_t W, const double* total,
+        const double* scale, double* beta, double* alpha, double* filtered)
     void add_transitions(
         const double* filtered, const double* later, Py_ssize_t T, Py_ssize_t W, double* sums)
     void emissions_float(
@@ -39,6 +39,8 @@ cdef extern from "_chains.h" nogil:
         const double* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, double* density, double* largest)
     double sum_of(const double* x, Py_ssize_t n)
 
+# Rows of a block, whose arrays stay in an L2 cache. Of a longer sequence, only the predicted state
+# at the start of each block is kept, and its forward pass is done again on the way back.
 cdef enum:
     BLOCK = 256
     WIDEST_UNROLLED = 8
@@ -51,52 +53,49 @@ cdef double SMALLEST_SHARE = 1e-150
 cdef struct Chain:
     Py_ssize_t K, W
     bint has_zeros
-    double* start       # (W,)
-    double* first       # (W,), of the first sequence
     double* final       # (W,)
+    double* beta        # (2, W)
     double* table       # (W, W)
     double* transposed  # (W, W)
-    double* density     # (T, W), T that of the longest sequence
-    double* alpha       # (T, W)
-    double* filtered    # (BLOCK, W)
-    double* scale       # (T,)
-    double* largest     # (T,)
-    double* beta        # (2, W)
     double* sums        # (W, W)
+    double* density     # (BLOCK + 1, W)
+    double* alpha       # (BLOCK, W)
+    double* filtered    # (BLOCK, W)
+    double* total       # (BLOCK,)
+    double* scale       # (BLOCK,)
+    double* largest     # (BLOCK,)
+    double* predicted   # (most blocks of a sequence + 1, W): p(h_t | v_1..t-1), t the first row
 
 
 cdef Py_ssize_t width(Py_ssize_t K) noexcept nogil:
-    if K <= 4:
-        return 4
-    if K <= 8:
-        return 8
-    return (K + 7) // 8 * 8
+    return 4 if K <= 4 else (K + 7) // 8 * 8
 
 
 cdef void* chain_of(
-    const double[::1] start, const double[::1] first, const double[:, ::1] transmat,
-    const double[::1] final, Py_ssize_t T, Chain* chain,
+    const double[:, ::1] transmat, const double[::1] final, const int64_t[::1] offsets, Chain* chain
 ) except NULL:
     """Allocate the scratch memory of a chain, and fill in its tables; free what is returned."""
-    cdef Py_ssize_t K = start.shape[0], W = width(K), i, j
-    cdef void* memory = allocate((5 + BLOCK + 3 * W + 2 * T) * W + 2 * T, sizeof(double))
+    cdef Py_ssize_t K = final.shape[0], W = width(K), most_blocks = longest(offsets) // BLOCK + 2
+    cdef Py_ssize_t i, j, n_zeroed = 3 * W + 3 * W * W
+    cdef void* memory = allocate(
+        n_zeroed + (3 * BLOCK + 1 + most_blocks) * W + 3 * BLOCK, sizeof(double))
     chain.K, chain.W = K, W
-    chain.start = <double*> aligned(memory)
-    chain.first = chain.start + W
-    chain.final = chain.first + W
-    chain.beta = chain.final + W
-    chain.table = chain.beta + 2 * W
+    chain.table = <double*> aligned(memory)
     chain.transposed = chain.table + W * W
     chain.sums = chain.transposed + W * W
-    chain.density = chain.sums + W * W
-    chain.alpha = chain.density + T * W
-    chain.filtered = chain.alpha + T * W
-    chain.scale = chain.filtered + BLOCK * W
-    chain.largest = chain.scale + T
-    memset(chain.start, 0, (5 * W + 3 * W * W) * sizeof(double))
+    chain.final = chain.sums + W * W
+    chain.beta = chain.final + W
+    chain.density = chain.beta + 2 * W
+    chain.alpha = chain.density + (BLOCK + 1) * W
+    chain.filtered = chain.alpha + BLOCK * W
+    chain.predicted = chain.filtered + BLOCK * W
+    chain.total = chain.predicted + most_blocks * W
+    chain.scale = chain.total + BLOCK
+    chain.largest = chain.scale + BLOCK
+    memset(chain.table, 0, n_zeroed * sizeof(double))
     chain.has_zeros = False
     for i in range(K):
-        chain.start[i], chain.first[i], chain.final[i] = start[i], first[i], final[i]
+        chain.final[i] = final[i]
         for j in range(K):
             chain.table[i * W + j] = transmat[i, j]
             chain.transposed[j * W + i] = transmat[i, j]
@@ -104,60 +103,110 @@ cdef void* chain_of(
     return memory
 
 
+cdef Py_ssize_t longest(const int64_t[::1] offsets) noexcept nogil:
+    cdef Py_ssize_t s, most = 0
+    for s in range(offsets.shape[0] - 1):
+        most = max(most, offsets[s + 1] - offsets[s])
+    return most
+
+
+cdef void start_at(const double* start, Chain* chain) noexcept nogil:
+    memset(chain.predicted, 0, chain.W * sizeof(double))
+    memcpy(chain.predicted, start, chain.K * sizeof(double))
+
+
 cdef bint forward(
-    const floating* x, Py_ssize_t T, const double* start, Chain* chain
+    const floating* x, Py_ssize_t B, const double* predicted, Chain* chain
 ) noexcept nogil:
-    """Fill density, alpha and scale; return whether digits may be lost."""
+    """Fill density, alpha, total and scale of a block; return whether digits may be lost."""
     if floating is float:
-        emissions_float(x, T, chain.K, chain.W, chain.density, chain.largest)
+        emissions_float(x, B, chain.K, chain.W, chain.density, chain.largest)
     else:
-        emissions_double(x, T, chain.K, chain.W, chain.density, chain.largest)
-    return forward_recursion(chain.density, T, start, chain.table, chain.has_zeros, chain.W,
-                             chain.alpha, chain.scale)
+        emissions_double(x, B, chain.K, chain.W, chain.density, chain.largest)
+    return forward_recursion(chain.density, B, predicted, chain.table, chain.has_zeros, chain.W,
+                             chain.alpha, chain.total, chain.scale)
 
 
-cdef double log_likelihood_of(Py_ssize_t T, double ending, Chain* chain) noexcept nogil:
-    add_log(chain.largest, chain.scale, T)
-    return sum_of(chain.largest, T) + log(ending)
+cdef double log_likelihood_of(Py_ssize_t B, Chain* chain) noexcept nogil:
+    """log p(v_t of a block | past)"""
+    add_log(chain.largest, chain.scale, B)
+    return sum_of(chain.largest, B)
 
 
-cdef double ending_of(Py_ssize_t T, Chain* chain) noexcept nogil:
-    """p(the sequence ends after T | its rows); beta <- that of the last row."""
-    cdef double* last = chain.alpha + (T - 1) * chain.W
+cdef void predict(Py_ssize_t B, double* predicted, Chain* chain) noexcept nogil:
+    """predicted <- the distribution of the state after the last row of a block"""
+    cdef const double* last = chain.alpha + (B - 1) * chain.W
+    cdef double share
+    cdef Py_ssize_t i, j
+    memset(predicted, 0, chain.W * sizeof(double))
+    for i in range(chain.K):
+        share = last[i] / chain.total[B - 1]
+        for j in range(chain.W):
+            predicted[j] += share * chain.table[i * chain.W + j]
+
+
+cdef double ending_of(Py_ssize_t B, Chain* chain) noexcept nogil:
+    """p(the sequence ends after the last row of a block | all rows); beta <- that of this row."""
+    cdef const double* last = chain.alpha + (B - 1) * chain.W
     cdef double ending = 0
     cdef Py_ssize_t j
     for j in range(chain.W):
-        ending += last[j] / chain.scale[T - 1] * chain.final[j]
+        ending += last[j] / chain.total[B - 1] * chain.final[j]
     for j in range(chain.W):
         chain.beta[j] = chain.final[j] / ending
     return ending
 
 
-cdef void backward(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
-    """x <- posteriors; sums += sum_t filtered_t-1 w_t', block by block from the end."""
-    cdef Py_ssize_t W = chain.W, start, stop, n_pairs, t, k
-    stop = T
-    while stop > 0:
-        start = (stop - 1) // BLOCK * BLOCK
-        backward_recursion(chain.density + start * W, stop - start, chain.transposed, W,
-                           chain.scale + start, chain.beta, chain.alpha + start * W, chain.filtered)
-        n_pairs = min(stop, T - 1) - start
-        if n_pairs > 0:
-            add_pairs(chain.filtered, chain.density + (start + 1) * W, n_pairs, W, chain.sums)
-        for t in range(start, stop):
-            for k in range(chain.K):
-                x[t * chain.K + k] = <floating> chain.alpha[t * W + k]
-        stop = start
-
-
-cdef void add_pairs(
-    const double* filtered, const double* later, Py_ssize_t n_pairs, Py_ssize_t W, double* sums
+cdef double forward_all(
+    const floating* x, Py_ssize_t T, const double* start, Chain* chain
 ) noexcept nogil:
-    cdef int w = <int> W
+    """Predicted states of all blocks, and the last block's arrays; return the log-likelihood.
+
+    NaN where logarithms have to be taken.
+    """
+    cdef Py_ssize_t begin = 0, B = 0
+    cdef double log_likelihood = 0, ending
+    cdef double* predicted = chain.predicted
+    start_at(start, chain)
+    while begin < T:
+        B = min(BLOCK, T - begin)
+        if forward(x + begin * chain.K, B, predicted, chain):
+            return NAN
+        log_likelihood += log_likelihood_of(B, chain)
+        predicted += chain.W
+        predict(B, predicted, chain)
+        begin += B
+    ending = ending_of(B, chain)
+    return log_likelihood + log(ending) if ending >= SMALLEST_SHARE else NAN
+
+
+cdef void backward_all(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
+    """x <- posteriors; sums += sum_t filtered_t-1 w_t', block by block from the end."""
+    cdef Py_ssize_t W = chain.W, K = chain.K, begin = (T - 1) // BLOCK * BLOCK, B = T - begin
+    cdef Py_ssize_t n_pairs = B - 1, t, k
+    while True:
+        backward_recursion(chain.density, B, chain.transposed, W, chain.total, chain.scale,
+                           chain.beta, chain.alpha, chain.filtered)
+        add_pairs(n_pairs, chain)
+        for t in range(B):
+            for k in range(K):
+                x[(begin + t) * K + k] = <floating> chain.alpha[t * W + k]
+        if begin == 0:
+            return
+        begin -= BLOCK
+        B = n_pairs = BLOCK
+        # The last row of this block is followed by the first one of the block just done.
+        memcpy(chain.density + BLOCK * W, chain.density, W * sizeof(double))
+        forward(x + begin * K, B, chain.predicted + begin // BLOCK * W, chain)
+
+
+cdef void add_pairs(Py_ssize_t n_pairs, Chain* chain) noexcept nogil:
+    cdef const double* later = chain.density + chain.W
+    cdef int W = <int> chain.W
     if W <= WIDEST_UNROLLED:
-        add_transitions(filtered, later, n_pairs, W, sums)
-    else:
-        gemm(c"N", c"T", w, w, <int> n_pairs, 1.0, later, w, filtered, w, 1.0, sums, w)
+        add_transitions(chain.filtered, later, n_pairs, W, chain.sums)
+    elif n_pairs > 0:
+        gemm(c"N", c"T", W, W, <int> n_pairs, 1.0, later, W, chain.filtered, W, 1.0, chain.sums, W)
 
 
 def forward_backward(
@@ -175,27 +224,24 @@ def forward_backward(
     Sequences that are impossible have log-likelihood -inf, posteriors of 0 and no transitions.
     """
     cdef Py_ssize_t S = log_likelihoods.shape[0], K = start.shape[0], s, i, j, T
-    cdef double ending
-    cdef bint done
+    cdef double log_likelihood
     cdef floating* x
     cdef Chain chain
-    cdef void* memory = chain_of(start, first, transmat, final, longest(offsets), &chain)
+    cdef void* memory = chain_of(transmat, final, offsets, &chain)
     transitions[:, :] = 0
     try:
         for s in range(S):
             x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
             with nogil:
-                done = not forward(x, T, chain.first if s == 0 else chain.start, &chain)
-                ending = ending_of(T, &chain) if done else 0.0
-                done = ending >= SMALLEST_SHARE
-                if done:
-                    log_likelihoods[s] = log_likelihood_of(T, ending, &chain)
-                    backward(x, T, &chain)
-            if not done:
-                log_likelihoods[s] = _log_chains.forward_backward(
+                log_likelihood = forward_all(x, T, &first[0] if s == 0 else &start[0], &chain)
+                if not isnan(log_likelihood):
+                    backward_all(x, T, &chain)
+            if isnan(log_likelihood):
+                log_likelihood = _log_chains.forward_backward(
                     log_densities[offsets[s]:offsets[s + 1]], first if s == 0 else start,
                     transmat, final, transitions,
                 )
+            log_likelihoods[s] = log_likelihood
         for i in range(K):
             for j in range(K):
                 transitions[i, j] += transmat[i, j] * chain.sums[i * chain.W + j]
@@ -213,32 +259,42 @@ def filtered(
     double[::1] log_likelihoods,        # OUT (S,)
 ):
     """Filtered state probabilities and the log-likelihood of each sequence."""
-    cdef Py_ssize_t S = log_likelihoods.shape[0], s, t, k, T
-    cdef double ending
-    cdef bint done
+    cdef Py_ssize_t S = log_likelihoods.shape[0], s, T
+    cdef double log_likelihood
     cdef floating* x
     cdef Chain chain
-    cdef void* memory = chain_of(start, first, transmat, final, longest(offsets), &chain)
+    cdef void* memory = chain_of(transmat, final, offsets, &chain)
     try:
         for s in range(S):
             x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
             with nogil:
-                done = not forward(x, T, chain.first if s == 0 else chain.start, &chain)
-                ending = ending_of(T, &chain) if done else 0.0
-                done = ending >= SMALLEST_SHARE
-                if done:
-                    for t in range(T):
-                        for k in range(chain.K):
-                            x[t * chain.K + k] = <floating> (
-                                chain.alpha[t * chain.W + k] / chain.scale[t])
-                    log_likelihoods[s] = log_likelihood_of(T, ending, &chain)
-            if not done:
-                log_likelihoods[s] = _log_chains.filtered(
+                log_likelihood = forward_all(x, T, &first[0] if s == 0 else &start[0], &chain)
+                if not isnan(log_likelihood):
+                    write_filtered(x, T, &chain)
+            if isnan(log_likelihood):
+                log_likelihood = _log_chains.filtered(
                     log_densities[offsets[s]:offsets[s + 1]], first if s == 0 else start,
                     transmat, final,
                 )
+            log_likelihoods[s] = log_likelihood
     finally:
         free(memory)
+
+
+cdef void write_filtered(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
+    """x <- filtered states, block by block from the end, as the last is at hand."""
+    cdef Py_ssize_t W = chain.W, K = chain.K, begin = (T - 1) // BLOCK * BLOCK, B = T - begin, t, k
+    cdef double share
+    while True:
+        for t in range(B):
+            share = 1.0 / chain.total[t]
+            for k in range(K):
+                x[(begin + t) * K + k] = <floating> (chain.alpha[t * W + k] * share)
+        if begin == 0:
+            return
+        begin -= BLOCK
+        B = BLOCK
+        forward(x + begin * K, B, chain.predicted + begin // BLOCK * W, chain)
 
 
 def draw_paths(
@@ -280,10 +336,3 @@ cdef Py_ssize_t draw(floating* weights, Py_ssize_t K, double uniform) noexcept n
         below += weights[k]
         weights[k] = 0
     return state
-
-
-cdef Py_ssize_t longest(const int64_t[::1] offsets) noexcept nogil:
-    cdef Py_ssize_t s, most = 0
-    for s in range(offsets.shape[0] - 1):
-        most = max(most, offsets[s + 1] - offsets[s])
-    return most

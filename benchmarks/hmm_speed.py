@@ -1,0 +1,130 @@
+"""Speed of one EM pass of hidden Markov models, against rivals in the same run.
+
+Both sides take turns on one processor, in double precision; cells are medians of the ratios of
+their CPU seconds. Equal work is proved by equal log-likelihoods. The rivals are hmmlearn (its
+"scaling" implementation) and dynamax (compiled; ``pip install hmmlearn dynamax``); the better one
+counts. "2 threads" compares ours with itself in wall seconds, on two processors.
+"""
+
+import argparse
+import math
+import os
+from functools import partial
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks._table import Table
+from benchmarks._timing import CPU, WALL, ratio
+from benchmarks.rivals import hmmlearn_hmm
+from sklearn_onlineem.em import batch_step
+from sklearn_onlineem.families import Categorical, DiagonalGaussian, FullGaussian, Rows
+from sklearn_onlineem.models import HiddenMarkovModel, Sequences
+
+try:
+    from benchmarks.rivals import dynamax_hmm
+except ImportError:  # JAX is large
+    dynamax_hmm = None
+
+N_ROWS, N_FEATURES, N_SYMBOLS = 200_000, 4, 50
+MANY, ONE = [100] * 2000, [N_ROWS]
+# Emissions, number of states, and how many times faster than the best rival: many and one.
+REQUIRED = [
+    ("diag", 4, 8.0, 4.0),
+    ("diag", 32, 8.0, 5.0),
+    ("full", 4, 6.0, 4.0),
+    ("full", 32, 8.0, 5.0),
+    ("categorical", 32, 8.0, 5.0),
+]
+THREADS_REQUIRED = 1.6
+
+
+def main():
+    arguments = _arguments()
+    cpus = sorted(os.sched_getaffinity(0))
+    columns = ("hmmlearn", "dynamax", "required", "", "2 threads")
+    table = Table("emissions, states, sequences", *columns)
+    for emissions, n_states, *required in REQUIRED:
+        for name, lengths, least in zip(("many", "one"), (MANY, ONE), required, strict=True):
+            title = f"{emissions}, {n_states}, {name}"
+            if arguments.only in title:
+                contest = draw(emissions, n_states, lengths)
+                os.sched_setaffinity(0, cpus[:1])
+                ratios = [against(rival, *contest, arguments.rounds) for rival in rivals(emissions)]
+                os.sched_setaffinity(0, cpus)
+                twice = threaded(*contest, arguments.rounds) if name == "many" else ""
+                verdict = "met" if min(r for r in ratios if r) >= least else "NOT MET"
+                table.row(title, *(r or "" for r in ratios), least, verdict, twice)
+
+
+def draw(emissions, n_states, lengths):
+    """Rows, lengths, and parameters near those that they could come from."""
+    rng = np.random.default_rng(0)
+    start = rng.dirichlet(np.ones(n_states))
+    transmat = 0.5 * np.eye(n_states) + 0.5 * rng.dirichlet(np.ones(n_states), size=n_states)
+    if emissions == "categorical":
+        X = rng.integers(N_SYMBOLS, size=(N_ROWS, 1))
+        probabilities = rng.dirichlet(np.ones(N_SYMBOLS), size=n_states)
+        return emissions, X, lengths, (start, transmat, probabilities)
+    means = 2.0 * rng.normal(size=(n_states, N_FEATURES))
+    X = means[rng.integers(n_states, size=N_ROWS)] + rng.normal(size=(N_ROWS, N_FEATURES))
+    covariances = rng.uniform(0.5, 2.0, size=(n_states, N_FEATURES))
+    if emissions == "full":
+        covariances = covariances[:, :, None] * np.eye(N_FEATURES)
+    return emissions, X, lengths, (start, transmat, means, covariances)
+
+
+def ours(emissions, X, lengths, parameters, n_threads=1):
+    """Return a function that makes one E- and one M-step and returns the log-likelihood."""
+    start, transmat, *emission = parameters
+    if emissions == "categorical":
+        family, (parameters,) = Categorical(N_SYMBOLS), emission
+        X = X.astype(np.float64)
+    else:
+        family = (DiagonalGaussian if emissions == "diag" else FullGaussian)(reg_covar=0.0)
+        parameters = family.gaussians(*emission)
+    model = HiddenMarkovModel(family, start, transmat, parameters)
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+
+    def run():
+        data = Sequences(Rows(X, n_threads=n_threads), offsets)
+        return batch_step(model, data)[1] * len(lengths)
+
+    return run
+
+
+def rivals(emissions):
+    """The rivals' functions that make a pass, None where there is none."""
+    if emissions == "categorical":
+        return hmmlearn_hmm.categorical_pass, None
+    theirs = [hmmlearn_hmm.gaussian_pass, dynamax_hmm and dynamax_hmm.gaussian_pass]
+    return [rival and partial(rival, covariance_type=emissions) for rival in theirs]
+
+
+def against(rival, emissions, X, lengths, parameters, n_rounds):
+    """How many times faster than a rival ours is in CPU seconds, or None without a rival."""
+    if rival is None:
+        return None
+    with threadpool_limits(1):
+        theirs, mine = rival(X, lengths, *parameters), ours(emissions, X, lengths, parameters)
+        assert math.isclose(theirs(), mine(), rel_tol=1e-8)
+        return ratio(theirs, mine, CPU, n_rounds)
+
+
+def threaded(emissions, X, lengths, parameters, n_rounds):
+    """How many times faster than on one thread ours is on two, in wall seconds."""
+    with threadpool_limits(1):
+        one, two = (ours(emissions, X, lengths, parameters, n_threads) for n_threads in (1, 2))
+        assert one() == two()
+        return ratio(one, two, WALL, n_rounds)
+
+
+def _arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="part of the titles of the rows to run")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
