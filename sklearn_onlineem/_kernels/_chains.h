@@ -9,6 +9,11 @@
 
 #include "_simd.h"
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("no-trapping-math") /* as in _simd.h */
+#endif
+
 /* Densities that are not 0 are at least exp(-460) = 1e-200 of the row's largest; a state whose
  * share falls below LOST may have lost what a later row needs, see `forward_of`. */
 #define LOWEST_LOG (-460.0)
@@ -190,5 +195,30 @@ SIMD_CLONES SIMD_UNUSED static void name( \
 EMISSIONS(float, emissions_float)
 EMISSIONS(double, emissions_double)
 #undef EMISSIONS
+
+/* best_t (j) = max_i best_t-1 (i) + table (i, j), the lowest i where two are equal, and which. */
+SIMD_CLONES SIMD_UNUSED static void best_moves(
+    const double *RESTRICT best, const double *RESTRICT table, ptrdiff_t K, double *RESTRICT next,
+    double *RESTRICT who, int *RESTRICT origin)
+{
+    for (ptrdiff_t j = 0; j < K; j++) {
+        next[j] = best[0] + table[j];
+        who[j] = 0;
+    }
+    for (ptrdiff_t i = 1; i < K; i++) {
+        const double *RESTRICT row = table + i * K;
+        double from = best[i], number = (double)i;
+        for (ptrdiff_t j = 0; j < K; j++) {
+            double through = from + row[j];
+            who[j] = through > next[j] ? number : who[j];
+            next[j] = through > next[j] ? through : next[j];
+        }
+    }
+    for (ptrdiff_t j = 0; j < K; j++) origin[j] = (int)who[j];
+}
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif
 
 #endif
