@@ -12,6 +12,7 @@
 #   _small_matrices     factorising, merging and comparing K matrices of d x d
 #   _openmp             the number of threads; how rows are shared among them (.pxd)
 #   _blas, _memory      BLAS calls; scratch memory (.pxd only)
+#   _arrays             checked pointers, where memoryviews would cost more than the work (.pxd)
 #   _simd               exp, log and loops over columns that vectorise (.h, .pxd)
 #
 #   _natural, _gaussian, _counts -> _responsibilities -> _simd

@@ -12,7 +12,9 @@ import numpy as np
 
 from cython cimport floating
 from libc.math cimport INFINITY, log
+from numpy cimport ndarray
 
+from ._arrays cimport extent, source, target
 from ._simd cimport add_log, exp_columns, scale_columns, transpose
 
 cdef enum:
@@ -152,15 +154,30 @@ def normalise(
     return log_likelihood
 
 
+def log_weights(
+    ndarray weights,    # IN (K,)
+    ndarray out,        # OUT (K,)
+):
+    """Logarithms of weights; -inf, without a warning, where there is none."""
+    cdef Py_ssize_t K = extent(weights, 0), k
+    cdef const double* weight = source(weights, K)
+    cdef double* logs = target(out, K)
+    for k in range(K):
+        logs[k] = log(weight[k])
+
+
 def joint_divergence(
-    const double[::1] p,                # IN (K,), weights
-    const double[::1] q,                # IN (K,), weights
-    const double[::1] divergences,      # IN (K,), of the components
+    ndarray p,              # IN (K,), weights
+    ndarray q,              # IN (K,), weights
+    ndarray divergences,    # IN (K,), of the components
 ):
     """KL(p || q) jointly over components and observations: sum_k p_k (KL_k + log(p_k / q_k))."""
-    cdef Py_ssize_t k
+    cdef Py_ssize_t K = extent(p, 0), k
+    cdef const double* left = source(p, K)
+    cdef const double* right = source(q, K)
+    cdef const double* divergence = source(divergences, K)
     cdef double total = 0
-    for k in range(p.shape[0]):
-        if p[k] > 0:  # 0 log 0 = 0
-            total += p[k] * (divergences[k] + log(p[k] / q[k]))
+    for k in range(K):
+        if left[k] > 0:  # 0 log 0 = 0
+            total += left[k] * (divergence[k] + log(left[k] / right[k]))
     return total

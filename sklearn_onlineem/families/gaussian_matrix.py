@@ -25,7 +25,6 @@ __all__ = ["FullGaussian", "MatrixGaussians", "MatrixMoments", "TiedGaussian"]
 # With so many features, or so many for each component, it is the faster one.
 _MOST_FEATURES_NATURAL = 64
 _MOST_FEATURES_PER_COMPONENT = 3
-_NO_FACTORS = np.empty((0, 0, 0))
 
 
 class MatrixMoments(Moments):
@@ -43,7 +42,16 @@ class MatrixGaussians:
 
     @cached_property
     def _factorised(self):
-        return _factorise(self.covariance, _NO_FACTORS)
+        covariance = self.covariance
+        precision, factor = np.empty_like(covariance), np.empty_like(covariance)
+        log_det = np.empty(len(covariance))
+        failed = _small_matrices.factorise(covariance, precision, factor, log_det)
+        if failed >= 0:
+            raise ValueError(
+                f"The covariance of component {failed} is not positive definite: its data are too"
+                " few or too much alike. Decrease n_components or increase reg_covar."
+            )
+        return precision, factor, log_det
 
     @property
     def precision(self):
@@ -51,27 +59,14 @@ class MatrixGaussians:
         return self._factorised[0]
 
     @property
-    def log_det(self):
-        """Log-determinants of the covariances, of shape (K,) or (1,)."""
-        return self._factorised[1]
-
-    @cached_property
     def precision_factor(self):
         """Upper triangular P with P P' = precision, scikit-learn's `precisions_cholesky_`."""
-        factors = np.zeros_like(self.covariance)
-        _factorise(self.covariance, factors)
-        return factors
+        return self._factorised[1]
 
-
-def _factorise(covariance, factors):
-    precision, log_det = np.empty_like(covariance), np.empty(len(covariance))
-    failed = _small_matrices.factorise(covariance, precision, factors, log_det)
-    if failed >= 0:
-        raise ValueError(
-            f"The covariance of component {failed} is not positive definite: its data are too few"
-            " or too much alike. Decrease n_components or increase reg_covar."
-        )
-    return precision, log_det
+    @property
+    def log_det(self):
+        """Log-determinants of the covariances, of shape (K,) or (1,)."""
+        return self._factorised[2]
 
 
 class _MatrixGaussian(Gaussian):

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sklearn_onlineem._kernels._responsibilities import joint_divergence, normalise
+from sklearn_onlineem._kernels._responsibilities import joint_divergence, log_weights, normalise
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._family import NO_LABELS, NOTHING
 from sklearn_onlineem.models._model import Model
@@ -76,8 +76,9 @@ class MixtureModel(Model):
 
     @cached_property
     def log_weights(self):
-        with np.errstate(divide="ignore"):
-            return np.log(self.weights)
+        logs = np.empty(self.n_components)
+        log_weights(self.weights, logs)
+        return logs
 
     def e_step(self, data, rng=None):
         terms, log_likelihood, total_weight = [], 0.0, data.total_weight

@@ -1,0 +1,46 @@
+"""Arrays as kernels of many small ones take them: pointers, once type, layout and size are checked.
+
+A memoryview costs as much as the arithmetic on a small matrix.
+"""
+
+from numpy cimport (
+    NPY_ARRAY_CARRAY,
+    NPY_ARRAY_CARRAY_RO,
+    NPY_DOUBLE,
+    PyArray_CHKFLAGS,
+    PyArray_DATA,
+    PyArray_DIM,
+    PyArray_ISNOTSWAPPED,
+    PyArray_NDIM,
+    PyArray_TYPE,
+    ndarray,
+)
+
+
+cdef inline Py_ssize_t extent(ndarray array, int axis) except -1:
+    """Length along an axis."""
+    if array is None or axis >= PyArray_NDIM(array):
+        raise TypeError(f"a kernel needs an array with an axis {axis}")
+    return PyArray_DIM(array, axis)
+
+
+cdef inline void* elements(ndarray array, Py_ssize_t size, int type, int flags) except NULL:
+    cdef Py_ssize_t n = 1
+    cdef int axis
+    if array is not None:
+        for axis in range(PyArray_NDIM(array)):
+            n *= PyArray_DIM(array, axis)
+        if (n == size and PyArray_TYPE(array) == type and PyArray_CHKFLAGS(array, flags)
+                and PyArray_ISNOTSWAPPED(array)):
+            return PyArray_DATA(array)
+    raise TypeError(f"a kernel needs a C-ordered array of {size} numbers of its type")
+
+
+# IN: `size` doubles to read.
+cdef inline const double* source(ndarray array, Py_ssize_t size) except NULL:
+    return <const double*> elements(array, size, NPY_DOUBLE, NPY_ARRAY_CARRAY_RO)
+
+
+# OUT: `size` doubles to write.
+cdef inline double* target(ndarray array, Py_ssize_t size) except NULL:
+    return <double*> elements(array, size, NPY_DOUBLE, NPY_ARRAY_CARRAY)
