@@ -37,10 +37,10 @@ cdef inline void* elements(ndarray array, Py_ssize_t size, int type, int flags) 
 
 
 # IN: `size` doubles to read.
-cdef inline const double* source(ndarray array, Py_ssize_t size) except NULL:
+cdef inline const double* readable(ndarray array, Py_ssize_t size) except NULL:
     return <const double*> elements(array, size, NPY_DOUBLE, NPY_ARRAY_CARRAY_RO)
 
 
 # OUT: `size` doubles to write.
-cdef inline double* target(ndarray array, Py_ssize_t size) except NULL:
+cdef inline double* writable(ndarray array, Py_ssize_t size) except NULL:
     return <double*> elements(array, size, NPY_DOUBLE, NPY_ARRAY_CARRAY)

@@ -10,11 +10,10 @@ means and scatters are *centred* statistics: scatter = sum of weight (x - mean)(
 from libc.math cimport isfinite, log, sqrt
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove, memset
+from numpy cimport ndarray
 from scipy.linalg.cython_lapack cimport dlauum, dpotrf, dtrtri
 
-from numpy cimport ndarray
-
-from ._arrays cimport extent, source, target
+from ._arrays cimport extent, readable, writable
 from ._memory cimport aligned, allocate
 
 
@@ -208,10 +207,10 @@ def factorise(
     what the outputs hold from there on is undefined.
     """
     cdef Py_ssize_t K = extent(covariances, 0), d = extent(covariances, 1), failed
-    cdef const double* covariance = source(covariances, K * d * d)
-    cdef double* precision = target(precisions, K * d * d)
-    cdef double* factor = target(factors, K * d * d)
-    cdef double* log_det = target(log_dets, K)
+    cdef const double* covariance = readable(covariances, K * d * d)
+    cdef double* precision = writable(precisions, K * d * d)
+    cdef double* factor = writable(factors, K * d * d)
+    cdef double* log_det = writable(log_dets, K)
     # Beyond, lanes stand empty or the matrices fall out of L2, and LAPACK's blocks are faster.
     cdef bint small = d <= min(16 * K, 64)
     cdef void* memory = allocate(2 * d * d * LANES if small else 0, sizeof(double))
@@ -248,12 +247,12 @@ def recentre(
 ):
     """Centred statistics from sums about each component's old mean; an empty one stays there."""
     cdef Py_ssize_t K = extent(means, 0), d = extent(means, 1), M = extent(second, 0), k, i
-    cdef const double* count = source(counts, K)
-    cdef const double* sums = source(first, K * d)
-    cdef const double* products = source(second, M * d * d)
-    cdef const double* mean = source(means, K * d)
-    cdef double* new_mean = target(new_means, K * d)
-    cdef double* scatter = target(scatters, M * d * d)
+    cdef const double* count = readable(counts, K)
+    cdef const double* sums = readable(first, K * d)
+    cdef const double* products = readable(second, M * d * d)
+    cdef const double* mean = readable(means, K * d)
+    cdef double* new_mean = writable(new_means, K * d)
+    cdef double* scatter = writable(scatters, M * d * d)
     with nogil:
         memcpy(scatter, products, M * d * d * sizeof(double))
         for k in range(K):
@@ -287,8 +286,8 @@ cdef Moments moments(
     Py_ssize_t K, Py_ssize_t d, Py_ssize_t n_degrees, Py_ssize_t n_scatter,
 ) except *:
     cdef Moments A
-    A.weight, A.degrees = source(weight, K), source(degrees, n_degrees)
-    A.mean, A.scatter = source(mean, K * d), source(scatter, n_scatter)
+    A.weight, A.degrees = readable(weight, K), readable(degrees, n_degrees)
+    A.mean, A.scatter = readable(mean, K * d), readable(scatter, n_scatter)
     return A
 
 
@@ -342,10 +341,10 @@ def merge_centred(
     cdef Py_ssize_t K = extent(mean, 0), d = extent(mean, 1), M = extent(scatter, 0), k
     cdef Moments A = moments(weight_a, degrees_a, mean_a, scatter_a, K, d, M, M * d * d)
     cdef Moments B = moments(weight_b, degrees_b, mean_b, scatter_b, K, d, M, M * d * d)
-    cdef double* new_weight = target(weight, K)
-    cdef double* new_degrees = target(degrees, M)
-    cdef double* new_mean = target(mean, K * d)
-    cdef double* new_scatter = target(scatter, M * d * d)
+    cdef double* new_weight = writable(weight, K)
+    cdef double* new_degrees = writable(degrees, M)
+    cdef double* new_mean = writable(mean, K * d)
+    cdef double* new_scatter = writable(scatter, M * d * d)
     cdef double* difference = <double*> allocate(d, sizeof(double))
     cdef double coupling
     with nogil:
@@ -382,10 +381,10 @@ def merge_centred_diagonal(
     cdef Py_ssize_t K = extent(mean, 0), d = extent(mean, 1), width = extent(scatter, 1), k, j
     cdef Moments A = moments(weight_a, degrees_a, mean_a, scatter_a, K, d, K, K * width)
     cdef Moments B = moments(weight_b, degrees_b, mean_b, scatter_b, K, d, K, K * width)
-    cdef double* new_weight = target(weight, K)
-    cdef double* new_degrees = target(degrees, K)
-    cdef double* new_mean = target(mean, K * d)
-    cdef double* new_scatter = target(scatter, K * width)
+    cdef double* new_weight = writable(weight, K)
+    cdef double* new_degrees = writable(degrees, K)
+    cdef double* new_mean = writable(mean, K * d)
+    cdef double* new_scatter = writable(scatter, K * width)
     cdef double* difference = <double*> allocate(d, sizeof(double))
     cdef double coupling
     with nogil:
@@ -424,11 +423,11 @@ def covariances_from_scatter(
 ):
     """Covariances of the M-step: scatter / dof + diag(floor)."""
     cdef Py_ssize_t K = extent(scatters, 0), d = extent(scatters, 1), k, i
-    cdef const double* scatter = source(scatters, K * d * d)
-    cdef const double* degrees = source(dof, K)
-    cdef const double* ridge = source(floor, d)
-    cdef const double* kept = source(previous, K * d * d)
-    cdef double* covariance = target(covariances, K * d * d)
+    cdef const double* scatter = readable(scatters, K * d * d)
+    cdef const double* degrees = readable(dof, K)
+    cdef const double* ridge = readable(floor, d)
+    cdef const double* kept = readable(previous, K * d * d)
+    cdef double* covariance = writable(covariances, K * d * d)
     with nogil:
         for k in range(K):
             if degrees[k] > NEGLIGIBLE:
@@ -448,10 +447,10 @@ def scatters_from_covariances(
 ):
     """What the M-step makes covariances of: dof (covariance - diag(floor))."""
     cdef Py_ssize_t K = extent(covariances, 0), d = extent(covariances, 1), k, i
-    cdef const double* covariance = source(covariances, K * d * d)
-    cdef const double* degrees = source(dof, K)
-    cdef const double* ridge = source(floor, d)
-    cdef double* scatter = target(scatters, K * d * d)
+    cdef const double* covariance = readable(covariances, K * d * d)
+    cdef const double* degrees = readable(dof, K)
+    cdef const double* ridge = readable(floor, d)
+    cdef double* scatter = writable(scatters, K * d * d)
     with nogil:
         for k in range(K):
             multiply(covariance, degrees[k], d * d, scatter)
@@ -493,13 +492,13 @@ def kl_divergences(
     (tr(precision_q (covariance_p + D D')) - d + log_det_q - log_det_p) / 2, D = mean_p - mean_q.
     """
     cdef Py_ssize_t K = extent(mean_p, 0), d = extent(mean_p, 1), k, j
-    cdef const double* left = source(mean_p, K * d)
-    cdef const double* right = source(mean_q, K * d)
-    cdef const double* covariance = source(covariance_p, K * d * d)
-    cdef const double* precision = source(precision_q, K * d * d)
-    cdef const double* log_dets = source(log_det_p, K)
-    cdef const double* other_log_dets = source(log_det_q, K)
-    cdef double* out = target(divergences, K)
+    cdef const double* left = readable(mean_p, K * d)
+    cdef const double* right = readable(mean_q, K * d)
+    cdef const double* covariance = readable(covariance_p, K * d * d)
+    cdef const double* precision = readable(precision_q, K * d * d)
+    cdef const double* log_dets = readable(log_det_p, K)
+    cdef const double* other_log_dets = readable(log_det_q, K)
+    cdef double* out = writable(divergences, K)
     cdef double* difference = <double*> allocate(2 * d, sizeof(double))
     cdef double* sums = difference + d
     cdef double trace

@@ -36,10 +36,14 @@ class Rows:
     def __len__(self):
         return self.X.shape[0]
 
-    @cached_property
+    @property
     def total_weight(self):
         """Sum of the sample weights: what a batch of rows counts for."""
-        return float(len(self)) if self.sample_weight is None else float(self.sample_weight.sum())
+        return float(len(self)) if self.sample_weight is None else self._summed_weight
+
+    @cached_property
+    def _summed_weight(self):
+        return float(self.sample_weight.sum())
 
     def __getitem__(self, index):
         """Rows of a slice (views where NumPy can) or of an index array (copies)."""

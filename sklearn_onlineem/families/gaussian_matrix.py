@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -35,13 +34,27 @@ class MatrixMoments(Moments):
 
 @dataclass(frozen=True, eq=False)
 class MatrixGaussians:
-    """Means (K, d) and covariance matrices (K, d, d) or (1, d, d); what is derived is kept."""
+    """Means (K, d) and covariance matrices (K, d, d) or (1, d, d), with what follows from these.
+
+    Attributes
+    ----------
+    precision : ndarray
+        Inverse covariances, shaped like `covariance`.
+    precision_factor : ndarray
+        Upper triangular P with P P' = precision, scikit-learn's `precisions_cholesky_`.
+    log_det : ndarray of shape (K,) or (1,)
+        Log-determinants of the covariances.
+
+    Raises
+    ------
+    ValueError
+        If a covariance is not positive definite.
+    """
 
     mean: np.ndarray
     covariance: np.ndarray
 
-    @cached_property
-    def _factorised(self):
+    def __post_init__(self):
         covariance = self.covariance
         precision, factor = np.empty_like(covariance), np.empty_like(covariance)
         log_det = np.empty(len(covariance))
@@ -51,22 +64,7 @@ class MatrixGaussians:
                 f"The covariance of component {failed} is not positive definite: its data are too"
                 " few or too much alike. Decrease n_components or increase reg_covar."
             )
-        return precision, factor, log_det
-
-    @property
-    def precision(self):
-        """Inverse covariances, shaped like `covariance`."""
-        return self._factorised[0]
-
-    @property
-    def precision_factor(self):
-        """Upper triangular P with P P' = precision, scikit-learn's `precisions_cholesky_`."""
-        return self._factorised[1]
-
-    @property
-    def log_det(self):
-        """Log-determinants of the covariances, of shape (K,) or (1,)."""
-        return self._factorised[2]
+        self.__dict__.update(precision=precision, precision_factor=factor, log_det=log_det)
 
 
 class _MatrixGaussian(Gaussian):
@@ -125,10 +123,7 @@ class _MatrixGaussian(Gaussian):
             covariance if previous is None else previous.covariance,
             covariance,
         )
-        mean = kept_where_empty(statistics, previous)
-        parameters = self.gaussians(mean, covariance)
-        _ = parameters.precision  # a covariance that is not positive definite must fail here
-        return parameters
+        return self.gaussians(kept_where_empty(statistics, previous), covariance)
 
     def prior_statistics(
         self,
