@@ -111,15 +111,16 @@ def test_recentre(K, d, shape):
     second = np.einsum("nk,nki,nkj->kij", responsibilities, residuals, residuals)
     counts, _, second = shape((responsibilities.sum(axis=0), old, second))
     means, scatters = np.empty_like(old), np.empty_like(second)
-    kernels.recentre(counts, first, second, old, means, scatters)
-    expected = shape(moments(X, responsibilities))
-    assert_same((means, scatters), expected[1:], rtol=1e-9, atol=1e-11)
+    kernels.recentre(first, second, old, 0.02, counts, means, scatters)
+    weight, mean, scatter = shape(moments(X, responsibilities))
+    expected = 0.02 * weight, mean, 0.02 * scatter
+    assert_same((counts, means, scatters), expected, rtol=1e-9, atol=1e-11)
 
 
 def test_recentre_keeps_empty_components(K, d):
     old, zeros = np.random.default_rng(6).normal(size=(K, d)), np.zeros((K, d, d))
     means, scatters = np.empty_like(old), np.full_like(zeros, np.nan)
-    kernels.recentre(np.zeros(K), np.zeros((K, d)), zeros, old, means, scatters)
+    kernels.recentre(np.zeros((K, d)), zeros, old, 0.5, np.zeros(K), means, scatters)
     assert_array_equal(means, old)
     assert_array_equal(scatters, 0.0)
 

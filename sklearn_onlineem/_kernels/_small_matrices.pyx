@@ -227,6 +227,14 @@ def factorise(
 # Sums about a centre <-> about the mean
 # --------------------------------------
 
+cdef simd_void multiply(
+    const double* x, double factor, Py_ssize_t n, lanes_t out
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        out[i] = factor * x[i]
+
+
 cdef simd_void add_outer(
     double* matrix, const double* vector, double scale, Py_ssize_t d
 ) noexcept nogil:
@@ -238,32 +246,34 @@ cdef simd_void add_outer(
 
 
 def recentre(
-    ndarray counts,         # IN   (K,)
-    ndarray first,          # IN   (K, d), sums of x - mean_k
-    ndarray second,         # IN   (K, d, d), or (1, d, d) summed over k
-    ndarray means,          # IN   (K, d)
-    ndarray new_means,      # OUT  (K, d)
-    ndarray scatters,       # OUT  shape of second, about the new means
+    ndarray first,          # IN    (K, d), sums of x - mean_k
+    ndarray second,         # IN    (K, d, d), or (1, d, d) summed over k
+    ndarray means,          # IN    (K, d)
+    double share,           # of each row
+    ndarray counts,         # INOUT (K,), multiplied by the share
+    ndarray new_means,      # OUT   (K, d)
+    ndarray scatters,       # OUT   shape of second, about the new means
 ):
     """Centred statistics from sums about each component's old mean; an empty one stays there."""
     cdef Py_ssize_t K = extent(means, 0), d = extent(means, 1), M = extent(second, 0), k, i
-    cdef const double* count = readable(counts, K)
     cdef const double* sums = readable(first, K * d)
     cdef const double* products = readable(second, M * d * d)
     cdef const double* mean = readable(means, K * d)
+    cdef double* count = writable(counts, K)
     cdef double* new_mean = writable(new_means, K * d)
     cdef double* scatter = writable(scatters, M * d * d)
     with nogil:
-        memcpy(scatter, products, M * d * d * sizeof(double))
+        multiply(products, share, M * d * d, scatter)
         for k in range(K):
             if count[k] > NEGLIGIBLE:
                 for i in range(d):
                     new_mean[i] = mean[i] + sums[i] / count[k]
-                add_outer(scatter, sums, -1.0 / count[k], d)
+                add_outer(scatter, sums, -share / count[k], d)
             else:
                 memcpy(new_mean, mean, d * sizeof(double))
                 if M == K:
                     memset(scatter, 0, d * d * sizeof(double))
+            count[k] *= share
             sums += d
             mean += d
             new_mean += d
@@ -405,14 +415,6 @@ def merge_centred_diagonal(
 
 # Covariances
 # -----------
-
-cdef simd_void multiply(
-    const double* x, double factor, Py_ssize_t n, lanes_t out
-) noexcept nogil:
-    cdef Py_ssize_t i
-    for i in range(n):
-        out[i] = factor * x[i]
-
 
 def covariances_from_scatter(
     ndarray scatters,       # IN   (K, d, d)

@@ -12,7 +12,6 @@ from sklearn_onlineem.families._family import optional, per_row, unwanted
 from sklearn_onlineem.families._gaussian import (
     LARGEST_GUARD,
     Gaussian,
-    averages,
     kept_where_empty,
     weighted_means,
 )
@@ -112,7 +111,7 @@ class _MatrixGaussian(Gaussian):
         counts, means = weighted_means(X, responsibilities)
         first, second = np.empty_like(means), self._empty_scatter(means)
         _gaussian.statistics(X, means, responsibilities, counts, first, second, 1)
-        return self._recentred(counts, first, second, means)
+        return self._recentred(first, second, means, 1.0, counts)
 
     def m_step(self, statistics, previous=None):
         covariance = np.empty_like(statistics.scatter)
@@ -185,9 +184,9 @@ class _MatrixGaussian(Gaussian):
         d = mean.shape[1]
         return np.empty((self._n_covariances(mean), d, d))
 
-    def _recentred(self, counts, first, second, means):
+    def _recentred(self, first, second, means, share, counts):
         new_means, scatter = np.empty_like(means), np.empty_like(second)
-        _small_matrices.recentre(counts, first, second, means, new_means, scatter)
+        _small_matrices.recentre(first, second, means, share, counts, new_means, scatter)
         return self.moments(counts, self._pooled(counts), new_means, scatter)
 
     def e_step(self, parameters, log_weights, rows, uniforms=None):
@@ -207,8 +206,9 @@ class _MatrixGaussian(Gaussian):
             *unwanted(rows.X),
             rows.n_threads,
         )
-        moments = self._recentred(counts, first, second, parameters.mean)
-        return averages(moments, log_likelihood, rows)
+        share = 1.0 / rows.total_weight
+        moments = self._recentred(first, second, parameters.mean, share, counts)
+        return counts, moments, share * log_likelihood
 
 
 class FullGaussian(_MatrixGaussian):
