@@ -49,10 +49,11 @@ class _BlasLimit:
     """One thread in each BLAS; threadpoolctl's own context costs as much as a small batch."""
 
     def __enter__(self):
-        self.before = [library.get_num_threads() for library in _blas_libraries()]
-        for library in _blas_libraries():
+        counts = ((library, library.get_num_threads()) for library in _blas_libraries())
+        self.limited = [(library, n_threads) for library, n_threads in counts if n_threads > 1]
+        for library, _ in self.limited:
             library.set_num_threads(1)
 
     def __exit__(self, *error):
-        for library, n_threads in zip(_blas_libraries(), self.before, strict=True):
+        for library, n_threads in self.limited:
             library.set_num_threads(n_threads)
