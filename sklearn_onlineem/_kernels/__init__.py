@@ -10,8 +10,10 @@
 #   _counts             the natural form for CSR rows of counts; log factorials
 #   _responsibilities   log-sum-exp over components, labels, sampled assignments
 #   _small_matrices     factorising, merging and comparing K matrices of d x d
+#   _rows               whether rows can be taken as they are
 #   _openmp             the number of threads; how rows are shared among them (.pxd)
 #   _blas, _memory      BLAS calls; scratch memory (.pxd only)
+#   _arrays             checked pointers, where memoryviews would cost more than the work (.pxd)
 #   _simd               exp, log and loops over columns that vectorise (.h, .pxd)
 #
 #   _natural, _gaussian, _counts -> _responsibilities -> _simd

@@ -21,7 +21,19 @@ from cython.parallel cimport prange
 from libc.math cimport sqrt
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
+from numpy cimport NPY_DOUBLE, ndarray
 
+from ._arrays cimport (
+    extent,
+    optional_labels,
+    optional_readable,
+    optional_writable,
+    optional_writable_reals,
+    readable,
+    readable_reals,
+    real_size,
+    real_type,
+)
 from ._blas cimport syrk, trmm
 from ._memory cimport LINE, aligned, allocate, padded
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
@@ -357,23 +369,49 @@ cdef void add_slabs(
                     matrix[i * d + j] = matrix[j * d + i]
 
 
-cdef inline const double* optional(const double[::1] values) noexcept nogil:
-    return &values[0] if values.shape[0] > 0 else NULL
+cdef double e_step_over(
+    Shape* shape, ndarray X, ndarray means, ndarray factors, ndarray offset,
+    ndarray sample_weight, ndarray labels, ndarray uniforms, ndarray counts, ndarray first,
+    ndarray second, ndarray log_likelihoods, ndarray responsibilities,
+) except? -1.0:
+    cdef Py_ssize_t n = shape.n, d = shape.d, K = shape.K
+    cdef int type = real_type(X)
+    cdef const void* x = readable_reals(X, n * d, type)
+    cdef const double* mean = readable(means, K * d)
+    cdef const double* factor = readable(factors, shape.n_factors)
+    cdef const double* offsets = readable(offset, K)
+    cdef const double* weight = optional_readable(sample_weight, n)
+    cdef const int* label = optional_labels(labels, n)
+    cdef const double* uniform = optional_readable(uniforms, n)
+    cdef double* count = optional_writable(counts, K)
+    cdef double* sums = optional_writable(first, K * d)
+    cdef double* products = optional_writable(second, shape.n_factors)
+    cdef double* log_likelihood = optional_writable(log_likelihoods, n)
+    cdef void* shares = optional_writable_reals(responsibilities, n * K, type)
+    if type == NPY_DOUBLE:
+        return pass_over(
+            shape, <const double*> x, mean, factor, offsets, weight, label, uniform,
+            <const double*> NULL, count, sums, products, log_likelihood, True, <double*> shares,
+        )
+    return pass_over(
+        shape, <const float*> x, mean, factor, offsets, weight, label, uniform,
+        <const float*> NULL, count, sums, products, log_likelihood, True, <float*> shares,
+    )
 
 
 def e_step(
-    const floating[:, ::1] X,           # IN   (n, d)
-    const double[:, ::1] means,         # IN   (K, d)
-    const double[:, :, ::1] factors,    # IN   (K, d, d), or (1, d, d) shared: upper triangles P
-    const double[::1] offset,           # IN   (K,)
-    const double[::1] sample_weight,    # IN   (n,) or (0,)
-    const int[::1] labels,              # IN   (n,) or (0,); -1 = unlabelled
-    const double[::1] uniforms,         # IN   (n,) or (0,); to sample the assignments
-    double[::1] counts,                 # OUT  (K,) or (0,)
-    double[:, ::1] first,               # OUT  (K, d) or (0, 0)
-    double[:, :, ::1] second,           # OUT  shape of factors, or (0, 0, 0)
-    double[::1] log_likelihoods,        # OUT  (n,) or (0,)
-    floating[:, ::1] responsibilities,  # OUT  (n, K) or (0, 0)
+    ndarray X,                  # IN   (n, d), float or double
+    ndarray means,              # IN   (K, d)
+    ndarray factors,            # IN   (K, d, d), or (1, d, d) shared: upper triangles P
+    ndarray offset,             # IN   (K,)
+    ndarray sample_weight,      # IN   (n,) or (0,)
+    ndarray labels,             # IN   (n,) or (0,); -1 = unlabelled
+    ndarray uniforms,           # IN   (n,) or (0,); to sample the assignments
+    ndarray counts,             # OUT  (K,) or (0,)
+    ndarray first,              # OUT  (K, d) or (0, 0)
+    ndarray second,             # OUT  shape of factors, or (0, 0, 0)
+    ndarray log_likelihoods,    # OUT  (n,) or (0,)
+    ndarray responsibilities,   # OUT  (n, K) or (0, 0), of the type of X
     int n_threads,
 ):
     """Expected moments about the means; return sum_n s_n log p(x_n).
@@ -382,17 +420,38 @@ def e_step(
     second_k = sum_n r_nk (x_n - mean_k)(x_n - mean_k)', summed over k if the factor is shared. The
     responsibilities r_nk include the sample weights s_n.
     """
-    cdef bint summed = counts.shape[0] > 0
+    cdef Py_ssize_t K = extent(means, 0)
     cdef Shape shape = shape_of(
-        X.shape[0], X.shape[1], means.shape[0], kind(factors.shape[0], means.shape[0]),
-        sizeof(floating), n_threads,
+        extent(X, 0), extent(X, 1), K, kind(extent(factors, 0), K), real_size(X), n_threads
     )
-    return pass_over(
-        &shape, &X[0, 0], &means[0, 0], &factors[0, 0, 0], &offset[0],
-        optional(sample_weight), &labels[0] if labels.shape[0] > 0 else NULL, optional(uniforms),
-        <const floating*> NULL, &counts[0] if summed else NULL, &first[0, 0] if summed else NULL,
-        &second[0, 0, 0] if summed else NULL, <double*> optional(log_likelihoods), True,
-        &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL,
+    return e_step_over(
+        &shape, X, means, factors, offset, sample_weight, labels, uniforms, counts, first, second,
+        log_likelihoods, responsibilities,
+    )
+
+
+def scaled_e_step(
+    ndarray X,                  # IN   (n, d), float or double
+    ndarray means,              # IN   (K, d)
+    ndarray inverse_scales,     # IN   (K, d)
+    ndarray offset,             # IN   (K,)
+    ndarray sample_weight,      # IN   (n,) or (0,)
+    ndarray labels,             # IN   (n,) or (0,); -1 = unlabelled
+    ndarray uniforms,           # IN   (n,) or (0,); to sample the assignments
+    ndarray counts,             # OUT  (K,) or (0,)
+    ndarray first,              # OUT  (K, d) or (0, 0)
+    ndarray second,             # OUT  (K, d) or (0, 0)
+    ndarray log_likelihoods,    # OUT  (n,) or (0,)
+    ndarray responsibilities,   # OUT  (n, K) or (0, 0), of the type of X
+    int n_threads,
+):
+    """`e_step` for diagonal covariances, P_k = diag(inverse_scales_k), and diagonal moments."""
+    cdef Shape shape = shape_of(
+        extent(X, 0), extent(X, 1), extent(means, 0), DIAGONAL, real_size(X), n_threads
+    )
+    return e_step_over(
+        &shape, X, means, inverse_scales, offset, sample_weight, labels, uniforms, counts, first,
+        second, log_likelihoods, responsibilities,
     )
 
 
@@ -433,35 +492,6 @@ def statistics(
         &shape, &X[0, 0], &means[0, 0], NULL, NULL, NULL, NULL, NULL,
         &responsibilities[0, 0], &counts[0], &first[0, 0], &second[0, 0, 0], NULL, False,
         <floating*> NULL,
-    )
-
-
-def scaled_e_step(
-    const floating[:, ::1] X,               # IN   (n, d)
-    const double[:, ::1] means,             # IN   (K, d)
-    const double[:, ::1] inverse_scales,    # IN   (K, d)
-    const double[::1] offset,               # IN   (K,)
-    const double[::1] sample_weight,        # IN   (n,) or (0,)
-    const int[::1] labels,                  # IN   (n,) or (0,); -1 = unlabelled
-    const double[::1] uniforms,             # IN   (n,) or (0,); to sample the assignments
-    double[::1] counts,                     # OUT  (K,) or (0,)
-    double[:, ::1] first,                   # OUT  (K, d) or (0, 0)
-    double[:, ::1] second,                  # OUT  (K, d) or (0, 0)
-    double[::1] log_likelihoods,            # OUT  (n,) or (0,)
-    floating[:, ::1] responsibilities,      # OUT  (n, K) or (0, 0)
-    int n_threads,
-):
-    """`e_step` for diagonal covariances, P_k = diag(inverse_scales_k), and diagonal moments."""
-    cdef bint summed = counts.shape[0] > 0
-    cdef Shape shape = shape_of(
-        X.shape[0], X.shape[1], means.shape[0], DIAGONAL, sizeof(floating), n_threads
-    )
-    return pass_over(
-        &shape, &X[0, 0], &means[0, 0], &inverse_scales[0, 0], &offset[0],
-        optional(sample_weight), &labels[0] if labels.shape[0] > 0 else NULL, optional(uniforms),
-        <const floating*> NULL, &counts[0] if summed else NULL, &first[0, 0] if summed else NULL,
-        &second[0, 0] if summed else NULL, <double*> optional(log_likelihoods), True,
-        &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL,
     )
 
 

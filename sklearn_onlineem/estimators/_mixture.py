@@ -154,7 +154,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
             X = self._prepared(rows.X)
             if X is not rows.X:
                 rows = replace(rows, X=X)
-            family = self._family() if reset else self.model_.family
+            family = self._family() if reset else self._training.progress.model.family
             family.check(rows.X)
         except (TypeError, ValueError) as error:
             raise_named(error, self)
