@@ -24,7 +24,17 @@
     default: strip(__VA_ARGS__, COUNTS_TILES); \
     }
 
+/* As in `_simd.h`. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("no-trapping-math")
+#endif
+
 #define REAL float
+#define NAMED(name) name##_float
+#include "_counts_small.h"
+#undef NAMED
+
 #define INDEX int32_t
 #define NAMED(name) name##_float_32
 #include "_counts_gather.h"
@@ -57,6 +67,10 @@
 #undef NAMED
 
 #define REAL double
+#define NAMED(name) name##_double
+#include "_counts_small.h"
+#undef NAMED
+
 #define SUM double
 #define INDEX int32_t
 #define NAMED(name) name##_double_32
@@ -83,5 +97,9 @@ SIMD_CLONES SIMD_UNUSED static void spill(
         partial[i] = 0;
     }
 }
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif
 
 #endif

@@ -55,11 +55,13 @@ cdef extern from "_counts.h" nogil:
         const double*, const int64_t*, const int64_t*, Py_ssize_t B, const double*,
         Py_ssize_t width, double*)
     void spill(float* partial, Py_ssize_t n, double* sums)
+    int small_counts_float(const float* x, Py_ssize_t n, int32_t largest, int32_t* out)
+    int small_counts_double(const double* x, Py_ssize_t n, int32_t largest, int32_t* out)
 
 cdef enum:
-    ROWS = 256                  # of a block
+    ROWS = 512                  # of a block
     NON_ZEROS_PER_SUM = 96      # that a slab must have, lest adding up slabs be the main work
-    MOST_ROWS_PER_SPILL = 2048  # that may be summed in single precision,
+    MOST_ROWS_PER_SPILL = 4096  # that may be summed in single precision,
     NON_ZEROS_PER_SPILL = 8     # ... and what they must have, lest spilling be the main work
 
 cdef struct Shape:
@@ -399,9 +401,11 @@ def statistics(
         free(memory)
 
 
-# Most counts are small integers, and a table spares them the logarithm of the gamma function.
+# Most counts are small integers, and a table spares them the logarithm of the gamma function. The
+# rows of a block are looked up together if all their counts are in it.
 cdef enum:
     TABLE_SIZE = 1024
+    LOOKED_UP = 4096        # counts of a block
 
 cdef double[TABLE_SIZE] LOG_FACTORIALS
 
@@ -416,15 +420,56 @@ cdef inline double log_factorial(double x) noexcept nogil:
     return lgamma(x + 1)
 
 
-cdef inline double sum_log_factorials(
-    const floating* counts, Py_ssize_t n, bint minus_that_of_the_sum
+cdef inline bint as_small_counts(const floating* x, Py_ssize_t n, int32_t* out) noexcept nogil:
+    if floating is float:
+        return small_counts_float(x, n, TABLE_SIZE - 1, out)
+    else:
+        return small_counts_double(x, n, TABLE_SIZE - 1, out)
+
+
+cdef void sum_log_factorials(
+    const floating* counts, const index* indptr, Py_ssize_t d, Py_ssize_t first, Py_ssize_t last,
+    bint minus_that_of_the_sum, double* out,
 ) noexcept nogil:
-    cdef Py_ssize_t j
-    cdef double result = 0, total = 0
-    for j in range(n):
-        result += log_factorial(counts[j])
-        total += counts[j]
-    return result - log_factorial(total) if minus_that_of_the_sum else result
+    """Of some CSR rows, or of rows of `d` counts where `indptr` is NULL."""
+    cdef Py_ssize_t start = indptr[first] if indptr != NULL else first * d
+    cdef Py_ssize_t stop = indptr[last] if indptr != NULL else last * d
+    cdef Py_ssize_t i, j
+    cdef int32_t[LOOKED_UP] small
+    cdef bint are_small = stop - start <= LOOKED_UP and as_small_counts(
+        counts + start, stop - start, small)
+    cdef double result, total
+    cdef int32_t small_total
+    counts += start
+    stop = 0
+    for i in range(first, last):
+        j, stop = stop, stop + (indptr[i + 1] - indptr[i] if indptr != NULL else d)
+        result, total, small_total = 0, 0, 0
+        if are_small:
+            while j < stop:
+                result += LOG_FACTORIALS[small[j]]
+                small_total += small[j]
+                j += 1
+            total = small_total
+        else:
+            while j < stop:
+                result += log_factorial(counts[j])
+                total += counts[j]
+                j += 1
+        out[i] = log_factorial(total) - result if minus_that_of_the_sum else result
+
+
+cdef void log_factorials(
+    const floating* counts, const index* indptr, Py_ssize_t d, Py_ssize_t n,
+    Py_ssize_t n_counts, bint minus_that_of_the_sum, double* out, int n_threads,
+) noexcept nogil:
+    # Blocks half full on average, so that few with uneven rows are too full.
+    cdef Py_ssize_t B = max(1, min(n, LOOKED_UP // 2 * n // max(1, n_counts)))
+    cdef Py_ssize_t block
+    for block in prange((n + B - 1) // B, schedule="static", num_threads=n_threads,
+                        use_threads_if=n_threads > 1):
+        sum_log_factorials(counts, indptr, d, block * B, min(n, (block + 1) * B),
+                           minus_that_of_the_sum, out)
 
 
 def log_factorial_sums(
@@ -433,10 +478,9 @@ def log_factorial_sums(
     int n_threads,
 ):
     """sum_j log Gamma(x_nj + 1) for every row."""
-    cdef Py_ssize_t i, n = X.shape[0], d = X.shape[1]
-    for i in prange(n, nogil=True, schedule="static", num_threads=n_threads,
-                    use_threads_if=n_threads > 1):
-        out[i] = sum_log_factorials(&X[i, 0], d, False)
+    with nogil:
+        log_factorials(&X[0, 0], <const int64_t*> NULL, X.shape[1], X.shape[0],
+                       X.shape[0] * X.shape[1], False, &out[0], n_threads)
 
 
 def multinomial_log_coefficients(
@@ -445,10 +489,9 @@ def multinomial_log_coefficients(
     int n_threads,
 ):
     """log Gamma(sum_j x_nj + 1) - sum_j log Gamma(x_nj + 1) for every row."""
-    cdef Py_ssize_t i, n = X.shape[0], d = X.shape[1]
-    for i in prange(n, nogil=True, schedule="static", num_threads=n_threads,
-                    use_threads_if=n_threads > 1):
-        out[i] = -sum_log_factorials(&X[i, 0], d, True)
+    with nogil:
+        log_factorials(&X[0, 0], <const int64_t*> NULL, X.shape[1], X.shape[0],
+                       X.shape[0] * X.shape[1], True, &out[0], n_threads)
 
 
 def log_factorial_sums_csr(
@@ -458,11 +501,10 @@ def log_factorial_sums_csr(
     int n_threads,
 ):
     """sum_j log Gamma(x_nj + 1) for every CSR row; zeros add nothing."""
-    cdef Py_ssize_t i, n = out.shape[0]
     cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
-    for i in prange(n, nogil=True, schedule="static", num_threads=n_threads,
-                    use_threads_if=n_threads > 1):
-        out[i] = sum_log_factorials(data_or_null + indptr[i], indptr[i + 1] - indptr[i], False)
+    with nogil:
+        log_factorials(data_or_null, &indptr[0], 0, out.shape[0], data.shape[0], False, &out[0],
+                       n_threads)
 
 
 def multinomial_log_coefficients_csr(
@@ -472,8 +514,7 @@ def multinomial_log_coefficients_csr(
     int n_threads,
 ):
     """log Gamma(sum_j x_nj + 1) - sum_j log Gamma(x_nj + 1) for every CSR row."""
-    cdef Py_ssize_t i, n = out.shape[0]
     cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
-    for i in prange(n, nogil=True, schedule="static", num_threads=n_threads,
-                    use_threads_if=n_threads > 1):
-        out[i] = -sum_log_factorials(data_or_null + indptr[i], indptr[i + 1] - indptr[i], True)
+    with nogil:
+        log_factorials(data_or_null, &indptr[0], 0, out.shape[0], data.shape[0], True, &out[0],
+                       n_threads)
