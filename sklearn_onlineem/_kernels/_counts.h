@@ -24,10 +24,14 @@
     default: strip(__VA_ARGS__, COUNTS_TILES); \
     }
 
-/* As in `_simd.h`. */
+/* no-trapping-math: as in `_simd.h`. A loop over a tile that GCC unrolls before it vectorises ends up
+ * in pieces, where whole tiles never cross a border of cache lines. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC push_options
 #pragma GCC optimize("no-trapping-math")
+#define COUNTS_AS_VECTOR _Pragma("GCC unroll 1")
+#else
+#define COUNTS_AS_VECTOR
 #endif
 
 #define REAL float
