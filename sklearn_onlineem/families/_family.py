@@ -244,7 +244,7 @@ class ExponentialFamily(Family):
         """Return phi(x), an array of shape (n_rows, n_statistics); the identity by default."""
         return X
 
-    def log_base_measure(self, X):
+    def log_base_measure(self, X, n_threads=1):
         """Return log h(x), an ndarray of shape (n_rows,), or an empty one where h = 1."""
         return NOTHING
 
@@ -294,7 +294,9 @@ class ExponentialFamily(Family):
 
     def e_step(self, parameters, log_weights, rows, uniforms=None):
         # The family is remembered with its values, so that no other one can have its id.
-        _, phi, base = rows.remember(id(self), lambda: (self, *self._observe(rows.X)))
+        _, phi, base = rows.remember(
+            id(self), lambda: (self, *self._observe(rows.X, rows.n_threads))
+        )
         natural = self.to_natural(parameters)
         offset = log_weights - self.log_partition(natural)
         sample = (base, *per_row(rows), optional(uniforms))
@@ -313,8 +315,8 @@ class ExponentialFamily(Family):
         )  # fmt: skip
         return averages(counts, totals, log_likelihood, rows)
 
-    def _observe(self, X):
-        return with_digits(self.sufficient_statistics(X)), self.log_base_measure(X)
+    def _observe(self, X, n_threads=1):
+        return with_digits(self.sufficient_statistics(X)), self.log_base_measure(X, n_threads)
 
 
 def with_digits(phi):
