@@ -14,11 +14,12 @@
 #   _openmp             the number of threads; how rows are shared among them (.pxd)
 #   _blas, _memory      BLAS calls; scratch memory (.pxd only)
 #   _arrays             checked pointers, where memoryviews would cost more than the work (.pxd)
+#   _fused_products     matrix products with products of features that are never stored (.h, .pxd)
 #   _simd               exp, log and loops over columns that vectorise (.h, .pxd)
 #
 #   _natural, _gaussian, _counts -> _responsibilities -> _simd
 #               |
-#               +-> _openmp, _memory, _blas
+#               +-> _openmp, _memory, _blas, _fused_products
 #
 # The three at the left each offer the same trio
 #

@@ -22,10 +22,10 @@ from sklearn_onlineem.statistics import Moments
 
 __all__ = ["FullGaussian", "MatrixGaussians", "MatrixMoments", "TiedGaussian"]
 
-# The natural way shares its features between components; the Cholesky way needs half the products.
-# With so many features, or so many for each component, it is the faster one.
-_MOST_FEATURES_NATURAL = 64
-_MOST_FEATURES_PER_COMPONENT = 3
+# With so many features, or so many for each component, the Cholesky way overtakes the natural one:
+# its triangles stay in cache where natural parameters no longer do. Where products of features must
+# be stored, it does so earlier.
+_MOST_FEATURES, _MOST_FEATURES_PER_COMPONENT = (128, 32) if _natural.FUSED_PRODUCTS else (64, 3)
 
 
 class MatrixMoments(Moments):
@@ -299,7 +299,7 @@ class FullGaussian(_MatrixGaussian):
 
 def _prefers_factors(n_components, n_features):
     """Whether the Cholesky way is the faster one."""
-    most = min(_MOST_FEATURES_NATURAL, _MOST_FEATURES_PER_COMPONENT * n_components)
+    most = min(_MOST_FEATURES, _MOST_FEATURES_PER_COMPONENT * n_components)
     return n_features > most
 
 
