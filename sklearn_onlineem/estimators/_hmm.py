@@ -114,8 +114,16 @@ class BaseHMM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
     def _family(self):
         """Return the family of the emissions, not yet bound to data."""
 
-    def _given_emissions(self, family):
-        """Return emission parameters if the estimator's parameters give all of them, or None."""
+    def _given_emissions(self, family, rows):
+        """Return emission parameters if the estimator's parameters give all of them, or None.
+
+        Parameters
+        ----------
+        family : Family
+            Bound to the first data.
+        rows : Rows
+            The first data, for what is not a parameter of the estimator.
+        """
         return None
 
     def _with_given_emissions(self, family, parameters):
@@ -227,11 +235,10 @@ class BaseHMM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         return self._model(family, self._with_given_emissions(family, mixture.parameters))
 
     def _given_start(self, data):
-        family = self._family()
-        parameters = self._given_emissions(family)
-        if parameters is None:
-            return None
-        return self._model(family.bind(_filled_rows(data).X), parameters)
+        rows = _filled_rows(data)
+        family = self._family().bind(rows.X)
+        parameters = self._given_emissions(family, rows)
+        return None if parameters is None else self._model(family, parameters)
 
     def _start_prior(self, data):
         rows = self._rows_to_start(data)
