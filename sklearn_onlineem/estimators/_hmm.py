@@ -34,6 +34,9 @@ class BaseHMM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
     """Base of the hidden Markov models: they say which family, and name its parameters."""
 
     _validated_attributes = (*OnlineEM._validated_attributes, "_rows_per_sequence")
+    # With metadata routing, Pipeline.score hands on sample_weight=None though nobody passed any, and
+    # refuses final steps that have not heard of it.
+    __metadata_request__score = {"sample_weight": None}
     # Letters of `params` that stand for the emissions.
     _emission_letters = "e"
 
