@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sklearn_onlineem import CategoricalHMM, GaussianHMM, MultinomialHMM, PoissonHMM
+from sklearn_onlineem import HMM, CategoricalHMM, GaussianHMM, MultinomialHMM, PoissonHMM
 
 PROBABILITIES = np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
 CHAIN = {"startprob_init": [0.3, 0.7], "transmat_init": [[0.9, 0.1], [0.4, 0.6]]}
@@ -36,3 +36,15 @@ def test_given_probabilities_are_relative(hmm, X):
         for scale in (1.0, 7.0)
     ]
     np.testing.assert_allclose(fits[0].emissionprob_, fits[1].emissionprob_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("hmm", [CategoricalHMM(2), HMM(2, family="categorical")], ids=repr)
+def test_states_may_share_symbols_that_clusters_of_codes_keep_apart(hmm):
+    """Three symbols, the middle one common in both states: only the moves tell them apart."""
+    rng = np.random.default_rng(0)
+    probabilities = np.array([[0.45, 0.5, 0.05], [0.05, 0.5, 0.45]])
+    states = np.repeat([0, 1] * 20, 50)
+    X = (probabilities[states].cumsum(axis=1) < rng.random((len(states), 1))).sum(axis=1)[:, None]
+    hmm.set_params(random_state=0, tol=1e-4).fit(X)
+    emissions = hmm.model_.parameters
+    np.testing.assert_allclose(emissions[emissions[:, 0].argsort()[::-1]], probabilities, atol=0.06)

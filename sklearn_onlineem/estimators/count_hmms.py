@@ -69,7 +69,8 @@ class CategoricalHMM(BaseHMM):
     >>> import numpy as np
     >>> from sklearn_onlineem import CategoricalHMM
     >>> X = np.array([[0, 1] * 20 + [2, 2] * 20 + [1, 0] * 20]).T
-    >>> hmm = CategoricalHMM(2, random_state=0).fit(X)
+    >>> slow = [[0.9, 0.1], [0.1, 0.9]]
+    >>> hmm = CategoricalHMM(2, transmat_init=slow, random_state=0).fit(X)
     >>> np.flatnonzero(np.diff(hmm.predict(X)))
     array([39, 79])
     """
