@@ -37,6 +37,22 @@ def main():
         BENCHMARKS[name](arguments.seeds)
 
 
+def _passed(start, sequences, parameters):
+    """The start after a pass of `partial_fit`, ten sequences at a time."""
+    online = copy.deepcopy(start).set_params(**parameters)
+    for batch in gen_batches(len(sequences), 10):
+        online.partial_fit(sequences[batch])
+    return online
+
+
+def _iterated(start, sequences, n_iter):
+    """The start after some iterations of batch EM."""
+    batch = copy.deepcopy(start).set_params(
+        solver="batch", warm_start=True, max_iter=n_iter, tol=0.0
+    )
+    return batch.fit(sequences)
+
+
 # ------------------------------------------------------------------------------------------ genome
 
 
@@ -73,7 +89,7 @@ def _phage_row(table, name, hmm, X, segments):
 
 # ------------------------------------------------------------------------------------------ speech
 
-N_PARTS, N_LABELLED, N_RECORDINGS = 6, 20, 10
+N_PARTS, N_LABELLED = 6, 20
 
 
 def speech(n_seeds):
@@ -118,13 +134,9 @@ def _trained_on(train, covariance_type):
     ).partial_fit(first, parts)
     yield f"start, {N_LABELLED} recordings", start
     for rates, parameters in RATES.items():
-        online = copy.deepcopy(start).set_params(**parameters)
-        for batch in gen_batches(len(rest), N_RECORDINGS):
-            online.partial_fit(rest[batch])
-        yield f"one online pass, {rates}", online
+        yield f"one online pass, {rates}", _passed(start, rest, parameters)
     for n_iter in (1, 10):
-        batch = copy.deepcopy(start).set_params(solver="batch", warm_start=True, max_iter=n_iter)
-        yield f"batch EM, {n_iter} it.", batch.fit(train)
+        yield f"batch EM, {n_iter} it.", _iterated(start, train, n_iter)
 
 
 def _recognised(hmms, recordings, digits):
@@ -157,17 +169,13 @@ def _msnbc_round(visits, n_states, seed):
 
 
 def _fitted_to(train, n_states, seed):
-    common = {
-        "n_components": n_states, "n_features": 17, "emissionprob_prior": 1.1, "random_state": seed,
-    }  # fmt: skip
+    """One online pass, and batch EM from the same start: what the first ten visits make."""
+    start = CategoricalHMM(n_states, n_features=17, emissionprob_prior=1.1, random_state=seed)
+    start.partial_fit(train[:10])
     for rates, parameters in RATES.items():
-        online = CategoricalHMM(**common, **parameters)
-        for batch in gen_batches(len(train), 10):
-            online.partial_fit(train[batch])
-        yield f"one online pass, {rates}", online
+        yield f"one online pass, {rates}", _passed(start, train[10:], parameters)
     for n_iter in (1, 10, 100):
-        batch = CategoricalHMM(**common, solver="batch", max_iter=n_iter, tol=0)
-        yield f"batch EM, {n_iter} it.", batch.fit(train)
+        yield f"batch EM, {n_iter} it.", _iterated(start, train, n_iter)
 
 
 # ------------------------------------------------------------------------------------------ geyser
