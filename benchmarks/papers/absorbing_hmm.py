@@ -257,7 +257,7 @@ def plot(runs, path):
         # Halfway to the start; too large a rate goes far beyond before it comes back.
         ax.set_ylim(top=(levels[0] + levels[1]) / 2.0)
     axes[0].set_ylabel("training loss, median (nats per sequence)")
-    axes[1].legend()
+    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=6)
     figure.savefig(path, dpi=150)
 
 
