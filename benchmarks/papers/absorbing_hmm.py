@@ -255,7 +255,8 @@ def plot(runs, path):
             ax.axhline(levels[n], color="black", linestyle=style, linewidth=1, label=name)
         ax.set(title=problem.name, xlabel="sequences seen", xscale="log")
         # Halfway to the start; too large a rate goes far beyond before it comes back.
-        ax.set_ylim(top=(levels[0] + levels[1]) / 2.0)
+        bottom, top = min(min(line.get_ydata()) for line in ax.lines), (levels[0] + levels[1]) / 2.0
+        ax.set_ylim(bottom - 0.05 * (top - bottom), top)
     axes[0].set_ylabel("training loss, median (nats per sequence)")
     figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=6)
     figure.savefig(path, dpi=150)
