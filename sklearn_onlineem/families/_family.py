@@ -37,6 +37,8 @@ class Family(ABC):
     means_suffice = False
     # Whether there are `marginal_log_density` and `marginal_statistics`, for rows with some NaN.
     marginalises = False
+    # Whether rows are names, such as codes of symbols, between which distances mean nothing.
+    rows_are_names = False
 
     def bind(self, X, sample_weight=None):
         """Return this family with everything fixed that depends on the first data it meets.
