@@ -343,7 +343,8 @@ class PoissonHMM(BaseHMM):
     lambdas_init : array-like of shape (n_components, n_features), default=None
         Rates to start from.
     lambdas_prior, lambdas_weight : float, default=0.0
-        Gamma prior of the rates: counts and rows that are added to those of each state.
+        Gamma prior of the rates: counts and rows that are added to those of each state. (hmmlearn
+        0.3 weighs the prior of each state against the rows of all.)
     horizon, absorbing_states, params, startprob_init, transmat_init, startprob_prior, \
     transmat_prior, prior, init, algorithm, solver, eta0, beta, schedule, batch_size, \
     online_passes, max_iter, tol, stopping, n_init, warm_start, random_state, n_jobs, verbose, \

@@ -135,7 +135,7 @@ class Gaussian(ExponentialFamily):
         scatter = np.asarray(scatter, dtype=float)
         if scatter.ndim == 0:
             scatter = scatter * np.eye(n_features)
-        matrices = np.broadcast_to(scatter, (n_components, n_features, n_features))
+        matrices = np.broadcast_to(scatter, (n_components, n_features, n_features)).copy()
         # Where components share a covariance, they share its prior.
         matrices = self.from_matrices(matrices / n_components if self._is_pooled else matrices)
         weight = np.full(n_components, float(mean_weight))

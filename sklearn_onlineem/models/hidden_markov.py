@@ -243,10 +243,13 @@ class HiddenMarkovModel(Model):
         return _without_lead(states, data)
 
     def _decoded(self, data):
-        log_densities, offsets = self._log_densities(data)
+        start, first, moves, final = self._chain(data)
+        if data.before is not None:
+            first = first @ moves  # the state before the first row is no part of the path
+        log_densities, offsets = self._log_densities(data.continued(None))
         states, best = np.empty(len(log_densities), dtype=np.int64), np.empty(len(data))
-        _log_chains.viterbi(log_densities, offsets, *self._chain(data), best, states)
-        return _without_lead(states, data), best
+        _log_chains.viterbi(log_densities, offsets, start, first, moves, final, best, states)
+        return states, best
 
     def sample(self, n, rng, like=None):
         """Draw n sequences.

@@ -1,4 +1,4 @@
-"""What holds for every mixture model, and for one step of EM on it."""
+"""What holds for every model, and for one step of EM on it."""
 
 import math
 from dataclasses import replace
@@ -6,61 +6,58 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
-from laws.cases import MODELS, arrays, assert_close, assert_identical
+from laws.cases import MIXTURES, arrays, assert_close, assert_identical
+from laws.chains import CHAINS
 from laws.numerical import minimiser
 from sklearn_onlineem.em import batch_step, online_step
 from sklearn_onlineem.families import Multinomial, Poisson, Rows
-from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+from sklearn_onlineem.models import MixtureModel
 from sklearn_onlineem.statistics import combine
 
+MODELS = [*MIXTURES, *CHAINS]
 all_models = pytest.mark.parametrize("case", MODELS, ids=repr)
+all_mixtures = pytest.mark.parametrize("case", MIXTURES, ids=repr)
+all_chains = pytest.mark.parametrize("case", CHAINS, ids=repr)
+# Where the statistics of any data are those of some model.
+regular_models = pytest.mark.parametrize("case", [m for m in MODELS if m.regular], ids=repr)
 RATES = [1e-3, 0.1, 1.0, 10.0, math.inf]
-
-
-def mean_log_likelihood(model, rows):
-    """By the definition."""
-    log_joint = model.family.log_density(model.parameters, rows.X) + np.log(model.weights)
-    return np.average(logsumexp(log_joint, axis=1), weights=rows.sample_weight)
-
-
-def log_prior(case, model, concentration):
-    excess = (concentration - 1.0) * np.log(model.weights).sum()
-    return excess + case.case.log_prior(model.family, model.parameters)
-
-
-def prior_of(case, model, n_features, concentration):
-    hyperparameters = case.case.prior(n_features)
-    emissions = model.family.prior_statistics(
-        model.n_components, n_features=n_features, **hyperparameters
-    )
-    return MixtureStatistics(np.full(model.n_components, concentration - 1.0), emissions)
 
 
 @all_models
 def test_m_step_of_own_statistics_is_the_identity(case, rng):
-    model = case.draw(rng, 5, 3)
-    assert_close(model.m_step(model.own_statistics()), model, rtol=1e-12)
+    model, like = case.draw(rng, 5, 3), case.data(rng, 20, 3)
+    assert_close(model.m_step(model.own_statistics(like)), model, rtol=1e-12)
 
 
-@all_models
+@all_mixtures
 def test_m_step_of_own_statistics_keeps_an_empty_component(case, rng):
     model = replace(case.draw(rng, 3, 3), weights=np.array([0.4, 0.0, 0.6]))
     assert_close(model.m_step(model.own_statistics()), model, rtol=1e-12)
 
 
+@all_chains
+def test_m_step_of_own_statistics_keeps_a_state_that_is_never_entered(case, rng):
+    model, like = case.draw(rng), case.data(rng, 20)
+    start, transmat = model.start.copy(), model.transmat.copy()
+    start[0] = transmat[:, 0] = 0.0
+    transmat /= transmat.sum(axis=1, keepdims=True)
+    model = replace(model, start=start / start.sum(), transmat=transmat)
+    assert_close(model.m_step(model.own_statistics(like)), model, rtol=1e-12)
+
+
 @all_models
 def test_e_step_gives_the_mean_log_likelihood(case, rng):
-    model = case.draw(rng)
-    rows = Rows(case.rows(rng, 80), rng.random(80))
-    _, log_likelihood = model.e_step(rows)
-    assert_allclose(log_likelihood, mean_log_likelihood(model, rows), rtol=1e-10)
-    found = np.average(model.log_likelihood(rows), weights=rows.sample_weight)
-    assert_allclose(found, log_likelihood, rtol=1e-10)
+    model, data = case.draw(rng), case.rich_data(rng, 80)
+    _, log_likelihood = model.e_step(data)
+    assert_allclose(log_likelihood, case.mean_log_likelihood(model, data), rtol=1e-10)
+    data = case.data(rng, 80)
+    found = model.log_likelihood(data).mean()
+    assert_allclose(found, case.mean_log_likelihood(model, data), rtol=1e-10)
 
 
-@all_models
+@all_mixtures
 def test_posterior_is_bayes_rule(case, rng):
     model, X = case.draw(rng), case.rows(rng, 60)
     log_joint = model.family.log_density(model.parameters, X) + np.log(model.weights)
@@ -69,25 +66,24 @@ def test_posterior_is_bayes_rule(case, rng):
 
 @all_models
 def test_shards_add_up_to_the_whole(case, rng):
-    model = case.draw(rng)
-    rows = Rows(case.rows(rng, 300), rng.random(300), rng.integers(-1, 3, 300).astype(np.int32))
-    shards = [rows[:70], rows[70:71], rows[71:]]
+    model, data = case.draw(rng), case.rich_data(rng, 300)
+    shards = [data[:70], data[70:71], data[71:]]
     evidence = [model.e_step(shard) for shard in shards]
-    shares = [shard.total_weight / rows.total_weight for shard in shards]
-    whole, log_likelihood = model.e_step(rows)
+    shares = [shard.total_weight / data.total_weight for shard in shards]
+    whole, log_likelihood = model.e_step(data)
     assert_close(combine((a, e) for a, (e, _) in zip(shares, evidence, strict=True)), whole)
     total = sum(a * shard for a, (_, shard) in zip(shares, evidence, strict=True))
     assert_allclose(total, log_likelihood, rtol=1e-12)
 
 
-@all_models
+@all_mixtures
 def test_weights_stand_for_repeated_rows(case, rng):
     model, X, repeats = case.draw(rng), case.rows(rng, 50), rng.integers(0, 4, 50)
     weighted = model.e_step(Rows(X, repeats.astype(float)))
     assert_close(weighted, model.e_step(Rows(np.repeat(X, repeats, axis=0))))
 
 
-@all_models
+@all_mixtures
 def test_labelled_rows_belong_to_their_component(case, rng):
     model, X, labels = case.draw(rng), case.rows(rng, 90), np.arange(90, dtype=np.int32) % 3
     evidence, log_likelihood = model.e_step(Rows(X, labels=labels))
@@ -101,32 +97,32 @@ def test_labelled_rows_belong_to_their_component(case, rng):
 
 @all_models
 def test_eta_to_infinity_is_a_step_of_batch_em(case, rng):
-    model, rows = case.draw(rng), Rows(case.rows(rng, 60))
-    evidence, _ = model.e_step(rows)
-    batch, _ = batch_step(model, rows)
+    model, data = case.draw(rng), case.data(rng, 60)
+    evidence, _ = model.e_step(data)
+    batch, _ = batch_step(model, data)
     assert_close(batch, model.m_step(evidence), rtol=1e-12)
-    limit, _ = online_step(model, rows, 1e12)
+    limit, _ = online_step(model, data, 1e12)
     assert_close(limit, batch, rtol=1e-8, atol=1e-8)
 
 
 @all_models
 def test_eta_to_zero_changes_nothing(case, rng):
-    model, rows = case.draw(rng), Rows(case.rows(rng, 60))
-    assert_close(online_step(model, rows, 1e-12)[0], model, rtol=1e-9, atol=1e-9)
+    model, data = case.draw(rng), case.data(rng, 60)
+    assert_close(online_step(model, data, 1e-12)[0], model, rtol=1e-9, atol=1e-9)
 
 
 @all_models
 @pytest.mark.parametrize("eta", RATES)
 def test_a_step_never_lowers_the_likelihood_of_its_own_batch(case, eta, rng):
-    for n_rows in (30, 1) if eta < math.inf else (30,):
+    for n in (30, 1) if eta < math.inf else (30,):
         for _ in range(5):
-            model, rows = case.draw(rng), Rows(case.rows(rng, n_rows))
-            new, before = online_step(model, rows, eta)
-            after = mean_log_likelihood(new, rows)
+            model, data = case.draw(rng), case.data(rng, n)
+            new, before = online_step(model, data, eta)
+            after = case.mean_log_likelihood(new, data)
             assert after >= before - 1e-11 * abs(before)
 
 
-@all_models
+@all_mixtures
 @pytest.mark.parametrize("eta", [0.3, 5.0])
 def test_online_step_minimises_bound_plus_divergence(case, eta, rng):
     """U + KL / eta, minimised numerically over all parameters."""
@@ -167,64 +163,74 @@ def test_the_mean_length_of_documents_is_carried_as_any_mean(rng):
     assert_allclose(step.parameters, total / weight[:, None], rtol=1e-12)
 
 
-@all_models
+@regular_models
 @pytest.mark.parametrize("eta", [0.2, math.inf])
 def test_three_machines_equal_the_pooled_batch(case, eta, rng):
-    model, X = case.draw(rng), case.rows(rng, 120)
-    parts = [Rows(X[:20]), Rows(X[20:70]), Rows(X[70:])]
+    model, data = case.draw(rng), case.data(rng, 120)
+    parts = [data[:20], data[20:70], data[70:]]
     steps = [online_step(model, part, eta)[0] for part in parts]
     own = [(len(p), s.own_statistics()) for p, s in zip(parts, steps, strict=True)]
     merged = model.m_step(combine(own))
-    assert_close(merged, online_step(model, Rows(X), eta)[0], rtol=1e-10, atol=1e-10)
+    assert_close(merged, online_step(model, data, eta)[0], rtol=1e-10, atol=1e-10)
 
 
 @all_models
 def test_results_do_not_depend_on_the_number_of_threads(case, rng):
-    model, X = case.draw(rng, 4, 5), case.rows(rng, 20_000, 5)
-    weight = rng.random(len(X))
-    one, two, four = (model.e_step(Rows(X, weight, None, n_threads)) for n_threads in (1, 2, 4))
+    model, seed = case.draw(rng, 4, 5), rng.integers(1 << 30)
+    one, two, four = (
+        model.e_step(case.data(np.random.default_rng(seed), 20_000, 5, n_threads))
+        for n_threads in (1, 2, 4)
+    )
     assert_identical(two, one)
     assert_identical(four, one)
 
 
 @all_models
+def test_single_precision_is_close_to_double(case, rng):
+    model, data = case.draw(rng), case.data(rng, 200)
+    single, double = model.e_step(case.single(data)), model.e_step(data)
+    assert_allclose(single[1], double[1], rtol=1e-4)
+    assert_close(model.m_step(single[0]), model.m_step(double[0]), rtol=1e-3, atol=1e-3)
+
+
+@all_models
 def test_batch_em_never_lowers_the_likelihood(case, rng):
-    model, rows = case.draw(rng), Rows(case.rows(rng, 60))
+    model, data = case.draw(rng), case.data(rng, 60)
     for _ in range(15):
-        new, before = batch_step(model, rows)
-        after = mean_log_likelihood(new, rows)
+        new, before = batch_step(model, data)
+        after = case.mean_log_likelihood(new, data)
         assert after >= before - 1e-11 * abs(before)
         model = new
 
 
 @all_models
 def test_batch_em_with_a_prior_never_lowers_the_posterior(case, rng):
-    model, rows = case.draw(rng), Rows(case.rows(rng, 60))
-    prior = prior_of(case, model, rows.X.shape[1], concentration=1.5)
+    model, data = case.draw(rng), case.data(rng, 60)
+    prior = case.prior(model, data.X.shape[1], concentration=1.5)
 
     def objective(model):
-        return mean_log_likelihood(model, rows) + log_prior(case, model, 1.5) / len(rows)
+        return case.mean_log_likelihood(model, data) + case.log_prior(model, 1.5) / len(data)
 
     before = objective(model)
     for _ in range(15):
-        model, _ = batch_step(model, rows, [(1.0 / len(rows), prior)])
+        model, _ = batch_step(model, data, [(1.0 / len(data), prior)])
         after = objective(model)
         assert after >= before - 1e-11 * abs(before)
         before = after
 
 
-@all_models
+@regular_models
 def test_divergence_of_a_batch_step_is_at_most_its_gain(case, rng):
     """Kunstner, Kumar & Schmidt 2021: what makes the divergence a certificate."""
-    model, rows = case.draw(rng), Rows(case.rows(rng, 60))
+    model, data = case.draw(rng), case.data(rng, 60)
     for _ in range(15):
-        new, before = batch_step(model, rows)
-        gain = mean_log_likelihood(new, rows) - before
+        new, before = batch_step(model, data)
+        gain = case.mean_log_likelihood(new, data) - before
         assert 0.0 <= new.kl_divergence(model) <= gain + 1e-11 * abs(before)
         model = new
 
 
-@all_models
+@all_mixtures
 def test_kl_divergence_is_joint_over_hidden_and_visible(case, rng):
     p, q = case.draw(rng, 3), case.draw(rng, 3)
     family = p.family
@@ -232,6 +238,13 @@ def test_kl_divergence_is_joint_over_hidden_and_visible(case, rng):
     expected += p.weights @ family.kl_divergence(p.parameters, q.parameters)
     assert_allclose(p.kl_divergence(q), expected, rtol=1e-10)
     assert p.kl_divergence(p) == pytest.approx(0.0, abs=1e-12)
+
+
+@all_models
+def test_kl_divergence_is_0_to_itself_and_positive_to_others(case, rng):
+    p, q, like = case.draw(rng), case.draw(rng), case.data(rng, 20)
+    assert p.kl_divergence(p, like=like) == pytest.approx(0.0, abs=1e-12)
+    assert p.kl_divergence(q, like=like) > 1e-3
 
 
 def test_kl_divergence_to_a_model_without_one_of_the_components_is_infinite():
@@ -244,20 +257,22 @@ def test_kl_divergence_to_a_model_without_one_of_the_components_is_infinite():
 
 @all_models
 def test_stochastic_e_step_averages_to_the_expected_one(case, rng):
-    model, rows = case.draw(rng), Rows(case.rows(rng, 40))
-    expected, log_likelihood = model.e_step(rows)
-    draws = [model.e_step(rows, rng=rng) for _ in range(400)]
-    counts = np.array([evidence.counts for evidence, _ in draws])
+    model, data = case.draw(rng), case.data(rng, 40)
+    expected, log_likelihood = model.e_step(data)
+    draws = [model.e_step(data, rng=rng) for _ in range(400)]
+    counts = np.array([case.usage(evidence) for evidence, _ in draws])
     assert_allclose(counts * 40, np.rint(counts * 40), atol=1e-9)
-    error = counts.std(axis=0) / math.sqrt(len(draws))
-    assert (np.abs(counts.mean(axis=0) - expected.counts) <= 5.0 * error).all()
+    usage = case.usage(expected)
+    # What is rare may not have happened at all: its variance is that of a Poisson variable.
+    error = np.sqrt(np.maximum(counts.var(axis=0), usage / 40) / len(draws))
+    assert (np.abs(counts.mean(axis=0) - usage) <= 5.0 * error + 1e-12).all()
     assert {round(value, 9) for _, value in draws} == {round(log_likelihood, 9)}
     merged = model.m_step(combine((1 / 400, evidence) for evidence, _ in draws))
     for found, wanted in zip(arrays(merged), arrays(model.m_step(expected)), strict=True):
         assert_allclose(found, wanted, rtol=0.2, atol=0.2)
 
 
-@all_models
+@all_mixtures
 def test_samples_have_the_weights_of_the_components(case, rng):
     model = case.draw(rng)
     X, components = model.sample(20_000, rng)
@@ -267,14 +282,29 @@ def test_samples_have_the_weights_of_the_components(case, rng):
     model.family.check(X)
 
 
+def sampled(case, model, n, rng):
+    """Visible and hidden values; a chain of given lengths takes these from data."""
+    like = {} if case.is_mixture else {"like": case.data(rng, 50)}
+    return model.sample(n, rng, **like), like.get("like")
+
+
+@all_models
+def test_a_sample_whose_hidden_values_are_known_has_the_statistics_of_the_model(case, rng):
+    model = case.draw(rng)
+    (visible, hidden), like = sampled(case, model, 20_000, rng)
+    evidence, _ = model.e_step(case.labelled(visible, hidden))
+    assert_close(case.usage(evidence), case.usage(model.own_statistics(like)), atol=0.05)
+    assert_close(model.m_step(evidence), model, rtol=0.1, atol=0.1)
+    model.family.check(visible if case.is_mixture else visible.X)
+
+
 @all_models
 def test_steps_leave_the_old_model_alone(case, rng):
-    model, X = case.draw(rng), case.rows(rng, 50)
-    before = [array.copy() for array in arrays(model)]
-    data = X.copy()
-    online_step(model, Rows(X), 0.5)
+    model, data = case.draw(rng), case.data(rng, 50)
+    before, X = [array.copy() for array in arrays(model)], data.X.copy()
+    online_step(model, data, 0.5)
     assert_identical(arrays(model), before)
-    np.testing.assert_array_equal(X, data)
+    np.testing.assert_array_equal(data.X, X)
 
 
 def test_a_model_of_many_rows_is_walked_in_chunks(rng):
@@ -286,4 +316,4 @@ def test_a_model_of_many_rows_is_walked_in_chunks(rng):
     responsibilities = model.posterior(rows) * rows.sample_weight[:, None]
     counts = responsibilities.sum(axis=0) / rows.total_weight
     assert_allclose(evidence.counts, counts, rtol=1e-10)
-    assert_allclose(log_likelihood, mean_log_likelihood(model, rows), rtol=1e-10)
+    assert_allclose(log_likelihood, MIXTURES[0].mean_log_likelihood(model, rows), rtol=1e-10)

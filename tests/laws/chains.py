@@ -1,0 +1,124 @@
+"""The hidden Markov models that the laws of models run over."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import logsumexp
+
+from laws.cases import FAMILIES, FamilyCase
+from laws.enumeration import logs
+from sklearn_onlineem.families import Rows
+from sklearn_onlineem.models import (
+    EmitsOnce,
+    Finite,
+    HiddenMarkovModel,
+    HiddenMarkovStatistics,
+    Sequences,
+    SilentEnd,
+)
+
+
+@dataclass(frozen=True)
+class ChainCase:
+    """A hidden Markov model of one family's emissions; its data are sequences of 1 to 5 rows."""
+
+    case: FamilyCase
+    horizon: type
+
+    is_mixture = False
+
+    def __repr__(self):
+        return f"{self.horizon.__name__} chain of {self.case!r}"
+
+    @property
+    def regular(self):
+        """Whether the statistics of data are those of a model: lengths must not be given."""
+        return self.horizon is not Finite
+
+    def draw(self, rng, n_components=3, d=2):
+        start = rng.dirichlet(np.full(n_components, 5.0))
+        width = n_components + (self.horizon is SilentEnd)
+        transmat, horizon = rng.dirichlet(np.full(width, 2.0), n_components), self.horizon
+        if horizon is EmitsOnce:
+            transmat[-1] = np.eye(n_components)[-1]
+            horizon = horizon((n_components - 1,))
+        else:
+            horizon = horizon()
+        parameters = self.case.draw(rng, n_components, d)
+        return HiddenMarkovModel(self.case.family, start, transmat, parameters, horizon)
+
+    def data(self, rng, n, d=2, n_threads=1):
+        lengths = rng.integers(1, 6, n)
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        X = self.case.rows(rng, offsets[-1], d)
+        return Sequences(Rows(X, n_threads=n_threads), offsets)
+
+    def rich_data(self, rng, n):
+        """Sequences with known states, where these forbid none."""
+        data = self.data(rng, n)
+        if self.horizon is EmitsOnce:
+            return data
+        labels = rng.integers(-1, 3, len(data.X)).astype(np.int32)
+        return replace(data, rows=replace(data.rows, labels=labels))
+
+    def labelled(self, data, states):
+        return replace(data, rows=replace(data.rows, labels=states.astype(np.int32)))
+
+    def single(self, data):
+        return replace(data, rows=Rows(data.X.astype(np.float32)))
+
+    def mean_log_likelihood(self, model, data):
+        """By the definition, one step after the other."""
+        n_states, total = model.n_components, 0.0
+        table, start = model.transmat[:, :n_states], logs(model.start)
+        absorbing = np.zeros(n_states, dtype=bool)
+        if self.horizon is EmitsOnce:
+            absorbing[-1] = True
+        ending = {
+            Finite: np.zeros(n_states),
+            SilentEnd: logs(model.transmat[:, -1]),
+            EmitsOnce: logs(absorbing),
+        }[self.horizon]
+        log_table = logs(np.where(absorbing[:, None], 0.0, table))
+        log_densities = model.family.log_density(model.parameters, data.X)
+        if data.rows.labels is not None:
+            known = data.rows.labels[:, None]
+            log_densities[(known >= 0) & (known != np.arange(n_states))] = -np.inf
+        for sequence in np.split(log_densities, data.offsets[1:-1]):
+            alpha = start + sequence[0]
+            for row in sequence[1:]:
+                alpha = logsumexp(alpha[:, None] + log_table, axis=0) + row
+            total += logsumexp(alpha + ending)
+        return total / len(data)
+
+    def prior(self, model, n_features, concentration):
+        emissions = model.family.prior_statistics(
+            model.n_components, n_features=n_features, **self.case.prior(n_features)
+        )
+        excess = concentration - 1.0
+        return HiddenMarkovStatistics(
+            np.full(model.n_components, excess), excess * (model.transmat > 0), emissions
+        )
+
+    def log_prior(self, model, concentration):
+        possible = model.transmat[model.transmat > 0]
+        excess = (concentration - 1.0) * (np.log(model.start).sum() + np.log(possible).sum())
+        return excess + self.case.log_prior(model.family, model.parameters)
+
+    def usage(self, evidence):
+        """How often components are used, or states entered and left."""
+        return np.append(evidence.start, evidence.transitions)
+
+
+def _of(*names):
+    return [case for case in FAMILIES if repr(case) in names]
+
+
+CHAINS = [
+    *(ChainCase(case, Finite) for case in FAMILIES),
+    *(
+        ChainCase(case, horizon)
+        for horizon in (SilentEnd, EmitsOnce)
+        for case in _of("FullGaussian", "Poisson", "Categorical")
+    ),
+]

@@ -1,0 +1,181 @@
+"""One online step of a tiny hidden Markov model against numerical minimisation over everything.
+
+The objective is U + KL / eta. Both terms are taken from joint densities p(h, v) of whole sequences,
+all paths enumerated, and all symbols too in the divergence.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from laws.cases import FAMILIES, assert_close
+from laws.enumeration import all_paths, log_prior_of
+from laws.numerical import minimiser
+from numpy.testing import assert_allclose
+from scipy.special import softmax
+
+from sklearn_onlineem.em import online_step
+from sklearn_onlineem.families import Rows
+from sklearn_onlineem.models import EmitsOnce, Finite, HiddenMarkovModel, Sequences, SilentEnd
+
+HORIZONS = [Finite(), SilentEnd(), EmitsOnce((1,))]
+N_STATES = 2
+# Absorbed so soon that longer sequences have less than 1e-9 of all probability.
+STAYS, LONGEST = 0.02, 5
+
+
+def case_of(name):
+    return next(case for case in FAMILIES if repr(case) == name)
+
+
+def draw(horizon, case, rng):
+    start = rng.dirichlet(np.full(N_STATES, 5.0))
+    parameters = case.draw(rng, N_STATES, 1)
+    transmat = rng.dirichlet(np.full(N_STATES, 3.0), N_STATES)
+    if isinstance(horizon, SilentEnd):
+        transmat = np.column_stack([STAYS * transmat, np.full(N_STATES, 1.0 - STAYS)])
+    if isinstance(horizon, EmitsOnce):
+        transmat = np.array([[STAYS, 1.0 - STAYS], [0.0, 1.0]])
+    return HiddenMarkovModel(case.family, start, transmat, parameters, horizon)
+
+
+def batch(case, lengths, rng):
+    X = case.rows(rng, sum(lengths), 1)
+    return Sequences(Rows(X), np.concatenate(([0], np.cumsum(lengths))))
+
+
+class Unconstrained:
+    """Models as vectors of log odds and what the family makes of its parameters."""
+
+    def __init__(self, model, case):
+        self.model, self.case = model, case
+        self.rows = model.transmat.copy()
+        # Rows of absorbing states are not learnt.
+        self.free = np.flatnonzero((self.rows > 0).sum(axis=1) > 1)
+
+    def encode(self, model):
+        emissions = self.case.encode(model.parameters)
+        return np.concatenate(
+            [np.log(model.start), np.log(model.transmat[self.free]).ravel(), emissions]
+        )
+
+    def decode(self, vector):
+        n_rows = self.rows[self.free].size
+        start, rows, emissions = np.split(vector, [N_STATES, N_STATES + n_rows])
+        transmat = self.rows.copy()
+        transmat[self.free] = softmax(rows.reshape(len(self.free), -1), axis=1)
+        parameters = self.case.decode(emissions, self.model.parameters)
+        return replace(self.model, start=softmax(start), transmat=transmat, parameters=parameters)
+
+
+def log_joint(model, X):
+    """log p(v, h) for all paths h of one sequence."""
+    paths = all_paths(N_STATES, len(X))
+    log_densities = model.family.log_density(model.parameters, X)
+    emitted = log_densities[np.arange(len(X)), paths].sum(axis=1)
+    return log_prior_of(model, paths) + emitted
+
+
+def parts(data):
+    return np.split(data.X, data.offsets[1:-1])
+
+
+def posteriors(model, data):
+    """p(h | v) of all paths of each sequence."""
+    return [softmax(log_joint(model, X)) for X in parts(data)]
+
+
+def bound(posteriors, new, data):
+    """U up to a constant: minus the expected log p(v, h) under the old posterior."""
+    pairs = zip(posteriors, parts(data), strict=True)
+    return -np.mean([expectation(shares, log_joint(new, X)) for shares, X in pairs])
+
+
+def expectation(shares, values):
+    return shares[shares > 0] @ values[shares > 0]
+
+
+class Lengths:
+    """Sequences of one length, all paths of them, and what the old model says of these."""
+
+    def __init__(self, old, length, share):
+        self.share, self.paths = share, all_paths(N_STATES, length)
+        self.log_prior = log_prior_of(old, self.paths)
+
+    @classmethod
+    def all(cls, old, data):
+        """Those of the batch, where lengths are given; otherwise the model says how often."""
+        if not isinstance(old.horizon, Finite):
+            return [cls(old, length, 1.0) for length in range(1, LONGEST + 1)]
+        lengths, counts = np.unique(data.lengths, return_counts=True)
+        return [cls(old, n, count / len(data)) for n, count in zip(lengths, counts, strict=True)]
+
+
+class OverSymbols(Lengths):
+    """KL(old || new) over all paths and all symbols."""
+
+    def __init__(self, old, length, share):
+        super().__init__(old, length, share)
+        self.symbols = all_paths(old.family.n_categories, length)
+        self.log_joint = self.log_prior[:, None] + self.log_emitted(old)
+        self.joint = np.exp(self.log_joint)
+
+    def log_emitted(self, model):
+        """log p(v | h), of shape (n_paths, n_sequences)."""
+        log_p = np.log(model.parameters)
+        return log_p[self.paths[:, None, :], self.symbols[None, :, :]].sum(axis=2)
+
+    def divergence(self, old, new):
+        possible = self.log_prior > -np.inf
+        new_joint = log_prior_of(new, self.paths)[:, None] + self.log_emitted(new)
+        differences = self.log_joint[possible] - new_joint[possible]
+        return self.share * (self.joint[possible] * differences).sum()
+
+
+class OverPaths(Lengths):
+    """KL(old || new) over all paths; what each row adds is the divergence of two densities."""
+
+    def divergence(self, old, new):
+        emitted = old.family.kl_divergence(old.parameters, new.parameters)
+        possible = self.log_prior > -np.inf
+        differences = (self.log_prior - log_prior_of(new, self.paths), emitted[self.paths].sum(1))
+        return self.share * np.exp(self.log_prior[possible]) @ sum(differences)[possible]
+
+
+CASES = [("Categorical", OverSymbols), ("Poisson", OverPaths), ("FullGaussian", OverPaths)]
+all_cases = pytest.mark.parametrize("name, enumerated", CASES, ids=[name for name, _ in CASES])
+all_horizons = pytest.mark.parametrize("horizon", HORIZONS, ids=lambda h: type(h).__name__)
+# An impossible path has log p = -inf under both models.
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+
+
+@pytest.mark.parametrize("eta", [0.4, 5.0])
+@all_cases
+@all_horizons
+def test_online_step_minimises_bound_plus_divergence(horizon, name, enumerated, eta, rng):
+    case = case_of(name)
+    old, data = draw(horizon, case, rng), batch(case, [3, 1, 4, 3, 2], rng)
+    space, shares, lengths = (
+        Unconstrained(old, case), posteriors(old, data), enumerated.all(old, data)
+    )  # fmt: skip
+
+    def objective(vector):
+        new = space.decode(vector)
+        divergence = sum(length.divergence(old, new) for length in lengths)
+        return bound(shares, new, data) + divergence / eta
+
+    found = space.decode(minimiser(objective, space.encode(old)))
+    step, _ = online_step(old, data, eta)
+    assert_allclose(step.start, found.start, atol=1e-6)
+    assert_allclose(step.transmat, found.transmat, atol=1e-6)
+    assert_close(step.parameters, found.parameters, rtol=1e-6, atol=1e-6)
+
+
+@all_cases
+@all_horizons
+def test_divergence_is_joint_over_hidden_and_visible(horizon, name, enumerated, rng):
+    case = case_of(name)
+    p, q = (draw(horizon, case, rng) for _ in range(2))
+    data = batch(case, [3, 1, 4, 3, 2], rng)
+    expected = sum(length.divergence(p, q) for length in enumerated.all(p, data))
+    assert_allclose(p.kl_divergence(q, like=data), expected, rtol=1e-6)
