@@ -15,6 +15,7 @@
 #   _blas, _memory      BLAS calls; scratch memory (.pxd only)
 #   _arrays             checked pointers, where memoryviews would cost more than the work (.pxd)
 #   _fused_products     matrix products with products of features that are never stored (.h, .pxd)
+#   _small_forms        what BLAS would do for _gaussian, where features are few (.h, .pxd)
 #   _simd               exp, log and loops over columns that vectorise (.h, .pxd)
 #
 #   _natural, _gaussian, _counts -> _responsibilities -> _simd

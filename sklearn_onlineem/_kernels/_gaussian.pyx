@@ -39,6 +39,7 @@ from ._memory cimport LINE, aligned, allocate, padded
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
 from ._simd cimport transpose
+from ._small_forms cimport MOST_SMALL, small_forms, small_products
 
 
 cdef extern from "_simd.h":
@@ -62,6 +63,7 @@ cdef struct Shape:
     Py_ssize_t d            # columns
     Py_ssize_t K            # components
     int factors             # FULL, SHARED or DIAGONAL
+    bint transposed         # blocks are (d, B) to begin with: DIAGONAL, or few features
     Py_ssize_t n_factors    # elements of all P_k, and of all second moments
     Py_ssize_t n_sums       # elements of counts, first and second moments
     Py_ssize_t B            # rows of a block
@@ -78,6 +80,7 @@ cdef Shape shape_of(
     cdef Shape shape
     cdef Py_ssize_t rows = BLOCK_BYTES // (d * itemsize)
     shape.n, shape.d, shape.K, shape.factors = n, d, K, factors
+    shape.transposed = factors == DIAGONAL or d <= MOST_SMALL
     shape.n_factors = (1 if factors == SHARED else K) * (1 if factors == DIAGONAL else d) * d
     shape.n_sums = K + K * d + shape.n_factors
     shape.B = min(n, max(FEWEST_ROWS, min(MOST_ROWS, rows // LINE * LINE)))
@@ -97,6 +100,8 @@ cdef inline int kind(Py_ssize_t n_matrices, Py_ssize_t K) noexcept nogil:
 
 # Full covariances: a block is (B, d) as the data are, and BLAS does the work
 # ----------------------------------------------------------------------------
+#
+# With few features the loops of `_small_forms.h` do it, from a block (d, B) to begin with.
 
 cdef simd_void subtract(
     const floating* x, Py_ssize_t B, Py_ssize_t d, const double* mean, floating* out
@@ -161,6 +166,14 @@ cdef void full_log_joint(
 ) noexcept nogil:
     cdef Py_ssize_t d = shape.d, k
     cdef int columns = <int> d
+    if shape.transposed:
+        for k in range(shape.K):
+            small_forms(
+                block, B, d, shape.stride, means + k * d,
+                factors if shape.factors == SHARED else factors + k * d * d, offset[k],
+                joint + k * shape.stride,
+            )
+        return
     for k in range(shape.K):
         subtract(x, B, d, means + k * d, block)
         # By columns, the block is (d, B) and the upper triangle P_k is the lower triangle P_k'.
@@ -181,7 +194,9 @@ cdef void add_full_moments(
         weigh(x, shares + k * shape.stride, B, d, means + k * d, block, &kept, partial)
         for j in range(d):
             first[j] += partial[j]
-        if floating is double:
+        if shape.transposed:
+            small_products(block, kept, d, second)
+        elif floating is double:
             syrk(c"L", c"N", columns, <int> kept, 1.0, block, columns, 1.0, second, columns)
         else:
             syrk(c"L", c"N", columns, <int> kept, <floating> 1.0, block, columns,
@@ -278,7 +293,7 @@ cdef double pass_over_slab(
         start = block * shape.B
         B = min(shape.B, shape.n - start)
         x = X + start * d
-        if shape.factors == DIAGONAL:
+        if shape.transposed:
             transpose(x, B, d, d, rows, stride)
         if given != NULL:
             transpose(given + start * K, B, K, K, joint, stride)
