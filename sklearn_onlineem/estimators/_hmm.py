@@ -159,8 +159,9 @@ class BaseHMM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
         """
-        self.__dict__.pop("_before", None)
-        return self._fit(lambda reset: self._observe(X, y, lengths, groups, reset)[0])
+        self._fit(lambda reset: self._observe(X, y, lengths, groups, reset)[0])
+        self._before = None
+        return self
 
     def partial_fit(self, X, y=None, *, lengths=None, groups=None, continues=False):
         """Update the model with a batch of sequences, or with a piece of one that goes on.
@@ -176,7 +177,7 @@ class BaseHMM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
             was after the previous piece, filters from the past; the new piece smooths it, and the
             move across the seam counts as any other. What is approximate: posteriors of rows
             before the seam are not revised, nor is the filtered distribution when the model
-            changes.
+            changes. Needs ``horizon="finite"``.
 
         Returns
         -------
@@ -190,6 +191,8 @@ class BaseHMM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         learnt = []
 
         def observe(reset):
+            if continues and self.horizon != "finite":
+                raise ValueError("continues=True needs horizon='finite': others end by themselves.")
             data, _ = self._observe(X, y, lengths, groups, reset)
             before = self.__dict__.get("_before")
             if continues and before is not None and not reset:
@@ -202,7 +205,9 @@ class BaseHMM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
             self._before = None  # until it is known, lest an interrupt leave an older one
             if continues:
                 last = learnt[0][len(learnt[0]) - 1 :]
-                self._before = self.model_.filtered(last)[-1].astype(np.float64)
+                filtered = self.model_.filtered(last)[-1].astype(np.float64)
+                # All 0 after what the model can't make: the next piece starts afresh.
+                self._before = filtered if filtered.any() else None
         return self
 
     def _observe(self, X, y, lengths, groups, reset):
@@ -563,7 +568,6 @@ class BaseHMM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
         tags.input_tags.three_d_array = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

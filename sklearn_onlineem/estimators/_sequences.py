@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import _num_samples
 
 __all__ = ["SequenceForm", "sequence_form"]
 
@@ -81,7 +82,7 @@ def sequence_form(X, lengths=None, groups=None):
         return _form_of_list(X)
     if lengths is not None and groups is not None:
         raise ValueError("Pass either lengths or groups, not both.")
-    n_rows = X.shape[0] if hasattr(X, "shape") and len(X.shape) else len(X)
+    n_rows = _num_samples(X)
     if groups is not None:
         return _form_of_groups(X, np.asarray(groups), n_rows)
     offsets = [0, n_rows] if lengths is None else _offsets_of(lengths, n_rows)
