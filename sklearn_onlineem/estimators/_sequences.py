@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 __all__ = ["SequenceForm", "sequence_form"]
@@ -125,8 +126,7 @@ def _form_of_groups(X, groups, n_rows):
     if (np.diff(codes) >= 0).all():
         return SequenceForm(X, offsets)
     order = np.argsort(codes, kind="stable")
-    rows = X.iloc[order] if hasattr(X, "iloc") else np.asarray(X)[order]
-    return SequenceForm(rows, offsets, order)
+    return SequenceForm(_safe_indexing(X, order), offsets, order)
 
 
 def _offsets_of(lengths, n_rows):

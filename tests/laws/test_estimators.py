@@ -11,7 +11,6 @@ import textwrap
 import threading
 import time
 from collections import deque
-from pathlib import Path
 
 import joblib
 import numpy as np
@@ -28,7 +27,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
-import sklearn_onlineem
 from laws.cases import (
     ESTIMATORS,
     FAMILIES,
@@ -37,6 +35,7 @@ from laws.cases import (
     assert_close,
     assert_identical,
 )
+from laws.interruptions import InterruptAtLine, Interruption
 from sklearn_onlineem import (
     BernoulliMixture,
     ExponentialMixture,
@@ -663,18 +662,6 @@ def test_warm_starts_take_the_data_that_the_model_takes(rng):
 # ------------------------------------------------------------------------------------------ faults
 
 
-class Interruption:
-    """A callback that stands for Ctrl-C after some updates."""
-
-    def __init__(self, after):
-        self.after = after
-
-    def __call__(self, step):
-        self.after -= 1
-        if self.after == 0:
-            raise KeyboardInterrupt
-
-
 @all_estimators
 def test_an_interrupted_fit_leaves_the_estimator_as_it_was(case, rng):
     X, _ = case.data(rng)
@@ -691,32 +678,6 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(case, rng):
             mixture.set_params(callbacks=[Interruption(2)]).fit(X)
         assert_identical(state_of(mixture), before)
         assert np.isfinite(mixture.set_params(callbacks=None).partial_fit(X).score(X))
-
-
-PACKAGE = str(Path(sklearn_onlineem.__file__).parent)
-
-
-class InterruptAtLine:
-    """Raises KeyboardInterrupt at the n-th line of the package that runs within the context."""
-
-    def __init__(self, n):
-        self.remaining = n
-
-    def trace(self, frame, event, _):
-        if not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        if event == "line":
-            self.remaining -= 1
-            if self.remaining == 0:
-                raise KeyboardInterrupt
-        return self.trace
-
-    def __enter__(self):
-        self.old = sys.gettrace()
-        sys.settrace(self.trace)
-
-    def __exit__(self, *_):
-        sys.settrace(self.old)
 
 
 @pytest.mark.parametrize("case", ESTIMATORS[:1] + ESTIMATORS[4:5], ids=repr)
