@@ -34,6 +34,8 @@ class BaseHMM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
     """Base of the hidden Markov models: they say which family, and name its parameters."""
 
     _validated_attributes = (*OnlineEM._validated_attributes, "_rows_per_sequence")
+    # With routing enabled, a pipeline's `score` hands a sample_weight of None to its last step.
+    __metadata_request__score = {"sample_weight": None}
     # Letters of `params` that stand for the emissions.
     _emission_letters = "e"
 
