@@ -130,7 +130,11 @@ PAIRS = {
     "means' prior": (gaussian_pair, {"kind": "full", **NORMAL}),
     "a weight of no covariance": (gaussian_pair, {"kind": "full", "covars_weight": 1.5}),
     "categorical": (categorical_pair, {}),
-    "categorical, priors": (categorical_pair, {**ROWS, "emissionprob_prior": 2.5}),
+    "categorical, a prior": (categorical_pair, {**DIRICHLET, "emissionprob_prior": 2.5}),
+    "categorical, priors": (
+        categorical_pair,
+        {**ROWS, "emissionprob_prior": 1.0 + np.arange(12.0).reshape(N_STATES, N_SYMBOLS) / 3.0},
+    ),
     "a prior below 1": (categorical_pair, {"transmat_prior": 0.7, "startprob_prior": 0.5}),
     "poisson": (poisson_pair, {}),
     "poisson, priors": (

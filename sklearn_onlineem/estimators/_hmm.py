@@ -170,7 +170,6 @@ class BaseHMM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
         """
-        self.__dict__.pop("_before", None)
         return self._fit(lambda reset: self._observe(X, y, lengths, groups, reset)[0])
 
     def partial_fit(self, X, y=None, *, lengths=None, groups=None, continues=False):
@@ -187,7 +186,7 @@ class BaseHMM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
             was after the previous piece, filters from the past; the new piece smooths it, and the
             move across the seam counts as any other. What is approximate: posteriors of rows
             before the seam are not revised, nor is the filtered distribution when the model
-            changes.
+            changes. Needs ``horizon="finite"``.
 
         Returns
         -------
@@ -201,20 +200,29 @@ class BaseHMM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         learnt = []
 
         def observe(reset):
+            if continues and self.horizon != "finite":
+                raise ValueError("continues=True needs horizon='finite': others end by themselves.")
             data, _ = self._observe(X, y, lengths, groups, reset)
-            before = self.__dict__.get("_before")
-            if continues and before is not None and not reset:
-                data = data.continued(before)
+            if continues and not reset:
+                data = data.continued(self._state_before())
             learnt.append(data)
             return data
 
         with self._lock():
             self._partial_fit(observe)
-            self._before = None  # until it is known, lest an interrupt leave an older one
             if continues:
                 last = learnt[0][len(learnt[0]) - 1 :]
-                self._before = self.model_.filtered(last)[-1].astype(np.float64)
+                self._seam = self.model_, self.model_.filtered(last)[-1].astype(np.float64)
         return self
+
+    def _state_before(self):
+        """Distribution of the last state of the sequence that goes on, or None if none does.
+
+        Any other update makes another model, and so does one that was interrupted.
+        """
+        model, filtered = self.__dict__.get("_seam", (None, None))
+        # All 0 after what the model can't make.
+        return filtered if model is self.model_ and filtered.any() else None
 
     def _observe(self, X, y, lengths, groups, reset):
         """Convert and check data; return them, and the form in which the user gave them."""
@@ -584,7 +592,6 @@ class BaseHMM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
         tags.input_tags.three_d_array = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

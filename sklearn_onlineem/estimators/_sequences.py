@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 __all__ = ["SequenceForm", "sequence_form"]
 
@@ -81,7 +83,7 @@ def sequence_form(X, lengths=None, groups=None):
         return _form_of_list(X)
     if lengths is not None and groups is not None:
         raise ValueError("Pass either lengths or groups, not both.")
-    n_rows = X.shape[0] if hasattr(X, "shape") and len(X.shape) else len(X)
+    n_rows = _num_samples(X)
     if groups is not None:
         return _form_of_groups(X, np.asarray(groups), n_rows)
     offsets = [0, n_rows] if lengths is None else _offsets_of(lengths, n_rows)
@@ -124,8 +126,7 @@ def _form_of_groups(X, groups, n_rows):
     if (np.diff(codes) >= 0).all():
         return SequenceForm(X, offsets)
     order = np.argsort(codes, kind="stable")
-    rows = X.iloc[order] if hasattr(X, "iloc") else np.asarray(X)[order]
-    return SequenceForm(rows, offsets, order)
+    return SequenceForm(_safe_indexing(X, order), offsets, order)
 
 
 def _offsets_of(lengths, n_rows):

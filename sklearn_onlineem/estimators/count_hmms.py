@@ -27,7 +27,7 @@ class CategoricalHMM(BaseHMM):
         Number of symbols. None: one more than the largest code in the first data.
     emissionprob_init : array-like of shape (n_components, n_features), default=None
         Probabilities to start from.
-    emissionprob_prior : float, default=None
+    emissionprob_prior : float or array-like of shape (n_components, n_features), default=None
         Concentration of the Dirichlet prior of the probabilities. None: no prior, as 1.
     horizon, absorbing_states, params, startprob_init, transmat_init, startprob_prior, \
     transmat_prior, prior, init, algorithm, solver, eta0, beta, schedule, batch_size, \
@@ -79,7 +79,7 @@ class CategoricalHMM(BaseHMM):
         **BaseHMM._parameter_constraints,
         "n_features": [None, Interval(Integral, 1, None, closed="left")],
         "emissionprob_init": [None, "array-like"],
-        "emissionprob_prior": [None, Interval(Real, 0, None, closed="neither")],
+        "emissionprob_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
     }
 
     def __init__(
@@ -161,16 +161,27 @@ class CategoricalHMM(BaseHMM):
     def _emission_prior(self, family):
         if self.emissionprob_prior is None:
             return super()._emission_prior(family)
-        return family.prior_statistics(
-            self.n_components,
-            n_features=self.n_features_in_,
-            concentration=self.emissionprob_prior,
-        )
+        return _dirichlet_prior(self, family)
 
     @property
     def emissionprob_(self):
         """Probabilities of the symbols, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self.model_.parameters)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
+
+
+def _dirichlet_prior(estimator, family):
+    """`emissionprob_prior` as pseudo-statistics."""
+    concentration = np.asarray(estimator.emissionprob_prior, dtype=np.float64)
+    if not (concentration > 0).all():
+        raise ValueError(f"emissionprob_prior of {type(estimator).__name__} must be above 0.")
+    return family.prior_statistics(
+        estimator.n_components, n_features=estimator.n_features_in_, concentration=concentration
+    )
 
 
 class MultinomialHMM(BaseHMM):
@@ -184,7 +195,7 @@ class MultinomialHMM(BaseHMM):
         Number of hidden states.
     emissionprob_init : array-like of shape (n_components, n_features), default=None
         Probabilities to start from.
-    emissionprob_prior : float, default=None
+    emissionprob_prior : float or array-like of shape (n_components, n_features), default=None
         Concentration of the Dirichlet prior of the probabilities. None: no prior, as 1.
     horizon, absorbing_states, params, startprob_init, transmat_init, startprob_prior, \
     transmat_prior, prior, init, algorithm, solver, eta0, beta, schedule, batch_size, \
@@ -234,7 +245,7 @@ class MultinomialHMM(BaseHMM):
     _parameter_constraints: dict = {
         **BaseHMM._parameter_constraints,
         "emissionprob_init": [None, "array-like"],
-        "emissionprob_prior": [None, Interval(Real, 0, None, closed="neither")],
+        "emissionprob_prior": [None, Interval(Real, 0, None, closed="neither"), "array-like"],
     }
 
     def __init__(
@@ -315,11 +326,7 @@ class MultinomialHMM(BaseHMM):
     def _emission_prior(self, family):
         if self.emissionprob_prior is None:
             return super()._emission_prior(family)
-        return family.prior_statistics(
-            self.n_components,
-            n_features=self.n_features_in_,
-            concentration=self.emissionprob_prior,
-        )
+        return _dirichlet_prior(self, family)
 
     @property
     def emissionprob_(self):

@@ -243,6 +243,11 @@ class GaussianHMM(BaseHMM):
         """Covariance matrices of the states, (n_components, n_features, n_features)."""
         return self._exposed(self.model_.family.covariance_matrices(self.model_.parameters))
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
 
 def _without_units(shape):
     return tuple(size for size in shape if size != 1)

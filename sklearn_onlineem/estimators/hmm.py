@@ -214,3 +214,10 @@ class HMM(BaseHMM):
     def parameters_(self):
         """The family's parameters of all states."""
         return self.model_.parameters
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # Others can miss whole rows only.
+        family = FAMILIES.get(self.family) if isinstance(self.family, str) else self.family
+        tags.input_tags.allow_nan = getattr(family, "marginalises", False)
+        return tags

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.estimators._sequences import sequence_form
@@ -86,7 +87,13 @@ class PerSequence(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self.transformer_.get_feature_names_out(input_features)
 
+    @property
+    def n_features_in_(self):
+        """Number of features that the transformer was fitted to."""
+        return self.transformer_.n_features_in_
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
+        tags.input_tags.allow_nan = get_tags(self.transformer).input_tags.allow_nan
         return tags

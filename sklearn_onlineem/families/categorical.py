@@ -98,7 +98,7 @@ class Categorical(ExponentialFamily):
         return parameters.size // self.n_categories * (self.n_categories - 1)
 
     def prior_statistics(self, n_components, *, n_features, concentration=1.0):
-        """Symmetric Dirichlet prior on the probabilities of each column; a scalar."""
-        excess = concentration - 1.0
-        total = np.full((n_components, n_features * self.n_categories), excess)
-        return Sums(np.full(n_components, self.n_categories * excess), total)
+        """Dirichlet prior on the probabilities; `concentration` broadcasts to theirs."""
+        shape = (n_components, n_features * self.n_categories)
+        total = np.broadcast_to(np.subtract(concentration, 1.0), shape)
+        return Sums(total.sum(axis=1) / n_features, total)

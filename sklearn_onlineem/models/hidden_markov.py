@@ -109,6 +109,11 @@ class HiddenMarkovModel(Model):
             _forward_backward.filtered(states, offsets, *chain, log_likelihoods)
             uniforms = rng.random(len(states))
             _forward_backward.draw_paths(states, offsets, *chain[2:], uniforms, transitions)
+        if np.isneginf(log_likelihoods).any():
+            raise ValueError(
+                "The model cannot make all of the sequences: known states, or zeros among start"
+                " and transition probabilities, forbid some."
+            )
         continues = data.before is not None
         statistics = HiddenMarkovStatistics(
             states[offsets[continues:-1]].sum(axis=0, dtype=np.float64),

@@ -11,7 +11,7 @@ import textwrap
 import threading
 import time
 from collections import deque
-from pathlib import Path
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -28,7 +28,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
-import sklearn_onlineem
 from laws.cases import (
     ESTIMATORS,
     FAMILIES,
@@ -37,18 +36,26 @@ from laws.cases import (
     assert_close,
     assert_identical,
 )
+from laws.interruptions import InterruptAtLine, Interruption
 from sklearn_onlineem import (
+    HMM,
     BernoulliMixture,
+    CategoricalHMM,
     ExponentialMixture,
     GammaMixture,
+    GaussianHMM,
     GaussianMixture,
     Mixture,
+    MultinomialHMM,
     MultinomialMixture,
+    PerSequence,
+    PoissonHMM,
     PoissonMixture,
     WishartMixture,
 )
 from sklearn_onlineem.em import batch_step, online_step
-from sklearn_onlineem.families import Rows
+from sklearn_onlineem.estimators._hmm import BaseHMM
+from sklearn_onlineem.families import Categorical, Rows
 from sklearn_onlineem.models import MixtureStatistics
 
 # Tests stop fits on purpose before they converge.
@@ -95,13 +102,45 @@ class WishartMixtureOfAnyRows(WishartMixture):
         return matrices.reshape(len(X), -1)
 
 
+class SymbolsOfAnyRows(Categorical):
+    """Takes x as one of four symbols in each column, so that scikit-learn's checks apply."""
+
+    def bind(self, X, sample_weight=None):
+        return replace(self, n_categories=4)
+
+    def check(self, X):
+        pass
+
+    def sufficient_statistics(self, X):
+        return super().sufficient_statistics(np.floor(np.abs(X)) % 4)
+
+
+class CategoricalHMMOfAnyRows(CategoricalHMM):
+    def _family(self):
+        return SymbolsOfAnyRows()
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = False
+        return tags
+
+
 # scikit-learn's `check_estimator_sparse_*` read `classifier_tags.multi_class` of anything that has
 # `predict_proba` and takes sparse data; a density estimator has no such tags.
 # `test_sparse_rows_are_as_dense_rows` says here what those checks would.
 NOT_A_CLASSIFIER = "the check reads the classifier tags of an estimator that is no classifier"
+# To a hidden Markov model a 2-D array is one sequence.
+ROWS_ARE_NO_SAMPLES = {
+    "check_methods_subset_invariance": "states of a row depend on the rows around it, and"
+    " score_samples returns one value for a sequence",
+    "check_methods_sample_order_invariance": "the order of rows is what a sequence is about, and"
+    " score_samples returns one value for a sequence",
+}
 
 
 def expected_failures(estimator):
+    if isinstance(estimator, BaseHMM):
+        return ROWS_ARE_NO_SAMPLES
     if not estimator.__sklearn_tags__().input_tags.sparse:
         return {}
     return dict.fromkeys(
@@ -123,6 +162,14 @@ def expected_failures(estimator):
         WishartMixtureOfAnyRows(),
         Mixture(),
         Mixture(family="gaussian_diag"),
+        *(GaussianHMM(covariance_type=kind) for kind in ("full", "tied", "diag", "spherical")),
+        GaussianHMM(solver="batch"),
+        CategoricalHMMOfAnyRows(),
+        MultinomialHMM(),
+        PoissonHMM(),
+        HMM(),
+        HMM(horizon="absorbing"),
+        PerSequence(StandardScaler()),
     ],
     expected_failed_checks=expected_failures,
 )
@@ -663,18 +710,6 @@ def test_warm_starts_take_the_data_that_the_model_takes(rng):
 # ------------------------------------------------------------------------------------------ faults
 
 
-class Interruption:
-    """A callback that stands for Ctrl-C after some updates."""
-
-    def __init__(self, after):
-        self.after = after
-
-    def __call__(self, step):
-        self.after -= 1
-        if self.after == 0:
-            raise KeyboardInterrupt
-
-
 @all_estimators
 def test_an_interrupted_fit_leaves_the_estimator_as_it_was(case, rng):
     X, _ = case.data(rng)
@@ -691,32 +726,6 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(case, rng):
             mixture.set_params(callbacks=[Interruption(2)]).fit(X)
         assert_identical(state_of(mixture), before)
         assert np.isfinite(mixture.set_params(callbacks=None).partial_fit(X).score(X))
-
-
-PACKAGE = str(Path(sklearn_onlineem.__file__).parent)
-
-
-class InterruptAtLine:
-    """Raises KeyboardInterrupt at the n-th line of the package that runs within the context."""
-
-    def __init__(self, n):
-        self.remaining = n
-
-    def trace(self, frame, event, _):
-        if not frame.f_code.co_filename.startswith(PACKAGE):
-            return None
-        if event == "line":
-            self.remaining -= 1
-            if self.remaining == 0:
-                raise KeyboardInterrupt
-        return self.trace
-
-    def __enter__(self):
-        self.old = sys.gettrace()
-        sys.settrace(self.trace)
-
-    def __exit__(self, *_):
-        sys.settrace(self.old)
 
 
 @pytest.mark.parametrize("case", ESTIMATORS[:1] + ESTIMATORS[4:5], ids=repr)

@@ -1,0 +1,167 @@
+"""The four forms in which sequences come, and the way back."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from sklearn_onlineem.estimators._sequences import sequence_form
+from sklearn_onlineem.families import Rows
+from sklearn_onlineem.models import Sequences
+
+X = np.arange(14.0).reshape(7, 2)
+LENGTHS = [3, 1, 3]
+PARTS = np.split(X, [3, 4])
+
+
+def assert_form(form, rows=X, offsets=(0, 3, 4, 7)):
+    assert_array_equal(np.asarray(form.X), rows)
+    assert_array_equal(form.offsets, offsets)
+    assert form.offsets.dtype == np.int64
+
+
+@pytest.mark.parametrize("make", [list, tuple], ids=["list", "tuple"])
+@pytest.mark.parametrize("part", [np.asarray, np.ndarray.tolist, pd.DataFrame, pl.DataFrame])
+def test_an_entry_for_each_sequence(make, part):
+    form = sequence_form(make(part(x) for x in PARTS))
+    assert_form(form)
+    restored = form.restored(np.arange(7))
+    assert isinstance(restored, list)
+    assert [part.tolist() for part in restored] == [[0, 1, 2], [3], [4, 5, 6]]
+
+
+def test_an_object_array_of_sequences():
+    nested = np.empty(3, dtype=object)
+    nested[:] = PARTS
+    assert_form(sequence_form(nested))
+
+
+def test_three_dimensions():
+    form = sequence_form(X[:6].reshape(3, 2, 2))
+    assert_form(form, X[:6], [0, 2, 4, 6])
+    assert [len(part) for part in form.restored(np.arange(6))] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("form", [np.asarray, np.ndarray.tolist, pd.DataFrame, pl.DataFrame])
+def test_two_dimensions_are_one_sequence(form):
+    found = sequence_form(form(X))
+    assert_form(found, X, [0, 7])
+    assert_array_equal(found.restored(np.arange(7)), np.arange(7))
+
+
+@pytest.mark.parametrize("make", [list, tuple, np.array, pd.Series])
+def test_lengths(make):
+    form = sequence_form(X, lengths=make(LENGTHS))
+    assert_form(form)
+    assert_array_equal(form.restored(np.arange(7)), np.arange(7))
+
+
+@pytest.mark.parametrize(
+    "ids", [[9, 9, 9, 2, 5, 5, 5], list("bbbaccc"), [1.5] * 3 + [0.5, 7, 7, 7]]
+)
+@pytest.mark.parametrize("make", [list, np.array, pd.Series])
+def test_groups_are_numbered_as_they_appear(ids, make):
+    form = sequence_form(X, groups=make(ids))
+    assert_form(form)
+    assert form.order is None
+
+
+@pytest.mark.parametrize("frame", [np.asarray, pd.DataFrame, pl.DataFrame])
+def test_groups_that_alternate_are_gathered_and_restored(frame):
+    order = np.array([3, 0, 4, 1, 5, 2, 6])
+    groups = np.repeat([0, 1, 2], LENGTHS)[order]  # 1 0 2 0 2 0 2
+    form = sequence_form(frame(X[order]), groups=groups)
+    assert_form(form, X[[3, 0, 1, 2, 4, 5, 6]], [0, 1, 4, 7])
+    assert_array_equal(form.restored(np.asarray(form.X)), X[order])
+    assert_array_equal(form.flat(np.arange(7)), form.order)
+
+
+def test_labels_come_as_the_data_do():
+    nested = sequence_form(PARTS)
+    assert_array_equal(nested.flat([[0, 1, 2], [3], [4, 5, 6]]), np.arange(7))
+    assert_array_equal(nested.flat(np.arange(7)), np.arange(7))
+    assert_array_equal(sequence_form(X, lengths=LENGTHS).flat(np.arange(7)), np.arange(7))
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [[3, 0, 4], [3, -1, 5], [7, 0], [], [3, 1], [3, 1, 4], [[3, 4]], 7, [2**62, 2**62, 7]],
+    ids=repr,
+)
+def test_34_lengths_that_are_none(lengths):
+    with pytest.raises((ValueError, TypeError), match="lengths"):
+        sequence_form(X, lengths=lengths)
+
+
+@pytest.mark.parametrize("lengths", [[3.0, 4.0], [3.5, 3.5], ["3", "4"], [True] * 7, [None]])
+def test_34_lengths_that_are_no_integers(lengths):
+    with pytest.raises(TypeError, match="lengths must be integers"):
+        sequence_form(X, lengths=lengths)
+
+
+@pytest.mark.parametrize("groups", [[0, 1], np.zeros((7, 1)), np.zeros((7, 2)), 0], ids=repr)
+def test_groups_of_another_shape(groups):
+    with pytest.raises(ValueError, match="groups must be of shape"):
+        sequence_form(X, groups=groups)
+
+
+def test_arguments_that_contradict():
+    with pytest.raises(ValueError, match="not both"):
+        sequence_form(X, lengths=[7], groups=np.zeros(7))
+    for arguments in ({"lengths": [7]}, {"groups": np.zeros(7)}):
+        for nested in (PARTS, X[:6].reshape(3, 2, 2)):
+            with pytest.raises(ValueError, match="2-D"):
+                sequence_form(nested, **arguments)
+
+
+@pytest.mark.parametrize(
+    "bad, match",
+    [
+        ([X[:3], X[3:, :1]], "Sequence 1.*shape"),
+        ([X[:3], X[0]], "Sequence 1.*shape"),
+        ([X[:3], X[3:3]], "Sequence 1.*empty"),
+        ([X[:0]], "Sequence 0.*empty"),
+    ],
+)
+def test_sequences_that_are_none(bad, match):
+    with pytest.raises(ValueError, match=match):
+        sequence_form(bad)
+
+
+def test_sparse_rows_are_no_list():
+    assert_array_equal(sequence_form(sparse.csr_array(X)).offsets, [0, 7])
+
+
+# ---------------------------------------------------------------------------- the form inside
+
+
+@pytest.mark.parametrize("index", [slice(1, 3), slice(0, 0), slice(None, None, 2), [2, 0], [1, 1]])
+def test_sequences_are_chosen_whole(index):
+    data = Sequences(Rows(X, labels=np.arange(7, dtype=np.int32)), np.array([0, 3, 4, 7]))
+    chosen, parts = data[index], [PARTS[i] for i in np.arange(3)[index]]
+    assert len(chosen) == len(parts)
+    assert_array_equal(chosen.X, np.concatenate([*parts, X[:0]]))
+    assert_array_equal(chosen.lengths, [len(part) for part in parts])
+    assert_array_equal(chosen.rows.labels, chosen.X[:, 0] // 2)
+
+
+def test_slices_are_views():
+    data = Sequences(Rows(X), np.array([0, 3, 4, 7]))
+    assert np.shares_memory(data[1:].X, X) and not np.shares_memory(data[[1, 2]].X, X)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 7, 100])
+def test_chunks_are_whole_sequences_in_order(n_rows):
+    data = Sequences(Rows(X), np.array([0, 3, 4, 7])).continued(np.array([0.5, 0.5]))
+    chunks = data.chunks(n_rows)
+    assert_array_equal(np.concatenate([chunk.X for chunk in chunks]), X)
+    assert_array_equal(np.concatenate([chunk.lengths for chunk in chunks]), LENGTHS)
+    assert [chunk.before is not None for chunk in chunks] == [True] + [False] * (len(chunks) - 1)
+
+
+def test_survival_is_of_fresh_sequences():
+    data = Sequences(Rows(X), np.array([0, 3, 4, 7]))
+    assert_array_equal(data.survival, [1.0, 2 / 3, 2 / 3])
+    assert_array_equal(data.continued(np.ones(1)).survival, [2 / 3, 1 / 3, 1 / 3])
