@@ -231,9 +231,9 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         excess = 0.0 if concentration is None else concentration - 1.0
         return MixtureStatistics(np.full(self.n_components, excess), emissions)
 
-    def _pseudo_count(self, model):
+    def _pseudo_count(self, training):
         if self.weight_concentration_prior is None:
-            return super()._pseudo_count(model)
+            return super()._pseudo_count(training)
         return self.n_components * self.weight_concentration_prior
 
     def _rows_needed(self, model):
