@@ -12,11 +12,12 @@
 #   _small_matrices     factorising, merging and comparing K matrices of d x d
 #   _openmp             the number of threads; how rows are shared among them (.pxd)
 #   _blas, _memory      BLAS calls; scratch memory (.pxd only)
+#   _fused_products     matrix products with products of features that are never stored (.h, .pxd)
 #   _simd               exp, log and loops over columns that vectorise (.h, .pxd)
 #
 #   _natural, _gaussian, _counts -> _responsibilities -> _simd
 #               |
-#               +-> _openmp, _memory, _blas
+#               +-> _openmp, _memory, _blas, _fused_products
 #
 # The three at the left each offer the same trio
 #

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from sklearn_onlineem._kernels import _gaussian, _natural_gaussian, _small_matrices
+from sklearn_onlineem._kernels._natural import FUSED_PRODUCTS
 from sklearn_onlineem.families._family import optional, per_row, unwanted
 from sklearn_onlineem.families._gaussian import (
     LARGEST_GUARD,
@@ -21,10 +22,10 @@ from sklearn_onlineem.statistics import Moments
 
 __all__ = ["FullGaussian", "MatrixGaussians", "MatrixMoments", "TiedGaussian"]
 
-# The natural way shares its features between components; the Cholesky way needs half the products.
-# With so many features, or so many for each component, it is the faster one.
-_MOST_FEATURES_NATURAL = 64
-_MOST_FEATURES_PER_COMPONENT = 3
+# With so many features, or so many for each component, the Cholesky way overtakes the natural one:
+# its triangles stay in cache where natural parameters no longer do. Where products of features must
+# be stored, it does so earlier.
+_MOST_FEATURES, _MOST_FEATURES_PER_COMPONENT = (128, 32) if FUSED_PRODUCTS else (64, 3)
 _NO_FACTORS = np.empty((0, 0, 0))
 
 
@@ -251,7 +252,7 @@ class FullGaussian(_MatrixGaussian):
 
     def e_step(self, parameters, log_weights, rows, uniforms=None):
         n_components, n_features = parameters.mean.shape
-        most = min(_MOST_FEATURES_NATURAL, _MOST_FEATURES_PER_COMPONENT * n_components)
+        most = min(_MOST_FEATURES, _MOST_FEATURES_PER_COMPONENT * n_components)
         if n_features > most:
             return super().e_step(parameters, log_weights, rows, uniforms)
         mean, scatter = np.empty_like(parameters.mean), np.empty_like(parameters.covariance)
