@@ -14,24 +14,27 @@
 #define COUNTS_TILES 4
 #define COUNTS_STRIP (COUNTS_TILES * COUNTS_TILE)
 
-/* Calls `strip` with the number of tiles as a constant: its sums are registers then, and the cache
- * lines of a table's row are fetched side by side. */
-#define COUNTS_SIZED(size, strip, ...) \
-    switch ((size) / COUNTS_TILE) { \
-    case 1: strip(__VA_ARGS__, 1); break; \
-    case 2: strip(__VA_ARGS__, 2); break; \
-    case 3: strip(__VA_ARGS__, 3); break; \
-    default: strip(__VA_ARGS__, COUNTS_TILES); \
+/* A function for each number of tiles keeps sums in registers, and fetches the cache lines of a
+ * table's row side by side. (Of one function for all, GCC makes vectors for some numbers only.) */
+#define COUNTS_SIZED(tiles, name, ...) \
+    switch (tiles) { \
+    case 1: NAMED(name##_1)(__VA_ARGS__); break; \
+    case 2: NAMED(name##_2)(__VA_ARGS__); break; \
+    case 3: NAMED(name##_3)(__VA_ARGS__); break; \
+    default: NAMED(name##_4)(__VA_ARGS__); \
     }
 
-/* no-trapping-math: as in `_simd.h`. A loop over a tile that GCC unrolls before it vectorises ends up
- * in pieces, where whole tiles never cross a border of cache lines. */
+/* What GCC needs to hear to make vectors of tiles, and nothing but vectors: sums are registers when
+ * their loops are unrolled before it vectorises, and a tile of a table, which crosses no border of
+ * cache lines, is added whole when its loop is not. For no-trapping-math see `_simd.h`. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC push_options
 #pragma GCC optimize("no-trapping-math")
-#define COUNTS_AS_VECTOR _Pragma("GCC unroll 1")
+#define COUNTS_UNROLLED _Pragma("GCC unroll 8")
+#define COUNTS_WHOLE _Pragma("GCC unroll 1")
 #else
-#define COUNTS_AS_VECTOR
+#define COUNTS_UNROLLED
+#define COUNTS_WHOLE
 #endif
 
 #define REAL float

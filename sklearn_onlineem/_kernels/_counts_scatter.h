@@ -5,13 +5,13 @@ SIMD_INLINE void NAMED(add_scaled)(
     REAL x, const REAL *RESTRICT share, SUM *RESTRICT row, const int tiles)
 {
     for (int t = 0; t < tiles; t++)
-        COUNTS_AS_VECTOR
+        COUNTS_WHOLE
         for (int k = 0; k < COUNTS_TILE; k++)
             row[t * COUNTS_TILE + k] += (SUM)x * (SUM)share[t * COUNTS_TILE + k];
 }
 
 /* The first `tiles` of `table` <- themselves + a row's outer product with `share` */
-SIMD_INLINE void NAMED(scatter_strip)(
+SIMD_INLINE void NAMED(scatter_row)(
     const REAL *RESTRICT data, const INDEX *RESTRICT indices, INDEX n, const REAL *RESTRICT share,
     ptrdiff_t width, SUM *RESTRICT table, const int tiles)
 {
@@ -21,13 +21,27 @@ SIMD_INLINE void NAMED(scatter_strip)(
         NAMED(add_scaled)(data[i], share, table + (ptrdiff_t)indices[i] * width, tiles);
 }
 
+#define SCATTER_STRIP(TILES) \
+    SIMD_CLONES SIMD_UNUSED static void NAMED(scatter_strip_##TILES)( \
+        const REAL *RESTRICT data, const INDEX *RESTRICT indices, const INDEX *RESTRICT indptr, \
+        ptrdiff_t B, const REAL *RESTRICT shares, ptrdiff_t width, SUM *RESTRICT table) \
+    { \
+        for (ptrdiff_t b = 0; b < B; b++) \
+            NAMED(scatter_row)(data + indptr[b], indices + indptr[b], indptr[b + 1] - indptr[b], \
+                               shares + b * width, width, table, TILES); \
+    }
+SCATTER_STRIP(1)
+SCATTER_STRIP(2)
+SCATTER_STRIP(3)
+SCATTER_STRIP(4)
+#undef SCATTER_STRIP
+
 /* table (1 + d, width) <- table + the rows' outer products with `shares` (B, width) */
-SIMD_CLONES SIMD_UNUSED static void NAMED(scatter_rows)(
-    const REAL *RESTRICT data, const INDEX *RESTRICT indices, const INDEX *RESTRICT indptr,
-    ptrdiff_t B, const REAL *RESTRICT shares, ptrdiff_t width, SUM *RESTRICT table)
+SIMD_UNUSED static void NAMED(scatter_rows)(
+    const REAL *data, const INDEX *indices, const INDEX *indptr, ptrdiff_t B, const REAL *shares,
+    ptrdiff_t width, SUM *table)
 {
-    for (ptrdiff_t b = 0; b < B; b++)
-        for (ptrdiff_t k = 0; k < width; k += COUNTS_STRIP)
-            COUNTS_SIZED(width - k, NAMED(scatter_strip), data + indptr[b], indices + indptr[b],
-                         indptr[b + 1] - indptr[b], shares + b * width + k, width, table + k);
+    for (ptrdiff_t k = 0; k < width; k += COUNTS_STRIP)
+        COUNTS_SIZED((width - k) / COUNTS_TILE, scatter_strip, data, indices, indptr, B, shares + k,
+                     width, table + k)
 }

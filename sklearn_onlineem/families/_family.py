@@ -324,9 +324,11 @@ class ExponentialFamily(Family):
 def with_digits(phi):
     """Sufficient statistics, in double precision where single keeps too few digits of them."""
     values = phi.data if sparse.issparse(phi) else phi
-    if values.dtype == np.float32 and values.size and np.abs(values).max() > _LARGEST_SINGLE:
-        return phi.astype(np.float64)
-    return phi
+    if values.dtype != np.float32 or not values.size:
+        return phi
+    # Both ways, as absolute values would be a copy of the data.
+    is_large = values.max() > _LARGEST_SINGLE or values.min() < -_LARGEST_SINGLE
+    return phi.astype(np.float64) if is_large else phi
 
 
 def mean_of(statistics, previous):
