@@ -322,7 +322,8 @@ class BaseHMM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
                 if transmat.min() < 0:
                     raise ValueError("rows of transmat_init must add up to at most 1.")
         elif ends_silently:
-            end = 1.0 / max(self._rows_per_sequence, 1.0)
+            # An end that is certain would stay so, even if longer sequences follow.
+            end = 1.0 / max(self._rows_per_sequence, 2.0)
             transmat = np.full((n_states, n_states + 1), (1.0 - end) / n_states)
             transmat[:, -1] = end
         else:
@@ -584,8 +585,14 @@ def _filled_rows(data):
     if data.observed is None:
         return rows
     rows = rows[np.flatnonzero(data.observed)]
-    if len(rows) == 0 or not np.isnan(rows.X).any():
+    gaps = np.isnan(rows.X)
+    if not gaps.any():
         return rows
+    if gaps.all(axis=0).any():
+        raise ValueError(
+            f"Feature {np.flatnonzero(gaps.all(axis=0))[0]} of X has no value in the data to start"
+            " from."
+        )
     means = np.nanmean(rows.X, axis=0, dtype=np.float64)
     return replace(rows, X=np.where(np.isnan(rows.X), means, rows.X).astype(rows.X.dtype))
 
