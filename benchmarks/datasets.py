@@ -8,18 +8,25 @@ covtype/covtype.npz                      ``numeric`` (10, 581012) int16
 fashion_mnist/fashion_mnist.npz          ``X_train`` (60000, 784), ``X_test`` (10000, 784) uint8
 pendigits/pendigits.npz                  ``X_train`` (7494, 8, 2), ``X_test`` (3498, 8, 2) uint8
 kos/kos.npz                              CSR parts ``data``, ``indices``, ``indptr``, ``shape``
-free_spoken_digits/fsdd_mfcc.npz         ``mfcc`` (125237, 13) float32
+free_spoken_digits/fsdd_mfcc.npz         ``mfcc`` (125237, 13) float32; ``lengths``, ``digit`` and
+                                         ``take`` of the 3000 recordings
+phage_lambda/lambda_phage.fa.gz          FASTA, 48,502 bases
+msnbc323/msnbc323.txt.gz                 a line a visitor: pages 1..17, separated by spaces
 old_faithful/faithful.csv                columns eruptions, waiting
+old_faithful/geyser_mass.csv             columns waiting, duration
 sensor_network/{single,multi}_hop.csv.gz columns reading, mote_id, indoor, humidity, temperature,
                                          label
 air_quality/air_quality.csv.gz           datetime and 13 variables; missing cells are empty
 =======================================  =========================================================
 
-Each loader returns float64 of shape (n_rows, n_features), or CSR counts.
+Each loader returns float64 of shape (n_rows, n_features), or CSR counts; where rows form sequences
+it says what it returns.
 """
 
+import gzip
 import os
 from pathlib import Path
+from urllib.request import urlretrieve
 
 import numpy as np
 from scipy import sparse
@@ -62,9 +69,53 @@ def load_kos(data_home=None):
 
 def load_free_spoken_digits(data_home=None):
     """Free Spoken Digit Dataset: 125,237 frames of 13 mel-frequency cepstral coefficients."""
-    source = "github.com/Jakobovski/free-spoken-digit-dataset (MFCCs of 25 ms frames every 10 ms)"
-    path = _required("free_spoken_digits/fsdd_mfcc.npz", data_home, source)
-    return np.load(path)["mfcc"].astype(np.float64)
+    return _spoken_digits(data_home)["mfcc"].astype(np.float64)
+
+
+def load_spoken_recordings(data_home=None):
+    """Free Spoken Digit Dataset as 3,000 recordings of 13 coefficients a frame.
+
+    Returns
+    -------
+    recordings : list of ndarrays of shape (length, 13)
+    digits : ndarray of shape (3000,)
+        What is said.
+    takes : ndarray of shape (3000,)
+        0..49; the official test recordings are takes 0 to 4.
+    """
+    arrays = _spoken_digits(data_home)
+    cuts = np.cumsum(arrays["lengths"])[:-1]
+    recordings = np.split(arrays["mfcc"].astype(np.float64), cuts)
+    return recordings, arrays["digit"], arrays["take"]
+
+
+def load_phage_lambda(data_home=None):
+    """Genome of the phage lambda: 48,502 rows with the code of a base, 0..3 for A, C, G and T."""
+    path = _local("phage_lambda/lambda_phage.fa.gz", data_home) or _downloaded(
+        "lambda_phage.fa",
+        "https://eutils.ncbi.nlm.nih.gov/entrez/eutils/efetch.fcgi"
+        "?db=nuccore&id=NC_001416.1&rettype=fasta&retmode=text",
+    )
+    _, *lines = _lines(path)
+    return np.array([["ACGT".index(base)] for base in "".join(lines)], dtype=np.float64)
+
+
+def load_msnbc(data_home=None):
+    """Visits to msnbc.com, long ones: a list of 323 arrays of shape (clicks, 1), pages 0..16."""
+    source = "R's ClickClust::msnbc323; all visits are UCI data set 133 (msnbc990928.seq)"
+    path = _required("msnbc323/msnbc323.txt.gz", data_home, source)
+    return [np.array(line.split(), dtype=np.float64)[:, None] - 1.0 for line in _lines(path)]
+
+
+def load_geyser(data_home=None):
+    """Old Faithful, 299 eruptions in a row: their durations in minutes, (299, 1).
+
+    Some at night were only said to be short, medium or long, and stand as 2, 3 and 4 minutes.
+    """
+    path = _local("old_faithful/geyser_mass.csv", data_home) or _downloaded(
+        "geyser_mass.csv", "https://vincentarelbundock.github.io/Rdatasets/csv/MASS/geyser.csv"
+    )
+    return np.genfromtxt(path, delimiter=",", names=True)["duration"][:, None]
 
 
 def load_old_faithful(data_home=None):
@@ -124,6 +175,27 @@ def _required(name, data_home, source):
             f" names; it comes from {source}. The layout is in benchmarks/datasets.py."
         )
     return path
+
+
+def _downloaded(name, url):
+    """Path of a copy in scikit-learn's folder of data, downloaded the first time."""
+    path = Path(datasets.get_data_home(), name)
+    if not path.exists():
+        partial = path.with_suffix(".part")
+        urlretrieve(url, partial)
+        partial.rename(path)  # an interrupted download leaves no copy behind
+    return path
+
+
+def _lines(path):
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt") as file:
+        return file.read().splitlines()
+
+
+def _spoken_digits(data_home):
+    source = "github.com/Jakobovski/free-spoken-digit-dataset (MFCCs of 25 ms frames every 10 ms)"
+    return np.load(_required("free_spoken_digits/fsdd_mfcc.npz", data_home, source))
 
 
 def _open_ml(name):

@@ -32,6 +32,8 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "show_memory": False,
+    # Some download their data, and documentation is also built without a network.
+    "only_warn_on_example_error": True,
 }
 
 html_theme = "pydata_sphinx_theme"

@@ -94,15 +94,14 @@ def combine(terms):
     >>> combine([(1.0, evidence), (3.0, inertia)])
     Sums(weight=array([4.]), total=array([[12.]]))
     """
-    terms = [(weight, statistics) for weight, statistics in terms if weight > 0]
-    if not terms:
+    total, a = None, 1.0
+    for b, statistics in terms:
+        if not b > 0:
+            continue
+        total, a = (statistics, b) if total is None else (total.merge(a, statistics, b), 1.0)
+    if total is None:
         raise ValueError("combine needs at least one term with a weight above 0.")
-    (a, total), *rest = terms
-    if not rest:
-        return total if a == 1.0 else total.scale(a)
-    for b, statistics in rest:
-        total, a = total.merge(a, statistics, b), 1.0
-    return total
+    return total if a == 1.0 else total.scale(a)
 
 
 @dataclass(frozen=True)

@@ -150,3 +150,65 @@ def test_log_factorials(dtype, index, n_threads):
         assert_allclose(out / (1 + scale), expected / (1 + scale), atol=1e-13)
         kernel_csr(csr.data, csr.indptr.astype(index), out, n_threads)
         assert_allclose(out / (1 + scale), expected / (1 + scale), atol=1e-13)
+
+
+# K is no multiple of a tile, of a strip, or of a vector; the rows spill more than once, or never.
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n, d, K", [(10_000, 6, 5), (10_000, 3, 33), (300, 40, 50), (40, 900, 71)])
+def test_any_number_of_components(n, d, K, dtype):
+    X, rows, natural_T, offset, base = problem(n, d, K, dtype)
+    counts, totals_T, log_likelihoods, responsibilities, _ = run(rows, natural_T, offset, base)
+    expected = normalise_numpy(X @ natural_T + offset + base[:, None])
+    assert_allclose(responsibilities, expected[0], **tolerance(dtype))
+    assert_allclose(log_likelihoods, expected[1], **tolerance(dtype))
+    assert_allclose(counts, expected[0].sum(axis=0), **tolerance(dtype, n))
+    assert_allclose(totals_T, X.T @ expected[0], **tolerance(dtype, n))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("index", INDEX_DTYPES)
+def test_unsorted_and_repeated_indices(dtype, index):
+    rng = np.random.default_rng(0)
+    n, d, K = 400, 9, 20
+    lengths = rng.integers(0, 15, n)
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(index)
+    indices = rng.integers(0, d, indptr[-1]).astype(index)
+    data = rng.integers(1, 4, indptr[-1]).astype(dtype)
+    X = sparse.csr_array((data.astype(float), indices, indptr), (n, d)).toarray()
+    natural_T, offset = rng.standard_normal((d, K)), rng.standard_normal(K)
+    _, totals_T, _, responsibilities, _ = run((data, indices, indptr), natural_T, offset, NONE)
+    shares = normalise_numpy(X @ natural_T + offset)[0]
+    assert_allclose(responsibilities, shares, **tolerance(dtype))
+    assert_allclose(totals_T, X.T @ shares, **tolerance(dtype, n))
+
+
+# Equal terms are rounded the same way again and again.
+@pytest.mark.parametrize("share", [0.05, 1 / 3, 0.7])
+@pytest.mark.parametrize("largest", [1, 10**6])
+def test_single_precision_keeps_its_digits_in_long_sums(share, largest):
+    n, d, K = 100_000, 4, 3
+    rng = np.random.default_rng(0)
+    X = rng.integers(1, largest, (n, d), endpoint=True).astype(np.float32)
+    csr = sparse.csr_array(X)
+    counts, totals_T = np.empty(K), np.empty((d, K))
+    responsibilities = np.full((n, K), share, np.float32)
+    statistics(csr.data, csr.indices, csr.indptr, responsibilities, counts, totals_T, 1)
+    assert_allclose(counts, responsibilities.sum(axis=0, dtype=float), rtol=5e-5)
+    assert_allclose(totals_T, X.T.astype(float) @ responsibilities.astype(float), rtol=5e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_log_factorials_of_uneven_rows(dtype):
+    rng = np.random.default_rng(0)
+    X = rng.poisson(3.0, (300, 5_000)) * (rng.random((300, 5_000)) < 0.002)
+    X[7] = rng.poisson(3.0, 5_000)
+    X[100, 9], X[200, :3] = 2_000, 1023
+    X = X.astype(dtype)
+    X[250, 1] = 0.25
+    expected = gammaln(X.astype(float) + 1).sum(axis=1)
+    csr = sparse.csr_array(X)
+    out = np.empty(len(X))
+    log_factorial_sums(X, out, 2)
+    assert_allclose(out, expected, rtol=1e-12, atol=1e-12)
+    log_factorial_sums_csr(csr.data, csr.indptr, out, 2)
+    assert_allclose(out, expected, rtol=1e-12, atol=1e-12)

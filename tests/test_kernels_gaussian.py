@@ -103,7 +103,18 @@ class Problem:
 @by_kind
 @by_dtype
 @pytest.mark.parametrize(
-    ("n", "d", "K"), [(1, 1, 1), (1, 16, 10), (7, 1, 3), (700, 5, 1), (1500, 16, 4), (300, 100, 3)]
+    ("n", "d", "K"),
+    [
+        (1, 1, 1),
+        (1, 16, 10),
+        (7, 1, 3),
+        (700, 5, 1),
+        (1500, 16, 4),
+        (90, 38, 2),
+        (65, 64, 2),
+        (65, 65, 2),
+        (300, 100, 3),
+    ],
 )
 def test_agrees_with_the_formulas(kind, dtype, n, d, K):
     problem = Problem(kind, n, d, K, dtype)

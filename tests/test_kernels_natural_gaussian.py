@@ -10,7 +10,7 @@ from test_kernels_small_matrices import moments, random_covariances
 
 from sklearn_onlineem._kernels._natural_gaussian import e_step
 
-SHAPES = [(1, 1, 1), (1, 16, 10), (7, 3, 1), (300, 5, 3), (3000, 4, 2)]
+SHAPES = [(1, 1, 1), (1, 16, 10), (7, 3, 1), (300, 5, 3), (3000, 4, 2), (600, 40, 13)]
 
 
 def problem(n, d, K, dtype=np.float64, offset=0.0):
@@ -101,10 +101,11 @@ def test_it_does_not_matter_where_zero_is(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_bits_do_not_depend_on_threads(dtype):
-    arguments = problem(20_001, 4, 3, dtype)
-    alone = run(*arguments, *options_for(20_001, 3))
+@pytest.mark.parametrize("d, K", [(4, 3), (17, 13)])
+def test_bits_do_not_depend_on_threads(d, K, dtype):
+    arguments = problem(20_001, d, K, dtype)
+    alone = run(*arguments, *options_for(20_001, K))
     for n_threads in (2, 4):
-        together = run(*arguments, *options_for(20_001, 3), n_threads=n_threads)
+        together = run(*arguments, *options_for(20_001, K), n_threads=n_threads)
         for result, reference in zip(together, alone, strict=True):
             assert_array_equal(result, reference)

@@ -10,13 +10,17 @@
 #   _counts             the natural form for CSR rows of counts; log factorials
 #   _responsibilities   log-sum-exp over components, labels, sampled assignments
 #   _small_matrices     factorising, merging and comparing K matrices of d x d
+#   _rows               whether rows can be taken as they are
 #   _openmp             the number of threads; how rows are shared among them (.pxd)
 #   _blas, _memory      BLAS calls; scratch memory (.pxd only)
+#   _arrays             checked pointers, where memoryviews would cost more than the work (.pxd)
+#   _fused_products     matrix products with products of features that are never stored (.h, .pxd)
+#   _small_forms        what BLAS would do for _gaussian, where features are few (.h, .pxd)
 #   _simd               exp, log and loops over columns that vectorise (.h, .pxd)
 #
 #   _natural, _gaussian, _counts -> _responsibilities -> _simd
 #               |
-#               +-> _openmp, _memory, _blas
+#               +-> _openmp, _memory, _blas, _fused_products
 #
 # The three at the left each offer the same trio
 #

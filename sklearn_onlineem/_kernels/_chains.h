@@ -9,8 +9,13 @@
 
 #include "_simd.h"
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("no-trapping-math") /* as in _simd.h */
+#endif
+
 /* Densities that are not 0 are at least exp(-460) = 1e-200 of the row's largest; a state whose
- * share falls below LOST may have lost what a later row needs, see `forward_of`. */
+ * share falls below LOST may have lost what a later row needs, see `forward_step`. */
 #define LOWEST_LOG (-460.0)
 #define LOST 1e-150
 #define WIDEST_TILE 32
@@ -43,97 +48,105 @@ SIMD_INLINE double sum_of(const double *x, ptrdiff_t n)
     return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
 }
 
-/* alpha_t = alpha_t-1 table * density_t, (T, W), divided by its sum every few rows only, as the
- * division is what the recursion would wait for. total_t is the sum of alpha_t, and scale_t is
- * p(v_t | past), which is total_t / total_t-1 but for that division.
+/* Rows of a sequence on their way through both recursions. */
+typedef struct {
+    ptrdiff_t B;
+    double *density; /* (B + 1, W); then w, and a row for the w that follows */
+    double *alpha;   /* (B, W); then posteriors */
+    double *total;   /* (B,), sums of the rows of alpha */
+    double *scale;   /* (B,), p(v_t | past) */
+    double *largest; /* (B,), what densities were divided by, as logarithms */
+} Block;
+
+/* alpha (W,) <- predicted * density; predicted <- alpha table. `before` is the sum of the last row.
  *
- * Returns 1 if digits may be lost: a sum is tiny, or, where the table has zeros, the share of a
+ * alpha is divided by its sum every few rows only, as the division is what the recursion would wait
+ * for. Returns 1 if digits may be lost: a sum is tiny, or, where the table has zeros, the share of a
  * state that can be reached is. (A state that is entered from all others comes back by itself;
  * others would stay lost.) */
-SIMD_INLINE int forward_of(
-    const double *RESTRICT density, ptrdiff_t T, const double *start, const double *table,
-    int has_zeros, const ptrdiff_t W, const ptrdiff_t tile, double *RESTRICT alpha,
-    double *RESTRICT total, double *RESTRICT scale)
+SIMD_INLINE int forward_step(
+    const double *RESTRICT density, const double *table, int divides, int has_zeros,
+    const ptrdiff_t W, const ptrdiff_t tile, double *predicted, double *before,
+    double *RESTRICT alpha, double *RESTRICT total, double *RESTRICT scale)
 {
-    double before = 1;
-    for (ptrdiff_t j = 0; j < W; j++) alpha[j] = start[j];
-    for (ptrdiff_t t = 0;;) {
-        double inverse = 1 / before;
-        if (t % ROWS_PER_DIVISION == 0)
-            for (ptrdiff_t j = 0; j < W; j++) alpha[j] *= inverse;
-        if (has_zeros) {
-            int lost = 0;
-            for (ptrdiff_t j = 0; j < W; j++)
-                lost |= (alpha[j] > 0) & (density[j] > 0) & (alpha[j] * density[j] < LOST);
-            if (lost) return 1;
-        }
-        for (ptrdiff_t j = 0; j < W; j++) alpha[j] *= density[j];
-        total[t] = sum_of(alpha, W);
-        if (!(total[t] >= LOST)) return 1;
-        scale[t] = t % ROWS_PER_DIVISION == 0 ? total[t] : total[t] * inverse;
-        before = total[t];
-        if (++t == T) return 0;
-        product(alpha, table, W, tile, alpha + W);
-        alpha += W;
-        density += W;
-    }
-}
-
-/* alpha <- posterior p(h_t | v); filtered (T, W) <- alpha / total; density <- w_t = density_t
- * * beta_t / scale_t, so that the expected transitions are the table times sum_t filtered_t-1 w_t'.
- *
- * `beta` (2, W) holds beta of the last row, and then that of the row before the first. */
-SIMD_INLINE void backward_of(
-    double *RESTRICT density, ptrdiff_t T, const double *table, const ptrdiff_t W,
-    const ptrdiff_t tile, const double *RESTRICT total, const double *RESTRICT scale,
-    double *RESTRICT beta, double *RESTRICT alpha, double *RESTRICT filtered)
-{
-    double local[2 * WIDEST_TILE];
-    double *current = W <= WIDEST_TILE ? local : beta, *next = current + W;
-    for (ptrdiff_t j = 0; j < W; j++) current[j] = beta[j];
-    for (ptrdiff_t t = T - 1; t >= 0; t--) {
-        double inverse = 1 / scale[t], share = 1 / total[t];
-        double *RESTRICT w = density + t * W, *RESTRICT a = alpha + t * W;
-        double *RESTRICT f = filtered + t * W;
-        for (ptrdiff_t j = 0; j < W; j++) f[j] = a[j] * share;
-        for (ptrdiff_t j = 0; j < W; j++) a[j] = f[j] * current[j];
-        for (ptrdiff_t j = 0; j < W; j++) w[j] = (w[j] * inverse) * current[j];
-        product(w, table, W, tile, next);
-        for (ptrdiff_t j = 0; j < W; j++) current[j] = next[j];
-    }
-    for (ptrdiff_t j = 0; j < W; j++) beta[j] = current[j];
-}
-
-#define FOR_WIDTH(W, call) \
-    switch (W) { \
-    case 4: call(4, 4); break; \
-    case 8: call(8, 8); break; \
-    case 16: call(16, 16); break; \
-    case 24: call(24, 24); break; \
-    case 32: call(32, 32); break; \
-    default: call(W, 8); \
-    }
-
-SIMD_CLONES SIMD_UNUSED static int forward_recursion(
-    const double *density, ptrdiff_t T, const double *start, const double *table, int has_zeros,
-    ptrdiff_t W, double *alpha, double *total, double *scale)
-{
+    double inverse = 1 / *before;
     int lost = 0;
-#define CALL(width, tile) \
-    lost = forward_of(density, T, start, table, has_zeros, width, tile, alpha, total, scale)
-    FOR_WIDTH(W, CALL)
-#undef CALL
+    if (divides)
+        for (ptrdiff_t j = 0; j < W; j++) predicted[j] *= inverse;
+    if (has_zeros)
+        for (ptrdiff_t j = 0; j < W; j++)
+            lost |= (predicted[j] > 0) & (density[j] > 0) & (predicted[j] * density[j] < LOST);
+    for (ptrdiff_t j = 0; j < W; j++) alpha[j] = predicted[j] * density[j];
+    *before = *total = sum_of(alpha, W);
+    *scale = divides ? *before : *before * inverse;
+    product(alpha, table, W, tile, predicted);
+    return lost || !(*before >= LOST);
+}
+
+/* alpha (W,) <- posterior p(h_t | v); filtered <- alpha / total; density <- w_t = density_t beta_t
+ * / scale_t, so that expected transitions are the table times sum_t filtered_t-1 w_t'; beta <- that
+ * of the row before. */
+SIMD_INLINE void backward_step(
+    double *RESTRICT density, const double *transposed, double total, double scale,
+    const ptrdiff_t W, const ptrdiff_t tile, double *beta, double *next, double *RESTRICT alpha,
+    double *RESTRICT filtered)
+{
+    double inverse = 1 / scale, share = 1 / total;
+    for (ptrdiff_t j = 0; j < W; j++) filtered[j] = alpha[j] * share;
+    for (ptrdiff_t j = 0; j < W; j++) alpha[j] = filtered[j] * beta[j];
+    for (ptrdiff_t j = 0; j < W; j++) density[j] = (density[j] * inverse) * beta[j];
+    product(density, transposed, W, tile, next);
+    for (ptrdiff_t j = 0; j < W; j++) beta[j] = next[j];
+}
+
+/* One block backward and another forward. Neither recursion waits for the other, so that both take
+ * little longer than one. Either block may have no rows.
+ *
+ * `states` (3, W) holds beta of the last row, and then of the row before the first; the predicted
+ * state of the first row, and then that after the last; and room for one more. */
+SIMD_INLINE int both_of(
+    const Block *back, const Block *ahead, const double *table, const double *transposed,
+    int has_zeros, const ptrdiff_t W, const ptrdiff_t tile, double *states, double *filtered)
+{
+    double local[3 * WIDEST_TILE], before = 1;
+    double *beta = W <= WIDEST_TILE ? local : states;
+    double *predicted = beta + W, *next = beta + 2 * W;
+    double *RESTRICT w = back->density, *RESTRICT posterior = back->alpha;
+    const double *RESTRICT back_total = back->total, *RESTRICT back_scale = back->scale;
+    const double *RESTRICT density = ahead->density;
+    double *RESTRICT alpha = ahead->alpha, *RESTRICT total = ahead->total;
+    double *RESTRICT scale = ahead->scale;
+    ptrdiff_t n_back = back->B, n_ahead = ahead->B, n_steps = n_back > n_ahead ? n_back : n_ahead;
+    int lost = 0;
+    for (ptrdiff_t j = 0; j < 2 * W; j++) beta[j] = states[j];
+    for (ptrdiff_t i = 0; i < n_steps; i++) {
+        ptrdiff_t t = n_back - 1 - i;
+        if (t >= 0)
+            backward_step(w + t * W, transposed, back_total[t], back_scale[t], W, tile, beta, next,
+                          posterior + t * W, filtered + t * W);
+        if (i < n_ahead && !lost)
+            lost = forward_step(density + i * W, table, i % ROWS_PER_DIVISION == 0, has_zeros, W,
+                                tile, predicted, &before, alpha + i * W, total + i, scale + i);
+    }
+    for (ptrdiff_t j = 0; j < 2 * W; j++) states[j] = beta[j];
     return lost;
 }
 
-SIMD_CLONES SIMD_UNUSED static void backward_recursion(
-    double *density, ptrdiff_t T, const double *table, ptrdiff_t W, const double *total,
-    const double *scale, double *beta, double *alpha, double *filtered)
+SIMD_CLONES SIMD_UNUSED static int both_recursions(
+    const Block *back, const Block *ahead, const double *table, const double *transposed,
+    int has_zeros, ptrdiff_t W, double *states, double *filtered)
 {
-#define CALL(width, tile) \
-    backward_of(density, T, table, width, tile, total, scale, beta, alpha, filtered)
-    FOR_WIDTH(W, CALL)
-#undef CALL
+#define BOTH(width, tile) \
+    both_of(back, ahead, table, transposed, has_zeros, width, tile, states, filtered)
+    switch (W) {
+    case 4: return BOTH(4, 4);
+    case 8: return BOTH(8, 8);
+    case 16: return BOTH(16, 16);
+    case 24: return BOTH(24, 24);
+    case 32: return BOTH(32, 32);
+    default: return BOTH(W, 8);
+    }
+#undef BOTH
 }
 
 /* sums (W, W) <- sums + filtered (T, W)' later (T, W), for narrow W */
@@ -190,5 +203,30 @@ SIMD_CLONES SIMD_UNUSED static void name( \
 EMISSIONS(float, emissions_float)
 EMISSIONS(double, emissions_double)
 #undef EMISSIONS
+
+/* best_t (j) = max_i best_t-1 (i) + table (i, j), the lowest i where two are equal, and which. */
+SIMD_CLONES SIMD_UNUSED static void best_moves(
+    const double *RESTRICT best, const double *RESTRICT table, ptrdiff_t K, double *RESTRICT next,
+    double *RESTRICT who, int *RESTRICT origin)
+{
+    for (ptrdiff_t j = 0; j < K; j++) {
+        next[j] = best[0] + table[j];
+        who[j] = 0;
+    }
+    for (ptrdiff_t i = 1; i < K; i++) {
+        const double *RESTRICT row = table + i * K;
+        double from = best[i], number = (double)i;
+        for (ptrdiff_t j = 0; j < K; j++) {
+            double through = from + row[j];
+            who[j] = through > next[j] ? number : who[j];
+            next[j] = through > next[j] ? through : next[j];
+        }
+    }
+    for (ptrdiff_t j = 0; j < K; j++) origin[j] = (int)who[j];
+}
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif
 
 #endif

@@ -25,12 +25,16 @@ from ._simd cimport add_log
 from . import _log_chains
 
 cdef extern from "_chains.h" nogil:
-    int forward_recursion(
-        const double* density, Py_ssize_t T, const double* start, const double* table,
-        int has_zeros, Py_ssize_t W, double* alpha, double* total, double* scale)
-    void backward_recursion(
-        double* density, Py_ssize_t T, const double* table, Py_ssize_t W, const double* total,
-        const double* scale, double* beta, double* alpha, double* filtered)
+    ctypedef struct Block:
+        Py_ssize_t B
+        double* density
+        double* alpha
+        double* total
+        double* scale
+        double* largest
+    int both_recursions(
+        const Block* back, const Block* ahead, const double* table, const double* transposed,
+        int has_zeros, Py_ssize_t W, double* states, double* filtered)
     void add_transitions(
         const double* filtered, const double* later, Py_ssize_t T, Py_ssize_t W, double* sums)
     void emissions_float(
@@ -42,7 +46,7 @@ cdef extern from "_chains.h" nogil:
 # Rows of a block, whose arrays stay in an L2 cache. Of a longer sequence, only the predicted state
 # at the start of each block is kept, and its forward pass is done again on the way back.
 cdef enum:
-    BLOCK = 256
+    MOST_ROWS = 256
     WIDEST_UNROLLED = 8
 
 # A transition above this brings back what the scaled recursions lose.
@@ -54,17 +58,16 @@ cdef struct Chain:
     Py_ssize_t K, W
     bint has_zeros
     double* final       # (W,)
-    double* beta        # (2, W)
+    double* beta        # (W,), of the last row of the present block; the recursions' states
+    double* predicted   # (W,), of the first row of the next block
     double* table       # (W, W)
     double* transposed  # (W, W)
     double* sums        # (W, W)
-    double* density     # (BLOCK + 1, W)
-    double* alpha       # (BLOCK, W)
-    double* filtered    # (BLOCK, W)
-    double* total       # (BLOCK,)
-    double* scale       # (BLOCK,)
-    double* largest     # (BLOCK,)
-    double* predicted   # (most blocks of a sequence + 1, W): p(h_t | v_1..t-1), t the first row
+    double* filtered    # (MOST_ROWS, W)
+    double* starts      # (most blocks of a sequence, W): p(h_t | v_1..t-1), t their first rows
+    Block now           # whose forward pass is done
+    Block next
+    Block none          # without rows
 
 
 cdef Py_ssize_t width(Py_ssize_t K) noexcept nogil:
@@ -75,24 +78,25 @@ cdef void* chain_of(
     const double[:, ::1] transmat, const double[::1] final, const int64_t[::1] offsets, Chain* chain
 ) except NULL:
     """Allocate the scratch memory of a chain, and fill in its tables; free what is returned."""
-    cdef Py_ssize_t K = final.shape[0], W = width(K), most_blocks = longest(offsets) // BLOCK + 2
-    cdef Py_ssize_t i, j, n_zeroed = 3 * W + 3 * W * W
+    cdef Py_ssize_t K = final.shape[0], W = width(K), i, j, n_zeroed = 4 * W + 3 * W * W
+    cdef Py_ssize_t most_blocks = longest(offsets) // MOST_ROWS + 1
+    cdef Py_ssize_t n_block = (2 * MOST_ROWS + 1) * W + 3 * MOST_ROWS
     cdef void* memory = allocate(
-        n_zeroed + (3 * BLOCK + 1 + most_blocks) * W + 3 * BLOCK, sizeof(double))
+        n_zeroed + (MOST_ROWS + most_blocks) * W + 2 * n_block, sizeof(double))
     chain.K, chain.W = K, W
     chain.table = <double*> aligned(memory)
     chain.transposed = chain.table + W * W
     chain.sums = chain.transposed + W * W
     chain.final = chain.sums + W * W
     chain.beta = chain.final + W
-    chain.density = chain.beta + 2 * W
-    chain.alpha = chain.density + (BLOCK + 1) * W
-    chain.filtered = chain.alpha + BLOCK * W
-    chain.predicted = chain.filtered + BLOCK * W
-    chain.total = chain.predicted + most_blocks * W
-    chain.scale = chain.total + BLOCK
-    chain.largest = chain.scale + BLOCK
+    chain.predicted = chain.beta + W
+    chain.filtered = chain.beta + 3 * W
+    chain.starts = chain.filtered + MOST_ROWS * W
+    chain.now = block_at(chain.starts + most_blocks * W, W)
+    chain.next = block_at(chain.now.density + n_block, W)
+    chain.none = block_at(chain.now.density, W)
     memset(chain.table, 0, n_zeroed * sizeof(double))
+    memset(chain.starts, 0, W * sizeof(double))
     chain.has_zeros = False
     for i in range(K):
         chain.final[i] = final[i]
@@ -103,6 +107,17 @@ cdef void* chain_of(
     return memory
 
 
+cdef Block block_at(double* memory, Py_ssize_t W) noexcept nogil:
+    cdef Block block
+    block.B = 0
+    block.density = memory
+    block.alpha = block.density + (MOST_ROWS + 1) * W
+    block.total = block.alpha + MOST_ROWS * W
+    block.scale = block.total + MOST_ROWS
+    block.largest = block.scale + MOST_ROWS
+    return block
+
+
 cdef Py_ssize_t longest(const int64_t[::1] offsets) noexcept nogil:
     cdef Py_ssize_t s, most = 0
     for s in range(offsets.shape[0] - 1):
@@ -110,98 +125,116 @@ cdef Py_ssize_t longest(const int64_t[::1] offsets) noexcept nogil:
     return most
 
 
-cdef void start_at(const double* start, Chain* chain) noexcept nogil:
-    memset(chain.predicted, 0, chain.W * sizeof(double))
-    memcpy(chain.predicted, start, chain.K * sizeof(double))
-
-
-cdef bint forward(
-    const floating* x, Py_ssize_t B, const double* predicted, Chain* chain
-) noexcept nogil:
-    """Fill density, alpha, total and scale of a block; return whether digits may be lost."""
+cdef void load(const floating* x, Py_ssize_t B, Chain* chain) noexcept nogil:
+    """next <- the densities of B rows"""
+    chain.next.B = B
     if floating is float:
-        emissions_float(x, B, chain.K, chain.W, chain.density, chain.largest)
+        emissions_float(x, B, chain.K, chain.W, chain.next.density, chain.next.largest)
     else:
-        emissions_double(x, B, chain.K, chain.W, chain.density, chain.largest)
-    return forward_recursion(chain.density, B, predicted, chain.table, chain.has_zeros, chain.W,
-                             chain.alpha, chain.total, chain.scale)
+        emissions_double(x, B, chain.K, chain.W, chain.next.density, chain.next.largest)
 
 
-cdef double log_likelihood_of(Py_ssize_t B, Chain* chain) noexcept nogil:
+cdef void load_first(
+    const floating* x, Py_ssize_t T, const double* start, Chain* chain
+) noexcept nogil:
+    """next <- the first block of a sequence of T rows"""
+    load(x, min(MOST_ROWS, T), chain)
+    memcpy(chain.predicted, start, chain.K * sizeof(double))
+    memset(chain.predicted + chain.K, 0, (chain.W - chain.K) * sizeof(double))
+
+
+cdef bint forward(Chain* chain) noexcept nogil:
+    """The forward pass of the next block, which becomes the present one; may digits be lost?"""
+    cdef bint lost = both_recursions(&chain.none, &chain.next, chain.table, chain.transposed,
+                                     chain.has_zeros, chain.W, chain.beta, chain.filtered)
+    chain.now, chain.next = chain.next, chain.now
+    return lost
+
+
+cdef double log_likelihood_of(Block* block) noexcept nogil:
     """log p(v_t of a block | past)"""
-    add_log(chain.largest, chain.scale, B)
-    return sum_of(chain.largest, B)
+    add_log(block.largest, block.scale, block.B)
+    return sum_of(block.largest, block.B)
 
 
-cdef void predict(Py_ssize_t B, double* predicted, Chain* chain) noexcept nogil:
-    """predicted <- the distribution of the state after the last row of a block"""
-    cdef const double* last = chain.alpha + (B - 1) * chain.W
-    cdef double share
-    cdef Py_ssize_t i, j
-    memset(predicted, 0, chain.W * sizeof(double))
-    for i in range(chain.K):
-        share = last[i] / chain.total[B - 1]
-        for j in range(chain.W):
-            predicted[j] += share * chain.table[i * chain.W + j]
-
-
-cdef double ending_of(Py_ssize_t B, Chain* chain) noexcept nogil:
-    """p(the sequence ends after the last row of a block | all rows); beta <- that of this row."""
-    cdef const double* last = chain.alpha + (B - 1) * chain.W
+cdef double ending_of(Chain* chain) noexcept nogil:
+    """p(the sequence ends after the present block | its rows); beta <- that of the last row."""
+    cdef const double* last = chain.now.alpha + (chain.now.B - 1) * chain.W
     cdef double ending = 0
     cdef Py_ssize_t j
     for j in range(chain.W):
-        ending += last[j] / chain.total[B - 1] * chain.final[j]
+        ending += last[j] / chain.now.total[chain.now.B - 1] * chain.final[j]
     for j in range(chain.W):
         chain.beta[j] = chain.final[j] / ending
     return ending
 
 
-cdef double forward_all(
-    const floating* x, Py_ssize_t T, const double* start, Chain* chain
-) noexcept nogil:
-    """Predicted states of all blocks, and the last block's arrays; return the log-likelihood.
+cdef double forward_rest(const floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
+    """The forward passes of all blocks but the first, which is present; the log-likelihood.
 
     NaN where logarithms have to be taken.
     """
-    cdef Py_ssize_t begin = 0, B = 0
-    cdef double log_likelihood = 0, ending
-    cdef double* predicted = chain.predicted
-    start_at(start, chain)
+    cdef Py_ssize_t begin = chain.now.B
+    cdef Py_ssize_t j
+    cdef double log_likelihood = log_likelihood_of(&chain.now), ending
+    cdef double* start = chain.starts
     while begin < T:
-        B = min(BLOCK, T - begin)
-        if forward(x + begin * chain.K, B, predicted, chain):
+        start += chain.W
+        for j in range(chain.W):
+            chain.predicted[j] /= chain.now.total[chain.now.B - 1]
+            start[j] = chain.predicted[j]
+        load(x + begin * chain.K, min(MOST_ROWS, T - begin), chain)
+        if forward(chain):
             return NAN
-        log_likelihood += log_likelihood_of(B, chain)
-        predicted += chain.W
-        predict(B, predicted, chain)
-        begin += B
-    ending = ending_of(B, chain)
+        log_likelihood += log_likelihood_of(&chain.now)
+        begin += chain.now.B
+    ending = ending_of(chain)
     return log_likelihood + log(ending) if ending >= SMALLEST_SHARE else NAN
 
 
-cdef void backward_all(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
-    """x <- posteriors; sums += sum_t filtered_t-1 w_t', block by block from the end."""
-    cdef Py_ssize_t W = chain.W, K = chain.K, begin = (T - 1) // BLOCK * BLOCK, B = T - begin
-    cdef Py_ssize_t n_pairs = B - 1, t, k
+cdef bint backward(
+    floating* x, Py_ssize_t T, const floating* next_x, Py_ssize_t next_T, const double* next_start,
+    Chain* chain,
+) noexcept nogil:
+    """x <- posteriors; sums += sum_t filtered_t-1 w_t', block by block from the end.
+
+    With each block, the forward pass of the one before it is done again, and with the first, that
+    of the next sequence's first block; may digits of that be lost?
+    """
+    cdef Py_ssize_t W = chain.W, K = chain.K, begin = T - chain.now.B, n_pairs = chain.now.B - 1
+    cdef bint lost = False
     while True:
-        backward_recursion(chain.density, B, chain.transposed, W, chain.total, chain.scale,
-                           chain.beta, chain.alpha, chain.filtered)
+        if begin > 0:
+            load(x + (begin - MOST_ROWS) * K, MOST_ROWS, chain)
+            memcpy(chain.predicted, chain.starts + (begin // MOST_ROWS - 1) * W,
+                   W * sizeof(double))
+        elif next_T > 0:
+            load_first(next_x, next_T, next_start, chain)
+        else:
+            chain.next.B = 0
+        lost = both_recursions(&chain.now, &chain.next, chain.table, chain.transposed,
+                               chain.has_zeros, W, chain.beta, chain.filtered)
         add_pairs(n_pairs, chain)
-        for t in range(B):
-            for k in range(K):
-                x[(begin + t) * K + k] = <floating> chain.alpha[t * W + k]
+        write(chain.now.alpha, chain.now.B, x + begin * K, chain)
+        # The last row of the block before this one is followed by the first row of this one.
+        memcpy(chain.next.density + MOST_ROWS * W, chain.now.density, W * sizeof(double))
+        chain.now, chain.next = chain.next, chain.now
         if begin == 0:
-            return
-        begin -= BLOCK
-        B = n_pairs = BLOCK
-        # The last row of this block is followed by the first one of the block just done.
-        memcpy(chain.density + BLOCK * W, chain.density, W * sizeof(double))
-        forward(x + begin * K, B, chain.predicted + begin // BLOCK * W, chain)
+            return lost
+        begin -= MOST_ROWS
+        n_pairs = MOST_ROWS
+
+
+cdef void write(const double* rows, Py_ssize_t B, floating* x, Chain* chain) noexcept nogil:
+    """x (B, K) <- rows (B, W)"""
+    cdef Py_ssize_t t, k
+    for t in range(B):
+        for k in range(chain.K):
+            x[t * chain.K + k] = <floating> rows[t * chain.W + k]
 
 
 cdef void add_pairs(Py_ssize_t n_pairs, Chain* chain) noexcept nogil:
-    cdef const double* later = chain.density + chain.W
+    cdef const double* later = chain.now.density + chain.W
     cdef int W = <int> chain.W
     if W <= WIDEST_UNROLLED:
         add_transitions(chain.filtered, later, n_pairs, W, chain.sums)
@@ -223,20 +256,27 @@ def forward_backward(
 
     Sequences that are impossible have log-likelihood -inf, posteriors of 0 and no transitions.
     """
-    cdef Py_ssize_t S = log_likelihoods.shape[0], K = start.shape[0], s, i, j, T
+    cdef Py_ssize_t S = log_likelihoods.shape[0], K = start.shape[0], s, i, j, T, next_T
     cdef double log_likelihood
     cdef floating* x
+    cdef bint is_ready = False, lost = False
     cdef Chain chain
     cdef void* memory = chain_of(transmat, final, offsets, &chain)
     transitions[:, :] = 0
     try:
         for s in range(S):
             x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
+            next_T = offsets[s + 2] - offsets[s + 1] if s + 1 < S else 0
             with nogil:
-                log_likelihood = forward_all(x, T, &first[0] if s == 0 else &start[0], &chain)
-                if not isnan(log_likelihood):
-                    backward_all(x, T, &chain)
-            if isnan(log_likelihood):
+                if not is_ready:
+                    load_first(x, T, &first[0] if s == 0 else &start[0], &chain)
+                    lost = forward(&chain)
+                memcpy(chain.starts, &first[0] if s == 0 else &start[0], K * sizeof(double))
+                log_likelihood = NAN if lost else forward_rest(x, T, &chain)
+                is_ready = not isnan(log_likelihood)
+                if is_ready:
+                    lost = backward(x, T, x + T * K, next_T, &start[0], &chain)
+            if not is_ready:
                 log_likelihood = _log_chains.forward_backward(
                     log_densities[offsets[s]:offsets[s + 1]], first if s == 0 else start,
                     transmat, final, transitions,
@@ -259,16 +299,20 @@ def filtered(
     double[::1] log_likelihoods,        # OUT (S,)
 ):
     """Filtered state probabilities and the log-likelihood of each sequence."""
-    cdef Py_ssize_t S = log_likelihoods.shape[0], s, T
+    cdef Py_ssize_t S = log_likelihoods.shape[0], K = start.shape[0], s, T
     cdef double log_likelihood
     cdef floating* x
+    cdef bint lost
     cdef Chain chain
     cdef void* memory = chain_of(transmat, final, offsets, &chain)
     try:
         for s in range(S):
             x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
             with nogil:
-                log_likelihood = forward_all(x, T, &first[0] if s == 0 else &start[0], &chain)
+                load_first(x, T, &first[0] if s == 0 else &start[0], &chain)
+                memcpy(chain.starts, &first[0] if s == 0 else &start[0], K * sizeof(double))
+                lost = forward(&chain)
+                log_likelihood = NAN if lost else forward_rest(x, T, &chain)
                 if not isnan(log_likelihood):
                     write_filtered(x, T, &chain)
             if isnan(log_likelihood):
@@ -283,18 +327,20 @@ def filtered(
 
 cdef void write_filtered(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
     """x <- filtered states, block by block from the end, as the last is at hand."""
-    cdef Py_ssize_t W = chain.W, K = chain.K, begin = (T - 1) // BLOCK * BLOCK, B = T - begin, t, k
+    cdef Py_ssize_t W = chain.W, K = chain.K, begin = T - chain.now.B, t, k
     cdef double share
     while True:
-        for t in range(B):
-            share = 1.0 / chain.total[t]
-            for k in range(K):
-                x[(begin + t) * K + k] = <floating> (chain.alpha[t * W + k] * share)
+        for t in range(chain.now.B):
+            share = 1.0 / chain.now.total[t]
+            for k in range(W):
+                chain.now.alpha[t * W + k] *= share
+        write(chain.now.alpha, chain.now.B, x + begin * K, chain)
         if begin == 0:
             return
-        begin -= BLOCK
-        B = BLOCK
-        forward(x + begin * K, B, chain.predicted + begin // BLOCK * W, chain)
+        begin -= MOST_ROWS
+        load(x + begin * K, MOST_ROWS, chain)
+        memcpy(chain.predicted, chain.starts + begin // MOST_ROWS * W, W * sizeof(double))
+        forward(chain)
 
 
 def draw_paths(

@@ -21,12 +21,25 @@ from cython.parallel cimport prange
 from libc.math cimport sqrt
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
+from numpy cimport NPY_DOUBLE, ndarray
 
+from ._arrays cimport (
+    extent,
+    optional_labels,
+    optional_readable,
+    optional_writable,
+    optional_writable_reals,
+    readable,
+    readable_reals,
+    real_size,
+    real_type,
+)
 from ._blas cimport syrk, trmm
 from ._memory cimport LINE, aligned, allocate, padded
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
 from ._simd cimport transpose
+from ._small_forms cimport MOST_SMALL, small_forms, small_products
 
 
 cdef extern from "_simd.h":
@@ -50,6 +63,7 @@ cdef struct Shape:
     Py_ssize_t d            # columns
     Py_ssize_t K            # components
     int factors             # FULL, SHARED or DIAGONAL
+    bint transposed         # blocks are (d, B) to begin with: DIAGONAL, or few features
     Py_ssize_t n_factors    # elements of all P_k, and of all second moments
     Py_ssize_t n_sums       # elements of counts, first and second moments
     Py_ssize_t B            # rows of a block
@@ -66,6 +80,7 @@ cdef Shape shape_of(
     cdef Shape shape
     cdef Py_ssize_t rows = BLOCK_BYTES // (d * itemsize)
     shape.n, shape.d, shape.K, shape.factors = n, d, K, factors
+    shape.transposed = factors == DIAGONAL or d <= MOST_SMALL
     shape.n_factors = (1 if factors == SHARED else K) * (1 if factors == DIAGONAL else d) * d
     shape.n_sums = K + K * d + shape.n_factors
     shape.B = min(n, max(FEWEST_ROWS, min(MOST_ROWS, rows // LINE * LINE)))
@@ -85,6 +100,8 @@ cdef inline int kind(Py_ssize_t n_matrices, Py_ssize_t K) noexcept nogil:
 
 # Full covariances: a block is (B, d) as the data are, and BLAS does the work
 # ----------------------------------------------------------------------------
+#
+# With few features the loops of `_small_forms.h` do it, from a block (d, B) to begin with.
 
 cdef simd_void subtract(
     const floating* x, Py_ssize_t B, Py_ssize_t d, const double* mean, floating* out
@@ -149,6 +166,14 @@ cdef void full_log_joint(
 ) noexcept nogil:
     cdef Py_ssize_t d = shape.d, k
     cdef int columns = <int> d
+    if shape.transposed:
+        for k in range(shape.K):
+            small_forms(
+                block, B, d, shape.stride, means + k * d,
+                factors if shape.factors == SHARED else factors + k * d * d, offset[k],
+                joint + k * shape.stride,
+            )
+        return
     for k in range(shape.K):
         subtract(x, B, d, means + k * d, block)
         # By columns, the block is (d, B) and the upper triangle P_k is the lower triangle P_k'.
@@ -169,7 +194,9 @@ cdef void add_full_moments(
         weigh(x, shares + k * shape.stride, B, d, means + k * d, block, &kept, partial)
         for j in range(d):
             first[j] += partial[j]
-        if floating is double:
+        if shape.transposed:
+            small_products(block, kept, d, second)
+        elif floating is double:
             syrk(c"L", c"N", columns, <int> kept, 1.0, block, columns, 1.0, second, columns)
         else:
             syrk(c"L", c"N", columns, <int> kept, <floating> 1.0, block, columns,
@@ -266,7 +293,7 @@ cdef double pass_over_slab(
         start = block * shape.B
         B = min(shape.B, shape.n - start)
         x = X + start * d
-        if shape.factors == DIAGONAL:
+        if shape.transposed:
             transpose(x, B, d, d, rows, stride)
         if given != NULL:
             transpose(given + start * K, B, K, K, joint, stride)
@@ -357,23 +384,49 @@ cdef void add_slabs(
                     matrix[i * d + j] = matrix[j * d + i]
 
 
-cdef inline const double* optional(const double[::1] values) noexcept nogil:
-    return &values[0] if values.shape[0] > 0 else NULL
+cdef double e_step_over(
+    Shape* shape, ndarray X, ndarray means, ndarray factors, ndarray offset,
+    ndarray sample_weight, ndarray labels, ndarray uniforms, ndarray counts, ndarray first,
+    ndarray second, ndarray log_likelihoods, ndarray responsibilities,
+) except? -1.0:
+    cdef Py_ssize_t n = shape.n, d = shape.d, K = shape.K
+    cdef int type = real_type(X)
+    cdef const void* x = readable_reals(X, n * d, type)
+    cdef const double* mean = readable(means, K * d)
+    cdef const double* factor = readable(factors, shape.n_factors)
+    cdef const double* offsets = readable(offset, K)
+    cdef const double* weight = optional_readable(sample_weight, n)
+    cdef const int* label = optional_labels(labels, n)
+    cdef const double* uniform = optional_readable(uniforms, n)
+    cdef double* count = optional_writable(counts, K)
+    cdef double* sums = optional_writable(first, K * d)
+    cdef double* products = optional_writable(second, shape.n_factors)
+    cdef double* log_likelihood = optional_writable(log_likelihoods, n)
+    cdef void* shares = optional_writable_reals(responsibilities, n * K, type)
+    if type == NPY_DOUBLE:
+        return pass_over(
+            shape, <const double*> x, mean, factor, offsets, weight, label, uniform,
+            <const double*> NULL, count, sums, products, log_likelihood, True, <double*> shares,
+        )
+    return pass_over(
+        shape, <const float*> x, mean, factor, offsets, weight, label, uniform,
+        <const float*> NULL, count, sums, products, log_likelihood, True, <float*> shares,
+    )
 
 
 def e_step(
-    const floating[:, ::1] X,           # IN   (n, d)
-    const double[:, ::1] means,         # IN   (K, d)
-    const double[:, :, ::1] factors,    # IN   (K, d, d), or (1, d, d) shared: upper triangles P
-    const double[::1] offset,           # IN   (K,)
-    const double[::1] sample_weight,    # IN   (n,) or (0,)
-    const int[::1] labels,              # IN   (n,) or (0,); -1 = unlabelled
-    const double[::1] uniforms,         # IN   (n,) or (0,); to sample the assignments
-    double[::1] counts,                 # OUT  (K,) or (0,)
-    double[:, ::1] first,               # OUT  (K, d) or (0, 0)
-    double[:, :, ::1] second,           # OUT  shape of factors, or (0, 0, 0)
-    double[::1] log_likelihoods,        # OUT  (n,) or (0,)
-    floating[:, ::1] responsibilities,  # OUT  (n, K) or (0, 0)
+    ndarray X,                  # IN   (n, d), float or double
+    ndarray means,              # IN   (K, d)
+    ndarray factors,            # IN   (K, d, d), or (1, d, d) shared: upper triangles P
+    ndarray offset,             # IN   (K,)
+    ndarray sample_weight,      # IN   (n,) or (0,)
+    ndarray labels,             # IN   (n,) or (0,); -1 = unlabelled
+    ndarray uniforms,           # IN   (n,) or (0,); to sample the assignments
+    ndarray counts,             # OUT  (K,) or (0,)
+    ndarray first,              # OUT  (K, d) or (0, 0)
+    ndarray second,             # OUT  shape of factors, or (0, 0, 0)
+    ndarray log_likelihoods,    # OUT  (n,) or (0,)
+    ndarray responsibilities,   # OUT  (n, K) or (0, 0), of the type of X
     int n_threads,
 ):
     """Expected moments about the means; return sum_n s_n log p(x_n).
@@ -382,17 +435,38 @@ def e_step(
     second_k = sum_n r_nk (x_n - mean_k)(x_n - mean_k)', summed over k if the factor is shared. The
     responsibilities r_nk include the sample weights s_n.
     """
-    cdef bint summed = counts.shape[0] > 0
+    cdef Py_ssize_t K = extent(means, 0)
     cdef Shape shape = shape_of(
-        X.shape[0], X.shape[1], means.shape[0], kind(factors.shape[0], means.shape[0]),
-        sizeof(floating), n_threads,
+        extent(X, 0), extent(X, 1), K, kind(extent(factors, 0), K), real_size(X), n_threads
     )
-    return pass_over(
-        &shape, &X[0, 0], &means[0, 0], &factors[0, 0, 0], &offset[0],
-        optional(sample_weight), &labels[0] if labels.shape[0] > 0 else NULL, optional(uniforms),
-        <const floating*> NULL, &counts[0] if summed else NULL, &first[0, 0] if summed else NULL,
-        &second[0, 0, 0] if summed else NULL, <double*> optional(log_likelihoods), True,
-        &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL,
+    return e_step_over(
+        &shape, X, means, factors, offset, sample_weight, labels, uniforms, counts, first, second,
+        log_likelihoods, responsibilities,
+    )
+
+
+def scaled_e_step(
+    ndarray X,                  # IN   (n, d), float or double
+    ndarray means,              # IN   (K, d)
+    ndarray inverse_scales,     # IN   (K, d)
+    ndarray offset,             # IN   (K,)
+    ndarray sample_weight,      # IN   (n,) or (0,)
+    ndarray labels,             # IN   (n,) or (0,); -1 = unlabelled
+    ndarray uniforms,           # IN   (n,) or (0,); to sample the assignments
+    ndarray counts,             # OUT  (K,) or (0,)
+    ndarray first,              # OUT  (K, d) or (0, 0)
+    ndarray second,             # OUT  (K, d) or (0, 0)
+    ndarray log_likelihoods,    # OUT  (n,) or (0,)
+    ndarray responsibilities,   # OUT  (n, K) or (0, 0), of the type of X
+    int n_threads,
+):
+    """`e_step` for diagonal covariances, P_k = diag(inverse_scales_k), and diagonal moments."""
+    cdef Shape shape = shape_of(
+        extent(X, 0), extent(X, 1), extent(means, 0), DIAGONAL, real_size(X), n_threads
+    )
+    return e_step_over(
+        &shape, X, means, inverse_scales, offset, sample_weight, labels, uniforms, counts, first,
+        second, log_likelihoods, responsibilities,
     )
 
 
@@ -433,35 +507,6 @@ def statistics(
         &shape, &X[0, 0], &means[0, 0], NULL, NULL, NULL, NULL, NULL,
         &responsibilities[0, 0], &counts[0], &first[0, 0], &second[0, 0, 0], NULL, False,
         <floating*> NULL,
-    )
-
-
-def scaled_e_step(
-    const floating[:, ::1] X,               # IN   (n, d)
-    const double[:, ::1] means,             # IN   (K, d)
-    const double[:, ::1] inverse_scales,    # IN   (K, d)
-    const double[::1] offset,               # IN   (K,)
-    const double[::1] sample_weight,        # IN   (n,) or (0,)
-    const int[::1] labels,                  # IN   (n,) or (0,); -1 = unlabelled
-    const double[::1] uniforms,             # IN   (n,) or (0,); to sample the assignments
-    double[::1] counts,                     # OUT  (K,) or (0,)
-    double[:, ::1] first,                   # OUT  (K, d) or (0, 0)
-    double[:, ::1] second,                  # OUT  (K, d) or (0, 0)
-    double[::1] log_likelihoods,            # OUT  (n,) or (0,)
-    floating[:, ::1] responsibilities,      # OUT  (n, K) or (0, 0)
-    int n_threads,
-):
-    """`e_step` for diagonal covariances, P_k = diag(inverse_scales_k), and diagonal moments."""
-    cdef bint summed = counts.shape[0] > 0
-    cdef Shape shape = shape_of(
-        X.shape[0], X.shape[1], means.shape[0], DIAGONAL, sizeof(floating), n_threads
-    )
-    return pass_over(
-        &shape, &X[0, 0], &means[0, 0], &inverse_scales[0, 0], &offset[0],
-        optional(sample_weight), &labels[0] if labels.shape[0] > 0 else NULL, optional(uniforms),
-        <const floating*> NULL, &counts[0] if summed else NULL, &first[0, 0] if summed else NULL,
-        &second[0, 0] if summed else NULL, <double*> optional(log_likelihoods), True,
-        &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL,
     )
 
 

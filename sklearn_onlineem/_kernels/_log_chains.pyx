@@ -11,6 +11,10 @@ from cython cimport floating
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int64_t
 
+cdef extern from "_chains.h" nogil:
+    void best_moves(const double* best, const double* table, Py_ssize_t K, double* next,
+                    double* who, int* origin)
+
 
 cdef double log_sum(const double* a, Py_ssize_t step_a, const double* b, Py_ssize_t step_b,
                     Py_ssize_t K) noexcept nogil:
@@ -126,7 +130,7 @@ def viterbi(
     cdef const double[::1] log_start = _log(start), log_first = _log(first)
     cdef const double[::1] log_final = _log(final)
     cdef const double[:, ::1] log_table = _log(transmat)
-    cdef double[:, ::1] best = np.empty((2, K))
+    cdef double[:, ::1] best = np.empty((3, K))
     cdef int[:, ::1] origins = np.empty((n, K), dtype=np.intc)
     with nogil:
         for s in range(S):
@@ -144,18 +148,11 @@ cdef double best_path(
 ) noexcept nogil:
     cdef double* next_best = best + K
     cdef double through
-    cdef Py_ssize_t t, i, j
+    cdef Py_ssize_t t, j
     for j in range(K):
         best[j] = log_start[j] + x[j]
     for t in range(1, T):
-        for j in range(K):
-            next_best[j] = best[0] + log_table[j]
-            origins[t * K + j] = 0
-        for i in range(1, K):
-            for j in range(K):
-                through = best[i] + log_table[i * K + j]
-                origins[t * K + j] = <int> i if through > next_best[j] else origins[t * K + j]
-                next_best[j] = max(next_best[j], through)
+        best_moves(best, log_table, K, next_best, best + 2 * K, origins + t * K)
         for j in range(K):
             best[j] = next_best[j] + x[t * K + j]
     states[T - 1] = 0

@@ -12,6 +12,7 @@ cdef struct Shape:
     Py_ssize_t d            # columns
     Py_ssize_t K            # components
     Py_ssize_t p            # features with the constant one
+    Py_ssize_t stored       # ... of which a block has a row of values each
     Py_ssize_t B            # rows of a block
     Py_ssize_t n_blocks
     Py_ssize_t n_slabs
@@ -20,6 +21,7 @@ cdef struct Shape:
     Py_ssize_t memory       # ... and all threads, and the parameters
     int features
     int n_threads
+    bint fused              # products are formed as they are summed
 
 
 cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int features, Py_ssize_t itemsize,

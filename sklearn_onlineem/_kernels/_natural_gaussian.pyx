@@ -12,7 +12,18 @@ from cython cimport floating
 from libc.math cimport M_PI, NAN, log
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
+from numpy cimport NPY_DOUBLE, ndarray
 
+from ._arrays cimport (
+    extent,
+    optional_labels,
+    optional_readable,
+    readable,
+    readable_reals,
+    real_size,
+    real_type,
+    writable,
+)
 from ._memory cimport aligned, allocate
 from ._natural cimport PRODUCTS, Shape, expected_totals, shape_of
 
@@ -94,28 +105,14 @@ cdef void unpack(
         products += d - i
 
 
-def e_step(
-    const floating[:, ::1] X,               # IN (n, d)
-    const double[:, ::1] means,             # IN (K, d)
-    const double[:, :, ::1] precisions,     # IN (K, d, d)
-    const double[::1] log_dets,             # IN (K,), of the covariances
-    const double[::1] log_weights,          # IN (K,)
-    const double[::1] sample_weight,        # IN (n,) or (0,)
-    const int[::1] labels,                  # IN (n,) or (0,); -1 = unlabelled
-    const double[::1] uniforms,             # IN (n,) or (0,); to sample the assignments
-    double total_weight,                    # of all rows
-    double most_terms,                      # what `pack` may return
-    double[::1] weight,                     # OUT (K,)
-    double[:, ::1] mean,                    # OUT (K, d)
-    double[:, :, ::1] scatter,              # OUT (K, d, d), about the means
-    int n_threads,
-):
-    """Moments of rows, averaged by sample weights; return their mean log-likelihood.
-
-    Returns NaN, and leaves the outputs as they are, where the natural form would lose digits.
-    """
-    cdef Py_ssize_t K = means.shape[0], d = means.shape[1], p = d + d * (d + 1) // 2, k
-    cdef Shape shape = shape_of(X.shape[0], d, K, PRODUCTS, sizeof(floating), n_threads)
+cdef double moments_of(
+    const floating* X, const double* means, const double* precisions, const double* log_dets,
+    const double* log_weights, const double* sample_weight, const int* labels,
+    const double* uniforms, double total_weight, double most_terms, double* weight, double* mean,
+    double* scatter, Shape* shape,
+) except? -1.0:
+    """The E-step below, on pointers."""
+    cdef Py_ssize_t K = shape.K, d = shape.d, p = shape.p - 1, k
     cdef void* memory = allocate(2 * K * p + K + 3 * d, sizeof(double))
     cdef double* natural = <double*> aligned(memory)
     cdef double* totals = natural + K * p
@@ -126,25 +123,67 @@ def e_step(
     cdef double terms = 0.0, quadratic = 0.0, log_likelihood
     try:
         with nogil:
-            locate(&X[0, 0], X.shape[0], d, centre, spread)
+            locate(X, shape.n, d, centre, spread)
             for k in range(K):
-                terms = max(terms, pack(&means[k, 0], &precisions[k, 0, 0], centre, spread, d,
+                terms = max(terms, pack(means + k * d, precisions + k * d * d, centre, spread, d,
                                         shift, natural + k * p, &quadratic))
                 offset[k] = log_weights[k] - 0.5 * (quadratic + log_dets[k] + d * log(2.0 * M_PI))
         if not terms < most_terms:
             return NAN
         log_likelihood = expected_totals(
-            &X[0, 0], centre, natural, offset, <const double*> NULL,
-            &sample_weight[0] if sample_weight.shape[0] > 0 else NULL,
-            &labels[0] if labels.shape[0] > 0 else NULL,
-            &uniforms[0] if uniforms.shape[0] > 0 else NULL,
-            &weight[0], totals, <double*> NULL, <floating*> NULL, &shape,
+            X, centre, natural, offset, <const double*> NULL, sample_weight, labels, uniforms,
+            weight, totals, <double*> NULL, <floating*> NULL, shape,
         )
         with nogil:
             for k in range(K):
                 unpack(weight[k], totals + k * p, centre, 1.0 / total_weight, d,
-                       &mean[k, 0], &scatter[k, 0, 0])
+                       mean + k * d, scatter + k * d * d)
                 weight[k] /= total_weight
     finally:
         free(memory)
     return log_likelihood / total_weight
+
+
+def e_step(
+    ndarray X,              # IN (n, d), float or double
+    ndarray means,          # IN (K, d)
+    ndarray precisions,     # IN (K, d, d)
+    ndarray log_dets,       # IN (K,), of the covariances
+    ndarray log_weights,    # IN (K,)
+    ndarray sample_weight,  # IN (n,) or (0,)
+    ndarray labels,         # IN (n,) or (0,); -1 = unlabelled
+    ndarray uniforms,       # IN (n,) or (0,); to sample the assignments
+    double total_weight,    # of all rows
+    double most_terms,      # what `pack` may return
+    ndarray weight,         # OUT (K,)
+    ndarray mean,           # OUT (K, d)
+    ndarray scatter,        # OUT (K, d, d), about the means
+    int n_threads,
+):
+    """Moments of rows, averaged by sample weights; return their mean log-likelihood.
+
+    Returns NaN, and leaves the outputs as they are, where the natural form would lose digits.
+    """
+    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), K = extent(means, 0)
+    cdef int type = real_type(X)
+    cdef const void* x = readable_reals(X, n * d, type)
+    cdef const double* m = readable(means, K * d)
+    cdef const double* P = readable(precisions, K * d * d)
+    cdef const double* log_det = readable(log_dets, K)
+    cdef const double* log_weight = readable(log_weights, K)
+    cdef const double* s = optional_readable(sample_weight, n)
+    cdef const int* label = optional_labels(labels, n)
+    cdef const double* uniform = optional_readable(uniforms, n)
+    cdef double* w = writable(weight, K)
+    cdef double* new_mean = writable(mean, K * d)
+    cdef double* S = writable(scatter, K * d * d)
+    cdef Shape shape = shape_of(n, d, K, PRODUCTS, real_size(X), n_threads)
+    if type == NPY_DOUBLE:
+        return moments_of(
+            <const double*> x, m, P, log_det, log_weight, s, label, uniform, total_weight,
+            most_terms, w, new_mean, S, &shape,
+        )
+    return moments_of(
+        <const float*> x, m, P, log_det, log_weight, s, label, uniform, total_weight, most_terms,
+        w, new_mean, S, &shape,
+    )

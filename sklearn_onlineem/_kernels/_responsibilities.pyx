@@ -12,7 +12,9 @@ import numpy as np
 
 from cython cimport floating
 from libc.math cimport INFINITY, log
+from numpy cimport ndarray
 
+from ._arrays cimport extent, readable, writable
 from ._simd cimport add_log, exp_columns, scale_columns, transpose
 
 cdef enum:
@@ -152,15 +154,68 @@ def normalise(
     return log_likelihood
 
 
+def merge_counts(
+    double a,
+    ndarray counts_a,   # IN (K,)
+    double b,
+    ndarray counts_b,   # IN (K,)
+    ndarray counts,     # OUT (K,)
+):
+    """a A + b B."""
+    cdef Py_ssize_t K = extent(counts, 0), k
+    cdef const double* left = readable(counts_a, K)
+    cdef const double* right = readable(counts_b, K)
+    cdef double* out = writable(counts, K)
+    for k in range(K):
+        out[k] = a * left[k] + b * right[k]
+
+
+def weights_from_counts(
+    ndarray counts,     # IN (K,)
+    ndarray weights,    # OUT (K,)
+):
+    """Weights of the M-step, shares of the counts; return False if there are no counts to share.
+
+    A Dirichlet prior below 1 may take more than there is: negative counts are none.
+    """
+    cdef Py_ssize_t K = extent(counts, 0), k
+    cdef const double* count = readable(counts, K)
+    cdef double* weight = writable(weights, K)
+    cdef double total = 0.0
+    for k in range(K):
+        weight[k] = 0.0 if count[k] < 0.0 else count[k]
+        total += weight[k]
+    if not total > 0.0:
+        return False
+    for k in range(K):
+        weight[k] /= total
+    return True
+
+
+def log_weights(
+    ndarray weights,    # IN (K,)
+    ndarray out,        # OUT (K,)
+):
+    """Logarithms of weights; -inf, without a warning, where there is none."""
+    cdef Py_ssize_t K = extent(weights, 0), k
+    cdef const double* weight = readable(weights, K)
+    cdef double* logs = writable(out, K)
+    for k in range(K):
+        logs[k] = log(weight[k])
+
+
 def joint_divergence(
-    const double[::1] p,                # IN (K,), weights
-    const double[::1] q,                # IN (K,), weights
-    const double[::1] divergences,      # IN (K,), of the components
+    ndarray p,              # IN (K,), weights
+    ndarray q,              # IN (K,), weights
+    ndarray divergences,    # IN (K,), of the components
 ):
     """KL(p || q) jointly over components and observations: sum_k p_k (KL_k + log(p_k / q_k))."""
-    cdef Py_ssize_t k
+    cdef Py_ssize_t K = extent(p, 0), k
+    cdef const double* left = readable(p, K)
+    cdef const double* right = readable(q, K)
+    cdef const double* divergence = readable(divergences, K)
     cdef double total = 0
-    for k in range(p.shape[0]):
-        if p[k] > 0:  # 0 log 0 = 0
-            total += p[k] * (divergences[k] + log(p[k] / q[k]))
+    for k in range(K):
+        if left[k] > 0:  # 0 log 0 = 0
+            total += left[k] * (divergence[k] + log(left[k] / right[k]))
     return total

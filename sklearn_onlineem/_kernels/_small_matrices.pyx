@@ -10,8 +10,10 @@ means and scatters are *centred* statistics: scatter = sum of weight (x - mean)(
 from libc.math cimport isfinite, log, sqrt
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove, memset
+from numpy cimport ndarray
 from scipy.linalg.cython_lapack cimport dlauum, dpotrf, dtrtri
 
+from ._arrays cimport extent, readable, writable
 from ._memory cimport aligned, allocate
 
 
@@ -92,12 +94,14 @@ cdef void gather_lanes(
 ) noexcept nogil:
     """Interleave the upper triangles of matrices; identities fill the lanes from n_lanes on."""
     cdef Py_ssize_t i, j, lane
-    for lane in range(LANES):
-        for i in range(d):
-            for j in range(i, d):
-                lanes[(i * d + j) * LANES + lane] = (
-                    matrices[(lane * d + i) * d + j] if lane < n_lanes else i == j
-                )
+    cdef double* entry
+    for i in range(d):
+        for j in range(i, d):
+            entry = lanes + (i * d + j) * LANES
+            for lane in range(n_lanes):
+                entry[lane] = matrices[(lane * d + i) * d + j]
+            for lane in range(n_lanes, LANES):
+                entry[lane] = i == j
 
 
 cdef void scatter_symmetric(
@@ -114,9 +118,9 @@ cdef void scatter_transposed(
 ) noexcept nogil:
     cdef Py_ssize_t i, j
     for i in range(d):
-        memset(matrix + i * d, 0, i * sizeof(double))
-        for j in range(i, d):
-            matrix[i * d + j] = lanes[(j * d + i) * LANES + lane]
+        for j in range(i + 1):
+            matrix[i * d + j] = 0.0
+            matrix[j * d + i] = lanes[(i * d + j) * LANES + lane]
 
 
 cdef double log_det_from_factor(
@@ -149,13 +153,12 @@ cdef Py_ssize_t factorise_small(
     cdef Py_ssize_t group, lane, k
     for group in range((K + LANES - 1) // LANES):
         k = group * LANES
-        gather_lanes(covariances + k * d * d, K - k, d, work)
+        gather_lanes(covariances + k * d * d, min(LANES, K - k), d, work)
         factorise_lanes(work, precision, d)
         for lane in range(min(LANES, K - k)):
             log_dets[k] = log_det_from_factor(work + lane, d, LANES)
             scatter_symmetric(precision, lane, d, precisions + k * d * d)
-            if factors != NULL:
-                scatter_transposed(work, lane, d, factors + k * d * d)
+            scatter_transposed(work, lane, d, factors + k * d * d)
             if not is_regular(precisions + k * d * d, log_dets[k], d):
                 return k
             k += 1
@@ -179,11 +182,10 @@ cdef Py_ssize_t factorise_large(
             return k
         dtrtri(b"L", b"N", &n, precision, &n, &info)
         log_dets[k] = log_det_from_factor(precision, d, 1)
-        if factors != NULL:
-            factor = factors + k * d * d
-            for i in range(d):
-                memset(factor + i * d, 0, i * sizeof(double))
-                memcpy(factor + i * (d + 1), precision + i * (d + 1), (d - i) * sizeof(double))
+        factor = factors + k * d * d
+        for i in range(d):
+            memset(factor + i * d, 0, i * sizeof(double))
+            memcpy(factor + i * (d + 1), precision + i * (d + 1), (d - i) * sizeof(double))
         dlauum(b"L", &n, precision, &n, &info)
         for i in range(d):
             for j in range(i):
@@ -194,29 +196,30 @@ cdef Py_ssize_t factorise_large(
 
 
 def factorise(
-    const double[:, :, ::1] covariances,  # IN   (K, d, d)
-    double[:, :, ::1] precisions,         # OUT  (K, d, d)
-    double[:, :, ::1] factors,            # OUT  (K, d, d) upper triangular, or empty if not wanted
-    double[::1] log_dets,                 # OUT  (K,), of the covariances
+    ndarray covariances,    # IN   (K, d, d)
+    ndarray precisions,     # OUT  (K, d, d)
+    ndarray factors,        # OUT  (K, d, d) upper triangular
+    ndarray log_dets,       # OUT  (K,), of the covariances
 ):
     """Invert covariances S = U'U: precision = P P' with the upper triangular factor P = inv(U).
 
     Returns -1, or the index of the first component that is not positive definite or not finite;
     what the outputs hold from there on is undefined.
     """
-    cdef Py_ssize_t K = covariances.shape[0], d = covariances.shape[1]
-    cdef double* wanted = &factors[0, 0, 0] if factors.shape[0] > 0 else NULL
+    cdef Py_ssize_t K = extent(covariances, 0), d = extent(covariances, 1), failed
+    cdef const double* covariance = readable(covariances, K * d * d)
+    cdef double* precision = writable(precisions, K * d * d)
+    cdef double* factor = writable(factors, K * d * d)
+    cdef double* log_det = writable(log_dets, K)
     # Beyond, lanes stand empty or the matrices fall out of L2, and LAPACK's blocks are faster.
     cdef bint small = d <= min(16 * K, 64)
     cdef void* memory = allocate(2 * d * d * LANES if small else 0, sizeof(double))
-    cdef Py_ssize_t failed
     with nogil:
         if small:
-            failed = factorise_small(&covariances[0, 0, 0], &precisions[0, 0, 0], wanted,
-                                     &log_dets[0], K, d, <double*> aligned(memory))
+            failed = factorise_small(covariance, precision, factor, log_det, K, d,
+                                     <double*> aligned(memory))
         else:
-            failed = factorise_large(&covariances[0, 0, 0], &precisions[0, 0, 0], wanted,
-                                     &log_dets[0], K, d)
+            failed = factorise_large(covariance, precision, factor, log_det, K, d)
     free(memory)
     return failed
 
@@ -224,7 +227,15 @@ def factorise(
 # Sums about a centre <-> about the mean
 # --------------------------------------
 
-cdef inline void add_outer(
+cdef simd_void multiply(
+    const double* x, double factor, Py_ssize_t n, lanes_t out
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        out[i] = factor * x[i]
+
+
+cdef simd_void add_outer(
     double* matrix, const double* vector, double scale, Py_ssize_t d
 ) noexcept nogil:
     cdef Py_ssize_t i, j
@@ -235,33 +246,68 @@ cdef inline void add_outer(
 
 
 def recentre(
-    const double[::1] counts,             # IN   (K,)
-    const double[:, ::1] first,           # IN   (K, d), sums of x - mean_k
-    const double[:, :, ::1] second,       # IN   (K, d, d), or (1, d, d) summed over k
-    const double[:, ::1] means,           # IN   (K, d)
-    double[:, ::1] new_means,             # OUT  (K, d)
-    double[:, :, ::1] scatters,           # OUT  shape of second, about the new means
+    ndarray first,          # IN    (K, d), sums of x - mean_k
+    ndarray second,         # IN    (K, d, d), or (1, d, d) summed over k
+    ndarray means,          # IN    (K, d)
+    double share,           # of each row
+    ndarray counts,         # INOUT (K,), multiplied by the share
+    ndarray new_means,      # OUT   (K, d)
+    ndarray scatters,       # OUT   shape of second, about the new means
 ):
     """Centred statistics from sums about each component's old mean; an empty one stays there."""
-    cdef Py_ssize_t K = means.shape[0], d = means.shape[1], k, i
-    cdef bint shared = second.shape[0] != K
+    cdef Py_ssize_t K = extent(means, 0), d = extent(means, 1), M = extent(second, 0), k, i
+    cdef const double* sums = readable(first, K * d)
+    cdef const double* products = readable(second, M * d * d)
+    cdef const double* mean = readable(means, K * d)
+    cdef double* count = writable(counts, K)
+    cdef double* new_mean = writable(new_means, K * d)
+    cdef double* scatter = writable(scatters, M * d * d)
     with nogil:
-        memcpy(&scatters[0, 0, 0], &second[0, 0, 0], second.shape[0] * d * d * sizeof(double))
+        multiply(products, share, M * d * d, scatter)
         for k in range(K):
-            if counts[k] > NEGLIGIBLE:
+            if count[k] > NEGLIGIBLE:
                 for i in range(d):
-                    new_means[k, i] = means[k, i] + first[k, i] / counts[k]
-                add_outer(
-                    &scatters[0 if shared else k, 0, 0], &first[k, 0], -1.0 / counts[k], d
-                )
+                    new_mean[i] = mean[i] + sums[i] / count[k]
+                add_outer(scatter, sums, -share / count[k], d)
             else:
-                memcpy(&new_means[k, 0], &means[k, 0], d * sizeof(double))
-                if not shared:
-                    memset(&scatters[k, 0, 0], 0, d * d * sizeof(double))
+                memcpy(new_mean, mean, d * sizeof(double))
+                if M == K:
+                    memset(scatter, 0, d * d * sizeof(double))
+            count[k] *= share
+            sums += d
+            mean += d
+            new_mean += d
+            if M == K:
+                scatter += d * d
 
 
 # Centred statistics: sums
 # ------------------------
+
+cdef struct Moments:
+    const double* weight
+    const double* degrees
+    const double* mean
+    const double* scatter
+
+
+cdef Moments moments(
+    ndarray weight, ndarray degrees, ndarray mean, ndarray scatter,
+    Py_ssize_t K, Py_ssize_t d, Py_ssize_t n_degrees, Py_ssize_t n_scatter,
+) except *:
+    cdef Moments A
+    A.weight, A.degrees = readable(weight, K), readable(degrees, n_degrees)
+    A.mean, A.scatter = readable(mean, K * d), readable(scatter, n_scatter)
+    return A
+
+
+cdef simd_void add_scaled(
+    double a, const double* x, double b, const double* y, Py_ssize_t n, lanes_t out
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        out[i] = a * x[i] + b * y[i]
+
 
 cdef double merge_means(
     double left, const double* mean_a, double right, const double* mean_b,
@@ -283,80 +329,87 @@ cdef double merge_means(
 
 def merge_centred(
     double a,
-    const double[::1] weight_a,           # IN   (K,)
-    const double[::1] degrees_a,          # IN   (K,), or (1,) for a shared scatter
-    const double[:, ::1] mean_a,          # IN   (K, d)
-    const double[:, :, ::1] scatter_a,    # IN   (K, d, d), or (1, d, d) summed over k
+    ndarray weight_a,       # IN   (K,)
+    ndarray degrees_a,      # IN   (K,), or (1,) for a shared scatter
+    ndarray mean_a,         # IN   (K, d)
+    ndarray scatter_a,      # IN   (K, d, d), or (1, d, d) summed over k
     double b,
-    const double[::1] weight_b,           # IN   (K,)
-    const double[::1] degrees_b,          # IN   shape of degrees_a
-    const double[:, ::1] mean_b,          # IN   (K, d)
-    const double[:, :, ::1] scatter_b,    # IN   shape of scatter_a
-    double[::1] weight,                   # OUT  (K,)
-    double[::1] degrees,                  # OUT  shape of degrees_a
-    double[:, ::1] mean,                  # OUT  (K, d)
-    double[:, :, ::1] scatter,            # OUT  shape of scatter_a
+    ndarray weight_b,       # IN   (K,)
+    ndarray degrees_b,      # IN   shape of degrees_a
+    ndarray mean_b,         # IN   (K, d)
+    ndarray scatter_b,      # IN   shape of scatter_a
+    ndarray weight,         # OUT  (K,)
+    ndarray degrees,        # OUT  shape of degrees_a
+    ndarray mean,           # OUT  (K, d)
+    ndarray scatter,        # OUT  shape of scatter_a
 ):
     """a A + b B by the parallel-axis formula (Chan, Golub and LeVeque 1979).
 
     Weights, degrees and scatters scale by a and b, means do not. Weight zero on both sides keeps
     mean_a.
     """
-    cdef Py_ssize_t K = mean.shape[0], d = mean.shape[1], k, i
-    cdef bint shared = scatter.shape[0] != K
-    cdef const double* left = &scatter_a[0, 0, 0]
-    cdef const double* right = &scatter_b[0, 0, 0]
-    cdef double* merged = &scatter[0, 0, 0]
+    cdef Py_ssize_t K = extent(mean, 0), d = extent(mean, 1), M = extent(scatter, 0), k
+    cdef Moments A = moments(weight_a, degrees_a, mean_a, scatter_a, K, d, M, M * d * d)
+    cdef Moments B = moments(weight_b, degrees_b, mean_b, scatter_b, K, d, M, M * d * d)
+    cdef double* new_weight = writable(weight, K)
+    cdef double* new_degrees = writable(degrees, M)
+    cdef double* new_mean = writable(mean, K * d)
+    cdef double* new_scatter = writable(scatter, M * d * d)
     cdef double* difference = <double*> allocate(d, sizeof(double))
     cdef double coupling
     with nogil:
-        for k in range(scatter.shape[0]):
-            degrees[k] = a * degrees_a[k] + b * degrees_b[k]
-        for i in range(scatter.shape[0] * d * d):
-            merged[i] = a * left[i] + b * right[i]
+        add_scaled(a, A.weight, b, B.weight, K, new_weight)
+        add_scaled(a, A.degrees, b, B.degrees, M, new_degrees)
+        add_scaled(a, A.scatter, b, B.scatter, M * d * d, new_scatter)
         for k in range(K):
-            weight[k] = a * weight_a[k] + b * weight_b[k]
             coupling = merge_means(
-                a * weight_a[k], &mean_a[k, 0], b * weight_b[k], &mean_b[k, 0],
-                &mean[k, 0], difference, d,
+                a * A.weight[k], A.mean + k * d, b * B.weight[k], B.mean + k * d,
+                new_mean + k * d, difference, d,
             )
             if coupling > 0.0:
-                add_outer(&scatter[0 if shared else k, 0, 0], difference, coupling, d)
+                add_outer(new_scatter + (k * d * d if M == K else 0), difference, coupling, d)
         free(difference)
 
 
 def merge_centred_diagonal(
     double a,
-    const double[::1] weight_a,           # IN   (K,)
-    const double[::1] degrees_a,          # IN   (K,), or (1,) for a shared scatter
-    const double[:, ::1] mean_a,          # IN   (K, d)
-    const double[:, ::1] scatter_a,       # IN   (K, d), or (K, 1) summed over the features
+    ndarray weight_a,       # IN   (K,)
+    ndarray degrees_a,      # IN   (K,)
+    ndarray mean_a,         # IN   (K, d)
+    ndarray scatter_a,      # IN   (K, d), or (K, 1) summed over the features
     double b,
-    const double[::1] weight_b,           # IN   (K,)
-    const double[::1] degrees_b,          # IN   shape of degrees_a
-    const double[:, ::1] mean_b,          # IN   (K, d)
-    const double[:, ::1] scatter_b,       # IN   shape of scatter_a
-    double[::1] weight,                   # OUT  (K,)
-    double[::1] degrees,                  # OUT  shape of degrees_a
-    double[:, ::1] mean,                  # OUT  (K, d)
-    double[:, ::1] scatter,               # OUT  shape of scatter_a
+    ndarray weight_b,       # IN   (K,)
+    ndarray degrees_b,      # IN   (K,)
+    ndarray mean_b,         # IN   (K, d)
+    ndarray scatter_b,      # IN   shape of scatter_a
+    ndarray weight,         # OUT  (K,)
+    ndarray degrees,        # OUT  (K,)
+    ndarray mean,           # OUT  (K, d)
+    ndarray scatter,        # OUT  shape of scatter_a
 ):
     """`merge_centred` for diagonal and for spherical scatters."""
-    cdef Py_ssize_t K = mean.shape[0], d = mean.shape[1], width = scatter.shape[1], k, j
+    cdef Py_ssize_t K = extent(mean, 0), d = extent(mean, 1), width = extent(scatter, 1), k, j
+    cdef Moments A = moments(weight_a, degrees_a, mean_a, scatter_a, K, d, K, K * width)
+    cdef Moments B = moments(weight_b, degrees_b, mean_b, scatter_b, K, d, K, K * width)
+    cdef double* new_weight = writable(weight, K)
+    cdef double* new_degrees = writable(degrees, K)
+    cdef double* new_mean = writable(mean, K * d)
+    cdef double* new_scatter = writable(scatter, K * width)
     cdef double* difference = <double*> allocate(d, sizeof(double))
     cdef double coupling
     with nogil:
+        add_scaled(a, A.weight, b, B.weight, K, new_weight)
+        add_scaled(a, A.degrees, b, B.degrees, K, new_degrees)
+        add_scaled(a, A.scatter, b, B.scatter, K * width, new_scatter)
         for k in range(K):
-            weight[k] = a * weight_a[k] + b * weight_b[k]
-            degrees[k] = a * degrees_a[k] + b * degrees_b[k]
             coupling = merge_means(
-                a * weight_a[k], &mean_a[k, 0], b * weight_b[k], &mean_b[k, 0],
-                &mean[k, 0], difference, d,
+                a * A.weight[k], A.mean + k * d, b * B.weight[k], B.mean + k * d,
+                new_mean + k * d, difference, d,
             )
-            for j in range(width):
-                scatter[k, j] = a * scatter_a[k, j] + b * scatter_b[k, j]
             for j in range(d):
-                scatter[k, j if width == d else 0] += coupling * (difference[j] * difference[j])
+                new_scatter[k * width + (j if width == d else 0)] += (
+                    coupling * (difference[j] * difference[j])
+                )
         free(difference)
 
 
@@ -364,82 +417,100 @@ def merge_centred_diagonal(
 # -----------
 
 def covariances_from_scatter(
-    const double[:, :, ::1] scatters,     # IN   (K, d, d)
-    const double[::1] dof,                # IN   (K,), what to divide each scatter by
-    const double[::1] floor,              # IN   (d,), added to the diagonal
-    const double[:, :, ::1] previous,     # IN   (K, d, d), kept where dof is not positive
-    double[:, :, ::1] covariances,        # OUT  (K, d, d)
+    ndarray scatters,       # IN   (K, d, d)
+    ndarray dof,            # IN   (K,), what to divide each scatter by
+    ndarray floor,          # IN   (d,), added to the diagonal
+    ndarray previous,       # IN   (K, d, d), kept where dof is not positive
+    ndarray covariances,    # OUT  (K, d, d)
 ):
     """Covariances of the M-step: scatter / dof + diag(floor)."""
-    cdef Py_ssize_t K = scatters.shape[0], d = scatters.shape[1], k, i
-    cdef const double* scatter
-    cdef double* covariance
-    cdef double inverse
+    cdef Py_ssize_t K = extent(scatters, 0), d = extent(scatters, 1), k, i
+    cdef const double* scatter = readable(scatters, K * d * d)
+    cdef const double* degrees = readable(dof, K)
+    cdef const double* ridge = readable(floor, d)
+    cdef const double* kept = readable(previous, K * d * d)
+    cdef double* covariance = writable(covariances, K * d * d)
     with nogil:
         for k in range(K):
-            covariance = &covariances[k, 0, 0]
-            if dof[k] > NEGLIGIBLE:
-                scatter = &scatters[k, 0, 0]
-                inverse = 1.0 / dof[k]
-                for i in range(d * d):
-                    covariance[i] = scatter[i] * inverse
+            if degrees[k] > NEGLIGIBLE:
+                multiply(scatter + k * d * d, 1.0 / degrees[k], d * d, covariance)
                 for i in range(d):
-                    covariance[i * (d + 1)] += floor[i]
+                    covariance[i * (d + 1)] += ridge[i]
             else:
-                memmove(covariance, &previous[k, 0, 0], d * d * sizeof(double))
+                memmove(covariance, kept + k * d * d, d * d * sizeof(double))
+            covariance += d * d
 
 
 def scatters_from_covariances(
-    const double[:, :, ::1] covariances,  # IN   (K, d, d)
-    const double[::1] dof,                # IN   (K,)
-    const double[::1] floor,              # IN   (d,), taken from the diagonal
-    double[:, :, ::1] scatters,           # OUT  (K, d, d)
+    ndarray covariances,    # IN   (K, d, d)
+    ndarray dof,            # IN   (K,)
+    ndarray floor,          # IN   (d,), taken from the diagonal
+    ndarray scatters,       # OUT  (K, d, d)
 ):
     """What the M-step makes covariances of: dof (covariance - diag(floor))."""
-    cdef Py_ssize_t K = scatters.shape[0], d = scatters.shape[1], k, i
-    cdef const double* covariance
-    cdef double* scatter
+    cdef Py_ssize_t K = extent(covariances, 0), d = extent(covariances, 1), k, i
+    cdef const double* covariance = readable(covariances, K * d * d)
+    cdef const double* degrees = readable(dof, K)
+    cdef const double* ridge = readable(floor, d)
+    cdef double* scatter = writable(scatters, K * d * d)
     with nogil:
         for k in range(K):
-            covariance = &covariances[k, 0, 0]
-            scatter = &scatters[k, 0, 0]
-            for i in range(d * d):
-                scatter[i] = dof[k] * covariance[i]
+            multiply(covariance, degrees[k], d * d, scatter)
             for i in range(d):
-                scatter[i * (d + 1)] = dof[k] * (covariance[i * (d + 1)] - floor[i])
+                scatter[i * (d + 1)] = degrees[k] * (covariance[i * (d + 1)] - ridge[i])
+            covariance += d * d
+            scatter += d * d
+
+
+# Divergences
+# -----------
+
+cdef simd_void add_traces(
+    const double* precision, const double* covariance, const double* difference, Py_ssize_t d,
+    lanes_t sums,
+) noexcept nogil:
+    """sums_j <- sum_i precision_ij (covariance + difference difference')_ij"""
+    cdef Py_ssize_t i, j
+    for j in range(d):
+        sums[j] = 0.0
+    for i in range(d):
+        for j in range(d):
+            sums[j] += precision[i * d + j] * (
+                covariance[i * d + j] + difference[i] * difference[j]
+            )
 
 
 def kl_divergences(
-    const double[:, ::1] mean_p,          # IN   (K, d)
-    const double[:, :, ::1] covariance_p,  # IN   (K, d, d)
-    const double[::1] log_det_p,          # IN   (K,), of the covariances
-    const double[:, ::1] mean_q,          # IN   (K, d)
-    const double[:, :, ::1] precision_q,  # IN   (K, d, d)
-    const double[::1] log_det_q,          # IN   (K,), of the covariances
-    double[::1] divergences,              # OUT  (K,)
+    ndarray mean_p,         # IN   (K, d)
+    ndarray covariance_p,   # IN   (K, d, d)
+    ndarray log_det_p,      # IN   (K,), of the covariances
+    ndarray mean_q,         # IN   (K, d)
+    ndarray precision_q,    # IN   (K, d, d)
+    ndarray log_det_q,      # IN   (K,), of the covariances
+    ndarray divergences,    # OUT  (K,)
 ):
     """KL(p_k || q_k) of Gaussians, component by component.
 
     (tr(precision_q (covariance_p + D D')) - d + log_det_q - log_det_p) / 2, D = mean_p - mean_q.
     """
-    cdef Py_ssize_t K = mean_p.shape[0], d = mean_p.shape[1], k, i, j
+    cdef Py_ssize_t K = extent(mean_p, 0), d = extent(mean_p, 1), k, j
+    cdef const double* left = readable(mean_p, K * d)
+    cdef const double* right = readable(mean_q, K * d)
+    cdef const double* covariance = readable(covariance_p, K * d * d)
+    cdef const double* precision = readable(precision_q, K * d * d)
+    cdef const double* log_dets = readable(log_det_p, K)
+    cdef const double* other_log_dets = readable(log_det_q, K)
+    cdef double* out = writable(divergences, K)
     cdef double* difference = <double*> allocate(2 * d, sizeof(double))
     cdef double* sums = difference + d
-    cdef const double* covariance
-    cdef const double* precision
     cdef double trace
     with nogil:
         for k in range(K):
             for j in range(d):
-                difference[j] = mean_p[k, j] - mean_q[k, j]
-            memset(sums, 0, d * sizeof(double))
-            for i in range(d):
-                covariance = &covariance_p[k, i, 0]
-                precision = &precision_q[k, i, 0]
-                for j in range(d):
-                    sums[j] += precision[j] * (covariance[j] + difference[i] * difference[j])
+                difference[j] = left[k * d + j] - right[k * d + j]
+            add_traces(precision + k * d * d, covariance + k * d * d, difference, d, sums)
             trace = 0.0
             for j in range(d):
                 trace += sums[j]
-            divergences[k] = 0.5 * (trace - d + log_det_q[k] - log_det_p[k])
+            out[k] = 0.5 * (trace - d + other_log_dets[k] - log_dets[k])
         free(difference)

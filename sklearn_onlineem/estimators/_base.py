@@ -150,7 +150,7 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
         training = self._training
         training.callbacks = tuple(self.callbacks or ())
         with single_threaded_blas(data.X.shape[0]):
-            training.online_step(data, self._schedule(training.progress.model))
+            training.online_step(data, self._schedule(training))
 
     def _check_same_model(self):
         """Raise ValueError if parameters that shape the model have changed since it was made."""
@@ -173,7 +173,7 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
         given = self._given_start(data)
         if given is not None:
             training = self._training_from(given, data)
-            training.online_step(data, self._schedule(given))
+            training.online_step(data, self._schedule(training))
         else:
             prior = self._start_prior(data)
             model = self._start(data, check_random_state(self.random_state), prior)
@@ -183,7 +183,9 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
 
     def _training_from(self, model, data):
         callbacks = tuple(self.callbacks or ())
-        return Training(Progress(model), self._prior(model), data.X.dtype, callbacks)
+        return Training(
+            Progress(model), self._prior(model), data.X.dtype, callbacks, self._rows_needed(model)
+        )
 
     def _trained(self, training, data, random_state):
         rng = np.random.default_rng(random_state.randint(np.iinfo(np.int32).max, size=4))
@@ -204,7 +206,7 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
         learning rates that decay.
         """
         if self.solver == "online" and len(data) > self.batch_size:
-            schedule = self._schedule(training.progress.model)
+            schedule = self._schedule(training)
             for _ in range(self.online_passes):
                 yield training.online_pass(data, self.batch_size, schedule, rng), False
         settled = STOPPING_RULES[self.stopping](self.tol)
@@ -223,21 +225,21 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
         training.progress = training.progress._replace(n_seen=n_seen)
         self._training = training
 
-    def _schedule(self, model):
+    def _schedule(self, training):
         """The schedule that the parameters describe."""
         if callable(self.schedule):
             return self.schedule
         if self.schedule == "bayesian":
-            return Bayesian(self._pseudo_count(model))
+            return Bayesian(self._pseudo_count(training))
         if self.eta0 != "auto":
             return _named_schedule(self.schedule, self.eta0, self.beta)
         if self.schedule == "power":
-            return _power_decay_in_rows(self._rows_needed(model), self.beta)
+            return _power_decay_in_rows(training.rows_needed, self.beta)
         return _named_schedule(self.schedule, 1.0, self.beta)
 
-    def _pseudo_count(self, model):
+    def _pseudo_count(self, training):
         """Pseudo-counts of the prior on the weights, for the Bayesian schedule."""
-        return self._rows_needed(model) if self.eta0 == "auto" else 1.0 / self.eta0
+        return training.rows_needed if self.eta0 == "auto" else 1.0 / self.eta0
 
     def _lock(self):
         """One lock for each estimator, held while it learns."""

@@ -34,7 +34,8 @@ class BaseHMM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
     """Base of the hidden Markov models: they say which family, and name its parameters."""
 
     _validated_attributes = (*OnlineEM._validated_attributes, "_rows_per_sequence")
-    # With routing enabled, a pipeline's `score` hands a sample_weight of None to its last step.
+    # With metadata routing, Pipeline.score hands on sample_weight=None though nobody passed any,
+    # and refuses final steps that have not heard of it.
     __metadata_request__score = {"sample_weight": None}
     # Letters of `params` that stand for the emissions.
     _emission_letters = "e"
@@ -116,8 +117,16 @@ class BaseHMM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
     def _family(self):
         """Return the family of the emissions, not yet bound to data."""
 
-    def _given_emissions(self, family):
-        """Return emission parameters if the estimator's parameters give all of them, or None."""
+    def _given_emissions(self, family, rows):
+        """Return emission parameters if the estimator's parameters give all of them, or None.
+
+        Parameters
+        ----------
+        family : Family
+            Bound to the first data.
+        rows : Rows
+            The first data, for what is not a parameter of the estimator.
+        """
         return None
 
     def _with_given_emissions(self, family, parameters):
@@ -232,16 +241,26 @@ class BaseHMM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         rows = self._rows_to_start(data)
         family = self._family().bind(rows.X)
         init = self.init if isinstance(self.init, str) else self._checked_centres()
-        pseudo_rows = None if prior is None else prior.emissions
+        pseudo_rows = self._all_rows(family, rows) if prior is None else prior.emissions
         mixture = start_model(init, family, rows, self.n_components, random_state, pseudo_rows)
         return self._model(family, self._with_given_emissions(family, mixture.parameters))
 
-    def _given_start(self, data):
-        family = self._family()
-        parameters = self._given_emissions(family)
-        if parameters is None:
+    def _all_rows(self, family, rows):
+        """Return statistics of all rows for each state, where clusters of rows say too much.
+
+        No symbol is in two clusters, so that emissions made of them never share one, and EM cannot
+        change that.
+        """
+        if not family.rows_are_names:
             return None
-        return self._model(family.bind(_filled_rows(data).X), parameters)
+        evenly = np.full((len(rows), self.n_components), 1.0 / self.n_components)
+        return family.expected_statistics(rows.X, evenly)
+
+    def _given_start(self, data):
+        rows = _filled_rows(data)
+        family = self._family().bind(rows.X)
+        parameters = self._given_emissions(family, rows)
+        return None if parameters is None else self._model(family, parameters)
 
     def _start_prior(self, data):
         rows = self._rows_to_start(data)

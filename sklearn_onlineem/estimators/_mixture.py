@@ -154,7 +154,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
             X = self._prepared(rows.X)
             if X is not rows.X:
                 rows = replace(rows, X=X)
-            family = self._family() if reset else self.model_.family
+            family = self._family() if reset else self._training.progress.model.family
             family.check(rows.X)
         except (TypeError, ValueError) as error:
             raise_named(error, self)
@@ -231,9 +231,9 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         excess = 0.0 if concentration is None else concentration - 1.0
         return MixtureStatistics(np.full(self.n_components, excess), emissions)
 
-    def _pseudo_count(self, model):
+    def _pseudo_count(self, training):
         if self.weight_concentration_prior is None:
-            return super()._pseudo_count(model)
+            return super()._pseudo_count(training)
         return self.n_components * self.weight_concentration_prior
 
     def _rows_needed(self, model):

@@ -15,6 +15,7 @@ __all__ = ["single_threaded_blas", "single_threaded_openmp", "threads_for"]
 _LEAST_WORK = 200_000
 # Below so many rows BLAS does not try.
 _FEWEST_ROWS_FOR_BLAS = 16
+_NO_LIMIT = nullcontext()
 
 
 def threads_for(n_jobs, work):
@@ -24,7 +25,7 @@ def threads_for(n_jobs, work):
 
 def single_threaded_blas(n_rows):
     """Context in which BLAS keeps to one thread; free for small batches, where it does anyway."""
-    return nullcontext() if n_rows < _FEWEST_ROWS_FOR_BLAS else _BlasLimit()
+    return _NO_LIMIT if n_rows < _FEWEST_ROWS_FOR_BLAS else _BlasLimit()
 
 
 def single_threaded_openmp():
@@ -49,10 +50,11 @@ class _BlasLimit:
     """One thread in each BLAS; threadpoolctl's own context costs as much as a small batch."""
 
     def __enter__(self):
-        self.before = [library.get_num_threads() for library in _blas_libraries()]
-        for library in _blas_libraries():
+        counts = ((library, library.get_num_threads()) for library in _blas_libraries())
+        self.limited = [(library, n_threads) for library, n_threads in counts if n_threads > 1]
+        for library, _ in self.limited:
             library.set_num_threads(1)
 
     def __exit__(self, *error):
-        for library, n_threads in zip(_blas_libraries(), self.before, strict=True):
+        for library, n_threads in self.limited:
             library.set_num_threads(n_threads)

@@ -56,12 +56,15 @@ class Training:
         Of the data, and so of the parameters that users see.
     callbacks : tuple of callables, default=()
         Each is called with the `Step` after an update. A true value ends the fit.
+    rows_needed : float, default=1.0
+        Rows that determine the model, for schedules that count in these.
     """
 
     progress: Progress
     prior: object = None
     dtype: object = float
     callbacks: tuple = ()
+    rows_needed: float = 1.0
     past: deque = field(default_factory=lambda: deque(maxlen=_HISTORY_STEPS))
     n_seen_before: float = 0.0
     lower_bounds: list = field(default_factory=list)

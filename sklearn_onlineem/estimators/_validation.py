@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
+from sklearn_onlineem._kernels import _rows
 from sklearn_onlineem.estimators._threads import threads_for
 from sklearn_onlineem.families import Rows
 from sklearn_onlineem.models import Sequences
@@ -125,16 +126,8 @@ def _check_values(data, family):
 
 def _is_ready(estimator, X):
     """Whether X needs no conversion: the hot path of streams of small batches."""
-    return (
-        type(X) is np.ndarray
-        and X.dtype in _FLOATS
-        and X.ndim == 2
-        and X.shape[0] > 0
-        and X.shape[1] == estimator.n_features_in_
-        and X.flags.carray
-        and "feature_names_in_" not in estimator.__dict__
-        and math.isfinite(np.vdot(X, X))
-    )
+    named = "feature_names_in_" in estimator.__dict__
+    return not named and _rows.are_ready(X, estimator.n_features_in_)
 
 
 def _checked(estimator, X, reset, ensure_all_finite=True):

@@ -69,7 +69,8 @@ class CategoricalHMM(BaseHMM):
     >>> import numpy as np
     >>> from sklearn_onlineem import CategoricalHMM
     >>> X = np.array([[0, 1] * 20 + [2, 2] * 20 + [1, 0] * 20]).T
-    >>> hmm = CategoricalHMM(2, random_state=0).fit(X)
+    >>> slow = [[0.9, 0.1], [0.1, 0.9]]
+    >>> hmm = CategoricalHMM(2, transmat_init=slow, random_state=0).fit(X)
     >>> np.flatnonzero(np.diff(hmm.predict(X)))
     array([39, 79])
     """
@@ -151,13 +152,11 @@ class CategoricalHMM(BaseHMM):
     def _family(self):
         return Categorical(self.n_features)
 
-    def _with_given_emissions(self, family, parameters):
+    def _given_emissions(self, family, rows):
         if self.emissionprob_init is None:
-            return parameters
-        given = self._checked_start("emissionprob_init", self.emissionprob_init, parameters.shape)
-        if given.min() < 0 or not given.sum(axis=1).all():
-            raise ValueError(f"emissionprob_init of {type(self).__name__} must not be negative.")
-        return family.regularise(given)
+            return None
+        shape = (self.n_components, self.n_features_in_ * family.n_categories)
+        return family.regularise(_checked_probabilities(self, shape))
 
     def _emission_prior(self, family):
         if self.emissionprob_prior is None:
@@ -317,13 +316,12 @@ class MultinomialHMM(BaseHMM):
     def _family(self):
         return Multinomial()
 
-    def _with_given_emissions(self, family, parameters):
+    def _given_emissions(self, family, rows):
         if self.emissionprob_init is None:
-            return parameters
-        given = self._checked_start("emissionprob_init", self.emissionprob_init, parameters.shape)
-        if given.min() < 0 or not given.sum(axis=1).all():
-            raise ValueError(f"emissionprob_init of {type(self).__name__} must not be negative.")
-        return family.regularise(given * parameters.sum(axis=1, keepdims=True))
+            return None
+        given = _checked_probabilities(self, (self.n_components, self.n_features_in_))
+        # Totals are not modelled, but the inertia of a state depends on them.
+        return family.regularise(given * rows.X.sum(axis=1).mean())
 
     def _emission_prior(self, family):
         if self.emissionprob_prior is None:
@@ -479,7 +477,7 @@ class PoissonHMM(BaseHMM):
     def _family(self):
         return Poisson()
 
-    def _given_emissions(self, family):
+    def _given_emissions(self, family, rows):
         if self.lambdas_init is None:
             return None
         shape = (self.n_components, self.n_features_in_)
@@ -503,3 +501,12 @@ class PoissonHMM(BaseHMM):
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         return tags
+
+
+def _checked_probabilities(hmm, shape):
+    """`emissionprob_init`, its rows adding up to 1."""
+    given = hmm._checked_start("emissionprob_init", hmm.emissionprob_init, shape)
+    totals = given.sum(axis=1, keepdims=True)
+    if given.min() < 0 or not totals.all():
+        raise ValueError(f"emissionprob_init of {type(hmm).__name__} must not be negative.")
+    return given / totals

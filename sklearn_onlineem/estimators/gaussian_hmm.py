@@ -185,7 +185,7 @@ class GaussianHMM(BaseHMM):
         reg_covar = None if self.reg_covar == "relative" else float(self.reg_covar)
         return FAMILIES[self.covariance_type](reg_covar=reg_covar)
 
-    def _given_emissions(self, family):
+    def _given_emissions(self, family, rows):
         if self.means_init is None or self.covars_init is None:
             return None
         return family.gaussians(self._given_means(), self._given_covars(family))

@@ -10,22 +10,25 @@ from sklearn_onlineem._kernels import _counts
 __all__ = ["log_factorial_sums", "log_multinomial_coefficients"]
 
 
-def log_factorial_sums(X):
+def log_factorial_sums(X, n_threads=1):
     """Sums over features of log x!, an ndarray of shape (n_rows,)."""
-    return _per_row(_counts.log_factorial_sums, _counts.log_factorial_sums_csr, X)
+    return _per_row(_counts.log_factorial_sums, _counts.log_factorial_sums_csr, X, n_threads)
 
 
-def log_multinomial_coefficients(X):
+def log_multinomial_coefficients(X, n_threads=1):
     """Logarithms of (sum x)! / prod x!, an ndarray of shape (n_rows,)."""
     return _per_row(
-        _counts.multinomial_log_coefficients, _counts.multinomial_log_coefficients_csr, X
+        _counts.multinomial_log_coefficients,
+        _counts.multinomial_log_coefficients_csr,
+        X,
+        n_threads,
     )
 
 
-def _per_row(dense_kernel, csr_kernel, X):
+def _per_row(dense_kernel, csr_kernel, X, n_threads):
     out = np.empty(X.shape[0])
     if sparse.issparse(X):
-        csr_kernel(X.data, X.indptr, out, 1)
+        csr_kernel(X.data, X.indptr, out, n_threads)
     else:
-        dense_kernel(X, out, 1)
+        dense_kernel(X, out, n_threads)
     return out

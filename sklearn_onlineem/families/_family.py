@@ -37,6 +37,8 @@ class Family(ABC):
     means_suffice = False
     # Whether there are `marginal_log_density` and `marginal_statistics`, for rows with some NaN.
     marginalises = False
+    # Whether rows are names, such as codes of symbols, between which distances mean nothing.
+    rows_are_names = False
 
     def bind(self, X, sample_weight=None):
         """Return this family with everything fixed that depends on the first data it meets.
@@ -244,7 +246,7 @@ class ExponentialFamily(Family):
         """Return phi(x), an array of shape (n_rows, n_statistics); the identity by default."""
         return X
 
-    def log_base_measure(self, X):
+    def log_base_measure(self, X, n_threads=1):
         """Return log h(x), an ndarray of shape (n_rows,), or an empty one where h = 1."""
         return NOTHING
 
@@ -294,7 +296,9 @@ class ExponentialFamily(Family):
 
     def e_step(self, parameters, log_weights, rows, uniforms=None):
         # The family is remembered with its values, so that no other one can have its id.
-        _, phi, base = rows.remember(id(self), lambda: (self, *self._observe(rows.X)))
+        _, phi, base = rows.remember(
+            id(self), lambda: (self, *self._observe(rows.X, rows.n_threads))
+        )
         natural = self.to_natural(parameters)
         offset = log_weights - self.log_partition(natural)
         sample = (base, *per_row(rows), optional(uniforms))
@@ -313,16 +317,18 @@ class ExponentialFamily(Family):
         )  # fmt: skip
         return averages(counts, totals, log_likelihood, rows)
 
-    def _observe(self, X):
-        return with_digits(self.sufficient_statistics(X)), self.log_base_measure(X)
+    def _observe(self, X, n_threads=1):
+        return with_digits(self.sufficient_statistics(X)), self.log_base_measure(X, n_threads)
 
 
 def with_digits(phi):
     """Sufficient statistics, in double precision where single keeps too few digits of them."""
     values = phi.data if sparse.issparse(phi) else phi
-    if values.dtype == np.float32 and values.size and np.abs(values).max() > _LARGEST_SINGLE:
-        return phi.astype(np.float64)
-    return phi
+    if values.dtype != np.float32 or not values.size:
+        return phi
+    # Both ways, as absolute values would be a copy of the data.
+    is_large = values.max() > _LARGEST_SINGLE or values.min() < -_LARGEST_SINGLE
+    return phi.astype(np.float64) if is_large else phi
 
 
 def mean_of(statistics, previous):

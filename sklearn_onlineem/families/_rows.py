@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -31,15 +31,18 @@ class Rows:
     sample_weight: np.ndarray | None = None
     labels: np.ndarray | None = None
     n_threads: int = 1
-    _memory: dict = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self):
         return self.X.shape[0]
 
-    @cached_property
+    @property
     def total_weight(self):
         """Sum of the sample weights: what a batch of rows counts for."""
-        return float(len(self)) if self.sample_weight is None else float(self.sample_weight.sum())
+        return float(len(self)) if self.sample_weight is None else self._summed_weight
+
+    @cached_property
+    def _summed_weight(self):
+        return float(self.sample_weight.sum())
 
     def __getitem__(self, index):
         """Rows of a slice (views where NumPy can) or of an index array (copies)."""
@@ -59,9 +62,14 @@ class Rows:
 
     def remember(self, key, compute):
         """Compute something about these rows once, however many iterations ask for it."""
-        if key not in self._memory:
-            self._memory[key] = compute()
-        return self._memory[key]
+        memory = self._memory
+        if key not in memory:
+            memory[key] = compute()
+        return memory[key]
+
+    @cached_property
+    def _memory(self):
+        return {}
 
 
 def _slice_csr(X, index):

@@ -45,6 +45,7 @@ class Categorical(ExponentialFamily):
     min_probability: float = 1e-10
 
     means_suffice = False
+    rows_are_names = True
 
     def bind(self, X, sample_weight=None):
         if self.n_categories is not None:

@@ -148,7 +148,7 @@ class FixedShapeGamma(_PositiveData, ExponentialFamily):
     def log_partition(self, natural):
         return -self.shape * np.log(-natural).sum(axis=1)
 
-    def log_base_measure(self, X):
+    def log_base_measure(self, X, n_threads=1):
         logs = np.log(X, dtype=np.float64).sum(axis=1)
         return (self.shape - 1.0) * logs - X.shape[1] * gammaln(self.shape)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from sklearn_onlineem.families._gaussian import (
     LARGEST_GUARD,
     NEGLIGIBLE,
     Gaussian,
-    averages,
     kept_where_empty,
     location,
     weighted_means,
@@ -23,11 +22,10 @@ from sklearn_onlineem.statistics import Moments
 
 __all__ = ["FullGaussian", "MatrixGaussians", "MatrixMoments", "TiedGaussian"]
 
-# The natural way shares its features between components; the Cholesky way needs half the products.
-# With so many features, or so many for each component, it is the faster one.
-_MOST_FEATURES_NATURAL = 64
-_MOST_FEATURES_PER_COMPONENT = 3
-_NO_FACTORS = np.empty((0, 0, 0))
+# With so many features, or so many for each component, the Cholesky way overtakes the natural one:
+# its triangles stay in cache where natural parameters no longer do. Where products of features must
+# be stored, it does so earlier.
+_MOST_FEATURES, _MOST_FEATURES_PER_COMPONENT = (128, 32) if _natural.FUSED_PRODUCTS else (64, 3)
 
 
 class MatrixMoments(Moments):
@@ -38,42 +36,37 @@ class MatrixMoments(Moments):
 
 @dataclass(frozen=True, eq=False)
 class MatrixGaussians:
-    """Means (K, d) and covariance matrices (K, d, d) or (1, d, d); what is derived is kept."""
+    """Means (K, d) and covariance matrices (K, d, d) or (1, d, d), with what follows from these.
+
+    Attributes
+    ----------
+    precision : ndarray
+        Inverse covariances, shaped like `covariance`.
+    precision_factor : ndarray
+        Upper triangular P with P P' = precision, scikit-learn's `precisions_cholesky_`.
+    log_det : ndarray of shape (K,) or (1,)
+        Log-determinants of the covariances.
+
+    Raises
+    ------
+    ValueError
+        If a covariance is not positive definite.
+    """
 
     mean: np.ndarray
     covariance: np.ndarray
 
-    @cached_property
-    def _factorised(self):
-        return _factorise(self.covariance, _NO_FACTORS)
-
-    @property
-    def precision(self):
-        """Inverse covariances, shaped like `covariance`."""
-        return self._factorised[0]
-
-    @property
-    def log_det(self):
-        """Log-determinants of the covariances, of shape (K,) or (1,)."""
-        return self._factorised[1]
-
-    @cached_property
-    def precision_factor(self):
-        """Upper triangular P with P P' = precision, scikit-learn's `precisions_cholesky_`."""
-        factors = np.zeros_like(self.covariance)
-        _factorise(self.covariance, factors)
-        return factors
-
-
-def _factorise(covariance, factors):
-    precision, log_det = np.empty_like(covariance), np.empty(len(covariance))
-    failed = _small_matrices.factorise(covariance, precision, factors, log_det)
-    if failed >= 0:
-        raise ValueError(
-            f"The covariance of component {failed} is not positive definite: its data are too few"
-            " or too much alike. Decrease n_components or increase reg_covar."
-        )
-    return precision, log_det
+    def __post_init__(self):
+        covariance = self.covariance
+        precision, factor = np.empty_like(covariance), np.empty_like(covariance)
+        log_det = np.empty(len(covariance))
+        failed = _small_matrices.factorise(covariance, precision, factor, log_det)
+        if failed >= 0:
+            raise ValueError(
+                f"The covariance of component {failed} is not positive definite: its data are too"
+                " few or too much alike. Decrease n_components or increase reg_covar."
+            )
+        self.__dict__.update(precision=precision, precision_factor=factor, log_det=log_det)
 
 
 class _MatrixGaussian(Gaussian):
@@ -121,7 +114,7 @@ class _MatrixGaussian(Gaussian):
         counts, means = weighted_means(X, responsibilities)
         first, second = np.empty_like(means), self._empty_scatter(means)
         _gaussian.statistics(X, means, responsibilities, counts, first, second, 1)
-        return self._recentred(counts, first, second, means)
+        return self._recentred(first, second, means, 1.0, counts)
 
     def m_step(self, statistics, previous=None):
         covariance = np.empty_like(statistics.scatter)
@@ -132,10 +125,7 @@ class _MatrixGaussian(Gaussian):
             covariance if previous is None else previous.covariance,
             covariance,
         )
-        mean = kept_where_empty(statistics, previous)
-        parameters = self.gaussians(mean, covariance)
-        _ = parameters.precision  # a covariance that is not positive definite must fail here
-        return parameters
+        return self.gaussians(kept_where_empty(statistics, previous), covariance)
 
     def prior_statistics(
         self,
@@ -230,9 +220,9 @@ class _MatrixGaussian(Gaussian):
         d = mean.shape[1]
         return np.empty((self._n_covariances(mean), d, d))
 
-    def _recentred(self, counts, first, second, means):
+    def _recentred(self, first, second, means, share, counts):
         new_means, scatter = np.empty_like(means), np.empty_like(second)
-        _small_matrices.recentre(counts, first, second, means, new_means, scatter)
+        _small_matrices.recentre(first, second, means, share, counts, new_means, scatter)
         return self.moments(counts, self._pooled(counts), new_means, scatter)
 
     def e_step(self, parameters, log_weights, rows, uniforms=None):
@@ -252,8 +242,9 @@ class _MatrixGaussian(Gaussian):
             *unwanted(rows.X),
             rows.n_threads,
         )
-        moments = self._recentred(counts, first, second, parameters.mean)
-        return averages(moments, log_likelihood, rows)
+        share = 1.0 / rows.total_weight
+        moments = self._recentred(first, second, parameters.mean, share, counts)
+        return counts, moments, share * log_likelihood
 
 
 class FullGaussian(_MatrixGaussian):
@@ -308,7 +299,7 @@ class FullGaussian(_MatrixGaussian):
 
 def _prefers_factors(n_components, n_features):
     """Whether the Cholesky way is the faster one."""
-    most = min(_MOST_FEATURES_NATURAL, _MOST_FEATURES_PER_COMPONENT * n_components)
+    most = min(_MOST_FEATURES, _MOST_FEATURES_PER_COMPONENT * n_components)
     return n_features > most
 
 

@@ -61,8 +61,8 @@ class Multinomial(ExponentialFamily):
         """Return the probabilities of the categories, an ndarray of shape (K, n_features)."""
         return parameters / parameters.sum(axis=1, keepdims=True)
 
-    def log_base_measure(self, X):
-        return log_multinomial_coefficients(X)
+    def log_base_measure(self, X, n_threads=1):
+        return log_multinomial_coefficients(X, n_threads)
 
     def regularise(self, mean):
         length = np.maximum(mean.sum(axis=1, keepdims=True), np.finfo(float).tiny / 1e-16)

@@ -56,8 +56,9 @@ class Poisson(ExponentialFamily):
     def log_partition(self, natural):
         return np.exp(natural).sum(axis=1)
 
-    def log_base_measure(self, X):
-        return -log_factorial_sums(X)
+    def log_base_measure(self, X, n_threads=1):
+        sums = log_factorial_sums(X, n_threads)
+        return np.negative(sums, out=sums)
 
     def regularise(self, mean):
         return np.maximum(mean, self.min_rate)

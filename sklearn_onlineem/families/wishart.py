@@ -87,7 +87,7 @@ class Wishart(_Matrices, ExponentialFamily):
     def sufficient_statistics(self, X):
         return np.concatenate([_log_dets(X)[:, None].astype(X.dtype), X], axis=1)
 
-    def log_base_measure(self, X):
+    def log_base_measure(self, X, n_threads=1):
         return -(math.isqrt(X.shape[1]) + 1) / 2.0 * _log_dets(X)
 
     def degrees_and_scales(self, parameters):
@@ -176,7 +176,7 @@ class FixedDegreesWishart(_Matrices, ExponentialFamily):
                 f" {self.degrees}."
             )
 
-    def log_base_measure(self, X):
+    def log_base_measure(self, X, n_threads=1):
         return (self.degrees - math.isqrt(X.shape[1]) - 1) / 2.0 * _log_dets(X)
 
     def degrees_and_scales(self, parameters):

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from sklearn_onlineem._kernels._responsibilities import joint_divergence, normalise
+from sklearn_onlineem._kernels._responsibilities import (
+    joint_divergence,
+    log_weights,
+    merge_counts,
+    normalise,
+    weights_from_counts,
+)
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._family import NO_LABELS, NOTHING
 from sklearn_onlineem.models._model import Model
@@ -36,7 +41,8 @@ class MixtureStatistics(Statistics):
     emissions: Statistics
 
     def merge(self, a, other, b):
-        counts = a * self.counts + b * other.counts
+        counts = np.empty_like(self.counts)
+        merge_counts(a, self.counts, b, other.counts, counts)
         return MixtureStatistics(counts, self.emissions.merge(a, other.emissions, b))
 
     def scale(self, a):
@@ -74,19 +80,21 @@ class MixtureModel(Model):
     def n_components(self):
         return len(self.weights)
 
-    @cached_property
+    @property
     def log_weights(self):
-        with np.errstate(divide="ignore"):
-            return np.log(self.weights)
+        logs = np.empty(self.n_components)
+        log_weights(self.weights, logs)
+        return logs
 
     def e_step(self, data, rng=None):
-        terms, log_likelihood, total_weight = [], 0.0, data.total_weight
+        log_weights, total_weight = self.log_weights, data.total_weight
+        terms, log_likelihood = [], 0.0
         for chunk in data.chunks(_CHUNK_ROWS):
             uniforms = None if rng is None else rng.random(len(chunk))
             share = chunk.total_weight / total_weight
             if share > 0.0:
                 counts, emissions, chunk_log_likelihood = self.family.e_step(
-                    self.parameters, self.log_weights, chunk, uniforms
+                    self.parameters, log_weights, chunk, uniforms
                 )
                 terms.append((share, MixtureStatistics(counts, emissions)))
                 log_likelihood += share * chunk_log_likelihood
@@ -97,10 +105,9 @@ class MixtureModel(Model):
         return MixtureStatistics(self.weights, emissions)
 
     def m_step(self, statistics):
-        # A Dirichlet prior below 1 may take more than there is.
-        counts = np.maximum(statistics.counts, 0.0)
-        total = np.add.reduce(counts)
-        weights = counts / total if total > 0.0 else self.weights
+        weights = np.empty(self.n_components)
+        if not weights_from_counts(statistics.counts, weights):
+            weights = self.weights
         parameters = self.family.m_step(statistics.emissions, self.parameters)
         return MixtureModel(self.family, weights, parameters)
 

@@ -1,0 +1,1 @@
+"""Experiments of the papers, at the size at which they were published."""

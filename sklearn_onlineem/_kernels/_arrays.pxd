@@ -1,0 +1,84 @@
+"""Arrays as kernels of many small ones take them: pointers, once type, layout and size are checked.
+
+A memoryview costs as much as the arithmetic on a small matrix.
+"""
+
+from numpy cimport (
+    NPY_ARRAY_CARRAY,
+    NPY_ARRAY_CARRAY_RO,
+    NPY_DOUBLE,
+    NPY_FLOAT,
+    NPY_INT,
+    PyArray_CHKFLAGS,
+    PyArray_DATA,
+    PyArray_DIM,
+    PyArray_ISNOTSWAPPED,
+    PyArray_NDIM,
+    PyArray_TYPE,
+    ndarray,
+)
+
+
+cdef inline Py_ssize_t extent(ndarray array, int axis) except -1:
+    """Length along an axis."""
+    if array is None or axis >= PyArray_NDIM(array):
+        raise TypeError(f"a kernel needs an array with an axis {axis}")
+    return PyArray_DIM(array, axis)
+
+
+cdef inline void* elements(ndarray array, Py_ssize_t size, int type, int flags) except NULL:
+    cdef Py_ssize_t n = 1
+    cdef int axis
+    if array is not None:
+        for axis in range(PyArray_NDIM(array)):
+            n *= PyArray_DIM(array, axis)
+        if (n == size and PyArray_TYPE(array) == type and PyArray_CHKFLAGS(array, flags)
+                and PyArray_ISNOTSWAPPED(array)):
+            return PyArray_DATA(array)
+    raise TypeError(f"a kernel needs a C-ordered array of {size} numbers of its type")
+
+
+# IN: `size` doubles to read.
+cdef inline const double* readable(ndarray array, Py_ssize_t size) except NULL:
+    return <const double*> elements(array, size, NPY_DOUBLE, NPY_ARRAY_CARRAY_RO)
+
+
+# OUT: `size` doubles to write.
+cdef inline double* writable(ndarray array, Py_ssize_t size) except NULL:
+    return <double*> elements(array, size, NPY_DOUBLE, NPY_ARRAY_CARRAY)
+
+
+# IN, of the type that `real_type` says.
+cdef inline const void* readable_reals(ndarray array, Py_ssize_t size, int type) except NULL:
+    return elements(array, size, type, NPY_ARRAY_CARRAY_RO)
+
+
+cdef inline int real_type(ndarray array) except -1:
+    """The type of rows: float or double."""
+    if array is None or PyArray_TYPE(array) not in (NPY_FLOAT, NPY_DOUBLE):
+        raise TypeError("a kernel needs rows of floats or doubles")
+    return PyArray_TYPE(array)
+
+
+cdef inline Py_ssize_t real_size(ndarray array) except -1:
+    return sizeof(double) if real_type(array) == NPY_DOUBLE else sizeof(float)
+
+
+# What follows is NULL for an array without elements, which stands for none.
+
+cdef inline const double* optional_readable(ndarray array, Py_ssize_t size) except? NULL:
+    return readable(array, size) if extent(array, 0) > 0 else NULL
+
+
+cdef inline double* optional_writable(ndarray array, Py_ssize_t size) except? NULL:
+    return writable(array, size) if extent(array, 0) > 0 else NULL
+
+
+cdef inline void* optional_writable_reals(ndarray array, Py_ssize_t size, int type) except? NULL:
+    return elements(array, size, type, NPY_ARRAY_CARRAY) if extent(array, 0) > 0 else NULL
+
+
+cdef inline const int* optional_labels(ndarray array, Py_ssize_t size) except? NULL:
+    if extent(array, 0) == 0:
+        return NULL
+    return <const int*> elements(array, size, NPY_INT, NPY_ARRAY_CARRAY_RO)

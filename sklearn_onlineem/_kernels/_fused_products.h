@@ -1,0 +1,124 @@
+/* Matrix products with the features x_i x_j, i <= j, which are never stored.
+ *
+ * BLAS must be given all features, copies them into an order of its own, and has little to do with
+ * each where components are few. Here a feature is formed in a register and used at once for a
+ * panel of components, whose accumulators stay in registers too.
+ *
+ * Only fused multiply-adds make that worth while. They are asked for by name, in functions compiled
+ * for CPUs that have them. As with BLAS, the last bits depend on the CPU.
+ */
+#ifndef SKLEARN_ONLINEEM_FUSED_PRODUCTS_H
+#define SKLEARN_ONLINEEM_FUSED_PRODUCTS_H
+
+#include <stddef.h>
+
+/* Two of the widest vectors: the bytes of a row that are handled at a time. */
+#define FUSED_STEP 128
+
+/* MinGW cannot align vectors on its stack. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(_WIN32)
+
+#include <immintrin.h>
+
+/* Of AVX-512's 32 registers the accumulators of a panel take 24, of AVX2's 16 they take 12. */
+#define PANELS_OF_12(CASE) \
+    PANELS_OF_6(CASE) CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
+#define PANELS_OF_6(CASE) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
+
+#define TARGET __attribute__((target("avx512f")))
+#define ACROSS OP(reduce_add)
+#define MOST_PANEL 12
+#define PANELS PANELS_OF_12
+
+#define REAL float
+#define VECTOR __m512
+#define LANES 16
+#define OP(name) _mm512_##name##_ps
+#define NAMED(name) name##_float_avx512
+#include "_fused_products_panels.h"
+
+#define REAL double
+#define VECTOR __m512d
+#define LANES 8
+#define OP(name) _mm512_##name##_pd
+#define NAMED(name) name##_double_avx512
+#include "_fused_products_panels.h"
+
+#undef TARGET
+#undef ACROSS
+#undef MOST_PANEL
+#undef PANELS
+#define TARGET __attribute__((target("avx2,fma")))
+#define ACROSS NAMED(across)
+#define MOST_PANEL 6
+#define PANELS PANELS_OF_6
+
+#define REAL float
+#define VECTOR __m256
+#define LANES 8
+#define OP(name) _mm256_##name##_ps
+#define NAMED(name) name##_float_avx2
+#include "_fused_products_panels.h"
+
+#define REAL double
+#define VECTOR __m256d
+#define LANES 4
+#define OP(name) _mm256_##name##_pd
+#define NAMED(name) name##_double_avx2
+#include "_fused_products_panels.h"
+
+#undef TARGET
+#undef ACROSS
+#undef MOST_PANEL
+#undef PANELS
+
+static int can_fuse(void)
+{
+    return __builtin_cpu_supports("avx512f")
+        || (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+}
+
+#define WIDEST(name, ...) \
+    (__builtin_cpu_supports("avx512f") ? name##_avx512(__VA_ARGS__) : name##_avx2(__VA_ARGS__))
+
+#else
+
+static int can_fuse(void) { return 0; }
+
+#define WIDEST(name, ...) ((void)0)
+
+#endif
+
+/* out (K, B) <- sum_{i<=j} parameters (ij, K) x_i x_j, x (d, B). Up to the end of a step, columns
+ * beyond B are read and written. */
+static void fused_forms_float(
+    const float *x, ptrdiff_t d, ptrdiff_t B, ptrdiff_t stride, const float *parameters,
+    ptrdiff_t K, float *out)
+{
+    WIDEST(fused_forms_float, x, d, B, stride, parameters, K, out);
+}
+
+static void fused_forms_double(
+    const double *x, ptrdiff_t d, ptrdiff_t B, ptrdiff_t stride, const double *parameters,
+    ptrdiff_t K, double *out)
+{
+    WIDEST(fused_forms_double, x, d, B, stride, parameters, K, out);
+}
+
+/* sums (ij, K) += sum_b r_kb x_ib x_jb, x (d, B), r (K, B). Up to the end of a step, columns beyond
+ * B must be zero. */
+static void fused_sums_float(
+    const float *x, ptrdiff_t d, ptrdiff_t B, ptrdiff_t stride, const float *r,
+    ptrdiff_t K, double *sums)
+{
+    WIDEST(fused_sums_float, x, d, B, stride, r, K, sums);
+}
+
+static void fused_sums_double(
+    const double *x, ptrdiff_t d, ptrdiff_t B, ptrdiff_t stride, const double *r,
+    ptrdiff_t K, double *sums)
+{
+    WIDEST(fused_sums_double, x, d, B, stride, r, K, sums);
+}
+
+#endif

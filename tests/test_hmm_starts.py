@@ -1,0 +1,50 @@
+"""Where hidden Markov models start from."""
+
+import numpy as np
+import pytest
+
+from sklearn_onlineem import HMM, CategoricalHMM, GaussianHMM, MultinomialHMM, PoissonHMM
+
+PROBABILITIES = np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
+CHAIN = {"startprob_init": [0.3, 0.7], "transmat_init": [[0.9, 0.1], [0.4, 0.6]]}
+SYMBOLS = np.array([[0.0], [1.0], [2.0], [2.0], [0.0]])
+COUNTS = np.array([[3.0, 1.0, 0.0], [0.0, 2.0, 4.0], [1.0, 1.0, 1.0]])
+MEANS, VARIANCES = np.array([[-1.0], [2.0]]), np.array([[1.0], [0.5]])
+
+GIVEN = [
+    (CategoricalHMM, {"emissionprob_init": PROBABILITIES}, SYMBOLS),
+    (MultinomialHMM, {"emissionprob_init": PROBABILITIES}, COUNTS),
+    (PoissonHMM, {"lambdas_init": 9.0 * PROBABILITIES}, COUNTS),
+    (GaussianHMM, {"means_init": MEANS, "covars_init": VARIANCES}, SYMBOLS),
+]
+
+
+@pytest.mark.parametrize("hmm, emissions, X", GIVEN)
+def test_a_stream_begins_at_the_given_start(hmm, emissions, X):
+    slow = hmm(2, eta0=1e-9, **CHAIN, **emissions).partial_fit(X)
+    for name, value in {**CHAIN, **emissions}.items():
+        fitted = getattr(slow, name.replace("_init", "_"))
+        if name == "covars_init":
+            fitted = np.einsum("kii->ki", fitted)
+        np.testing.assert_allclose(fitted, value, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("hmm, X", [(CategoricalHMM, SYMBOLS), (MultinomialHMM, COUNTS)])
+def test_given_probabilities_are_relative(hmm, X):
+    fits = [
+        hmm(2, emissionprob_init=scale * PROBABILITIES, **CHAIN).partial_fit(X)
+        for scale in (1.0, 7.0)
+    ]
+    np.testing.assert_allclose(fits[0].emissionprob_, fits[1].emissionprob_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("hmm", [CategoricalHMM(2), HMM(2, family="categorical")], ids=repr)
+def test_states_may_share_symbols_that_clusters_of_codes_keep_apart(hmm):
+    """Three symbols, the middle one common in both states: only the moves tell them apart."""
+    rng = np.random.default_rng(0)
+    probabilities = np.array([[0.45, 0.5, 0.05], [0.05, 0.5, 0.45]])
+    states = np.repeat([0, 1] * 20, 50)
+    X = (probabilities[states].cumsum(axis=1) < rng.random((len(states), 1))).sum(axis=1)[:, None]
+    hmm.set_params(random_state=0, tol=1e-4).fit(X)
+    emissions = hmm.model_.parameters
+    np.testing.assert_allclose(emissions[emissions[:, 0].argsort()[::-1]], probabilities, atol=0.06)

@@ -1,0 +1,52 @@
+"""The kernel that looks whether rows can be taken as they are."""
+
+import numpy as np
+import pytest
+
+from sklearn_onlineem._kernels._rows import are_ready
+
+SIZES = [(1, 1), (1, 16), (3, 5), (100, 7)]
+
+by_size = pytest.mark.parametrize(("n", "d"), SIZES)
+by_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+def draw(n, d, dtype=np.float64):
+    return np.random.default_rng(0).normal(size=(n, d)).astype(dtype)
+
+
+@by_size
+@by_dtype
+def test_rows_are_ready(n, d, dtype):
+    X = draw(n, d, dtype)
+    assert are_ready(X, d)
+    X.flags.writeable = False
+    assert are_ready(X, d)
+
+
+@by_size
+@by_dtype
+def test_one_bad_value_anywhere_is_found(n, d, dtype):
+    too_large = np.sqrt(np.finfo(dtype).max) * 2
+    for bad in (np.nan, np.inf, -np.inf, too_large):
+        for place in range(n * d):
+            X = draw(n, d, dtype)
+            X.flat[place] = bad
+            assert not are_ready(X, d)
+
+
+@by_dtype
+def test_squares_that_overflow_together_are_found(dtype):
+    assert not are_ready(np.full((10, 3), np.sqrt(np.finfo(dtype).max / 20), dtype), 3)
+
+
+def test_everything_else_is_left_to_a_closer_look():
+    X = draw(6, 4)
+    misaligned = np.frombuffer(bytes(1 + X.nbytes), offset=1).reshape(X.shape)
+    others = [
+        X.astype(">f8"), X.astype(int), X.astype(np.float16), X.astype(complex), X.astype(object),
+        X[::2], np.asfortranarray(X), X[:0], X[0], X[None], X.tolist(), None, misaligned,
+        X.view(np.recarray), np.ma.array(X),
+    ]  # fmt: skip
+    assert not any(are_ready(other, 4) for other in others)
+    assert not are_ready(X, 3)
