@@ -249,8 +249,8 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
             return self.__dict__.setdefault("_mutex", threading.RLock())
 
     def _checked_start(self, name, values, shape):
-        """Convert a start value to float64 and check its shape, finiteness and sign."""
-        values = np.asarray(values, dtype=np.float64)
+        """Copy a start value as kernels take it; check its shape and that it is finite."""
+        values = np.array(values, dtype=np.float64, order="C")
         if values.shape != shape or not np.isfinite(values).all():
             raise ValueError(
                 f"{name} of {type(self).__name__} must be finite and of shape {shape}, got shape"

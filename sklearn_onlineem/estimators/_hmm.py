@@ -291,7 +291,13 @@ def _filled_rows(data):
     if data.observed is None:
         return rows
     rows = rows[np.flatnonzero(data.observed)]
-    if len(rows) == 0 or not np.isnan(rows.X).any():
+    gaps = np.isnan(rows.X)
+    if not gaps.any():
         return rows
+    if gaps.all(axis=0).any():
+        raise ValueError(
+            f"Feature {np.flatnonzero(gaps.all(axis=0))[0]} of X has no value in the data to start"
+            " from."
+        )
     means = np.nanmean(rows.X, axis=0, dtype=np.float64)
     return replace(rows, X=np.where(np.isnan(rows.X), means, rows.X).astype(rows.X.dtype))

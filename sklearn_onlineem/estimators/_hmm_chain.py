@@ -77,7 +77,8 @@ class ChainParameters:
                 if transmat.min() < 0:
                     raise ValueError("rows of transmat_init must add up to at most 1.")
         elif ends_silently:
-            end = 1.0 / max(self._rows_per_sequence, 1.0)
+            # An end that is certain would stay so, even if longer sequences follow.
+            end = 1.0 / max(self._rows_per_sequence, 2.0)
             transmat = np.full((n_states, n_states + 1), (1.0 - end) / n_states)
             transmat[:, -1] = end
         else:

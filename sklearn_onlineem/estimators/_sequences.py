@@ -102,6 +102,8 @@ def _is_nested(X):
 
 
 def _form_of_list(X):
+    if any(sparse.issparse(part) for part in X):
+        raise TypeError("Sequences must be dense, but X has sparse ones.")
     parts = [np.asarray(part) for part in X]
     for i, part in enumerate(parts):
         if part.ndim != 2 or part.shape[1] != parts[0].shape[1]:
