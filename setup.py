@@ -16,8 +16,8 @@ DEBUG = os.environ.get("SKLEARN_ONLINEEM_DEBUG", "") not in ("", "0")
 BUILD = "build/debug" if DEBUG else "build"
 
 # No -march=native and no contraction to fused multiply-adds behind our back: a wheel runs on every
-# machine. What the instruction set can give is chosen at run time, in _simd.h and _fused_products.h. Nobody
-# reads errno, and for its sake alone GCC would not vectorise square roots.
+# machine. What the instruction set can give is chosen at run time, in _simd.h and
+# _fused_products.h. Nobody reads errno, and for its sake alone GCC would not vectorise square roots.
 OPTIMISED = ["-O1", "-g"] if DEBUG else ["-O3"]
 FLAGS = {
     "unix": [*OPTIMISED, "-ffp-contract=off", "-fno-math-errno"],
