@@ -114,6 +114,17 @@ def test_products_of_any_number_of_columns(K, dtype, with_options):
             assert_allclose(result, reference, **tolerance(dtype, n))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("d", [1, 2, 7, 31, 64, 65])  # the last is BLAS's
+@pytest.mark.parametrize("K", [1, 5, 12, 13, 25])
+def test_a_few_linear_features(K, d, dtype):
+    for n in (1, 31, 600):
+        arguments = problem(n, d, K, LINEAR, dtype)
+        arguments = (*arguments[:2], LINEAR, *arguments[2:])
+        for result, reference in zip(run(*arguments), run_numpy(*arguments), strict=True):
+            assert_allclose(result, reference, **tolerance(dtype, n))
+
+
 def test_a_component_without_weight_spoils_no_others():
     X, centre, natural, offset, base = problem(21, 3, 4, PRODUCTS)
     offset[1] = -np.inf

@@ -1,6 +1,7 @@
 /* Included by `_counts.h` for each REAL: integers up to a limit. */
 
-/* out (n,) <- x, cut to [0, largest]; return whether nothing was lost. NaN becomes 0, and is lost. */
+/* out (n,) <- x, cut to [0, largest]; return whether nothing was lost. NaN is cut to 0,
+ * and lost. */
 SIMD_CLONES SIMD_UNUSED static int NAMED(small_counts)(
     const REAL *RESTRICT x, ptrdiff_t n, int32_t largest, int32_t *RESTRICT out)
 {

@@ -1,4 +1,5 @@
-/* Matrix products with the features x_i x_j, i <= j, which are never stored.
+/* Matrix products with the features x_i x_j, i <= j, which are never stored; with i = 0 alone and
+ * x_0 = 1 these are the x_j themselves.
  *
  * BLAS must be given all features, copies them into an order of its own, and has little to do with
  * each where components are few. Here a feature is formed in a register and used at once for a
@@ -89,36 +90,36 @@ static int can_fuse(void) { return 0; }
 
 #endif
 
-/* out (K, B) <- sum_{i<=j} parameters (ij, K) x_i x_j, x (d, B). Up to the end of a step, columns
- * beyond B are read and written. */
+/* out (K, B) <- sum_{i<=j} parameters (ij, K) x_i x_j for i < n_left, x (d, B). Up to the end of a
+ * step, columns beyond B are read and written. */
 static void fused_forms_float(
-    const float *x, ptrdiff_t d, ptrdiff_t B, ptrdiff_t stride, const float *parameters,
-    ptrdiff_t K, float *out)
+    const float *x, ptrdiff_t d, ptrdiff_t n_left, ptrdiff_t B, ptrdiff_t stride,
+    const float *parameters, ptrdiff_t K, float *out)
 {
-    WIDEST(fused_forms_float, x, d, B, stride, parameters, K, out);
+    WIDEST(fused_forms_float, x, d, n_left, B, stride, parameters, K, out);
 }
 
 static void fused_forms_double(
-    const double *x, ptrdiff_t d, ptrdiff_t B, ptrdiff_t stride, const double *parameters,
-    ptrdiff_t K, double *out)
+    const double *x, ptrdiff_t d, ptrdiff_t n_left, ptrdiff_t B, ptrdiff_t stride,
+    const double *parameters, ptrdiff_t K, double *out)
 {
-    WIDEST(fused_forms_double, x, d, B, stride, parameters, K, out);
+    WIDEST(fused_forms_double, x, d, n_left, B, stride, parameters, K, out);
 }
 
-/* sums (ij, K) += sum_b r_kb x_ib x_jb, x (d, B), r (K, B). Up to the end of a step, columns beyond
- * B must be zero. */
+/* sums (ij, K) += sum_b r_kb x_ib x_jb for i < n_left, x (d, B), r (K, B). Up to the end of a step,
+ * columns beyond B must be zero. */
 static void fused_sums_float(
-    const float *x, ptrdiff_t d, ptrdiff_t B, ptrdiff_t stride, const float *r,
+    const float *x, ptrdiff_t d, ptrdiff_t n_left, ptrdiff_t B, ptrdiff_t stride, const float *r,
     ptrdiff_t K, double *sums)
 {
-    WIDEST(fused_sums_float, x, d, B, stride, r, K, sums);
+    WIDEST(fused_sums_float, x, d, n_left, B, stride, r, K, sums);
 }
 
 static void fused_sums_double(
-    const double *x, ptrdiff_t d, ptrdiff_t B, ptrdiff_t stride, const double *r,
+    const double *x, ptrdiff_t d, ptrdiff_t n_left, ptrdiff_t B, ptrdiff_t stride, const double *r,
     ptrdiff_t K, double *sums)
 {
-    WIDEST(fused_sums_double, x, d, B, stride, r, K, sums);
+    WIDEST(fused_sums_double, x, d, n_left, B, stride, r, K, sums);
 }
 
 #endif

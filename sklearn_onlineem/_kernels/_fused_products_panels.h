@@ -7,12 +7,13 @@
 
 /* Two vectors of columns, one panel of components. */
 INLINE void NAMED(forms_of_panel)(
-    const REAL *x, ptrdiff_t d, ptrdiff_t stride, const REAL *parameters, ptrdiff_t K, REAL *out,
+    const REAL *x, ptrdiff_t d, ptrdiff_t n_left, ptrdiff_t stride, const REAL *parameters,
+    ptrdiff_t K, REAL *out,
     const int P)
 {
     VECTOR sums[MOST_PANEL][2];
     for (int k = 0; k < P; k++) sums[k][0] = sums[k][1] = OP(setzero)();
-    for (ptrdiff_t i = 0; i < d; i++) {
+    for (ptrdiff_t i = 0; i < n_left; i++) {
         VECTOR left[2] = {OP(loadu)(x + i * stride), OP(loadu)(x + i * stride + LANES)};
         for (ptrdiff_t j = i; j < d; j++) {
             VECTOR first = OP(mul)(left[0], OP(loadu)(x + j * stride));
@@ -63,12 +64,12 @@ INLINE void NAMED(sums_of_panel)(
 }
 
 INLINE void NAMED(sums_by_twos)(
-    const REAL *x, ptrdiff_t d, ptrdiff_t B, ptrdiff_t stride, const REAL *r, ptrdiff_t K,
-    double *out, const int P)
+    const REAL *x, ptrdiff_t d, ptrdiff_t n_left, ptrdiff_t B, ptrdiff_t stride, const REAL *r,
+    ptrdiff_t K, double *out, const int P)
 {
     const REAL *left[2], *right[2];
     int waiting = 0;
-    for (ptrdiff_t i = 0; i < d; i++)
+    for (ptrdiff_t i = 0; i < n_left; i++)
         for (ptrdiff_t j = i; j < d; j++) {
             left[waiting] = x + i * stride;
             right[waiting] = x + j * stride;
@@ -82,8 +83,8 @@ INLINE void NAMED(sums_by_twos)(
 }
 
 TARGET static void NAMED(fused_forms)(
-    const REAL *x, ptrdiff_t d, ptrdiff_t B, ptrdiff_t stride, const REAL *parameters,
-    ptrdiff_t K, REAL *out)
+    const REAL *x, ptrdiff_t d, ptrdiff_t n_left, ptrdiff_t B, ptrdiff_t stride,
+    const REAL *parameters, ptrdiff_t K, REAL *out)
 {
     for (ptrdiff_t k = 0, panels = (K + MOST_PANEL - 1) / MOST_PANEL; panels > 0; panels--) {
         ptrdiff_t width = (K - k) / panels;
@@ -91,7 +92,7 @@ TARGET static void NAMED(fused_forms)(
             switch (width) {
 #define CASE(P) case P: \
                 NAMED(forms_of_panel)( \
-                    x + b, d, stride, parameters + k, K, out + k * stride + b, P); \
+                    x + b, d, n_left, stride, parameters + k, K, out + k * stride + b, P); \
                 break;
                 PANELS(CASE)
 #undef CASE
@@ -101,14 +102,14 @@ TARGET static void NAMED(fused_forms)(
 }
 
 TARGET static void NAMED(fused_sums)(
-    const REAL *x, ptrdiff_t d, ptrdiff_t B, ptrdiff_t stride, const REAL *r, ptrdiff_t K,
-    double *out)
+    const REAL *x, ptrdiff_t d, ptrdiff_t n_left, ptrdiff_t B, ptrdiff_t stride, const REAL *r,
+    ptrdiff_t K, double *out)
 {
     for (ptrdiff_t k = 0, panels = (K + MOST_PANEL - 1) / MOST_PANEL; panels > 0; panels--) {
         ptrdiff_t width = (K - k) / panels;
         switch (width) {
 #define CASE(P) case P: \
-            NAMED(sums_by_twos)(x, d, B, stride, r + k * stride, K, out + k, P); \
+            NAMED(sums_by_twos)(x, d, n_left, B, stride, r + k * stride, K, out + k, P); \
             break;
             PANELS(CASE)
 #undef CASE

@@ -21,7 +21,8 @@ cdef struct Shape:
     Py_ssize_t memory       # ... and all threads, and the parameters
     int features
     int n_threads
-    bint fused              # products are formed as they are summed
+    bint fused              # products are formed as they are summed,
+    Py_ssize_t n_left       # ... from so many left factors
 
 
 cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int features, Py_ssize_t itemsize,

@@ -12,9 +12,9 @@ features. Rows are handled in blocks that stay in cache, with observations inner
 
 The first feature is 1. It carries the offsets one way and the counts the other.
 
-With the products y_i y_j, y = x - c, all features together are the products of (1, y) with itself.
-CPUs that fuse multiply and add form them on the way (see `_fused_products.h`): features are then
-(1, y) alone, and parameters are transposed.
+With the products y_i y_j, y = x - c, all features together are the products of (1, y) with itself;
+a few linear ones are those of 1 with (1, y). CPUs that fuse multiply and add form them on the way
+(see `_fused_products.h`): features are then (1, y) alone, and parameters are transposed.
 """
 
 from cython cimport floating
@@ -37,6 +37,8 @@ cdef enum:
     MOST_ROWS = 1024
     # A panel of 12 components, to which fused products return, takes 24 kB of L1.
     FUSED_ROW_BYTES = 1 << 11
+    # Columns with which the copies that BLAS makes cost more than it gains.
+    MOST_THIN = 64
 
 FUSED_PRODUCTS = can_fuse()
 cdef bint CAN_FUSE = FUSED_PRODUCTS
@@ -67,7 +69,8 @@ cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int features, Py_s
         shape.p += 1
     elif features == PRODUCTS:
         shape.p += d * (d + 1) // 2
-    shape.fused = features == PRODUCTS and CAN_FUSE
+    shape.fused = CAN_FUSE and (features == PRODUCTS or features == LINEAR and d <= MOST_THIN)
+    shape.n_left = 1 if features == LINEAR else 1 + d
     shape.stored = 1 + d if shape.fused else shape.p
     cdef Py_ssize_t rows = BLOCK_BYTES // ((shape.p + K) * itemsize)
     if shape.fused:
@@ -116,7 +119,7 @@ cdef void log_joint(
     """out (K, B) <- parameters (K, p) features (p, B)"""
     cdef int p = <int> shape.p, K = <int> shape.K, stride = <int> shape.stride
     if shape.fused:
-        fused_forms(features, 1 + shape.d, B, stride, parameters, K, out)
+        fused_forms(features, 1 + shape.d, shape.n_left, B, stride, parameters, K, out)
         return
     gemm(c"N", c"N", <int> B, K, p, <floating> 1.0, features, stride, parameters, p,
          <floating> 0.0, out, stride)
@@ -131,7 +134,7 @@ cdef void add_sums(
     cdef Py_ssize_t i
     if shape.fused:
         end_with_zeros(responsibilities, K, B, stride)
-        fused_sums(features, 1 + shape.d, B, stride, responsibilities, K, sums)
+        fused_sums(features, 1 + shape.d, shape.n_left, B, stride, responsibilities, K, sums)
     elif floating is double:
         gemm(c"T", c"N", K, p, <int> B, 1.0, responsibilities, stride, features, stride,
              1.0, sums, K)
