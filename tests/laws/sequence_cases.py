@@ -4,8 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+import pytest
 
 from laws.cases import (
+    arrays,
     count_clusters,
     document_clusters,
     normal_clusters,
@@ -83,3 +85,31 @@ SEQUENCE_ESTIMATORS = [
         "HMM(gaussian, absorbing)",
     ),
 ]
+all_estimators = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS, ids=repr)
+finite_estimators = pytest.mark.parametrize(
+    "case", [case for case in SEQUENCE_ESTIMATORS if not case.ends_by_itself], ids=repr
+)
+
+
+def state_of(hmm):
+    """All that later updates depend on."""
+    before = hmm._state_before()
+    return (
+        hmm.n_steps_,
+        hmm.n_samples_seen_,
+        *[np.asarray(step) for step in hmm.history_],
+        *([] if before is None else [before]),
+        *arrays(hmm.model_),
+    )
+
+
+def essentials_of(hmm):
+    return hmm.n_steps_, hmm.n_samples_seen_, *arrays(hmm.model_)
+
+
+def accuracy(states, found):
+    return np.mean(np.concatenate(states) == np.concatenate(found))
+
+
+def flat(sequences):
+    return np.concatenate(sequences), [len(sequence) for sequence in sequences]

@@ -1,0 +1,142 @@
+"""What holds for every hidden Markov estimator, in whatever form its data and labels come."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from laws.cases import assert_identical
+from laws.sequence_cases import (
+    N_STATES,
+    accuracy,
+    all_estimators,
+    finite_estimators,
+    flat,
+    state_of,
+)
+
+# Tests stop fits on purpose before they converge.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@all_estimators
+def test_the_four_forms_of_input_give_the_same_model(case, rng):
+    X, y = case.data(rng)
+    rows, lengths = flat(X)
+    groups = np.repeat([f"sequence {i % 7}{i}" for i in range(len(X))], lengths)
+    order = np.argsort(np.repeat(rng.permutation(len(X)), lengths), kind="stable")
+    expected = case(init=case.centres(X, y)).fit(X)
+    for arguments in ({"lengths": lengths}, {"groups": groups}):
+        found = case(init=case.centres(X, y)).fit(rows, **arguments)
+        assert_identical(state_of(found), state_of(expected))
+        assert_identical(found.score_samples(rows, **arguments), expected.score_samples(X))
+        for method in ("predict", "predict_proba", "filter"):
+            out = getattr(found, method)(rows, **arguments)
+            assert_array_equal(out, np.concatenate(getattr(expected, method)(X)))
+        for method in ("score", "bic", "aic"):
+            assert getattr(found, method)(rows, **arguments) == getattr(expected, method)(X)
+    # Sequences in another order: the same likelihoods, and rows come back where they were.
+    shuffled = expected.predict_proba(rows[order], groups=groups[order])
+    assert_allclose(shuffled, np.concatenate(expected.predict_proba(X))[order], atol=1e-12)
+
+
+@all_estimators
+def test_arrays_of_three_dimensions_are_lists_of_their_parts(case, rng):
+    X = np.array([case.rows(rng, rng.integers(N_STATES, size=12)) for _ in range(15)])
+    whole, listed = case().fit(X), case().fit(list(X))
+    assert_identical(state_of(whole), state_of(listed))
+    assert_identical(whole.predict_proba(X), listed.predict_proba(list(X)))
+
+
+@all_estimators
+def test_rows_of_different_groups_may_alternate(case, rng):
+    X, y = case.data(rng, 6)
+    rows, lengths = flat(X)
+    groups = np.repeat(np.arange(6), lengths)
+    time = np.concatenate([np.arange(length) for length in lengths])
+    order = np.lexsort([groups, time])  # all first rows, then all second rows, ...
+    hmm = case(init=case.centres(X, y)).fit(X)
+    mixed = case(init=case.centres(X, y)).fit(rows[order], groups=groups[order])
+    assert_identical(state_of(mixed), state_of(hmm))
+    out = hmm.predict_proba(rows[order], groups=groups[order])
+    assert_array_equal(out, np.concatenate(hmm.predict_proba(X))[order])
+    labels = np.concatenate(y)
+    labelled = case(init=case.centres(X, y)).fit(rows[order], labels[order], groups=groups[order])
+    assert_identical(state_of(labelled), state_of(case(init=case.centres(X, y)).fit(X, y)))
+
+
+@all_estimators
+def test_one_array_is_one_sequence(case, rng):
+    X, _ = case.data(rng)
+    rows, _ = flat(X)
+    one, listed = case().fit(rows), case().fit([rows])
+    assert_identical(state_of(one), state_of(listed))
+    assert one.predict(rows).shape == (len(rows),)
+    assert one.score_samples(rows).shape == (1,)
+    assert_identical(one.predict(rows), listed.predict([rows])[0])
+
+
+@all_estimators
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_data_frames(case, library, rng):
+    X, _ = case.data(rng)
+    rows, lengths = flat(X)
+    names = [f"x{j}" for j in range(rows.shape[1])]
+    make = {"pandas": pd.DataFrame, "polars": pl.DataFrame}[library]
+    frames = [make(dict(zip(names, part.T, strict=True))) for part in (rows, *X)]
+    groups = np.repeat(np.arange(len(X)), lengths)
+    order = rng.permutation(len(rows))
+    whole, expected = frames[0], case().fit(X)
+    found = case().fit(whole, lengths=lengths)
+    assert_identical(state_of(found), state_of(expected))
+    assert list(found.feature_names_in_) == names
+    assert_identical(state_of(case().fit(frames[1:])), state_of(expected))
+    shuffled = whole.iloc[order] if library == "pandas" else whole[order.tolist()]
+    found.predict(shuffled, groups=groups[order])
+    assert_identical(
+        state_of(case().fit(shuffled, groups=groups[order])),
+        state_of(case().fit(rows[order], groups=groups[order])),
+    )
+    renamed = dict(zip(names, [f"y{name}" for name in names], strict=True))
+    other = whole.rename(columns=renamed) if library == "pandas" else whole.rename(renamed)
+    with pytest.raises(ValueError, match="feature names"):
+        found.partial_fit(other)
+
+
+@all_estimators
+def test_labels_name_the_states(case, rng):
+    X, y = case.data(rng, 40)
+    for permutation in ([0, 1, 2], [2, 0, 1]):
+        named = [np.take(permutation, states) for states in y]
+        assert accuracy(named, case().fit(X, named).predict(X)) > 0.9
+        few = [np.where(rng.random(len(states)) < 0.3, states, -1) for states in named]
+        assert accuracy(named, case().fit(X, few).predict(X)) > 0.85
+
+
+@finite_estimators
+def test_known_states_are_counted(case, rng):
+    X, y = case.data(rng, 40)
+    hmm = case(solver="batch").fit(X, y)
+    moves = np.zeros((N_STATES, N_STATES))
+    for states in y:
+        np.add.at(moves, (states[:-1], states[1:]), 1.0)
+    assert_allclose(hmm.transmat_, moves / moves.sum(axis=1, keepdims=True), rtol=1e-9)
+    starts = np.bincount([states[0] for states in y], minlength=N_STATES)
+    assert_allclose(hmm.startprob_, starts / len(y), rtol=1e-9)
+
+
+@all_estimators
+@pytest.mark.parametrize("label", [3, -2, 0.5, np.nan])
+def test_labels_that_are_none_are_an_error(case, label, rng):
+    X, y = case.data(rng)
+    hmm = case().partial_fit(X)
+    before = state_of(hmm)
+    bad = [states.astype(float) for states in y]
+    bad[3][1] = label
+    for method in (hmm.partial_fit, case().fit):
+        with pytest.raises(ValueError, match=type(hmm).__name__):
+            method(X, bad)
+        with pytest.raises(ValueError, match=type(hmm).__name__):
+            method(X, y[:-1])
+    assert_identical(state_of(hmm), before)

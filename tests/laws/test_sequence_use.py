@@ -1,0 +1,195 @@
+"""What holds for every hidden Markov estimator in use, and when it is interrupted."""
+
+import copy
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from laws.cases import assert_close, assert_identical
+from laws.interruptions import InterruptAtLine, Interruption
+from laws.sequence_cases import (
+    N_STATES,
+    SEQUENCE_ESTIMATORS,
+    accuracy,
+    all_estimators,
+    essentials_of,
+    state_of,
+)
+
+# Tests stop fits on purpose before they converge.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+INFERENCE = ["predict", "predict_proba", "transform", "filter", "score", "score_samples", "decode",
+             "bic", "aic"]  # fmt: skip
+
+
+@all_estimators
+def test_consistency_of_what_a_fitted_model_gives(case, rng):
+    X, _ = case.data(rng)
+    hmm = case().fit(X)
+    posterior, filtered = hmm.predict_proba(X), hmm.filter(X)
+    for one in (*posterior, *filtered):
+        assert_allclose(one.sum(axis=1), 1.0, rtol=1e-9)
+    for smoothed, past in zip(posterior, filtered, strict=True):
+        if not case.ends_by_itself:
+            assert_allclose(smoothed[-1], past[-1], rtol=1e-9, atol=1e-12)
+    assert_identical(hmm.transform(X), posterior)
+    assert_identical(clone(hmm).fit_predict(X), hmm.predict(X))
+    assert hmm.score(X) == pytest.approx(hmm.score_samples(X).mean(), rel=1e-12)
+    by_row = hmm.decode(X, algorithm="map")[1]
+    assert_identical(by_row, [one.argmax(axis=1) for one in posterior])
+    assert_identical(clone(hmm).set_params(algorithm="map").fit(X).predict(X), by_row)
+    log_probability, paths = hmm.decode(X)
+    assert_identical(paths, hmm.predict(X))
+    assert log_probability <= hmm.score_samples(X).sum() + 1e-9
+    assert hmm.aic(X) < hmm.bic(X)
+    with pytest.raises(ValueError, match="algorithm"):
+        hmm.decode(X, algorithm="best")
+    assert_allclose(hmm.startprob_.sum(), 1.0)
+    ends = hmm.endprob_ if case.ends_by_itself else 0.0
+    assert_allclose(hmm.transmat_.sum(axis=1) + ends, 1.0)
+    assert hasattr(hmm, "endprob_") == case.ends_by_itself
+
+
+@all_estimators
+def test_samples(case, rng):
+    X, _ = case.data(rng)
+    hmm = case().fit(X)
+    drawn, states = hmm.sample(7, n_sequences=4)
+    assert [len(part) for part in drawn] == [len(part) for part in states]
+    if not case.ends_by_itself:
+        assert {len(part) for part in drawn} == {7}
+        assert hmm.sample(7)[0].shape == (7, X[0].shape[1])
+    assert np.isfinite(hmm.score_samples(drawn)).all()
+    again = hmm.sample(7, n_sequences=4)
+    assert_identical(again, (drawn, states))
+    for wrong in ({"n_samples": 0}, {"n_sequences": 0}):
+        with pytest.raises(ValueError, match="n_s"):
+            hmm.sample(**wrong)
+
+
+@all_estimators
+def test_a_live_filter_is_filter_row_by_row(case, rng):
+    X, _ = case.data(rng)
+    hmm = case().fit(X)
+    for sequence in X[:4]:
+        live = hmm.live_filter()
+        found = [live.update(row) for row in sequence]
+        assert_allclose(found, hmm.filter(sequence), rtol=1e-9, atol=1e-14)
+        assert live.n_steps == len(sequence)
+
+
+@all_estimators
+def test_nothing_can_be_asked_of_an_unfitted_model(case, rng):
+    X, _ = case.data(rng)
+    hmm = case()
+    for method in INFERENCE:
+        with pytest.raises(NotFittedError, match=type(hmm).__name__):
+            getattr(hmm, method)(X)
+    for method in ("sample", "live_filter"):
+        with pytest.raises(NotFittedError, match=type(hmm).__name__):
+            getattr(hmm, method)()
+    for attribute in ("startprob_", "transmat_", "endprob_", "n_steps_", "model_"):
+        assert not hasattr(hmm, attribute)
+    with pytest.raises(AttributeError):
+        hmm.get_stationary_distribution()
+
+
+@all_estimators
+def test_float32_is_preserved(case, rng):
+    X, y = case.data(rng)
+    short = [sequence.astype(np.float32) for sequence in X]
+    init = case.centres(X, y)
+    single, double = case(init=init).fit(short), case(init=init).fit(X)
+    for hmm, data, dtype in ((single, short, np.float32), (double, X, np.float64)):
+        outputs = (hmm.startprob_, hmm.transmat_, hmm.predict_proba(data)[0], hmm.filter(data)[0],
+                   hmm.sample(3)[0])  # fmt: skip
+        assert {output.dtype for output in outputs} == {np.dtype(dtype)}
+    assert_allclose(single.transmat_, double.transmat_, atol=1e-3)
+    assert accuracy(single.predict(short), double.predict(X)) > 0.99
+
+
+@all_estimators
+def test_parameters_set_in_mid_stream_are_used(case, rng):
+    X, _ = case.data(rng)
+    hmm = case(schedule="constant", eta0=0.5).partial_fit(X[:10]).partial_fit(X[10:15])
+    assert hmm.history_[-1].eta == 0.5
+    hmm.set_params(eta0=0.1).partial_fit(X[15:])
+    assert hmm.history_[-1].eta == 0.1
+    before = state_of(hmm)
+    for wrong in ({"eta0": 0.0}, {"eta0": 0.1, "n_components": 4}):
+        with pytest.raises(ValueError, match=next(reversed(wrong))):
+            hmm.set_params(**wrong).partial_fit(X)
+    assert_identical(state_of(hmm), before)
+
+
+@all_estimators
+@pytest.mark.parametrize("solver", ["online", "batch"])
+def test_an_interrupted_fit_leaves_the_estimator_as_it_was(case, solver, rng):
+    X, _ = case.data(rng)
+    hmm = case(solver=solver, batch_size=5, tol=0.0, callbacks=[Interruption(2)])
+    with pytest.raises(KeyboardInterrupt):
+        hmm.fit(X)
+    with pytest.raises(NotFittedError):
+        hmm.predict(X)
+    hmm.set_params(callbacks=None).partial_fit(X)
+    before = state_of(hmm)
+    with pytest.raises(KeyboardInterrupt):
+        hmm.set_params(callbacks=[Interruption(2)]).fit(X)
+    assert_identical(state_of(hmm), before)
+    assert np.isfinite(hmm.set_params(callbacks=None).partial_fit(X).score(X))
+
+
+@all_estimators
+def test_a_failed_call_leaves_the_estimator_as_it_was(case, rng):
+    X, _ = case.data(rng)
+    going_on = {} if case.ends_by_itself else {"continues": True}
+    hmm = case().fit(X).partial_fit(X[:5], **going_on)
+    before = state_of(hmm)
+    wide = [np.hstack([sequence, sequence]) for sequence in X]
+    for call in (hmm.fit, hmm.partial_fit):
+        for bad in (wide, [X[0], wide[1]], [X[0], X[1][:0]], np.full((3, X[0].shape[1]), np.nan)):
+            if bad is wide and call == hmm.fit:
+                continue  # a fit begins anew
+            with pytest.raises(ValueError, match=type(hmm).__name__):
+                call(bad)
+            assert_identical(state_of(hmm), before)
+    assert hmm.n_features_in_ == X[0].shape[1]
+
+
+def test_partial_fit_can_be_interrupted_at_any_line(rng):
+    """An update is made or not made, and a sequence goes on or starts afresh."""
+    case = SEQUENCE_ESTIMATORS[0]
+    X, _ = case.data(rng)
+    fitted = case().partial_fit(X).partial_fit(X[1], continues=True)
+    updated = copy.deepcopy(fitted).partial_fit(X[2], continues=True)
+    before, after = essentials_of(fitted), essentials_of(updated)
+    line, done = 0, False
+    while not done:
+        line += 1
+        hmm = copy.deepcopy(fitted)
+        try:
+            with InterruptAtLine(line):
+                hmm.partial_fit(X[2], continues=True)
+                done = True
+        except KeyboardInterrupt:
+            found, seam = essentials_of(hmm), hmm._state_before()
+            is_updated = found[0] != before[0]
+            assert_identical(found, after if is_updated else before)
+            expected = (updated if is_updated else fitted)._state_before()
+            assert np.array_equal(seam, expected) or (is_updated and seam is None)
+    assert line > 50
+
+
+@all_estimators
+def test_priors_hold_states_back(case, rng):
+    """With a strong prior on the rows of the transitions they hardly move from it."""
+    X, _ = case.data(rng)
+    prior = np.full((N_STATES, N_STATES + case.ends_by_itself), 1e6)
+    hmm = case(transmat_prior=prior, startprob_prior=1e6).fit(X)
+    assert_allclose(hmm.startprob_, 1 / N_STATES, atol=1e-3)
+    assert_allclose(hmm.transmat_, 1 / prior.shape[1], atol=1e-3)
+    assert_close(hmm.partial_fit(X[:3]).startprob_, np.full(N_STATES, 1 / N_STATES), atol=1e-2)
