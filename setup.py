@@ -17,7 +17,7 @@ BUILD = "build/debug" if DEBUG else "build"
 
 # No -march=native and no contraction to fused multiply-adds behind our back: a wheel runs on every
 # machine. What the instruction set can give is chosen at run time, in _simd.h and
-# _fused_products.h. Nobody reads errno, and for its sake alone GCC would not vectorise square roots.
+# _fused_products.h. Nobody reads errno; for its sake alone GCC would not vectorise square roots.
 OPTIMISED = ["-O1", "-g"] if DEBUG else ["-O3"]
 FLAGS = {
     "unix": [*OPTIMISED, "-ffp-contract=off", "-fno-math-errno"],
