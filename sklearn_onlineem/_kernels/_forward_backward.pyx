@@ -264,10 +264,10 @@ def forward_backward(
     cdef void* memory = chain_of(transmat, final, offsets, &chain)
     transitions[:, :] = 0
     try:
-        for s in range(S):
-            x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
-            next_T = offsets[s + 2] - offsets[s + 1] if s + 1 < S else 0
-            with nogil:
+        with nogil:
+            for s in range(S):
+                x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
+                next_T = offsets[s + 2] - offsets[s + 1] if s + 1 < S else 0
                 if not is_ready:
                     load_first(x, T, &first[0] if s == 0 else &start[0], &chain)
                     lost = forward(&chain)
@@ -276,12 +276,13 @@ def forward_backward(
                 is_ready = not isnan(log_likelihood)
                 if is_ready:
                     lost = backward(x, T, x + T * K, next_T, &start[0], &chain)
-            if not is_ready:
-                log_likelihood = _log_chains.forward_backward(
-                    log_densities[offsets[s]:offsets[s + 1]], first if s == 0 else start,
-                    transmat, final, transitions,
-                )
-            log_likelihoods[s] = log_likelihood
+                else:
+                    with gil:
+                        log_likelihood = _log_chains.forward_backward(
+                            log_densities[offsets[s]:offsets[s + 1]], first if s == 0 else start,
+                            transmat, final, transitions,
+                        )
+                log_likelihoods[s] = log_likelihood
         for i in range(K):
             for j in range(K):
                 transitions[i, j] += transmat[i, j] * chain.sums[i * chain.W + j]
@@ -306,21 +307,22 @@ def filtered(
     cdef Chain chain
     cdef void* memory = chain_of(transmat, final, offsets, &chain)
     try:
-        for s in range(S):
-            x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
-            with nogil:
+        with nogil:
+            for s in range(S):
+                x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
                 load_first(x, T, &first[0] if s == 0 else &start[0], &chain)
                 memcpy(chain.starts, &first[0] if s == 0 else &start[0], K * sizeof(double))
                 lost = forward(&chain)
                 log_likelihood = NAN if lost else forward_rest(x, T, &chain)
                 if not isnan(log_likelihood):
                     write_filtered(x, T, &chain)
-            if isnan(log_likelihood):
-                log_likelihood = _log_chains.filtered(
-                    log_densities[offsets[s]:offsets[s + 1]], first if s == 0 else start,
-                    transmat, final,
-                )
-            log_likelihoods[s] = log_likelihood
+                else:
+                    with gil:
+                        log_likelihood = _log_chains.filtered(
+                            log_densities[offsets[s]:offsets[s + 1]], first if s == 0 else start,
+                            transmat, final,
+                        )
+                log_likelihoods[s] = log_likelihood
     finally:
         free(memory)
 
