@@ -17,8 +17,8 @@ from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["HiddenMarkovModel", "HiddenMarkovStatistics"]
 
-# Log densities of a chunk fit in an L2 or L3 cache, and a chunk is worth a thread's while.
-_CHUNK_VALUES = 1 << 17
+# Log densities of a chunk fit in an L3 cache, and a chunk is worth a thread's while.
+_CHUNK_VALUES = 1 << 18
 
 
 @dataclass(frozen=True)
