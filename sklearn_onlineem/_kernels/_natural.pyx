@@ -13,8 +13,9 @@ features. Rows are handled in blocks that stay in cache, with observations inner
 The first feature is 1. It carries the offsets one way and the counts the other.
 
 With the products y_i y_j, y = x - c, all features together are the products of (1, y) with itself;
-a few linear ones are those of 1 with (1, y). CPUs that fuse multiply and add form them on the way
-(see `_fused_products.h`): features are then (1, y) alone, and parameters are transposed.
+other features, where they are few, are those of 1 with themselves. CPUs that fuse multiply and add
+form such products on the way (see `_fused_products.h`): of the first kind (1, y) alone is stored,
+and parameters are transposed.
 """
 
 from cython cimport floating
@@ -69,9 +70,9 @@ cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int features, Py_s
         shape.p += 1
     elif features == PRODUCTS:
         shape.p += d * (d + 1) // 2
-    shape.fused = CAN_FUSE and (features == PRODUCTS or features == LINEAR and d <= MOST_THIN)
-    shape.n_left = 1 if features == LINEAR else 1 + d
-    shape.stored = 1 + d if shape.fused else shape.p
+    shape.fused = CAN_FUSE and (features == PRODUCTS or shape.p <= 1 + MOST_THIN)
+    shape.n_left = 1 + d if features == PRODUCTS else 1
+    shape.stored = 1 + d if shape.fused and features == PRODUCTS else shape.p
     cdef Py_ssize_t rows = BLOCK_BYTES // ((shape.p + K) * itemsize)
     if shape.fused:
         shape.B = min(n, FUSED_ROW_BYTES // itemsize)
@@ -90,7 +91,7 @@ cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int features, Py_s
 cdef void fill_features(
     const floating* x, Py_ssize_t B, const double* centre, Shape* shape, floating* out
 ) noexcept nogil:
-    """out (p, B) <- 1, x - centre and, unless products are fused, second-order features"""
+    """out (stored, B) <- 1, x - centre and, unless fused on the way, second-order features"""
     cdef Py_ssize_t d = shape.d, stride = shape.stride, b, i, j, row
     cdef floating* centred = out + stride
     for b in range(B):
@@ -98,14 +99,14 @@ cdef void fill_features(
     centred_transpose(x, B, d, centre, centred, stride)
     if shape.fused:
         end_with_zeros(out, 1 + d, B, stride)
-        return
+        B = whole_steps(B, sizeof(floating))
     out = centred + d * stride
     if shape.features == SQUARES:
         for i in range(d):
             multiply(centred + i * stride, centred + i * stride, B, out + i * stride)
     elif shape.features == SQUARE_SUM:
         square_sum(centred, d, B, stride, out)
-    elif shape.features == PRODUCTS:
+    elif shape.features == PRODUCTS and not shape.fused:
         row = 0
         for i in range(d):
             for j in range(i, d):
@@ -119,7 +120,7 @@ cdef void log_joint(
     """out (K, B) <- parameters (K, p) features (p, B)"""
     cdef int p = <int> shape.p, K = <int> shape.K, stride = <int> shape.stride
     if shape.fused:
-        fused_forms(features, 1 + shape.d, shape.n_left, B, stride, parameters, K, out)
+        fused_forms(features, shape.stored, shape.n_left, B, stride, parameters, K, out)
         return
     gemm(c"N", c"N", <int> B, K, p, <floating> 1.0, features, stride, parameters, p,
          <floating> 0.0, out, stride)
@@ -134,7 +135,7 @@ cdef void add_sums(
     cdef Py_ssize_t i
     if shape.fused:
         end_with_zeros(responsibilities, K, B, stride)
-        fused_sums(features, 1 + shape.d, shape.n_left, B, stride, responsibilities, K, sums)
+        fused_sums(features, shape.stored, shape.n_left, B, stride, responsibilities, K, sums)
     elif floating is double:
         gemm(c"T", c"N", K, p, <int> B, 1.0, responsibilities, stride, features, stride,
              1.0, sums, K)
