@@ -206,7 +206,6 @@ def test_drawn_paths_have_the_frequencies_of_the_posterior(horizon, rng):
     assert (np.abs(found - expected) <= 5.0 * error + 1e-12).all()
 
 
-@pytest.mark.xfail(reason="paths are drawn from filtered shares, which underflow")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_drawn_paths_go_where_only_unlikely_rows_lead(dtype, rng):
     """The filtered shares of the states that later rows need are below the smallest number."""
@@ -219,6 +218,18 @@ def test_drawn_paths_go_where_only_unlikely_rows_lead(dtype, rng):
     assert_array_equal(drawn.start, [1.0, 0.0, 0.0])
     assert_array_equal(drawn.transitions, np.diag([5.0, 0.0, 0.0]))
     assert_array_equal(drawn.emissions.weight, [6.0, 0.0, 0.0])
+
+
+def test_drawn_paths_of_long_sequences_follow_what_is_certain(rng):
+    """Longer than the blocks of the kernels, which are drawn from one after the other."""
+    states = rng.integers(3, size=1000)
+    data = sequences(200.0 * np.eye(3)[states], [700, 300])
+    drawn, _ = chain(rng, Finite()).e_step(data, rng=rng)
+    moves = np.zeros((3, 3))
+    np.add.at(moves, (states[:-1], states[1:]), 1.0)
+    moves[states[699], states[700]] -= 1.0
+    assert_allclose(2.0 * drawn.transitions, moves)
+    assert_allclose(2.0 * drawn.emissions.weight, np.bincount(states, minlength=3))
 
 
 # --------------------------------------------------------------------------- sequences that go on

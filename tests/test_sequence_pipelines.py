@@ -104,6 +104,25 @@ def test_rows_with_groups_give_the_scores_of_lists(sequences, routing):
     assert not np.allclose(found["test_score"], plain)
 
 
+def test_rows_of_groups_come_in_any_order(sequences, routing):
+    rows, groups, _ = in_rows(sequences)
+    order = np.argsort(np.concatenate([np.arange(len(part)) for part in sequences]), kind="stable")
+    rows, groups = rows[order], groups[order]
+    folds = [
+        (np.unique(groups[train]), np.unique(groups[test]))
+        for train, test in GroupKFold(3).split(rows, groups=groups)
+    ]
+    lists = make_pipeline(PerSequence(StandardScaler()), hmm())
+    found = cross_val_score(
+        make_pipeline(StandardScaler(), routed(hmm())),
+        rows,
+        params={"groups": groups},
+        cv=GroupKFold(3),
+        **STRICT,
+    )
+    assert_allclose(found, cross_val_score(lists, sequences, cv=folds, **STRICT), rtol=1e-10)
+
+
 def test_a_search_with_groups_gives_the_scores_of_lists(sequences, routing):
     rows, groups, folds = in_rows(sequences)
     grid = {f"gaussianhmm__{name}": values for name, values in GRID.items()}

@@ -1,4 +1,4 @@
-"""Hidden chains: posteriors and expected transitions (Baum-Welch), and filtering.
+"""Hidden chains: posteriors and expected transitions (Baum-Welch), filtering, drawn paths.
 
 Rows of all sequences lie one after the other; `offsets` says where each begins. Log densities
 log p(v_t | h) come in, and posteriors p(h_t | v) take their place:
@@ -19,6 +19,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from ._blas cimport gemm
+from ._log_chains cimport draw
 from ._memory cimport aligned, allocate
 from ._simd cimport add_log
 
@@ -300,20 +301,16 @@ def filtered(
     double[::1] log_likelihoods,        # OUT (S,)
 ):
     """Filtered state probabilities and the log-likelihood of each sequence."""
-    cdef Py_ssize_t S = log_likelihoods.shape[0], K = start.shape[0], s, T
+    cdef Py_ssize_t S = log_likelihoods.shape[0], s, T
     cdef double log_likelihood
     cdef floating* x
-    cdef bint lost
     cdef Chain chain
     cdef void* memory = chain_of(transmat, final, offsets, &chain)
     try:
         with nogil:
             for s in range(S):
                 x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
-                load_first(x, T, &first[0] if s == 0 else &start[0], &chain)
-                memcpy(chain.starts, &first[0] if s == 0 else &start[0], K * sizeof(double))
-                lost = forward(&chain)
-                log_likelihood = NAN if lost else forward_rest(x, T, &chain)
+                log_likelihood = forward_all(x, T, &first[0] if s == 0 else &start[0], &chain)
                 if not isnan(log_likelihood):
                     write_filtered(x, T, &chain)
                 else:
@@ -327,60 +324,91 @@ def filtered(
         free(memory)
 
 
+cdef double forward_all(
+    const floating* x, Py_ssize_t T, const double* start, Chain* chain
+) noexcept nogil:
+    """The forward passes of all blocks, of which the last is present; the log-likelihood or NaN."""
+    load_first(x, T, start, chain)
+    memcpy(chain.starts, start, chain.K * sizeof(double))
+    return NAN if forward(chain) else forward_rest(x, T, chain)
+
+
 cdef void write_filtered(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil:
     """x <- filtered states, block by block from the end, as the last is at hand."""
-    cdef Py_ssize_t W = chain.W, K = chain.K, begin = T - chain.now.B, t, k
+    cdef Py_ssize_t W = chain.W, begin = T - chain.now.B, t, k
     cdef double share
     while True:
         for t in range(chain.now.B):
             share = 1.0 / chain.now.total[t]
             for k in range(W):
                 chain.now.alpha[t * W + k] *= share
-        write(chain.now.alpha, chain.now.B, x + begin * K, chain)
+        write(chain.now.alpha, chain.now.B, x + begin * chain.K, chain)
         if begin == 0:
             return
         begin -= MOST_ROWS
-        load(x + begin * K, MOST_ROWS, chain)
-        memcpy(chain.predicted, chain.starts + begin // MOST_ROWS * W, W * sizeof(double))
-        forward(chain)
+        forward_again(x, begin, chain)
+
+
+cdef void forward_again(const floating* x, Py_ssize_t begin, Chain* chain) noexcept nogil:
+    """The forward pass of the block before the present one, which it replaces."""
+    load(x + begin * chain.K, MOST_ROWS, chain)
+    memcpy(chain.predicted, chain.starts + begin // MOST_ROWS * chain.W, chain.W * sizeof(double))
+    forward(chain)
 
 
 def draw_paths(
-    floating[:, ::1] filtered,          # INOUT (n, K): p(h_t | v_1..t) -> one-hot drawn states
+    floating[:, ::1] log_densities,     # INOUT (n, K): log p(v_t | h) -> one-hot drawn states
     const int64_t[::1] offsets,         # IN (S + 1,)
+    const double[::1] start,            # IN (K,)
+    const double[::1] first,            # IN (K,), the start of the first sequence
     const double[:, ::1] transmat,      # IN (K, K)
-    const double[::1] final,            # IN (K,)
+    const double[::1] final,            # IN (K,): p(end after h); 1 where lengths are given
     const double[::1] uniforms,         # IN (n,)
+    double[::1] log_likelihoods,        # OUT (S,)
     double[:, ::1] transitions,         # OUT (K, K): numbers of moves
 ):
     """Draw a state path of each sequence from its posterior, from the last row to the first."""
-    cdef Py_ssize_t S = offsets.shape[0] - 1, K = final.shape[0], s, t, k
-    cdef Py_ssize_t state, later
+    cdef Py_ssize_t S = log_likelihoods.shape[0], s, T
+    cdef double log_likelihood
+    cdef floating* x
+    cdef Chain chain
+    cdef void* memory = chain_of(transmat, final, offsets, &chain)
     transitions[:, :] = 0
-    with nogil:
-        for s in range(S):
-            later = -1
-            for t in range(offsets[s + 1] - 1, offsets[s] - 1, -1):
-                for k in range(K):
-                    filtered[t, k] *= <floating> (final[k] if later < 0 else transmat[k, later])
-                state = draw(&filtered[t, 0], K, uniforms[t])
-                if state < 0:
-                    continue
-                filtered[t, state] = 1
-                if later >= 0:
-                    transitions[state, later] += 1
-                later = state
+    try:
+        with nogil:
+            for s in range(S):
+                x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
+                log_likelihood = forward_all(x, T, &first[0] if s == 0 else &start[0], &chain)
+                if not isnan(log_likelihood):
+                    draw_path(x, T, &uniforms[offsets[s]], &transitions[0, 0], &chain)
+                else:
+                    with gil:
+                        log_likelihood = _log_chains.draw_path(
+                            log_densities[offsets[s]:offsets[s + 1]], first if s == 0 else start,
+                            transmat, final, uniforms[offsets[s]:offsets[s + 1]], transitions,
+                        )
+                log_likelihoods[s] = log_likelihood
+    finally:
+        free(memory)
 
 
-cdef Py_ssize_t draw(floating* weights, Py_ssize_t K, double uniform) noexcept nogil:
-    """The state that a uniform number chooses, or -1 if all weights are 0; clears the weights."""
-    cdef double total = 0, below = 0
-    cdef Py_ssize_t k, state = -1
-    for k in range(K):
-        total += weights[k]
-    for k in range(K):
-        if weights[k] > 0 and below <= uniform * total:
-            state = k
-        below += weights[k]
-        weights[k] = 0
-    return state
+cdef void draw_path(
+    floating* x, Py_ssize_t T, const double* uniforms, double* transitions, Chain* chain
+) noexcept nogil:
+    """x <- one-hot states: the last from its posterior, others given what follows them."""
+    cdef Py_ssize_t W = chain.W, K = chain.K, begin = T - chain.now.B, state = -1, later, t, k
+    cdef double* shares
+    while True:
+        for t in range(chain.now.B - 1, -1, -1):
+            shares, later = chain.now.alpha + t * W, state
+            for k in range(K):
+                shares[k] *= chain.final[k] if later < 0 else chain.table[k * W + later]
+            state = draw(shares, K, uniforms[begin + t])
+            for k in range(K):
+                x[(begin + t) * K + k] = k == state
+            if later >= 0:
+                transitions[state * K + later] += 1
+        if begin == 0:
+            return
+        begin -= MOST_ROWS
+        forward_again(x, begin, chain)

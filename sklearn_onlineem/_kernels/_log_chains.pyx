@@ -114,6 +114,43 @@ def filtered(
     return total
 
 
+def draw_path(
+    floating[:, ::1] log_densities,     # INOUT (T, K): log p(v_t | h) -> one-hot drawn states
+    const double[::1] start,            # IN (K,)
+    const double[:, ::1] transmat,      # IN (K, K)
+    const double[::1] final,            # IN (K,)
+    const double[::1] uniforms,         # IN (T,)
+    double[:, ::1] transitions,         # INOUT (K, K)
+):
+    """Draw a state path of one sequence; add its moves; return the log-likelihood.
+
+    No states, all 0, if the sequence is impossible.
+    """
+    cdef Py_ssize_t T = log_densities.shape[0], K = log_densities.shape[1], t, k, state = -1, later
+    cdef const double[::1] log_start = _log(start), log_final = _log(final)
+    cdef const double[:, ::1] log_table = _log(transmat)
+    cdef double[:, ::1] alpha = np.empty((T, K))
+    cdef double log_likelihood, most
+    with nogil:
+        forward(&log_densities[0, 0], T, K, &log_start[0], &log_table[0, 0], &alpha[0, 0])
+        log_likelihood = log_sum(&alpha[T - 1, 0], 1, &log_final[0], 1, K)
+        log_densities[:, :] = 0
+        for t in range(T - 1, -1, -1):
+            if log_likelihood == -INFINITY:
+                break
+            later, most = state, -INFINITY
+            for k in range(K):
+                alpha[t, k] += log_final[k] if later < 0 else log_table[k, later]
+                most = max(most, alpha[t, k])
+            for k in range(K):
+                alpha[t, k] = exp(alpha[t, k] - most)
+            state = draw(&alpha[t, 0], K, uniforms[t])
+            log_densities[t, state] = 1
+            if later >= 0:
+                transitions[state, later] += 1
+    return log_likelihood
+
+
 def viterbi(
     const floating[:, ::1] log_densities,   # IN (n, K)
     const int64_t[::1] offsets,             # IN (S + 1,)

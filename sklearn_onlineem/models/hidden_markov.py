@@ -106,9 +106,10 @@ class HiddenMarkovModel(Model):
                 states, offsets, *chain, log_likelihoods, transitions
             )
         else:
-            _forward_backward.filtered(states, offsets, *chain, log_likelihoods)
             uniforms = rng.random(len(states))
-            _forward_backward.draw_paths(states, offsets, *chain[2:], uniforms, transitions)
+            _forward_backward.draw_paths(
+                states, offsets, *chain, uniforms, log_likelihoods, transitions
+            )
         if np.isneginf(log_likelihoods).any():
             raise ValueError(
                 "The model cannot make all of the sequences: known states, or zeros among start"
