@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sklearn_onlineem._kernels import _gaussian, _natural, _small_matrices
+from sklearn_onlineem._kernels import _centred_moments, _gaussian, _natural
 from sklearn_onlineem.families._family import NOTHING, optional, per_row, unwanted
 from sklearn_onlineem.families._gaussian import (
     LARGEST_GUARD,
@@ -27,7 +27,7 @@ __all__ = ["AxisGaussians", "AxisMoments", "DiagonalGaussian", "SphericalGaussia
 class AxisMoments(Moments):
     """Moments with scatters of shape (K, d), or (K, 1) summed over the features."""
 
-    merge_centred = staticmethod(_small_matrices.merge_centred_diagonal)
+    merge_centred = staticmethod(_centred_moments.merge_centred_diagonal)
 
 
 @dataclass(frozen=True, eq=False)
