@@ -71,26 +71,26 @@ class Gaussian(ExponentialFamily):
     # The feature map of `_natural` that the natural form about a centre takes.
     features = None
 
-    def log_density(self, parameters, X):
+    def log_density(self, parameters, X, n_threads=1):
         offset = self._offset(parameters, np.zeros(len(parameters.mean)))
         about = self._about(parameters, X)
         if about is None:
-            return self._careful_log_density(parameters, X, offset)
+            return self._careful_log_density(parameters, X, offset, n_threads)
         centre, natural, quadratic = about
         out = np.empty((len(X), len(offset)), dtype=X.dtype)
         _natural.log_density(
-            X, centre, self.features, natural, offset - 0.5 * quadratic, NOTHING, out, 1
+            X, centre, self.features, natural, offset - 0.5 * quadratic, NOTHING, out, n_threads
         )
         return out
 
-    def posterior_statistics(self, parameters, X, posterior):
+    def posterior_statistics(self, parameters, X, posterior, n_threads=1):
         about = self._about(parameters, X)
         if about is None:
-            return self.expected_statistics(X, posterior)
+            return self.expected_statistics(X, posterior, n_threads)
         centre, natural, _ = about
         posterior = np.ascontiguousarray(posterior, dtype=X.dtype)
         counts, totals = np.empty(len(natural)), np.empty_like(natural)
-        _natural.statistics(X, centre, self.features, posterior, counts, totals, 1)
+        _natural.statistics(X, centre, self.features, posterior, counts, totals, n_threads)
         return self._moments_about(centre, counts, totals)
 
     def own_statistics(self, parameters, weights):
@@ -173,7 +173,7 @@ class Gaussian(ExponentialFamily):
         return None
 
     @abstractmethod
-    def _careful_log_density(self, parameters, X, offset):
+    def _careful_log_density(self, parameters, X, offset, n_threads):
         """Log densities about the components' own means, which never lose digits."""
 
     @abstractmethod
