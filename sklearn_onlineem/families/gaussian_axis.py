@@ -135,7 +135,7 @@ class _AxisGaussian(Gaussian):
         first, second = self._split(totals)
         return self._recentred(counts, first, second, np.broadcast_to(centre, first.shape))
 
-    def m_step(self, statistics, previous=None):
+    def _maximiser(self, statistics, previous):
         degrees = statistics.degrees[:, None]
         per_value = statistics.mean.shape[1] // statistics.scatter.shape[1]
         kept = np.ones_like(statistics.scatter) if previous is None else previous.covariance

@@ -116,7 +116,7 @@ class _MatrixGaussian(Gaussian):
         _gaussian.statistics(X, means, responsibilities, counts, first, second, n_threads)
         return self._recentred(first, second, means, 1.0, counts)
 
-    def m_step(self, statistics, previous=None):
+    def _maximiser(self, statistics, previous):
         covariance = np.empty_like(statistics.scatter)
         _small_matrices.covariances_from_scatter(
             statistics.scatter,
