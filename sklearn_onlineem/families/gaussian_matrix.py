@@ -109,20 +109,20 @@ class _MatrixGaussian(Gaussian):
         second = parameters.covariance + mean[:, :, None] * mean[:, None, :]
         return np.concatenate([mean, second.reshape(len(mean), -1)], axis=1)
 
-    def _careful_log_density(self, parameters, X, offset):
+    def _careful_log_density(self, parameters, X, offset, n_threads):
         out = np.empty((len(X), len(parameters.mean)), dtype=X.dtype)
         factors = parameters.precision_factor
-        _gaussian.log_density(X, parameters.mean, factors, offset, out, 1)
+        _gaussian.log_density(X, parameters.mean, factors, offset, out, n_threads)
         return out
 
-    def expected_statistics(self, X, responsibilities):
+    def expected_statistics(self, X, responsibilities, n_threads=1):
         responsibilities = np.ascontiguousarray(responsibilities, dtype=X.dtype)
         counts, means = weighted_means(X, responsibilities)
         first, second = np.empty_like(means), self._empty_scatter(means)
-        _gaussian.statistics(X, means, responsibilities, counts, first, second, 1)
+        _gaussian.statistics(X, means, responsibilities, counts, first, second, n_threads)
         return self._recentred(first, second, means, 1.0, counts)
 
-    def m_step(self, statistics, previous=None):
+    def _maximiser(self, statistics, previous):
         covariance = np.empty_like(statistics.scatter)
         _centred_moments.covariances_from_scatter(
             statistics.scatter,
