@@ -85,12 +85,8 @@ def ours(emissions, X, lengths, parameters, n_threads=1):
         parameters = family.gaussians(*emission)
     model = HiddenMarkovModel(family, start, transmat, parameters)
     offsets = np.concatenate(([0], np.cumsum(lengths)))
-
-    def run():
-        data = Sequences(Rows(X, n_threads=n_threads), offsets)
-        return batch_step(model, data)[1] * len(lengths)
-
-    return run
+    data = Sequences(Rows(X, n_threads=n_threads), offsets)
+    return lambda: batch_step(model, data)[1] * len(lengths)
 
 
 def rivals(emissions):

@@ -1,6 +1,6 @@
 """Threads for the methods of families that know how to use them."""
 
-from functools import partial
+from functools import cache, partial
 from inspect import signature
 
 __all__ = ["threaded"]
@@ -8,6 +8,11 @@ __all__ = ["threaded"]
 
 def threaded(method, n_threads):
     """The method with `n_threads`, if that is among its parameters; it need not be."""
-    if n_threads > 1 and "n_threads" in signature(method).parameters:
+    if n_threads > 1 and _takes_threads(getattr(method, "__func__", method)):
         return partial(method, n_threads=n_threads)
     return method
+
+
+@cache
+def _takes_threads(function):
+    return "n_threads" in signature(function).parameters

@@ -59,10 +59,13 @@ class Categorical(ExponentialFamily):
 
     def sufficient_statistics(self, X):
         n_rows, n_features = X.shape
-        columns = X.astype(np.int64) + self.n_categories * np.arange(n_features)
-        indptr = n_features * np.arange(n_rows + 1, dtype=np.int64)
+        n_columns = n_features * self.n_categories
+        index = np.int32 if max(X.size, n_columns) < 1 << 31 else np.int64
+        columns = X.astype(index)
+        columns += np.arange(0, n_columns, self.n_categories, dtype=index)
+        indptr = np.arange(0, X.size + 1, n_features, dtype=index)
         parts = (np.ones(X.size, dtype=X.dtype), columns.ravel(), indptr)
-        return sparse.csr_array(parts, shape=(n_rows, n_features * self.n_categories))
+        return sparse.csr_array(parts, shape=(n_rows, n_columns))
 
     def to_natural(self, parameters):
         return np.log(parameters)

@@ -19,7 +19,7 @@ from sklearn_onlineem.statistics import Statistics, combine
 __all__ = ["HiddenMarkovModel", "HiddenMarkovStatistics"]
 
 # Log densities of a chunk fit in an L3 cache, and a chunk is worth the while of several threads.
-_CHUNK_VALUES = 1 << 18
+_CHUNK_VALUES = 1 << 20
 
 
 @dataclass(frozen=True)

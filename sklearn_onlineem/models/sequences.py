@@ -103,7 +103,12 @@ class Sequences:
         bounds = [0, *cuts.tolist(), len(self)]
         if len(bounds) == 2:
             return (self,)
-        return tuple(self[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True))
+        parts = tuple(self[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True))
+        if self.observed is None:
+            # Looked up once, not in every pass over the data.
+            for part in parts:
+                part.__dict__["observed"] = None
+        return parts
 
     def continued(self, before):
         """The same, with the first sequence going on from a filtered distribution."""
