@@ -250,7 +250,7 @@ class LinearDynamicalModel(Model):
         return self._smoothed(data)[:3]
 
     def imputed(self, data):
-        """Return the rows with missing values replaced by E(v_t | all that is seen), (n_rows, d)."""
+        """Return the rows (n_rows, d), what is missing replaced by its expectation given all."""
         return self._smoothed(data)[3]
 
     def _filtered(self, data, **wanted):
@@ -260,14 +260,11 @@ class LinearDynamicalModel(Model):
         return self._over_parts(data, self._padded.smoothed, {})
 
     def _over_parts(self, data, function, wanted):
-        found = thread_map(
-            lambda part: [
-                array[part.n_lead :]
-                for array in function(part.X, part.offsets, part.start, **wanted)
-            ],
-            self._parts(data),
-            n_threads=data.n_threads,
-        )
+        def without_lead(part):
+            arrays = function(part.X, part.offsets, part.start, **wanted)
+            return [array[part.n_lead :] for array in arrays]
+
+        found = thread_map(without_lead, self._parts(data), n_threads=data.n_threads)
         return tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))
 
     @cached_property
