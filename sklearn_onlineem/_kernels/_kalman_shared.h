@@ -8,6 +8,8 @@
 
 #include "_kalman.h"
 
+#define WIDEST_MEAN 512
+
 /* What a covariance changes by, relative to its variances, when it is at rest. */
 #define AT_REST (4 * ROUNDING)
 
@@ -137,8 +139,6 @@ SIMD_INLINE void weigh_row(
             for (ptrdiff_t j = 0; j < W; j++) squares[j] += r[j] * r[j]; \
         } \
     }
-
-#define WIDEST_MEAN 512
 
 SIMD_CLONES SIMD_UNUSED static double forward_means(
     const System *system, const Tables *tables, const double *G, const double *start,
