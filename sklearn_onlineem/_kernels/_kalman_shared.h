@@ -101,21 +101,21 @@ SIMD_UNUSED static void add_covariances(
     for (ptrdiff_t i = 0; i < N_SUMS * size; i++) sums[i] += count * one[i];
 }
 
-/* out <- origin + sign x' table; x is followed by a 0 where k is odd. out may be origin. */
+/* out (width,) <- origin + sign x' table, x of n numbers, n a multiple of 4. out may be origin. */
 SIMD_INLINE void weigh_row(
-    const double *RESTRICT x, const double *RESTRICT table, ptrdiff_t k, const ptrdiff_t W,
-    const double *origin, double sign, double *out)
+    const double *RESTRICT x, const double *RESTRICT table, const ptrdiff_t n,
+    const ptrdiff_t width, const ptrdiff_t tile, const double *origin, double sign, double *out)
 {
-    for (ptrdiff_t start = 0; start < W; start += TILE) {
-        double even[TILE], odd[TILE] = {0};
-        for (int j = 0; j < TILE; j++) even[j] = 0;
-        for (ptrdiff_t i = 0; i < k; i += 2)
-            for (int j = 0; j < TILE; j++) {
-                even[j] += x[i] * table[i * W + start + j];
-                odd[j] += x[i + 1] * table[(i + 1) * W + start + j];
-            }
-        for (int j = 0; j < TILE; j++)
-            out[start + j] = origin[start + j] + sign * (even[j] + odd[j]);
+    for (ptrdiff_t start = 0; start < width; start += tile) {
+        double sum[8];
+        for (ptrdiff_t j = 0; j < tile; j++) sum[j] = 0;
+        for (ptrdiff_t i = 0; i < n; i += 4) {
+            const double *row = table + i * width + start;
+            for (ptrdiff_t j = 0; j < tile; j++)
+                sum[j] += (x[i] * row[j] + x[i + 1] * row[width + j])
+                          + (x[i + 2] * row[2 * width + j] + x[i + 3] * row[3 * width + j]);
+        }
+        for (ptrdiff_t j = 0; j < tile; j++) out[start + j] = origin[start + j] + sign * sum[j];
     }
 }
 
@@ -134,19 +134,19 @@ typedef struct {
 
 /* m <- filtered mean, from p, the predicted one; squares <- squares + squared innovations */
 SIMD_INLINE void filter_row(
-    const Sight *sight, const double *filtered, const double *root, const double *v, ptrdiff_t k,
-    const ptrdiff_t W, const double *zeros, const double *p, double *m, double *squares)
+    const Sight *sight, const double *filtered, const double *root, const double *v, const ptrdiff_t W,
+    const ptrdiff_t D, const ptrdiff_t tile, const double *zeros, const double *p, double *m, double *squares)
 {
     double centred[WIDEST_MEAN], residual[WIDEST_MEAN], u[WIDEST_MEAN], r[WIDEST_MEAN];
-    ptrdiff_t d = sight->d, D = sight->D;
+    ptrdiff_t d = sight->d;
     for (ptrdiff_t j = 0; j < d; j++) centred[j] = v[j] - sight->offset[j];
     for (ptrdiff_t j = d; j < D; j++) centred[j] = 0;
-    weigh_row(centred, sight->weights, d, W, zeros, 1, u);
-    weigh_row(p, sight->G, k, W, u, -1, u);
-    weigh_row(u, filtered, k, W, p, 1, m);
-    weigh_row(u, root, k, W, zeros, 1, r);
-    weigh_row(m, sight->emission, k, D, centred, -1, residual);
-    weigh_row(residual, sight->whitening, d, D, zeros, 1, centred);
+    weigh_row(centred, sight->weights, D, W, tile, zeros, 1, u);
+    weigh_row(p, sight->G, W, W, tile, u, -1, u);
+    weigh_row(u, filtered, W, W, tile, p, 1, m);
+    weigh_row(u, root, W, W, tile, zeros, 1, r);
+    weigh_row(m, sight->emission, W, D, 4, centred, -1, residual);
+    weigh_row(residual, sight->whitening, D, D, 4, zeros, 1, centred);
     for (ptrdiff_t j = 0; j < W; j++) squares[j] += r[j] * r[j];
     for (ptrdiff_t j = 0; j < D; j++) squares[j] += centred[j] * centred[j];
 }
@@ -154,8 +154,8 @@ SIMD_INLINE void filter_row(
 /* Forward and backward passes over S sequences, in order of falling length. */
 SIMD_INLINE void means_abreast(
     const System *system, const Tables *tables, const Sight *sight, const double *start,
-    const double *X, const int64_t *begins, const int64_t *lengths, ptrdiff_t S, ptrdiff_t k,
-    const ptrdiff_t W, const double *zeros, double *predicted, double *means, double *squares)
+    const double *X, const int64_t *begins, const int64_t *lengths, ptrdiff_t S,
+    const ptrdiff_t W, const ptrdiff_t D, const ptrdiff_t tile, const double *zeros, double *predicted, double *means, double *squares)
 {
     ptrdiff_t active = S, last = tables->n - 1;
     for (ptrdiff_t t = 0; t < lengths[0]; t++) {
@@ -167,9 +167,9 @@ SIMD_INLINE void means_abreast(
             if (t == 0)
                 for (ptrdiff_t j = 0; j < W; j++) p[j] = start[j];
             else
-                weigh_row(m - W, system->At, k, W, system->b, 1, p);
-            filter_row(sight, tables->filtered + step, tables->root + step, X + row * sight->d, k,
-                       W, zeros, p, m, squares);
+                weigh_row(m - W, system->At, W, W, tile, system->b, 1, p);
+            filter_row(sight, tables->filtered + step, tables->root + step, X + row * sight->d, W,
+                       D, tile, zeros, p, m, squares);
         }
     }
     active = 0;
@@ -180,7 +180,7 @@ SIMD_INLINE void means_abreast(
             double *m = means + (begins[s] + t) * W, later[WIDEST_MEAN];
             const double *p = predicted + (begins[s] + t + 1) * W;
             for (ptrdiff_t j = 0; j < W; j++) later[j] = m[W + j] - p[j];
-            weigh_row(later, gain, k, W, m, 1, m);
+            weigh_row(later, gain, W, W, tile, m, 1, m);
         }
     }
 }
@@ -195,11 +195,12 @@ SIMD_CLONES SIMD_UNUSED static double smooth_means(
     double squares[WIDEST_MEAN] = {0}, sum = 0;
     for (ptrdiff_t first = 0; first < S; first += ABREAST) {
         ptrdiff_t n = S - first < ABREAST ? S - first : ABREAST;
-#define MEANS(W) \
-        means_abreast(system, tables, sight, start, X, begins + first, lengths + first, n, \
-                      system->k, W, zeros, predicted, means, squares)
-        if (system->W == 8) MEANS(8);
-        else MEANS(system->W);
+#define MEANS(W, D, tile) \
+        means_abreast(system, tables, sight, start, X, begins + first, lengths + first, n, W, D, \
+                      tile, zeros, predicted, means, squares)
+        if (system->W == 8 && sight->D == 12) MEANS(8, 12, 8);
+        else if (system->W == 8) MEANS(8, sight->D, 8);
+        else MEANS(system->W, sight->D, 4);
 #undef MEANS
     }
     for (ptrdiff_t j = 0; j < WIDEST_MEAN; j++) sum += squares[j];
