@@ -8,24 +8,36 @@ from sklearn_onlineem.families.exponential import Exponential
 from sklearn_onlineem.families.gamma import FixedShapeGamma, Gamma
 from sklearn_onlineem.families.gaussian_axis import DiagonalGaussian, SphericalGaussian
 from sklearn_onlineem.families.gaussian_matrix import FullGaussian, TiedGaussian
+from sklearn_onlineem.families.linear_gaussian import (
+    AffineGaussian,
+    DiagonalCovariance,
+    FullCovariance,
+    LinearGaussian,
+    SphericalCovariance,
+)
 from sklearn_onlineem.families.multinomial import Multinomial
 from sklearn_onlineem.families.poisson import Poisson
 from sklearn_onlineem.families.wishart import FixedDegreesWishart, Wishart
 
 __all__ = [
+    "AffineGaussian",
     "Bernoulli",
     "Categorical",
+    "DiagonalCovariance",
     "DiagonalGaussian",
     "Exponential",
     "ExponentialFamily",
     "Family",
     "FixedDegreesWishart",
     "FixedShapeGamma",
+    "FullCovariance",
     "FullGaussian",
     "Gamma",
+    "LinearGaussian",
     "Multinomial",
     "Poisson",
     "Rows",
+    "SphericalCovariance",
     "SphericalGaussian",
     "TiedGaussian",
     "Wishart",

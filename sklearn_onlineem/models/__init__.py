@@ -3,6 +3,10 @@
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.horizons import EmitsOnce, Finite, Horizon, SilentEnd
+from sklearn_onlineem.models.linear_dynamical import (
+    LinearDynamicalModel,
+    LinearDynamicalStatistics,
+)
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 from sklearn_onlineem.models.sequences import Sequences
 
@@ -12,6 +16,8 @@ __all__ = [
     "HiddenMarkovModel",
     "HiddenMarkovStatistics",
     "Horizon",
+    "LinearDynamicalModel",
+    "LinearDynamicalStatistics",
     "MixtureModel",
     "MixtureStatistics",
     "Model",

@@ -1,0 +1,93 @@
+"""Kalman filter and Rauch-Tung-Striebel smoother, row by row."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+__all__ = ["Filtered", "filtered", "smoothed"]
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """Moments of the states given the rows before, and up to, each."""
+
+    predicted: np.ndarray
+    predicted_covariance: np.ndarray
+    mean: np.ndarray
+    covariance: np.ndarray
+    log_likelihood: np.ndarray
+
+
+def filtered(model, X, offsets, first):
+    """Filter sequences; the first of them starts from `first`, the others from the model."""
+    n, k = len(X), model.n_components
+    out = Filtered(
+        np.empty((n, k)), np.empty((n, k, k)), np.empty((n, k)), np.empty((n, k, k)), np.zeros(n)
+    )
+    for s in range(len(offsets) - 1):
+        mean, covariance = first if s == 0 else (model.initial_mean, model.initial_covariance)
+        for t in range(offsets[s], offsets[s + 1]):
+            if t > offsets[s]:
+                mean, covariance = moved(model, mean, covariance)
+            out.predicted[t], out.predicted_covariance[t] = mean, covariance
+            mean, covariance, out.log_likelihood[t] = updated(model, mean, covariance, X[t])
+            out.mean[t], out.covariance[t] = mean, covariance
+    return out
+
+
+def moved(model, mean, covariance):
+    """Moments of the next state."""
+    A = model.transition
+    return A @ mean + model.transition_offset, A @ covariance @ A.T + model.transition_covariance
+
+
+def updated(model, mean, covariance, v):
+    """Moments given what is there of a row, and its log density."""
+    seen = ~np.isnan(v)
+    if not seen.any():
+        return mean, covariance, 0.0
+    C, R = model.observation[seen], model.observation_covariance[np.ix_(seen, seen)]
+    innovation = v[seen] - C @ mean - model.observation_offset[seen]
+    factor = linalg.cho_factor(C @ covariance @ C.T + R, lower=True)
+    gain = linalg.cho_solve(factor, C @ covariance).T
+    log_det = 2.0 * np.log(np.diag(factor[0])).sum()
+    quadratic = innovation @ linalg.cho_solve(factor, innovation)
+    shrink = np.eye(len(mean)) - gain @ C
+    log_density = -0.5 * (seen.sum() * math.log(2.0 * math.pi) + log_det + quadratic)
+    covariance = shrink @ covariance @ shrink.T + gain @ R @ gain.T
+    return mean + gain @ innovation, covariance, log_density
+
+
+def backward_gain(model, covariance, predicted_covariance):
+    """J of E(h_t | h_t+1) = mean_t + J (h_t+1 - predicted_t+1), and the covariance given h_t+1."""
+    A = model.transition
+    J = np.linalg.solve(predicted_covariance, A @ covariance).T
+    shrink = np.eye(len(A)) - J @ A
+    return J, shrink @ covariance @ shrink.T + J @ model.transition_covariance @ J.T
+
+
+def smoothed(model, rows, offsets, rng=None):
+    """Means, covariances and lag-one covariances given all rows; or drawn paths, and zeros."""
+    mean, covariance = rows.mean.copy(), rows.covariance.copy()
+    lag = np.zeros_like(covariance)
+    for begin, end in zip(offsets[:-1], offsets[1:], strict=True):
+        if rng is not None:
+            mean[end - 1] = _drawn(mean[end - 1], covariance[end - 1], rng)
+            covariance[end - 1] = 0.0
+        for t in range(end - 2, begin - 1, -1):
+            J, rest = backward_gain(model, rows.covariance[t], rows.predicted_covariance[t + 1])
+            mean[t] += J @ (mean[t + 1] - rows.predicted[t + 1])
+            lag[t + 1] = covariance[t + 1] @ J.T
+            covariance[t] = rest + J @ covariance[t + 1] @ J.T
+            if rng is not None:
+                mean[t], covariance[t] = _drawn(mean[t], rest, rng), 0.0
+    return mean, covariance, lag
+
+
+def _drawn(mean, covariance, rng):
+    values, vectors = np.linalg.eigh(covariance)
+    return mean + vectors @ (np.sqrt(np.maximum(values, 0.0)) * rng.standard_normal(len(mean)))

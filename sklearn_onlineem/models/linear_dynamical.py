@@ -1,0 +1,368 @@
+"""Linear dynamical systems: what Kalman filters filter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from sklearn_onlineem.families import Rows
+from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
+from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+from sklearn_onlineem.models import kalman
+from sklearn_onlineem.models._dynamical_usage import usage
+from sklearn_onlineem.models._model import Model
+from sklearn_onlineem.models.sequences import Sequences
+from sklearn_onlineem.statistics import Statistics
+
+__all__ = ["LinearDynamicalModel", "LinearDynamicalStatistics"]
+
+_INITIAL = {"initial_state_mean": "offset", "initial_state_covariance": "covariance"}
+_TRANSITIONS = {
+    "transition_matrices": "matrix",
+    "transition_offsets": "offset",
+    "transition_covariance": "covariance",
+}
+_EMISSIONS = {
+    "observation_matrices": "matrix",
+    "observation_offsets": "offset",
+    "observation_covariance": "covariance",
+}
+IDENTIFIABLE = frozenset({*_INITIAL, *_TRANSITIONS, *_EMISSIONS} - {"transition_offsets"})
+
+
+@dataclass(frozen=True)
+class LinearDynamicalStatistics(Statistics):
+    """Expected statistics of a linear dynamical system, for each sequence.
+
+    Parameters
+    ----------
+    initial : MatrixMoments
+        Of the first states of sequences.
+    transitions : MatrixMoments
+        Of successive states, (h_t-1, h_t).
+    emissions : MatrixMoments
+        Of states and rows, (h_t, v_t).
+    """
+
+    initial: MatrixMoments
+    transitions: MatrixMoments
+    emissions: MatrixMoments
+
+
+@dataclass(frozen=True, eq=False)
+class LinearDynamicalModel(Model):
+    r"""A state that moves linearly and is seen through a linear map, both with Gaussian noise.
+
+    .. math::
+        h_1 \sim N(m_1, V_1), \quad h_t = A h_{t-1} + b + N(0, Q), \quad v_t = C h_t + d + N(0, R)
+
+    A missing value is NaN; any of a row may be missing.
+
+    Parameters
+    ----------
+    initial_mean : ndarray of shape (k,)
+    initial_covariance : ndarray of shape (k, k)
+    transition : ndarray of shape (k, k)
+    transition_offset : ndarray of shape (k,)
+    transition_covariance : ndarray of shape (k, k)
+    observation : ndarray of shape (d, k)
+    observation_offset : ndarray of shape (d,)
+    observation_covariance : ndarray of shape (d, d)
+        Positive definite; the other covariances may be singular.
+    learnt : frozenset of str
+        pykalman's names of what the M-step changes. The default leaves out the offsets of the
+        transitions, as those of the observations make up for them.
+    initial, transitions, emissions : LinearGaussian
+        Shapes of the noise covariances, and floors.
+
+    References
+    ----------
+    Amid & Warmuth, UAI 2020, section 6, with sums over t = 1..T-1 of transitions and t = 1..T of
+    emissions, each averaged over sequences.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import Rows
+    >>> from sklearn_onlineem.models import LinearDynamicalModel, Sequences
+    >>> one = np.ones((1, 1))
+    >>> walk = LinearDynamicalModel(
+    ...     np.zeros(1), one, one, np.zeros(1), one, one, np.zeros(1), one)
+    >>> data = Sequences(Rows(np.array([[1.0], [np.nan], [2.0]])), np.array([0, 3]))
+    >>> walk.filtered(data)[0].round(3)
+    array([[0.5  ],
+           [0.5  ],
+           [1.571]])
+    """
+
+    initial_mean: np.ndarray
+    initial_covariance: np.ndarray
+    transition: np.ndarray
+    transition_offset: np.ndarray
+    transition_covariance: np.ndarray
+    observation: np.ndarray
+    observation_offset: np.ndarray
+    observation_covariance: np.ndarray
+    learnt: frozenset = IDENTIFIABLE
+    initial: LinearGaussian = LinearGaussian()
+    transitions: LinearGaussian = LinearGaussian()
+    emissions: LinearGaussian = LinearGaussian()
+
+    @property
+    def n_components(self):
+        return len(self.initial_mean)
+
+    @property
+    def n_features(self):
+        return len(self.observation_offset)
+
+    @cached_property
+    def _start(self):
+        empty = np.empty((self.n_components, 0))
+        return AffineGaussian(empty, self.initial_mean, self.initial_covariance)
+
+    @cached_property
+    def _move(self):
+        return AffineGaussian(self.transition, self.transition_offset, self.transition_covariance)
+
+    @cached_property
+    def _emission(self):
+        return AffineGaussian(
+            self.observation, self.observation_offset, self.observation_covariance
+        )
+
+    # ------------------------------------------------------------------------------------ the EM
+
+    def e_step(self, data, rng=None):
+        X, offsets, first = self._with_lead(data)
+        rows = kalman.filtered(self, X, offsets, first)
+        means, covariances, lags = kalman.smoothed(self, rows, offsets, rng)
+        fresh = offsets[int(data.before is not None) : -1]
+        later = np.setdiff1d(np.arange(len(X)), offsets[:-1])
+        statistics = LinearDynamicalStatistics(
+            _moments(means[fresh], covariances[fresh]),
+            _moments(
+                np.hstack([means[later - 1], means[later]]),
+                _stacked(covariances[later - 1], lags[later], covariances[later]),
+            ),
+            self._emission_moments(X, means, covariances),
+        )
+        return statistics.scale(1.0 / len(data)), rows.log_likelihood.sum() / len(data)
+
+    def _emission_moments(self, X, means, covariances):
+        seen = ~np.isnan(X).all(axis=1)
+        X, means, covariances = X[seen], means[seen], covariances[seen]
+        d, k = X.shape[1], means.shape[1]
+        filled, across, within = X.copy(), np.zeros((len(X), d, k)), np.zeros((len(X), d, d))
+        for t in np.flatnonzero(np.isnan(X).any(axis=1)):
+            filled[t], slope, rest = self._completed(X[t], means[t])
+            across[t] = slope @ covariances[t]
+            within[t] = across[t] @ slope.T + rest
+        return _moments(np.hstack([means, filled]), _stacked(covariances, across, within))
+
+    def _completed(self, v, mean):
+        """A row, its missing part by expectation; slope by the state, and covariance given it."""
+        gone, C, R = np.isnan(v), self.observation, self.observation_covariance
+        seen = ~gone
+        weights = np.linalg.solve(R[np.ix_(seen, seen)], R[np.ix_(seen, gone)]).T
+        slope, rest = np.zeros_like(C), np.zeros_like(R)
+        slope[gone] = C[gone] - weights @ C[seen]
+        rest[np.ix_(gone, gone)] = R[np.ix_(gone, gone)] - weights @ R[np.ix_(seen, gone)]
+        filled = v.copy()
+        expected = C @ mean + self.observation_offset
+        filled[gone] = expected[gone] + weights @ (v - expected)[seen]
+        return filled, slope, rest
+
+    def own_statistics(self, like=None):
+        departures, states = self._usages(like)
+        nothing = MatrixMoments(_one(like), _one(like), np.empty((1, 0)), np.empty((1, 0, 0)))
+        return LinearDynamicalStatistics(
+            self.initial.own_statistics(self._start, nothing),
+            self.transitions.own_statistics(self._move, departures),
+            self.emissions.own_statistics(self._emission, states),
+        )
+
+    def m_step(self, statistics):
+        start = self.initial.m_step(statistics.initial, self._start, self._learnt(_INITIAL))
+        move = self.transitions.m_step(
+            statistics.transitions, self._move, self._learnt(_TRANSITIONS)
+        )
+        emission = self.emissions.m_step(
+            statistics.emissions, self._emission, self._learnt(_EMISSIONS)
+        )
+        return replace(
+            self,
+            initial_mean=start.offset,
+            initial_covariance=start.covariance,
+            transition=move.matrix,
+            transition_offset=move.offset,
+            transition_covariance=move.covariance,
+            observation=emission.matrix,
+            observation_offset=emission.offset,
+            observation_covariance=emission.covariance,
+        )
+
+    def _learnt(self, names):
+        return {part for name, part in names.items() if name in self.learnt}
+
+    def n_parameters(self):
+        """Return the number of free parameters among those that are learnt."""
+        return (
+            self.initial.n_parameters(self._start, self._learnt(_INITIAL))
+            + self.transitions.n_parameters(self._move, self._learnt(_TRANSITIONS))
+            + self.emissions.n_parameters(self._emission, self._learnt(_EMISSIONS))
+        )
+
+    def kl_divergence(self, other, like=None):
+        departures, states = self._usages(like)
+        nothing = MatrixMoments(_one(like), _one(like), np.empty((1, 0)), np.empty((1, 0, 0)))
+        return max(
+            0.0,
+            self.initial.kl_divergence(self._start, other._start, nothing)
+            + self.transitions.kl_divergence(self._move, other._move, departures)
+            + self.emissions.kl_divergence(self._emission, other._emission, states),
+        )
+
+    def _usages(self, like):
+        """Moments of the states that are left, and of those that emit, for each sequence."""
+        start = self.initial_mean, self.initial_covariance
+        departures = usage(self, *start, like.survival[1:])
+        states = usage(self, *start, like.survival)
+        if like.before is not None:
+            steps = np.full(like.lengths[0], 1.0 / len(like))
+            departures = departures + usage(self, *like.before, steps)
+            states = states + usage(self, *kalman.moved(self, *like.before), steps)
+        return departures, states
+
+    # --------------------------------------------------------------------------------- inference
+
+    def log_likelihood(self, data):
+        return np.add.reduceat(self.row_log_likelihoods(data), data.offsets[:-1])
+
+    def row_log_likelihoods(self, data):
+        """Return log p(v_t | v_1..t-1), an ndarray of shape (n_rows,); 0 where nothing is seen."""
+        return self._filtered(data).log_likelihood
+
+    def filtered(self, data):
+        """Return means (n_rows, k) and covariances (n_rows, k, k) of p(h_t | v_1..t)."""
+        rows = self._filtered(data)
+        return rows.mean, rows.covariance
+
+    def predicted(self, data):
+        """Return means (n_rows, d) and covariances (n_rows, d, d) of p(v_t | v_1..t-1)."""
+        rows = self._filtered(data)
+        return self._emitted(rows.predicted, rows.predicted_covariance)
+
+    def forecast(self, data, n_steps):
+        """Return moments of the rows that follow each sequence.
+
+        Returns
+        -------
+        means : ndarray of shape (n_sequences, n_steps, d)
+        covariances : ndarray of shape (n_sequences, n_steps, d, d)
+        """
+        means, covariances = (part[data.offsets[1:] - 1] for part in self.filtered(data))
+        steps = []
+        for _ in range(n_steps):
+            means = means @ self.transition.T + self.transition_offset
+            covariances = self.transition @ covariances @ self.transition.T
+            covariances = covariances + self.transition_covariance
+            steps.append(self._emitted(means, covariances))
+        return tuple(np.stack(part, axis=1) for part in zip(*steps, strict=True))
+
+    def _emitted(self, means, covariances):
+        C = self.observation
+        return (
+            means @ C.T + self.observation_offset,
+            C @ covariances @ C.T + self.observation_covariance,
+        )
+
+    def smoothed(self, data):
+        """Return the moments of p(h_t | v).
+
+        Returns
+        -------
+        means : ndarray of shape (n_rows, k)
+        covariances : ndarray of shape (n_rows, k, k)
+        lags : ndarray of shape (n_rows, k, k)
+            Cov(h_t, h_t-1 | v), 0 for the first row of a sequence.
+        """
+        X, offsets, first = self._with_lead(data)
+        rows = kalman.filtered(self, X, offsets, first)
+        return tuple(_without_lead(part, data) for part in kalman.smoothed(self, rows, offsets))
+
+    def _filtered(self, data):
+        rows = kalman.filtered(self, *self._with_lead(data))
+        return kalman.Filtered(*(_without_lead(part, data) for part in vars(rows).values()))
+
+    def _with_lead(self, data):
+        """Rows, offsets and the moments that the first sequence starts from.
+
+        A sequence that continues gets a row in front, unobserved, for the state before it.
+        """
+        X = np.asarray(data.X, dtype=np.float64)
+        if data.before is None:
+            return X, data.offsets, self._start_moments
+        X = np.concatenate([np.full((1, X.shape[1]), np.nan), X])
+        return X, np.concatenate(([0], data.offsets[1:] + 1)), data.before
+
+    @property
+    def _start_moments(self):
+        return self.initial_mean, self.initial_covariance
+
+    def sample(self, n, rng, like=None):
+        """Draw n sequences.
+
+        Parameters
+        ----------
+        n : int
+        rng : numpy.random.Generator
+        like : Sequences
+            Data whose lengths are drawn from, as these are not modelled.
+
+        Returns
+        -------
+        data : Sequences
+        states : ndarray of shape (n_rows, k)
+        """
+        if like is None:
+            raise ValueError(
+                "Lengths are not modelled: pass `like`, data with lengths to draw from."
+            )
+        lengths = rng.choice(like.lengths, size=n)
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        states = np.empty((offsets[-1], self.n_components))
+        now = self.initial.sample(self._start, np.empty((n, 0)), rng)
+        for t in range(lengths.max(initial=0)):
+            alive = lengths > t
+            if t:
+                now[alive] = self.transitions.sample(self._move, now[alive], rng)
+            states[offsets[:-1][alive] + t] = now[alive]
+        X = self.emissions.sample(self._emission, states, rng)
+        return Sequences(Rows(X), offsets), states
+
+
+def _without_lead(rows, data):
+    return rows if data.before is None else rows[1:]
+
+
+def _one(like):
+    """Share of the sequences that begin at their first row."""
+    return np.array([1.0 if like is None or like.before is None else 1.0 - 1.0 / len(like)])
+
+
+def _moments(means, covariances):
+    """Sums over rows."""
+    n = np.array([float(len(means))])
+    mean = means.mean(axis=0) if len(means) else np.zeros(means.shape[1])
+    deviations = means - mean
+    scatter = deviations.T @ deviations + covariances.sum(axis=0)
+    return MatrixMoments(n, n, mean[None], scatter[None])
+
+
+def _stacked(first, across, second):
+    """Covariances of (x, y), from those of x, of y with x, and of y."""
+    upper = np.concatenate([first, across.transpose(0, 2, 1)], axis=2)
+    return np.concatenate([upper, np.concatenate([across, second], axis=2)], axis=1)
