@@ -5,12 +5,14 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem.estimators._kalman_inference import SystemInference
 from sklearn_onlineem.estimators._kalman_parameters import RELATIVE_FLOOR, SHAPES, SystemParameters
 from sklearn_onlineem.estimators._kalman_start import START_STATES, filled, start_arrays
 from sklearn_onlineem.estimators._sequence_model import SequenceModel
+from sklearn_onlineem.estimators._warnings import warn_user
 from sklearn_onlineem.families import FullGaussian
 from sklearn_onlineem.families._gaussian import variance_floor
 
@@ -259,6 +261,8 @@ class KalmanFilter(SystemParameters, SystemInference, SequenceModel):
                 " arrays that are learnt."
             )
         X, begins = filled(data)
+        if len(X) > 1 and (X == X[0]).all():
+            warn_user(f"All rows of {type(self).__name__} are alike.", ConvergenceWarning)
         states = START_STATES[self.init]
         arrays = start_arrays(X, begins, k, self._known(), states, random_state)
         return self._model(self._shaped(arrays), self._row_floor(X))

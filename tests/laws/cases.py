@@ -29,6 +29,7 @@ from sklearn_onlineem.families import (
     FixedShapeGamma,
     FullGaussian,
     Gamma,
+    LinearGaussian,
     Multinomial,
     Poisson,
     Rows,
@@ -43,7 +44,7 @@ SIDE = 2  # of Wishart matrices
 
 def arrays(value):
     """All arrays within parameters, statistics, models, or tuples of these."""
-    if isinstance(value, (Family, str)):
+    if isinstance(value, (Family, LinearGaussian, str, frozenset)):
         return []
     if is_dataclass(value):
         return [a for f in fields(value) for a in arrays(getattr(value, f.name))]
