@@ -22,7 +22,6 @@ __all__ = [
     "joint_moments",
 ]
 
-_LOG_2_PI = math.log(2.0 * math.pi)
 _EVERYTHING = frozenset({"matrix", "offset", "covariance"})
 
 
@@ -192,11 +191,12 @@ class LinearGaussian:
         shift = difference @ mean + p.offset - q.offset
         spread = weight * (p.covariance + np.outer(shift, shift))
         spread += difference @ scatter @ difference.T
-        factor = linalg.cholesky(q.covariance, lower=True)
-        whitened = linalg.solve_triangular(factor, spread, lower=True)
-        trace = np.trace(linalg.solve_triangular(factor, whitened.T, lower=True))
-        log_dets = 2.0 * np.log(np.diag(factor)).sum() - np.linalg.slogdet(p.covariance)[1]
-        return 0.5 * (trace + weight * (log_dets - len(shift)))
+        values, vectors = _support(q.covariance)
+        if _exceeds(p.covariance, vectors):
+            return math.inf
+        trace = (vectors * (spread @ vectors)).sum(axis=0) @ (1.0 / values)
+        own_log_det = np.linalg.slogdet(vectors.T @ p.covariance @ vectors)[1]
+        return 0.5 * (trace + weight * (np.log(values).sum() - own_log_det - len(values)))
 
     def sample(self, parameters, x, rng):
         """Draw one y for each row of x, an ndarray of shape (n_rows, p)."""
@@ -302,6 +302,21 @@ def _solved(matrix, right):
     except linalg.LinAlgError:
         solution = linalg.pinvh(matrix) @ right
     return solution * inverse[:, None]
+
+
+def _support(covariance):
+    """Eigenvalues and eigenvectors of a covariance, but those of 0."""
+    values, vectors = np.linalg.eigh(covariance)
+    kept = values > len(values) * np.finfo(float).eps * values.max(initial=0.0)
+    return values[kept], vectors[:, kept]
+
+
+def _exceeds(covariance, vectors):
+    """Whether a covariance has variance where these eigenvectors have none."""
+    if vectors.shape[1] == len(covariance):
+        return False
+    inside = np.einsum("ij,ik,kj->", vectors, covariance, vectors)
+    return np.trace(covariance) - inside > 1e-10 * np.trace(covariance)
 
 
 def _nothing(n_outputs, n_inputs):

@@ -6,7 +6,7 @@ import numpy as np
 
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 
-__all__ = ["usage"]
+__all__ = ["moved", "usage"]
 
 # An unstable system is taken to stop growing at so many times its start: any usage keeps the
 # promise that a step lowers the objective of its batch, but not one that overflows.
@@ -28,9 +28,7 @@ def usage(model, mean, covariance, survival):
     total = _moments(0.0, mean, covariance)
     largest = _LARGEST_GROWTH * _size(mean, covariance + model.transition_covariance)
     for t, weight in enumerate(survival):
-        A, b = model.transition, model.transition_offset
-        next_mean = A @ mean + b
-        next_covariance = A @ covariance @ A.T + model.transition_covariance
+        next_mean, next_covariance = moved(model, mean, covariance)
         if _is_at_rest(mean, covariance, next_mean, next_covariance) or (
             _size(next_mean, next_covariance) > largest
         ):
@@ -38,6 +36,12 @@ def usage(model, mean, covariance, survival):
         total = total + _moments(weight, mean, covariance)
         mean, covariance = next_mean, next_covariance
     return total
+
+
+def moved(model, mean, covariance):
+    """Moments of the next state."""
+    A = model.transition
+    return A @ mean + model.transition_offset, A @ covariance @ A.T + model.transition_covariance
 
 
 def _moments(weight, mean, covariance):

@@ -10,11 +10,13 @@ import numpy as np
 from sklearn_onlineem.families import Rows
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-from sklearn_onlineem.models import kalman
-from sklearn_onlineem.models._dynamical_usage import usage
+from sklearn_onlineem.models._dynamical_usage import moved, usage
+from sklearn_onlineem.models._kalman import Padded
 from sklearn_onlineem.models._model import Model
+from sklearn_onlineem.models._sequence_parts import LinearDynamicalStatistics, parts
+from sklearn_onlineem.models._threads import thread_map
 from sklearn_onlineem.models.sequences import Sequences
-from sklearn_onlineem.statistics import Statistics
+from sklearn_onlineem.statistics import combine
 
 __all__ = ["LinearDynamicalModel", "LinearDynamicalStatistics"]
 
@@ -30,25 +32,6 @@ _EMISSIONS = {
     "observation_covariance": "covariance",
 }
 IDENTIFIABLE = frozenset({*_INITIAL, *_TRANSITIONS, *_EMISSIONS} - {"transition_offsets"})
-
-
-@dataclass(frozen=True)
-class LinearDynamicalStatistics(Statistics):
-    """Expected statistics of a linear dynamical system, for each sequence.
-
-    Parameters
-    ----------
-    initial : MatrixMoments
-        Of the first states of sequences.
-    transitions : MatrixMoments
-        Of successive states, (h_t-1, h_t).
-    emissions : MatrixMoments
-        Of states and rows, (h_t, v_t).
-    """
-
-    initial: MatrixMoments
-    transitions: MatrixMoments
-    emissions: MatrixMoments
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,44 +119,20 @@ class LinearDynamicalModel(Model):
     # ------------------------------------------------------------------------------------ the EM
 
     def e_step(self, data, rng=None):
-        X, offsets, first = self._with_lead(data)
-        rows = kalman.filtered(self, X, offsets, first)
-        means, covariances, lags = kalman.smoothed(self, rows, offsets, rng)
-        fresh = offsets[int(data.before is not None) : -1]
-        later = np.setdiff1d(np.arange(len(X)), offsets[:-1])
-        statistics = LinearDynamicalStatistics(
-            _moments(means[fresh], covariances[fresh]),
-            _moments(
-                np.hstack([means[later - 1], means[later]]),
-                _stacked(covariances[later - 1], lags[later], covariances[later]),
-            ),
-            self._emission_moments(X, means, covariances),
-        )
-        return statistics.scale(1.0 / len(data)), rows.log_likelihood.sum() / len(data)
+        pieces = self._parts(data)
+        generators = [None] * len(pieces) if rng is None else rng.spawn(len(pieces))
+        sums = thread_map(self._expected, pieces, generators, n_threads=data.n_threads)
+        evidence = combine([(1.0 / len(data), statistics) for statistics, _ in sums])
+        return evidence, sum(log_likelihood for _, log_likelihood in sums) / len(data)
 
-    def _emission_moments(self, X, means, covariances):
-        seen = ~np.isnan(X).all(axis=1)
-        X, means, covariances = X[seen], means[seen], covariances[seen]
-        d, k = X.shape[1], means.shape[1]
-        filled, across, within = X.copy(), np.zeros((len(X), d, k)), np.zeros((len(X), d, d))
-        for t in np.flatnonzero(np.isnan(X).any(axis=1)):
-            filled[t], slope, rest = self._completed(X[t], means[t])
-            across[t] = slope @ covariances[t]
-            within[t] = across[t] @ slope.T + rest
-        return _moments(np.hstack([means, filled]), _stacked(covariances, across, within))
+    def _expected(self, part, rng):
+        """Sums over sequences: expected statistics, and log-likelihood."""
+        X, offsets, start = part.X, part.offsets, part.start
+        means, filled, covariances, log_likelihood = self._padded.expected(X, offsets, start, rng)
+        return part.statistics(means, filled, covariances), log_likelihood
 
-    def _completed(self, v, mean):
-        """A row, its missing part by expectation; slope by the state, and covariance given it."""
-        gone, C, R = np.isnan(v), self.observation, self.observation_covariance
-        seen = ~gone
-        weights = np.linalg.solve(R[np.ix_(seen, seen)], R[np.ix_(seen, gone)]).T
-        slope, rest = np.zeros_like(C), np.zeros_like(R)
-        slope[gone] = C[gone] - weights @ C[seen]
-        rest[np.ix_(gone, gone)] = R[np.ix_(gone, gone)] - weights @ R[np.ix_(seen, gone)]
-        filled = v.copy()
-        expected = C @ mean + self.observation_offset
-        filled[gone] = expected[gone] + weights @ (v - expected)[seen]
-        return filled, slope, rest
+    def _parts(self, data):
+        return parts(data, (self.initial_mean, self.initial_covariance))
 
     def own_statistics(self, like=None):
         departures, states = self._usages(like)
@@ -232,8 +191,9 @@ class LinearDynamicalModel(Model):
         states = usage(self, *start, like.survival)
         if like.before is not None:
             steps = np.full(like.lengths[0], 1.0 / len(like))
-            departures = departures + usage(self, *like.before, steps)
-            states = states + usage(self, *kalman.moved(self, *like.before), steps)
+            before = [np.asarray(moment, dtype=np.float64) for moment in like.before]
+            departures = departures + usage(self, *before, steps)
+            states = states + usage(self, *moved(self, *before), steps)
         return departures, states
 
     # --------------------------------------------------------------------------------- inference
@@ -243,17 +203,15 @@ class LinearDynamicalModel(Model):
 
     def row_log_likelihoods(self, data):
         """Return log p(v_t | v_1..t-1), an ndarray of shape (n_rows,); 0 where nothing is seen."""
-        return self._filtered(data).log_likelihood
+        return self._filtered(data)[-1]
 
     def filtered(self, data):
         """Return means (n_rows, k) and covariances (n_rows, k, k) of p(h_t | v_1..t)."""
-        rows = self._filtered(data)
-        return rows.mean, rows.covariance
+        return self._filtered(data, filtered=True)[2:4]
 
     def predicted(self, data):
         """Return means (n_rows, d) and covariances (n_rows, d, d) of p(v_t | v_1..t-1)."""
-        rows = self._filtered(data)
-        return self._emitted(rows.predicted, rows.predicted_covariance)
+        return self._emitted(*self._filtered(data, predicted=True)[:2])
 
     def forecast(self, data, n_steps):
         """Return moments of the rows that follow each sequence.
@@ -289,28 +247,31 @@ class LinearDynamicalModel(Model):
         lags : ndarray of shape (n_rows, k, k)
             Cov(h_t, h_t-1 | v), 0 for the first row of a sequence.
         """
-        X, offsets, first = self._with_lead(data)
-        rows = kalman.filtered(self, X, offsets, first)
-        return tuple(_without_lead(part, data) for part in kalman.smoothed(self, rows, offsets))
+        return self._smoothed(data)[:3]
 
-    def _filtered(self, data):
-        rows = kalman.filtered(self, *self._with_lead(data))
-        return kalman.Filtered(*(_without_lead(part, data) for part in vars(rows).values()))
+    def imputed(self, data):
+        """Return the rows with missing values replaced by E(v_t | all that is seen), (n_rows, d)."""
+        return self._smoothed(data)[3]
 
-    def _with_lead(self, data):
-        """Rows, offsets and the moments that the first sequence starts from.
+    def _filtered(self, data, **wanted):
+        return self._over_parts(data, self._padded.filtered, wanted)
 
-        A sequence that continues gets a row in front, unobserved, for the state before it.
-        """
-        X = np.asarray(data.X, dtype=np.float64)
-        if data.before is None:
-            return X, data.offsets, self._start_moments
-        X = np.concatenate([np.full((1, X.shape[1]), np.nan), X])
-        return X, np.concatenate(([0], data.offsets[1:] + 1)), data.before
+    def _smoothed(self, data):
+        return self._over_parts(data, self._padded.smoothed, {})
 
-    @property
-    def _start_moments(self):
-        return self.initial_mean, self.initial_covariance
+    def _over_parts(self, data, function, wanted):
+        found = thread_map(
+            lambda part: [
+                array[part.n_lead :] for array in function(part.X, part.offsets, part.start, **wanted)
+            ],
+            self._parts(data),
+            n_threads=data.n_threads,
+        )
+        return tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))
+
+    @cached_property
+    def _padded(self):
+        return Padded(self)
 
     def sample(self, n, rng, like=None):
         """Draw n sequences.
@@ -344,25 +305,6 @@ class LinearDynamicalModel(Model):
         return Sequences(Rows(X), offsets), states
 
 
-def _without_lead(rows, data):
-    return rows if data.before is None else rows[1:]
-
-
 def _one(like):
     """Share of the sequences that begin at their first row."""
     return np.array([1.0 if like is None or like.before is None else 1.0 - 1.0 / len(like)])
-
-
-def _moments(means, covariances):
-    """Sums over rows."""
-    n = np.array([float(len(means))])
-    mean = means.mean(axis=0) if len(means) else np.zeros(means.shape[1])
-    deviations = means - mean
-    scatter = deviations.T @ deviations + covariances.sum(axis=0)
-    return MatrixMoments(n, n, mean[None], scatter[None])
-
-
-def _stacked(first, across, second):
-    """Covariances of (x, y), from those of x, of y with x, and of y."""
-    upper = np.concatenate([first, across.transpose(0, 2, 1)], axis=2)
-    return np.concatenate([upper, np.concatenate([across, second], axis=2)], axis=1)

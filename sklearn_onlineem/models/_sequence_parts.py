@@ -1,0 +1,114 @@
+"""Sequences in parts that a thread walks, and what an E-step makes of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
+from sklearn_onlineem.statistics import Statistics
+
+__all__ = ["LinearDynamicalStatistics", "parts"]
+
+# Rows of a part, a sequence at least.
+_PART_ROWS = 1 << 13
+
+
+@dataclass(frozen=True)
+class LinearDynamicalStatistics(Statistics):
+    """Expected statistics of a linear dynamical system, for each sequence.
+
+    Parameters
+    ----------
+    initial : MatrixMoments
+        Of the first states of sequences.
+    transitions : MatrixMoments
+        Of successive states, (h_t-1, h_t).
+    emissions : MatrixMoments
+        Of states and rows, (h_t, v_t).
+    """
+
+    initial: MatrixMoments
+    transitions: MatrixMoments
+    emissions: MatrixMoments
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of some sequences.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, d)
+        float64; NaN is missing.
+    offsets : ndarray of shape (n_sequences + 1,)
+    start : tuple
+        Moments of the states of the sequences' first rows.
+    n_lead : int, default=0
+        1 if the only sequence goes on from another: then there is a row in front, without any
+        value, that stands for the state before, and is no part of the data.
+    """
+
+    X: np.ndarray
+    offsets: np.ndarray
+    start: tuple
+    n_lead: int = 0
+
+    def statistics(self, means, filled, covariances):
+        """Sums over the sequences of this part.
+
+        Parameters
+        ----------
+        means : ndarray of shape (n_rows, k)
+            Of the states.
+        filled : ndarray of shape (n_rows, d)
+            Rows without gaps; where nothing is seen it does not matter.
+        covariances : Covariances
+        """
+        begins, ends = self.offsets[:-1], self.offsets[1:]
+        fresh = means[:0] if self.n_lead else means[begins]
+        return LinearDynamicalStatistics(
+            _moments(fresh, np.zeros_like(covariances.first) if self.n_lead else covariances.first),
+            _moments(
+                np.hstack([np.delete(means, ends - 1, axis=0), np.delete(means, begins, axis=0)]),
+                _joined(covariances.departing, covariances.lagged, covariances.arriving),
+            ),
+            _moments(
+                self._seen(np.hstack([means, filled])),
+                _joined(covariances.emitting, covariances.across, covariances.within),
+            ),
+        )
+
+    def _seen(self, rows):
+        if not np.isnan(np.sum(self.X)):
+            return rows
+        return rows[~np.isnan(self.X).all(axis=1)]
+
+
+def parts(data, start):
+    """Cut data into parts; a sequence that goes on from another is a part of its own."""
+    if data.before is None:
+        return [_part(chunk, start) for chunk in data.chunks(_PART_ROWS)]
+    gap = np.full((1, data.X.shape[1]), np.nan)
+    first = np.concatenate([gap, data.X[: data.offsets[1]]]).astype(np.float64, copy=False)
+    continued = Part(first, np.array([0, len(first)]), data.before, n_lead=1)
+    rest = data[1:]
+    return [continued, *(parts(rest, start) if len(rest) else ())]
+
+
+def _part(chunk, start):
+    return Part(np.ascontiguousarray(chunk.X, dtype=np.float64), chunk.offsets, start)
+
+
+def _moments(rows, covariance):
+    """Moments of rows of expectations, with the sum of their covariances."""
+    n = np.array([float(len(rows))])
+    mean = rows.mean(axis=0) if len(rows) else np.zeros(rows.shape[1])
+    deviations = rows - mean
+    return MatrixMoments(n, n, mean[None], (deviations.T @ deviations + covariance)[None])
+
+
+def _joined(first, across, second):
+    """Covariance of (x, y), from those of x, of y with x, and of y."""
+    return np.block([[first, across.T], [across, second]])
