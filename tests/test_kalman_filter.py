@@ -39,6 +39,12 @@ def arrays(rng):
     }
 
 
+@pytest.fixture
+def stationary(arrays):
+    """A system that does not begin far from where it stays."""
+    return {**arrays, "transition_offsets": np.zeros(K), "initial_state_mean": np.zeros(K)}
+
+
 def known(arrays, **arguments):
     """A filter whose arrays are given, after a fit that learns nothing."""
     kalman = KalmanFilter(**arrays, em_vars=[], random_state=0, **arguments)
@@ -313,32 +319,38 @@ def test_shapes_of_covariances(arrays, kind, free):
     assert kalman.aic(X) == pytest.approx(2.0 * kalman._n_parameters() - 2.0 * log_likelihood)
 
 
+def test_redundant_offsets_are_not_counted(arrays):
+    X = drawn(arrays, 10, 5)
+    counts = [
+        KalmanFilter(K, em_vars=names, max_iter=1).fit(X)._n_parameters() for names in (None, "all")
+    ]
+    assert counts[0] == counts[1]
+
+
 @pytest.mark.parametrize("init", ["pca", "random"])
 @pytest.mark.parametrize("solver", ["online", "batch"])
-def test_a_fit_that_is_told_nothing_comes_near_the_truth(arrays, init, solver):
+def test_a_fit_that_is_told_nothing_comes_near_the_truth(stationary, init, solver):
     """In held-out likelihood, as states are known up to a linear map only."""
-    X = known(
-        arrays,
-    ).sample(30, 60)[0]
-    test = known(arrays).set_params(random_state=1).sample(30, 60)[0]
+    X = known(stationary).sample(30, 60)[0]
+    test = known(stationary).set_params(random_state=1).sample(30, 60)[0]
     kalman = KalmanFilter(K, init=init, solver=solver, random_state=0, max_iter=20).fit(X)
     nothing = KalmanFilter(K, init=init, solver="batch", random_state=0, max_iter=1).fit(X)
-    truth = known(arrays).score(test)
-    assert kalman.score(test) > truth - 2.0
+    truth = known(stationary).score(test)
+    assert kalman.score(test) > truth - 1.0
     assert kalman.score(test) - nothing.score(test) > 0.0
 
 
-def test_streams_come_near_the_truth(arrays):
-    X = known(arrays).sample(30, 60)[0]
-    test = known(arrays).set_params(random_state=1).sample(30, 60)[0]
-    truth = known(arrays).score(test)
+def test_streams_come_near_the_truth(stationary):
+    X = known(stationary).sample(30, 60)[0]
+    test = known(stationary).set_params(random_state=1).sample(30, 60)[0]
+    truth = known(stationary).score(test)
     ten = KalmanFilter(K, random_state=0)
     single, pieces = clone(ten), clone(ten)
     for start in range(0, 60, 10):
         ten.partial_fit(X[start : start + 10])
     for sequence in X:
         single.partial_fit(sequence)
-    endless = known(arrays).sample(1800)[0]
+    endless = known(stationary).sample(1800)[0]
     for piece in np.split(endless, 60):
         pieces.partial_fit(piece, continues=True)
     for kalman in (ten, single, pieces):
@@ -475,7 +487,7 @@ def test_noise_may_be_singular_where_it_is_known(arrays):
         observation_matrices=1.0, em_vars=["observation_covariance"], observation_offsets=0.0,
     ).fit(X)  # fmt: skip
     assert_allclose(kalman.transform(X)[-1], X.mean(), atol=1e-4)
-    assert_allclose(kalman.observation_covariance_, X.var(), rtol=1e-2)
+    assert_allclose(kalman.observation_covariance_, X.var(ddof=1), rtol=1e-4)
 
 
 # ------------------------------------------------------------------------------------- pipelines

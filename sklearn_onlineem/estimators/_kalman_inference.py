@@ -7,7 +7,6 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem.estimators._kalman_imputation import imputed
 from sklearn_onlineem.estimators._kalman_parameters import FIELDS
 from sklearn_onlineem.estimators.live_filter import MomentFilter
 
@@ -124,11 +123,7 @@ class SystemInference(FittedSystem):
         check_is_fitted(self)
         if not isinstance(n_steps, Integral) or n_steps < 1:
             raise ValueError(f"n_steps of {type(self).__name__} must be an integer above 0.")
-
-        def ahead(model, data):
-            return model.forecast(data, int(n_steps))
-
-        parts, form = self._infer(X, lengths, groups, ahead)
+        parts, form = self._infer(X, lengths, groups, "forecast", int(n_steps))
         is_one = not form.is_nested and lengths is None and groups is None
         parts = tuple(self._exposed(part[0] if is_one else part) for part in parts)
         return parts if return_cov else parts[0]
@@ -146,7 +141,7 @@ class SystemInference(FittedSystem):
         X : ndarray of shape (n_rows, n_features), or list
             What was observed is as it was.
         """
-        rows, form = self._infer(X, lengths, groups, imputed)
+        rows, form = self._infer(X, lengths, groups, "imputed")
         return form.restored(self._exposed(rows))
 
     def score_rows(self, X, *, lengths=None, groups=None):

@@ -149,9 +149,10 @@ class SystemParameters:
             )
 
     def _n_parameters(self):
-        """Free parameters, less the k**2 that a change of the state's coordinates takes up."""
-        model = self.model_
+        """Free parameters, less those that a change of the state's coordinates takes up."""
+        model, k = self.model_, self.model_.n_components
         turns = {name for name, (_, axes) in FIELDS.items() if "k" in axes}
         is_free = model.learnt >= turns - {"transition_offsets"}
         is_free &= isinstance(model.transitions.shape, FullCovariance)
-        return model.n_parameters() - is_free * model.n_components**2
+        shifts = {"initial_state_mean", "transition_offsets", "observation_offsets"}
+        return model.n_parameters() - is_free * k**2 - (model.learnt >= shifts) * k

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from functools import partial
-from operator import methodcaller
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
@@ -145,15 +143,12 @@ class SequenceModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM)
 
     # ---------------------------------------------------------------------------------- inference
 
-    def _infer(self, X, lengths, groups, method):
-        """What a method of the model, or a function of model and data, returns; and their form."""
+    def _infer(self, X, lengths, groups, method, *arguments):
+        """What a method of the model returns for X, and the form in which the user gave X."""
         check_is_fitted(self)
         data, form = self._observe(X, None, lengths, groups, reset=False)
-        function = (
-            methodcaller(method, data) if isinstance(method, str) else partial(method, data=data)
-        )
         with single_threaded_blas(len(data.X)):
-            return function(self.model_), form
+            return getattr(self.model_, method)(data, *arguments), form
 
     def score_samples(self, X, *, lengths=None, groups=None):
         """Return the log-likelihood of each sequence.

@@ -237,6 +237,11 @@ class KalmanFilter(SystemParameters, SystemInference, SequenceModel):
 
     _fitted_family = _family
 
+    def _observe(self, X, y, lengths, groups, reset):
+        return super()._observe(
+            X, None, lengths, groups, reset
+        )  # labels say nothing of such states
+
     def _filtered_end(self, last):
         means, covariances = self.model_.filtered(last)
         return means[-1].copy(), covariances[-1].copy()

@@ -262,7 +262,8 @@ class LinearDynamicalModel(Model):
     def _over_parts(self, data, function, wanted):
         found = thread_map(
             lambda part: [
-                array[part.n_lead :] for array in function(part.X, part.offsets, part.start, **wanted)
+                array[part.n_lead :]
+                for array in function(part.X, part.offsets, part.start, **wanted)
             ],
             self._parts(data),
             n_threads=data.n_threads,
