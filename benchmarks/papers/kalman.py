@@ -27,7 +27,7 @@ from sklearn_onlineem.families import Rows
 from sklearn_onlineem.models import LinearDynamicalModel, Sequences
 
 N_STATES, N_FEATURES, N_SEQUENCES, BETA = 5, 10, 2000, 0.9
-Q, R, RADIUS = 0.3, 0.5, 0.9
+Q, R, RADIUS, START_READINGS = 0.3, 0.5, 0.9, 0.1
 LEARNT = frozenset(
     {
         "initial_state_mean",
@@ -121,8 +121,10 @@ def truth(rng):
 
 
 def start(rng):
-    """Diagonal transitions and random readings; what is known is that of the truth."""
-    return replace(truth(rng), transition=np.diag(rng.uniform(0.0, RADIUS, N_STATES)))
+    """Diagonal transitions and small random readings; what is known is that of the truth."""
+    small = START_READINGS * rng.normal(size=(N_FEATURES, N_STATES))
+    moves = np.diag(rng.uniform(0.0, RADIUS, N_STATES))
+    return replace(truth(rng), transition=moves, observation=small)
 
 
 def loss(model, data):

@@ -256,7 +256,7 @@ def expected(
     ndarray start,                  # IN (W + W * W,): moments that sequences start from
     ndarray noise,                  # IN (n, k) to draw states with, or empty to average over them
     ndarray means,                  # OUT (n, k)
-    ndarray filled,                 # OUT (n, d): gaps filled by expectation, but in rows without any
+    ndarray filled,                 # OUT (n, d): gaps filled by expectation, if not all is one
     ndarray sums,                   # INOUT (5, W, W): covariances of first, departing, arriving and
                                     #  seen states, and of an arriving with its departing one
     ndarray across,                 # INOUT (d, W): covariances of what is missing with the state

@@ -83,7 +83,7 @@ class Padded:
         moments = [*self._room(len(X), predicted), *self._room(len(X), filtered)]
         log_densities = np.empty(len(X))
         _kalman.filtered(
-            self.system, self.k, X, offsets, self._moments(*start), *moments, log_densities,
+            self.system, self.k, X, offsets, self.moments(*start), *moments, log_densities,
             np.empty(len(offsets) - 1),
         )  # fmt: skip
         return *moments, log_densities
@@ -93,7 +93,7 @@ class Padded:
         means, covariances = self._room(len(X), True)
         lags, filled = np.zeros_like(covariances), np.empty_like(X)
         _kalman.smoothed(
-            self.system, self.k, X, offsets, self._moments(*start), means, covariances, lags,
+            self.system, self.k, X, offsets, self.moments(*start), means, covariances, lags,
             filled, np.empty(len(offsets) - 1),
         )  # fmt: skip
         return means, covariances, lags, filled
@@ -106,7 +106,7 @@ class Padded:
         across, within = np.zeros((self.d, self.width)), np.zeros((self.d, self.d))
         log_likelihoods = np.empty(len(offsets) - 1)
         _kalman.expected(
-            self.system, self.k, X, offsets, self._moments(*start), noise, means, filled, sums,
+            self.system, self.k, X, offsets, self.moments(*start), noise, means, filled, sums,
             across, within, log_likelihoods,
         )  # fmt: skip
         k = self.k
@@ -118,7 +118,8 @@ class Padded:
             return NOTHING, NOTHING
         return np.empty((n_rows, self.k)), np.empty((n_rows, self.k, self.k))
 
-    def _moments(self, mean, covariance):
+    def moments(self, mean, covariance):
+        """A mean and its covariance, one after the other."""
         return np.concatenate([self._vector(mean), self._square(covariance).ravel()])
 
     def _square(self, matrix):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["LinearDynamicalStatistics", "parts"]
+__all__ = ["LinearDynamicalStatistics", "gaps_last", "parts"]
 
 # Rows of a part, a sequence at least.
 _PART_ROWS = 1 << 13
@@ -55,6 +56,10 @@ class Part:
     start: tuple
     n_lead: int = 0
 
+    @cached_property
+    def has_gaps(self):
+        return bool(np.isnan(np.sum(self.X)))
+
     def statistics(self, means, filled, covariances):
         """Sums over the sequences of this part.
 
@@ -81,13 +86,13 @@ class Part:
         )
 
     def _seen(self, rows):
-        if not np.isnan(np.sum(self.X)):
+        if not self.has_gaps:
             return rows
         return rows[~np.isnan(self.X).all(axis=1)]
 
 
 def parts(data, start):
-    """Cut data into parts; a sequence that goes on from another is a part of its own."""
+    """Cut data into parts, in the order of the data."""
     if data.before is None:
         return [_part(chunk, start) for chunk in data.chunks(_PART_ROWS)]
     gap = np.full((1, data.X.shape[1]), np.nan)
@@ -95,6 +100,16 @@ def parts(data, start):
     continued = Part(first, np.array([0, len(first)]), data.before, n_lead=1)
     rest = data[1:]
     return [continued, *(parts(rest, start) if len(rest) else ())]
+
+
+def gaps_last(data):
+    """The same sequences, those with missing values at the end."""
+    if data.observed is None:
+        return data
+    has_gaps = np.logical_or.reduceat(np.isnan(data.X).any(axis=1), data.offsets[:-1])
+    has_gaps[0] &= data.before is None  # what goes on from another stays first
+    is_sorted = (has_gaps[1:] >= has_gaps[:-1]).all()
+    return data if is_sorted else data[np.argsort(has_gaps, kind="stable")]
 
 
 def _part(chunk, start):

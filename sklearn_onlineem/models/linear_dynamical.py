@@ -13,7 +13,8 @@ from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaus
 from sklearn_onlineem.models._dynamical_usage import moved, usage
 from sklearn_onlineem.models._kalman import Padded
 from sklearn_onlineem.models._model import Model
-from sklearn_onlineem.models._sequence_parts import LinearDynamicalStatistics, parts
+from sklearn_onlineem.models._sequence_parts import LinearDynamicalStatistics, gaps_last, parts
+from sklearn_onlineem.models._shared_gains import SharedGains
 from sklearn_onlineem.models._threads import thread_map
 from sklearn_onlineem.models.sequences import Sequences
 from sklearn_onlineem.statistics import combine
@@ -119,17 +120,34 @@ class LinearDynamicalModel(Model):
     # ------------------------------------------------------------------------------------ the EM
 
     def e_step(self, data, rng=None):
-        pieces = self._parts(data)
+        pieces = self._parts(gaps_last(data))
         generators = [None] * len(pieces) if rng is None else rng.spawn(len(pieces))
-        sums = thread_map(self._expected, pieces, generators, n_threads=data.n_threads)
+        gains = self._gains(pieces) if rng is None else None
+        sums = thread_map(
+            lambda part, rng: self._sums(part, gains, rng), pieces, generators,
+            n_threads=data.n_threads,
+        )  # fmt: skip
         evidence = combine([(1.0 / len(data), statistics) for statistics, _ in sums])
         return evidence, sum(log_likelihood for _, log_likelihood in sums) / len(data)
 
-    def _expected(self, part, rng):
+    def _gains(self, pieces):
+        """Gains for all parts without gaps, or None if there are no such, or too many."""
+        lengths = [np.diff(part.offsets).max() for part in pieces if not part.has_gaps]
+        if not lengths:
+            return None
+        start = self.initial_mean, self.initial_covariance
+        gains = SharedGains(self._padded, start, max(lengths))
+        return gains if gains.suffice else None
+
+    def _sums(self, part, gains, rng):
         """Sums over sequences: expected statistics, and log-likelihood."""
-        X, offsets, start = part.X, part.offsets, part.start
-        means, filled, covariances, log_likelihood = self._padded.expected(X, offsets, start, rng)
-        return part.statistics(means, filled, covariances), log_likelihood
+        if gains is not None and not part.has_gaps:
+            *moments, log_likelihood = gains.expected(part.X, part.offsets)
+        else:
+            *moments, log_likelihood = self._padded.expected(
+                part.X, part.offsets, part.start, rng
+            )
+        return part.statistics(*moments), log_likelihood
 
     def _parts(self, data):
         return parts(data, (self.initial_mean, self.initial_covariance))
@@ -250,7 +268,7 @@ class LinearDynamicalModel(Model):
         return self._smoothed(data)[:3]
 
     def imputed(self, data):
-        """Return the rows with missing values replaced by E(v_t | all that is seen), (n_rows, d)."""
+        """Return the rows (n_rows, d), what is missing replaced by its expectation given all."""
         return self._smoothed(data)[3]
 
     def _filtered(self, data, **wanted):
@@ -260,14 +278,11 @@ class LinearDynamicalModel(Model):
         return self._over_parts(data, self._padded.smoothed, {})
 
     def _over_parts(self, data, function, wanted):
-        found = thread_map(
-            lambda part: [
-                array[part.n_lead :]
-                for array in function(part.X, part.offsets, part.start, **wanted)
-            ],
-            self._parts(data),
-            n_threads=data.n_threads,
-        )
+        def without_lead(part):
+            arrays = function(part.X, part.offsets, part.start, **wanted)
+            return [array[part.n_lead :] for array in arrays]
+
+        found = thread_map(without_lead, self._parts(data), n_threads=data.n_threads)
         return tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))
 
     @cached_property

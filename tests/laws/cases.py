@@ -44,7 +44,7 @@ SIDE = 2  # of Wishart matrices
 
 def arrays(value):
     """All arrays within parameters, statistics, models, or tuples of these."""
-    if isinstance(value, (Family, LinearGaussian, str, frozenset)):
+    if isinstance(value, (Family, LinearGaussian, frozenset, str)):
         return []
     if is_dataclass(value):
         return [a for f in fields(value) for a in arrays(getattr(value, f.name))]
@@ -470,6 +470,7 @@ class MixtureCase:
     case: FamilyCase
 
     is_mixture = True
+    has_labels = True
     # Whether the statistics of data are those of a model.
     regular = True
 

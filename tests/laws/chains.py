@@ -26,6 +26,7 @@ class ChainCase:
     horizon: type
 
     is_mixture = False
+    has_labels = True
 
     def __repr__(self):
         return f"{self.horizon.__name__} chain of {self.case!r}"

@@ -1,4 +1,4 @@
-"""Kalman filter and Rauch-Tung-Striebel smoother, row by row."""
+"""Kalman filter and Rauch-Tung-Striebel smoother by their textbook formulas, row by row."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Filtered:
     log_likelihood: np.ndarray
 
 
-def filtered(model, X, offsets, first):
-    """Filter sequences; the first of them starts from `first`, the others from the model."""
+def filtered(model, X, offsets):
+    """Filter sequences."""
     n, k = len(X), model.n_components
     out = Filtered(
         np.empty((n, k)), np.empty((n, k, k)), np.empty((n, k)), np.empty((n, k, k)), np.zeros(n)
     )
     for s in range(len(offsets) - 1):
-        mean, covariance = first if s == 0 else (model.initial_mean, model.initial_covariance)
+        mean, covariance = model.initial_mean, model.initial_covariance
         for t in range(offsets[s], offsets[s + 1]):
             if t > offsets[s]:
                 mean, covariance = moved(model, mean, covariance)
@@ -70,24 +70,14 @@ def backward_gain(model, covariance, predicted_covariance):
     return J, shrink @ covariance @ shrink.T + J @ model.transition_covariance @ J.T
 
 
-def smoothed(model, rows, offsets, rng=None):
-    """Means, covariances and lag-one covariances given all rows; or drawn paths, and zeros."""
+def smoothed(model, rows, offsets):
+    """Means, covariances and lag-one covariances given all rows."""
     mean, covariance = rows.mean.copy(), rows.covariance.copy()
     lag = np.zeros_like(covariance)
     for begin, end in zip(offsets[:-1], offsets[1:], strict=True):
-        if rng is not None:
-            mean[end - 1] = _drawn(mean[end - 1], covariance[end - 1], rng)
-            covariance[end - 1] = 0.0
         for t in range(end - 2, begin - 1, -1):
             J, rest = backward_gain(model, rows.covariance[t], rows.predicted_covariance[t + 1])
             mean[t] += J @ (mean[t + 1] - rows.predicted[t + 1])
             lag[t + 1] = covariance[t + 1] @ J.T
             covariance[t] = rest + J @ covariance[t + 1] @ J.T
-            if rng is not None:
-                mean[t], covariance[t] = _drawn(mean[t], rest, rng), 0.0
     return mean, covariance, lag
-
-
-def _drawn(mean, covariance, rng):
-    values, vectors = np.linalg.eigh(covariance)
-    return mean + vectors @ (np.sqrt(np.maximum(values, 0.0)) * rng.standard_normal(len(mean)))
