@@ -101,83 +101,145 @@ SIMD_UNUSED static void add_covariances(
     for (ptrdiff_t i = 0; i < N_SUMS * size; i++) sums[i] += count * one[i];
 }
 
+/* out (width,) <- origin + sign x' table, x of n numbers, n a multiple of 4. out may be origin. */
 SIMD_INLINE void weigh_row(
-    const double *RESTRICT x, const double *RESTRICT table, ptrdiff_t k, const ptrdiff_t W,
-    const double *RESTRICT origin, double sign, double *RESTRICT out)
+    const double *RESTRICT x, const double *RESTRICT table, const ptrdiff_t n,
+    const ptrdiff_t width, const ptrdiff_t tile, const double *origin, double sign, double *out)
 {
-    for (ptrdiff_t start = 0; start < W; start += TILE) {
-        double even[TILE], odd[TILE] = {0};
-        for (int j = 0; j < TILE; j++) even[j] = 0;
-        for (ptrdiff_t i = 0; i < k; i += 2)
-            for (int j = 0; j < TILE; j++) {
-                even[j] += x[i] * table[i * W + start + j];
-                odd[j] += x[i + 1] * table[(i + 1) * W + start + j];
-            }
-        for (int j = 0; j < TILE; j++)
-            out[start + j] = origin[start + j] + sign * (even[j] + odd[j]);
+    for (ptrdiff_t start = 0; start < width; start += tile) {
+        double sum[8];
+        for (ptrdiff_t j = 0; j < tile; j++) sum[j] = 0;
+        for (ptrdiff_t i = 0; i < n; i += 4) {
+            const double *row = table + i * width + start;
+            for (ptrdiff_t j = 0; j < tile; j++)
+                sum[j] += (x[i] * row[j] + x[i + 1] * row[width + j])
+                          + (x[i + 2] * row[2 * width + j] + x[i + 3] * row[3 * width + j]);
+        }
+        for (ptrdiff_t j = 0; j < tile; j++) out[start + j] = origin[start + j] + sign * sum[j];
     }
 }
 
-/* Rows t of all sequences (in order of falling length) that have one.
- *
- * information (n, W): H' times whitened rows. Returns the sum of squared innovations that lies in
- * the states. */
-#define FORWARD_MEANS(W) \
-    for (ptrdiff_t t = 0; t < length; t++) { \
-        ptrdiff_t step = t < tables->n ? t : tables->n - 1; \
-        const double *filtered = tables->filtered + step * W * W; \
-        const double *root = tables->root + step * W * W; \
-        while (lengths[S - 1] <= t) S--; \
-        for (ptrdiff_t s = 0; s < S; s++) { \
-            double *p = predicted + (begins[s] + t) * W, *m = means + (begins[s] + t) * W; \
-            double u[WIDEST_MEAN], r[WIDEST_MEAN]; \
-            if (t == 0) for (ptrdiff_t j = 0; j < W; j++) p[j] = start[j]; \
-            else weigh_row(m - W, system->At, k, W, system->b, 1, p); \
-            weigh_row(p, G, k, W, information + (begins[s] + t) * W, -1, u); \
-            weigh_row(u, filtered, k, W, p, 1, m); \
-            weigh_row(u, root, k, W, zeros, 1, r); \
-            for (ptrdiff_t j = 0; j < W; j++) squares[j] += r[j] * r[j]; \
-        } \
-    }
+/* What turns rows into information about states, and states into residuals; D is d, padded. */
+typedef struct {
+    ptrdiff_t d, D;
+    const double *offset;    /* (d,) */
+    const double *weights;   /* (D, W), R^-1 C */
+    const double *emission;  /* (W, D), C' */
+    const double *whitening; /* (D, D), L'^-1 with R = L L' */
+    const double *G;         /* (W, W), C' R^-1 C */
+} Sight;
 
-SIMD_CLONES SIMD_UNUSED static double forward_means(
-    const System *system, const Tables *tables, const double *G, const double *start,
-    const double *information, const int64_t *begins, const int64_t *lengths, ptrdiff_t S,
+/* Sequences that are walked side by side, as a step waits for the one before it. */
+#define ABREAST 4
+
+/* m <- filtered mean, from p, the predicted one; squares <- squares + squared innovations */
+SIMD_INLINE void filter_row(
+    const Sight *sight, const double *filtered, const double *root, const double *v, const ptrdiff_t W,
+    const ptrdiff_t D, const ptrdiff_t tile, const double *zeros, const double *p, double *m, double *squares)
+{
+    double centred[WIDEST_MEAN], residual[WIDEST_MEAN], u[WIDEST_MEAN], r[WIDEST_MEAN];
+    ptrdiff_t d = sight->d;
+    for (ptrdiff_t j = 0; j < d; j++) centred[j] = v[j] - sight->offset[j];
+    for (ptrdiff_t j = d; j < D; j++) centred[j] = 0;
+    weigh_row(centred, sight->weights, D, W, tile, zeros, 1, u);
+    weigh_row(p, sight->G, W, W, tile, u, -1, u);
+    weigh_row(u, filtered, W, W, tile, p, 1, m);
+    weigh_row(u, root, W, W, tile, zeros, 1, r);
+    weigh_row(m, sight->emission, W, D, 4, centred, -1, residual);
+    weigh_row(residual, sight->whitening, D, D, 4, zeros, 1, centred);
+    for (ptrdiff_t j = 0; j < W; j++) squares[j] += r[j] * r[j];
+    for (ptrdiff_t j = 0; j < D; j++) squares[j] += centred[j] * centred[j];
+}
+
+/* Forward and backward passes over S sequences, in order of falling length. */
+SIMD_INLINE void means_abreast(
+    const System *system, const Tables *tables, const Sight *sight, const double *start,
+    const double *X, const int64_t *begins, const int64_t *lengths, ptrdiff_t S,
+    const ptrdiff_t W, const ptrdiff_t D, const ptrdiff_t tile, const double *zeros, double *predicted, double *means, double *squares)
+{
+    ptrdiff_t active = S, last = tables->n - 1;
+    for (ptrdiff_t t = 0; t < lengths[0]; t++) {
+        ptrdiff_t step = (t < last ? t : last) * W * W;
+        while (lengths[active - 1] <= t) active--;
+        for (ptrdiff_t s = 0; s < active; s++) {
+            ptrdiff_t row = begins[s] + t;
+            double *p = predicted + row * W, *m = means + row * W;
+            if (t == 0)
+                for (ptrdiff_t j = 0; j < W; j++) p[j] = start[j];
+            else
+                weigh_row(m - W, system->At, W, W, tile, system->b, 1, p);
+            filter_row(sight, tables->filtered + step, tables->root + step, X + row * sight->d, W,
+                       D, tile, zeros, p, m, squares);
+        }
+    }
+    active = 0;
+    for (ptrdiff_t t = lengths[0] - 2; t >= 0; t--) {
+        const double *gain = tables->gain + (t < last ? t : last) * W * W;
+        while (active < S && lengths[active] > t + 1) active++;
+        for (ptrdiff_t s = 0; s < active; s++) {
+            double *m = means + (begins[s] + t) * W, later[WIDEST_MEAN];
+            const double *p = predicted + (begins[s] + t + 1) * W;
+            for (ptrdiff_t j = 0; j < W; j++) later[j] = m[W + j] - p[j];
+            weigh_row(later, gain, W, W, tile, m, 1, m);
+        }
+    }
+}
+
+/* means (n, W) <- smoothed means; returns the sum of squared innovations. */
+SIMD_CLONES SIMD_UNUSED static double smooth_means(
+    const System *system, const Tables *tables, const Sight *sight, const double *start,
+    const double *X, const int64_t *begins, const int64_t *lengths, ptrdiff_t S,
     double *predicted, double *means)
 {
     const double zeros[WIDEST_MEAN] = {0};
     double squares[WIDEST_MEAN] = {0}, sum = 0;
-    ptrdiff_t length = lengths[0], k = system->k, width = system->W;
-    if (width == 4) { FORWARD_MEANS(4) }
-    else if (width == 8) { FORWARD_MEANS(8) }
-    else { FORWARD_MEANS(width) }
-    for (ptrdiff_t j = 0; j < width; j++) sum += squares[j];
+    for (ptrdiff_t first = 0; first < S; first += ABREAST) {
+        ptrdiff_t n = S - first < ABREAST ? S - first : ABREAST;
+#define MEANS(W, D, tile) \
+        means_abreast(system, tables, sight, start, X, begins + first, lengths + first, n, W, D, \
+                      tile, zeros, predicted, means, squares)
+        if (system->W == 8 && sight->D == 12) MEANS(8, 12, 8);
+        else if (system->W == 8) MEANS(8, sight->D, 8);
+        else MEANS(system->W, sight->D, 4);
+#undef MEANS
+    }
+    for (ptrdiff_t j = 0; j < WIDEST_MEAN; j++) sum += squares[j];
     return sum;
 }
 
-/* means (n, W): filtered -> smoothed */
-#define BACKWARD_MEANS(W) \
-    for (ptrdiff_t t = lengths[0] - 2; t >= 0; t--) { \
-        const double *gain = tables->gain + (t < tables->n ? t : tables->n - 1) * W * W; \
-        while (active < S && lengths[active] > t + 1) active++; \
-        for (ptrdiff_t s = 0; s < active; s++) { \
-            double *m = means + (begins[s] + t) * W, later[WIDEST_MEAN]; \
-            const double *p = predicted + (begins[s] + t + 1) * W; \
-            for (ptrdiff_t j = 0; j < W; j++) later[j] = m[W + j] - p[j]; \
-            double out[WIDEST_MEAN]; \
-            weigh_row(later, gain, k, W, m, 1, out); \
-            for (ptrdiff_t j = 0; j < W; j++) m[j] = out[j]; \
-        } \
-    }
-
-SIMD_CLONES SIMD_UNUSED static void backward_means(
-    const Tables *tables, const int64_t *begins, const int64_t *lengths, ptrdiff_t S, ptrdiff_t k,
-    ptrdiff_t width, const double *predicted, double *means)
+/* Sums over rows of products of deviations from the centres: of means (n, W) with themselves and
+ * with those of the row before, and of X (n, d) with means. `states` (W, W), `lags` (W, W),
+ * `emissions` (d, W). */
+SIMD_INLINE void add_row_products(
+    const double *X, const double *means, ptrdiff_t n, ptrdiff_t d, ptrdiff_t k, const ptrdiff_t W,
+    const double *row_centre, const double *centre, double *RESTRICT states,
+    double *RESTRICT lags, double *RESTRICT emissions)
 {
-    ptrdiff_t active = 0;
-    if (width == 4) { BACKWARD_MEANS(4) }
-    else if (width == 8) { BACKWARD_MEANS(8) }
-    else { BACKWARD_MEANS(width) }
+    double memory[2 * WIDEST_MEAN], *now = memory, *before = memory + WIDEST_MEAN;
+    for (ptrdiff_t t = 0; t < n; t++) {
+        for (ptrdiff_t j = 0; j < W; j++) now[j] = means[t * W + j] - centre[j];
+        for (ptrdiff_t i = 0; i < k; i++)
+            for (ptrdiff_t j = 0; j < W; j++) states[i * W + j] += now[i] * now[j];
+        if (t > 0)
+            for (ptrdiff_t i = 0; i < k; i++)
+                for (ptrdiff_t j = 0; j < W; j++) lags[i * W + j] += now[i] * before[j];
+        for (ptrdiff_t i = 0; i < d; i++) {
+            double v = X[t * d + i] - row_centre[i];
+            for (ptrdiff_t j = 0; j < W; j++) emissions[i * W + j] += v * now[j];
+        }
+        double *swap = now;
+        now = before;
+        before = swap;
+    }
+}
+
+SIMD_CLONES SIMD_UNUSED static void sequence_products(
+    const double *X, const double *means, ptrdiff_t n, ptrdiff_t d, ptrdiff_t k, ptrdiff_t W,
+    const double *row_centre, const double *centre, double *states, double *lags,
+    double *emissions)
+{
+    if (W == 8) add_row_products(X, means, n, d, k, 8, row_centre, centre, states, lags, emissions);
+    else add_row_products(X, means, n, d, k, W, row_centre, centre, states, lags, emissions);
 }
 
 #endif

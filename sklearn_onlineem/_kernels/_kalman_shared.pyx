@@ -38,13 +38,21 @@ cdef extern from "_kalman_shared.h" nogil:
     void add_covariances(
         const Tables* tables, Py_ssize_t T, double count, Py_ssize_t k, Py_ssize_t W,
         double* work, double* sums)
-    double forward_means(
-        const System* system, const Tables* tables, const double* G, const double* start,
-        const double* information, const int64_t* begins, const int64_t* lengths, Py_ssize_t S,
+    ctypedef struct Sight:
+        Py_ssize_t d, D
+        const double* offset
+        const double* weights
+        const double* emission
+        const double* whitening
+        const double* G
+    double smooth_means(
+        const System* system, const Tables* tables, const Sight* sight, const double* start,
+        const double* X, const int64_t* begins, const int64_t* lengths, Py_ssize_t S,
         double* predicted, double* means)
-    void backward_means(
-        const Tables* tables, const int64_t* begins, const int64_t* lengths, Py_ssize_t S,
-        Py_ssize_t k, Py_ssize_t width, const double* predicted, double* means)
+    void sequence_products(
+        const double* X, const double* means, Py_ssize_t n, Py_ssize_t d, Py_ssize_t k,
+        Py_ssize_t W, const double* row_centre, const double* centre, double* states,
+        double* lags, double* emissions)
 
 
 cdef int read_tables(Tables* tables, tuple arrays, Py_ssize_t W) except -1:
@@ -57,9 +65,8 @@ cdef int read_tables(Tables* tables, tuple arrays, Py_ssize_t W) except -1:
     return 0
 
 
-cdef int read_moves(
-    System* system, Py_ssize_t k, ndarray A, ndarray At, ndarray b, ndarray Q
-) except -1:
+cdef int read_moves(System* system, Py_ssize_t k, tuple moves) except -1:
+    A, At, b, Q = moves
     cdef Py_ssize_t W = extent(A, 0)
     memset(system, 0, sizeof(System))
     system.k, system.W = k, W
@@ -70,10 +77,7 @@ cdef int read_moves(
 
 def fill_tables(
     Py_ssize_t k,
-    ndarray A,              # IN (W, W)
-    ndarray At,             # IN (W, W)
-    ndarray b,              # IN (W,)
-    ndarray Q,              # IN (W, W)
+    tuple moves,            # IN A, A' (W, W), b (W,), Q (W, W)
     ndarray G,              # IN (W, W): C' R^-1 C
     ndarray covariance,     # INOUT (W, W): before the first row; overwritten
     tuple arrays,           # OUT (n, W, W) filtered, root, gain, rest; (n,) log_det
@@ -82,11 +86,11 @@ def fill_tables(
     cdef System system
     cdef Tables tables
     cdef Update update
-    cdef Py_ssize_t W = extent(A, 0)
+    cdef Py_ssize_t W = extent(G, 0)
     cdef const double* precision = readable(G, W * W)
     cdef double* state = writable(covariance, W * W)
     cdef bint at_rest
-    read_moves(&system, k, A, At, b, Q)
+    read_moves(&system, k, moves)
     read_tables(&tables, arrays, W)
     cdef Py_ssize_t n_scratch = 2 * row_size(W) + 11 * W * W + W
     cdef void* memory = allocate(n_scratch, sizeof(double))
@@ -124,54 +128,66 @@ def covariances(
         free(memory)
 
 
-def forward(
+def means(
     Py_ssize_t k,
-    ndarray A,                      # IN (W, W)
-    ndarray At,                     # IN (W, W)
-    ndarray b,                      # IN (W,)
-    ndarray Q,                      # IN (W, W)
-    ndarray G,                      # IN (W, W)
+    tuple moves,                    # IN A, A' (W, W), b (W,), Q (W, W)
     tuple arrays,                   # IN (n, W, W) filtered, root, gain, rest; (n,) log_det
+    tuple sight,                    # IN offset (d,), R^-1 C (D, W), C' (W, D), L'^-1 (D, D) where
+                                    #  R = L L', C' R^-1 C (W, W); d is padded to D
     ndarray start,                  # IN (W,): mean of the first state
-    ndarray information,            # IN (n_rows, W): C' R^-1 (v - d)
+    ndarray X,                      # IN (n_rows, d)
     const int64_t[::1] begins,      # IN (S,): first rows of sequences, in order of falling length
     const int64_t[::1] lengths,     # IN (S,)
-    ndarray predicted,              # OUT (n_rows, W)
-    ndarray means,                  # OUT (n_rows, W): filtered
+    ndarray predicted,              # OUT (n_rows, W): scratch
+    ndarray smoothed,               # OUT (n_rows, W)
 ):
-    """The sum of squares by which the filter moves the means."""
+    """Smoothed means; returns the sum of squared innovations."""
     cdef System system
     cdef Tables tables
-    cdef Py_ssize_t W = extent(A, 0), n = extent(information, 0)
-    read_moves(&system, k, A, At, b, Q)
+    cdef Sight seen
+    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), W = extent(smoothed, 1)
+    offset, weights, emission, whitening, G = sight
+    cdef Py_ssize_t D = extent(whitening, 0)
+    read_moves(&system, k, moves)
     read_tables(&tables, arrays, W)
-    cdef const double* precision = readable(G, W * W)
+    seen.d, seen.D = d, D
+    seen.offset, seen.weights = readable(offset, d), readable(weights, D * W)
+    seen.emission, seen.whitening = readable(emission, W * D), readable(whitening, D * D)
+    seen.G = readable(G, W * W)
     cdef const double* first = readable(start, W)
-    cdef const double* rows = readable(information, n * W)
+    cdef const double* rows = readable(X, n * d)
     cdef double* before = writable(predicted, n * W)
-    cdef double* out = writable(means, n * W)
+    cdef double* out = writable(smoothed, n * W)
     cdef double squares
     with nogil:
-        squares = forward_means(
-            &system, &tables, precision, first, rows, &begins[0], &lengths[0], lengths.shape[0],
+        squares = smooth_means(
+            &system, &tables, &seen, first, rows, &begins[0], &lengths[0], lengths.shape[0],
             before, out)
     return squares
 
 
-def backward(
+def products(
     Py_ssize_t k,
-    tuple arrays,                   # IN (n, W, W) filtered, root, gain, rest; (n,) log_det
-    const int64_t[::1] begins,      # IN (S,): first rows of sequences, in order of falling length
-    const int64_t[::1] lengths,     # IN (S,)
-    ndarray predicted,              # IN (n_rows, W)
-    ndarray means,                  # INOUT (n_rows, W): filtered -> smoothed
+    ndarray X,                      # IN (n_rows, d)
+    ndarray means,                  # IN (n_rows, W)
+    const int64_t[::1] offsets,     # IN (S + 1,)
+    ndarray row_centre,             # IN (d,)
+    ndarray centre,                 # IN (W,)
+    ndarray states,                 # INOUT (W, W): of means with themselves
+    ndarray lags,                   # INOUT (W, W): with those of the row before
+    ndarray emissions,              # INOUT (d, W): of rows with means
 ):
-    """Smooths means."""
-    cdef Tables tables
-    cdef Py_ssize_t W = extent(means, 1), n = extent(means, 0)
-    read_tables(&tables, arrays, W)
-    cdef const double* before = readable(predicted, n * W)
-    cdef double* out = writable(means, n * W)
+    """Adds sums of products of deviations from the centres."""
+    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), W = extent(means, 1), s
+    cdef const double* rows = readable(X, n * d)
+    cdef const double* m = readable(means, n * W)
+    cdef const double* c = readable(row_centre, d)
+    cdef const double* h = readable(centre, W)
+    cdef double* with_self = writable(states, W * W)
+    cdef double* with_last = writable(lags, W * W)
+    cdef double* with_rows = writable(emissions, d * W)
     with nogil:
-        backward_means(
-            &tables, &begins[0], &lengths[0], lengths.shape[0], k, W, before, out)
+        for s in range(offsets.shape[0] - 1):
+            sequence_products(
+                rows + offsets[s] * d, m + offsets[s] * W, offsets[s + 1] - offsets[s], d, k, W, c,
+                h, with_self, with_last, with_rows)

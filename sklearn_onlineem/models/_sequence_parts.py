@@ -10,7 +10,7 @@ import numpy as np
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["LinearDynamicalStatistics", "gaps_last", "parts"]
+__all__ = ["LinearDynamicalStatistics", "gaps_last", "joined", "moments", "parts"]
 
 # Rows of a part, a sequence at least.
 _PART_ROWS = 1 << 13
@@ -60,6 +60,13 @@ class Part:
     def has_gaps(self):
         return bool(np.isnan(np.sum(self.X)))
 
+    @cached_property
+    def row_moments(self):
+        """Mean of the rows, and scatter about it."""
+        mean = self.X.mean(axis=0)
+        deviations = self.X - mean
+        return mean, deviations.T @ deviations
+
     def statistics(self, means, filled, covariances):
         """Sums over the sequences of this part.
 
@@ -74,14 +81,14 @@ class Part:
         begins, ends = self.offsets[:-1], self.offsets[1:]
         fresh = means[:0] if self.n_lead else means[begins]
         return LinearDynamicalStatistics(
-            _moments(fresh, np.zeros_like(covariances.first) if self.n_lead else covariances.first),
-            _moments(
+            moments(fresh, np.zeros_like(covariances.first) if self.n_lead else covariances.first),
+            moments(
                 np.hstack([np.delete(means, ends - 1, axis=0), np.delete(means, begins, axis=0)]),
-                _joined(covariances.departing, covariances.lagged, covariances.arriving),
+                joined(covariances.departing, covariances.lagged, covariances.arriving),
             ),
-            _moments(
+            moments(
                 self._seen(np.hstack([means, filled])),
-                _joined(covariances.emitting, covariances.across, covariances.within),
+                joined(covariances.emitting, covariances.across, covariances.within),
             ),
         )
 
@@ -116,7 +123,7 @@ def _part(chunk, start):
     return Part(np.ascontiguousarray(chunk.X, dtype=np.float64), chunk.offsets, start)
 
 
-def _moments(rows, covariance):
+def moments(rows, covariance):
     """Moments of rows of expectations, with the sum of their covariances."""
     n = np.array([float(len(rows))])
     mean = rows.mean(axis=0) if len(rows) else np.zeros(rows.shape[1])
@@ -124,6 +131,6 @@ def _moments(rows, covariance):
     return MatrixMoments(n, n, mean[None], (deviations.T @ deviations + covariance)[None])
 
 
-def _joined(first, across, second):
+def joined(first, across, second):
     """Covariance of (x, y), from those of x, of y with x, and of y."""
     return np.block([[first, across.T], [across, second]])

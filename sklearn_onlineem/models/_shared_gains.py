@@ -9,7 +9,9 @@ import numpy as np
 from scipy import linalg
 
 from sklearn_onlineem._kernels import _kalman_shared
+from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.models._kalman import Covariances
+from sklearn_onlineem.models._sequence_parts import LinearDynamicalStatistics, joined, moments
 
 __all__ = ["SharedGains"]
 
@@ -33,20 +35,13 @@ class SharedGains:
     def __init__(self, padded, start, longest):
         self._padded, self._k, self._width = padded, padded.k, padded.width
         self._moves = padded.system[:4]
-        self._offset, R = padded.system[5:]
         self._first = padded.moments(*start)
-        factor = linalg.cholesky(R, lower=True)
-        self._whitening = np.ascontiguousarray(
-            linalg.solve_triangular(factor, np.eye(len(R)), lower=True).T
-        )
-        self._H = self._whitening.T @ padded.system[4]
-        self._log_det = 2.0 * np.log(np.diag(factor)).sum()
         self._longest = longest
 
     @property
     def suffice(self):
         """Whether tables are small enough."""
-        return self._width <= _WIDEST and (self._tables[1] or self._n_most >= self._longest)
+        return max(self._width, self._padded.d) <= _WIDEST and (self._tables[1] or self._n_most >= self._longest)
 
     @property
     def _n_most(self):
@@ -58,35 +53,70 @@ class SharedGains:
         arrays = (*(np.empty((n, W, W)) for _ in range(4)), np.empty(n))
         covariance = self._first[W:].copy()
         n_steps, at_rest = _kalman_shared.fill_tables(
-            self._k, *self._moves, self._G, covariance, arrays
+            self._k, self._moves, self._sight[-1], covariance, arrays
         )
         return tuple(array[:n_steps] for array in arrays), at_rest
 
     @cached_property
-    def _G(self):
-        return self._H.T @ self._H
+    def _factor(self):
+        return linalg.cholesky(self._padded.system[6], lower=True)
 
-    def expected(self, X, offsets):
-        """What `Padded.expected` returns."""
-        tables, W = self._tables[0], self._width
-        lengths = np.diff(offsets)
+    @cached_property
+    def _sight(self):
+        """Maps between rows and states, as the kernel takes them."""
+        C, offset, _ = self._padded.system[4:]
+        d, width = C.shape
+        # One more than d, as kernels take two at a time.
+        D = 4 * (d // 4 + 1)
+        whitening, weights, emission = np.zeros((D, D)), np.zeros((D, width)), np.zeros((width, D))
+        whitening[:d, :d] = linalg.solve_triangular(self._factor, np.eye(d), lower=True).T
+        H = whitening[:d, :d].T @ C
+        weights[:d], emission[:, :d] = whitening[:d, :d] @ H, C.T
+        return offset, weights, emission, whitening, H.T @ H
+
+    def expected(self, part):
+        """Sums over the sequences of a part without gaps: statistics, and log-likelihood."""
+        lengths = np.diff(part.offsets)
         order = np.argsort(-lengths, kind="stable")
-        where = offsets[:-1][order], lengths[order]
-        whitened = (X - self._offset) @ self._whitening
-        predicted, means = np.empty((len(X), W)), np.empty((len(X), W))
-        squares = _kalman_shared.forward(
-            self._k, *self._moves, self._G, tables, self._first[:W], whitened @ self._H, *where,
-            predicted, means,
+        means = np.empty((len(part.X), self._width))
+        squares = _kalman_shared.means(
+            self._k, self._moves, self._tables[0], self._sight, self._first[: self._width], part.X,
+            part.offsets[:-1][order], lengths[order], np.empty_like(means), means,
         )  # fmt: skip
-        whitened -= means @ self._H.T
-        squares += np.einsum("nd,nd->", whitened, whitened)
-        _kalman_shared.backward(self._k, tables, *where, predicted, means)
         log_likelihood = -0.5 * (
-            len(X) * (len(self._offset) * _LOG_2_PI + self._log_det)
+            len(part.X) * part.X.shape[1] * _LOG_2_PI
+            + len(part.X) * 2.0 * np.log(np.diag(self._factor)).sum()
             + self._log_dets(lengths)
             + squares
         )
-        return means[:, : self._k], X, self._covariances(lengths), log_likelihood
+        return self._statistics(part, means, self._covariances(lengths)), log_likelihood
+
+    def _statistics(self, part, means, covariances):
+        n, S, k = len(part.X), len(part.offsets) - 1, self._k
+        centre, (row_centre, row_scatter) = means.mean(axis=0), part.row_moments
+        states, lags = np.zeros((2, self._width, self._width))
+        across = np.zeros((len(row_centre), self._width))
+        _kalman_shared.products(
+            k, part.X, means, part.offsets, row_centre, centre, states, lags, across
+        )
+        states, lags, across, centre = states[:k, :k], lags[:k, :k], across[:, :k], centre[:k]
+        first = means[part.offsets[:-1], :k]
+        from_first, from_last = first - centre, means[part.offsets[1:] - 1, :k] - centre
+        return LinearDynamicalStatistics(
+            moments(first, covariances.first),
+            _about(
+                centre, centre, float(n - S), -from_last.sum(axis=0), -from_first.sum(axis=0),
+                joined(
+                    states - from_last.T @ from_last + covariances.departing,
+                    lags + covariances.lagged,
+                    states - from_first.T @ from_first + covariances.arriving,
+                ),
+            ),
+            _about(
+                centre, row_centre, float(n), np.zeros(k), np.zeros(len(row_centre)),
+                joined(states + covariances.emitting, across, row_scatter),
+            ),
+        )  # fmt: skip
 
     def _log_dets(self, lengths):
         """Sum over all rows of log-determinants, as far as these are not of R."""
@@ -95,8 +125,17 @@ class SharedGains:
         return (np.cumsum(log_det)[steps - 1] + (lengths - steps) * log_det[-1]).sum()
 
     def _covariances(self, lengths):
-        k, d = self._k, len(self._offset)
+        k, d = self._k, self._padded.d
         sums = np.zeros((5, self._width, self._width))
         distinct, counts = np.unique(lengths, return_counts=True)
         _kalman_shared.covariances(k, self._tables[0], distinct, counts, sums)
         return Covariances(*sums[:, :k, :k], np.zeros((d, k)), np.zeros((d, d)))
+
+
+def _about(centre_x, centre_y, weight, first_x, first_y, second):
+    """Moments of (x, y), from sums of deviations from a centre and of their products."""
+    weights = np.array([weight])
+    first = np.concatenate([first_x, first_y])
+    shift = first / weight if weight else first
+    mean = np.concatenate([centre_x, centre_y]) + shift
+    return MatrixMoments(weights, weights, mean[None], (second - np.outer(first, shift))[None])

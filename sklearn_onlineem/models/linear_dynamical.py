@@ -142,11 +142,8 @@ class LinearDynamicalModel(Model):
     def _sums(self, part, gains, rng):
         """Sums over sequences: expected statistics, and log-likelihood."""
         if gains is not None and not part.has_gaps:
-            *moments, log_likelihood = gains.expected(part.X, part.offsets)
-        else:
-            *moments, log_likelihood = self._padded.expected(
-                part.X, part.offsets, part.start, rng
-            )
+            return gains.expected(part)
+        *moments, log_likelihood = self._padded.expected(part.X, part.offsets, part.start, rng)
         return part.statistics(*moments), log_likelihood
 
     def _parts(self, data):
