@@ -8,6 +8,12 @@
 
 #include "_kalman.h"
 
+/* Loops over a tile are vectors as they stand; GCC would rather put these together from pieces. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("no-tree-slp-vectorize")
+#endif
+
 #define WIDEST_MEAN 512
 
 /* What a covariance changes by, relative to its variances, when it is at rest. */
@@ -207,39 +213,8 @@ SIMD_CLONES SIMD_UNUSED static double smooth_means(
     return sum;
 }
 
-/* Sums over rows of products of deviations from the centres: of means (n, W) with themselves and
- * with those of the row before, and of X (n, d) with means. `states` (W, W), `lags` (W, W),
- * `emissions` (d, W). */
-SIMD_INLINE void add_row_products(
-    const double *X, const double *means, ptrdiff_t n, ptrdiff_t d, ptrdiff_t k, const ptrdiff_t W,
-    const double *row_centre, const double *centre, double *RESTRICT states,
-    double *RESTRICT lags, double *RESTRICT emissions)
-{
-    double memory[2 * WIDEST_MEAN], *now = memory, *before = memory + WIDEST_MEAN;
-    for (ptrdiff_t t = 0; t < n; t++) {
-        for (ptrdiff_t j = 0; j < W; j++) now[j] = means[t * W + j] - centre[j];
-        for (ptrdiff_t i = 0; i < k; i++)
-            for (ptrdiff_t j = 0; j < W; j++) states[i * W + j] += now[i] * now[j];
-        if (t > 0)
-            for (ptrdiff_t i = 0; i < k; i++)
-                for (ptrdiff_t j = 0; j < W; j++) lags[i * W + j] += now[i] * before[j];
-        for (ptrdiff_t i = 0; i < d; i++) {
-            double v = X[t * d + i] - row_centre[i];
-            for (ptrdiff_t j = 0; j < W; j++) emissions[i * W + j] += v * now[j];
-        }
-        double *swap = now;
-        now = before;
-        before = swap;
-    }
-}
-
-SIMD_CLONES SIMD_UNUSED static void sequence_products(
-    const double *X, const double *means, ptrdiff_t n, ptrdiff_t d, ptrdiff_t k, ptrdiff_t W,
-    const double *row_centre, const double *centre, double *states, double *lags,
-    double *emissions)
-{
-    if (W == 8) add_row_products(X, means, n, d, k, 8, row_centre, centre, states, lags, emissions);
-    else add_row_products(X, means, n, d, k, W, row_centre, centre, states, lags, emissions);
-}
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif
 
 #endif

@@ -49,10 +49,6 @@ cdef extern from "_kalman_shared.h" nogil:
         const System* system, const Tables* tables, const Sight* sight, const double* start,
         const double* X, const int64_t* begins, const int64_t* lengths, Py_ssize_t S,
         double* predicted, double* means)
-    void sequence_products(
-        const double* X, const double* means, Py_ssize_t n, Py_ssize_t d, Py_ssize_t k,
-        Py_ssize_t W, const double* row_centre, const double* centre, double* states,
-        double* lags, double* emissions)
 
 
 cdef int read_tables(Tables* tables, tuple arrays, Py_ssize_t W) except -1:
@@ -165,29 +161,3 @@ def means(
             before, out)
     return squares
 
-
-def products(
-    Py_ssize_t k,
-    ndarray X,                      # IN (n_rows, d)
-    ndarray means,                  # IN (n_rows, W)
-    const int64_t[::1] offsets,     # IN (S + 1,)
-    ndarray row_centre,             # IN (d,)
-    ndarray centre,                 # IN (W,)
-    ndarray states,                 # INOUT (W, W): of means with themselves
-    ndarray lags,                   # INOUT (W, W): with those of the row before
-    ndarray emissions,              # INOUT (d, W): of rows with means
-):
-    """Adds sums of products of deviations from the centres."""
-    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), W = extent(means, 1), s
-    cdef const double* rows = readable(X, n * d)
-    cdef const double* m = readable(means, n * W)
-    cdef const double* c = readable(row_centre, d)
-    cdef const double* h = readable(centre, W)
-    cdef double* with_self = writable(states, W * W)
-    cdef double* with_last = writable(lags, W * W)
-    cdef double* with_rows = writable(emissions, d * W)
-    with nogil:
-        for s in range(offsets.shape[0] - 1):
-            sequence_products(
-                rows + offsets[s] * d, m + offsets[s] * W, offsets[s + 1] - offsets[s], d, k, W, c,
-                h, with_self, with_last, with_rows)

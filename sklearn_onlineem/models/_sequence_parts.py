@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from sklearn_onlineem.families import Rows
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.statistics import Statistics
 
@@ -49,20 +50,26 @@ class Part:
     n_lead : int, default=0
         1 if the only sequence goes on from another: then there is a row in front, without any
         value, that stands for the state before, and is no part of the data.
+    rows : Rows, default=None
+        Where X comes from; remembers what does not change.
     """
 
     X: np.ndarray
     offsets: np.ndarray
     start: tuple
     n_lead: int = 0
+    rows: Rows | None = None
 
     @cached_property
     def has_gaps(self):
         return bool(np.isnan(np.sum(self.X)))
 
-    @cached_property
+    @property
     def row_moments(self):
-        """Mean of the rows, and scatter about it."""
+        """Mean of the rows, and scatter about it; remembered, as all iterations need them."""
+        return self.rows.remember("moments", self._row_moments)
+
+    def _row_moments(self):
         mean = self.X.mean(axis=0)
         deviations = self.X - mean
         return mean, deviations.T @ deviations
@@ -101,12 +108,18 @@ class Part:
 def parts(data, start):
     """Cut data into parts, in the order of the data."""
     if data.before is None:
-        return [_part(chunk, start) for chunk in data.chunks(_PART_ROWS)]
+        chunks = data.rows.remember(_chunk_key(data), lambda: data.chunks(_PART_ROWS))
+        return [_part(chunk, start) for chunk in chunks]
     gap = np.full((1, data.X.shape[1]), np.nan)
     first = np.concatenate([gap, data.X[: data.offsets[1]]]).astype(np.float64, copy=False)
     continued = Part(first, np.array([0, len(first)]), data.before, n_lead=1)
     rest = data[1:]
     return [continued, *(parts(rest, start) if len(rest) else ())]
+
+
+def _chunk_key(data):
+    """Equal for data with the same rows and the same offsets."""
+    return "sequences", data.offsets.tobytes()
 
 
 def gaps_last(data):
@@ -120,7 +133,7 @@ def gaps_last(data):
 
 
 def _part(chunk, start):
-    return Part(np.ascontiguousarray(chunk.X, dtype=np.float64), chunk.offsets, start)
+    return Part(np.ascontiguousarray(chunk.X, dtype=np.float64), chunk.offsets, start, rows=chunk.rows)
 
 
 def moments(rows, covariance):

@@ -92,20 +92,20 @@ class SharedGains:
         return self._statistics(part, means, self._covariances(lengths)), log_likelihood
 
     def _statistics(self, part, means, covariances):
-        n, S, k = len(part.X), len(part.offsets) - 1, self._k
-        centre, (row_centre, row_scatter) = means.mean(axis=0), part.row_moments
-        states, lags = np.zeros((2, self._width, self._width))
-        across = np.zeros((len(row_centre), self._width))
-        _kalman_shared.products(
-            k, part.X, means, part.offsets, row_centre, centre, states, lags, across
-        )
-        states, lags, across, centre = states[:k, :k], lags[:k, :k], across[:, :k], centre[:k]
-        first = means[part.offsets[:-1], :k]
-        from_first, from_last = first - centre, means[part.offsets[1:] - 1, :k] - centre
+        n, begins, k = len(part.X), part.offsets[:-1], self._k
+        row_centre, row_scatter = part.row_moments
+        centre = np.full(n, 1.0 / n) @ means
+        first = means[begins, :k]
+        means -= centre
+        from_first, from_last = means[begins], means[part.offsets[1:] - 1]
+        states, across = means.T @ means, ((part.X - row_centre).T @ means)[:, :k]
+        lags = means[1:].T @ means[:-1] - from_first[1:].T @ from_last[:-1]
+        states, lags, centre = states[:k, :k], lags[:k, :k], centre[:k]
+        from_first, from_last = from_first[:, :k], from_last[:, :k]
         return LinearDynamicalStatistics(
             moments(first, covariances.first),
             _about(
-                centre, centre, float(n - S), -from_last.sum(axis=0), -from_first.sum(axis=0),
+                centre, centre, float(n - len(begins)), -from_last.sum(axis=0), -from_first.sum(axis=0),
                 joined(
                     states - from_last.T @ from_last + covariances.departing,
                     lags + covariances.lagged,
