@@ -11,6 +11,8 @@
 #   _responsibilities   log-sum-exp over components, labels, sampled assignments
 #   _forward_backward   hidden chains: posteriors, filtered states, drawn paths (with _chains.h)
 #   _log_chains         ... with logarithms, where those would lose states; Viterbi (with a .pxd)
+#   _kalman             filter and smoother of linear dynamical systems, any value missing (with .h)
+#   _kalman_shared      ... of sequences without gaps, which share covariances (with .h)
 #   _small_matrices     factorising, merging and comparing K matrices of d x d
 #   _rows               whether rows can be taken as they are
 #   _openmp             the number of threads; how rows are shared among them (.pxd)

@@ -13,6 +13,12 @@
 
 #include "_simd.h"
 
+/* Loops over a tile are vectors as they stand; GCC would rather put these together from pieces. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("no-tree-slp-vectorize")
+#endif
+
 #define LOG_2_PI 1.8378770664093453
 #define ROUNDING 2.220446049250313e-16
 #define WIDEST_LOCAL 64
@@ -88,20 +94,18 @@ SIMD_INLINE void symmetrise(double *x, ptrdiff_t k, ptrdiff_t W)
             x[i * W + j] = x[j * W + i] = 0.5 * (x[i * W + j] + x[j * W + i]);
 }
 
-/* upper (n, stride) <- U with U'U = x (its upper triangle), inverse_j <- 1 / U_jj; returns log |x|.
+/* upper (n, stride) <- U with U'U = x (its upper triangle), inverse_j <- 1 / U_jj.
  *
  * Where x is singular, rows of U are 0, and so are their inverses: substitution then solves what has
  * a solution. */
-SIMD_CLONES SIMD_UNUSED static double factorise(
+SIMD_CLONES SIMD_UNUSED static void factorise(
     const double *x, ptrdiff_t n, ptrdiff_t stride, double *upper, double *inverse)
 {
-    double log_det = 0;
     copy(x, n * stride, upper);
     for (ptrdiff_t j = 0; j < n; j++) {
         double *row = upper + j * stride, pivot = row[j];
         int is_positive = pivot > n * ROUNDING * x[j * stride + j] && pivot > 0;
         inverse[j] = is_positive ? 1 / sqrt(pivot) : 0;
-        log_det += is_positive ? log(pivot) : -INFINITY;
         for (ptrdiff_t i = 0; i < j; i++) row[i] = 0;
         for (ptrdiff_t i = 0; i < stride; i++) row[i] *= inverse[j];
         for (ptrdiff_t i = j + 1; i < n; i++) {
@@ -109,7 +113,14 @@ SIMD_CLONES SIMD_UNUSED static double factorise(
             for (ptrdiff_t l = 0; l < stride; l++) later[l] -= factor * row[l];
         }
     }
-    return log_det;
+}
+
+/* log |x| of a factorised matrix */
+SIMD_UNUSED static double log_det_of(const double *inverse, ptrdiff_t n)
+{
+    double sum = 0;
+    for (ptrdiff_t j = 0; j < n; j++) sum += log(inverse[j]);
+    return -2 * sum;
 }
 
 /* x (n, width) <- U'^-1 x */
@@ -203,7 +214,8 @@ SIMD_UNUSED static void filter_covariance(
     clear(product, W * W);
     for (ptrdiff_t i = 0; i < k; i++) product[i * W + i] = 1;
     add_product(lower, update->X, k, k, W, product);
-    update->log_det = factorise(product, k, W, update->M_upper, update->M_inverse);
+    factorise(product, k, W, update->M_upper, update->M_inverse);
+    update->log_det = log_det_of(update->M_inverse, k);
     copy(row->upper, W * W, update->X);
     substitute_forward(update->M_upper, update->M_inverse, k, W, W, update->X);
     clear(row->covariance, W * W);
@@ -275,7 +287,8 @@ SIMD_UNUSED static void whiten(const System *system, const double *v, ptrdiff_t 
     for (ptrdiff_t i = 0; i < n; i++)
         for (ptrdiff_t j = 0; j < n; j++)
             part[i * n + j] = system->R[seen->seen[i] * d + seen->seen[j]];
-    seen->log_det = factorise(part, n, n, seen->upper, seen->inverse);
+    factorise(part, n, n, seen->upper, seen->inverse);
+    seen->log_det = log_det_of(seen->inverse, n);
     for (ptrdiff_t i = 0; i < n; i++) copy(system->C + seen->seen[i] * W, W, seen->H + i * W);
     substitute_forward(seen->upper, seen->inverse, n, n, W, seen->H);
     clear(seen->G, W * W);
@@ -576,5 +589,9 @@ SIMD_UNUSED static double kalman_sequence(
         forward_block(system, X, begin - n, n, W, space, &nothing);
     }
 }
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif
 
 #endif

@@ -160,4 +160,3 @@ def means(
             &system, &tables, &seen, first, rows, &begins[0], &lengths[0], lengths.shape[0],
             before, out)
     return squares
-

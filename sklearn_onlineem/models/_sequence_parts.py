@@ -133,7 +133,9 @@ def gaps_last(data):
 
 
 def _part(chunk, start):
-    return Part(np.ascontiguousarray(chunk.X, dtype=np.float64), chunk.offsets, start, rows=chunk.rows)
+    return Part(
+        np.ascontiguousarray(chunk.X, dtype=np.float64), chunk.offsets, start, rows=chunk.rows
+    )
 
 
 def moments(rows, covariance):

@@ -17,7 +17,8 @@ __all__ = ["SharedGains"]
 
 _LOG_2_PI = math.log(2.0 * math.pi)
 _TABLE_BYTES = 1 << 26
-_WIDEST = 512
+# What the kernel has room for, both padded.
+_WIDEST = 504
 
 
 class SharedGains:
@@ -41,7 +42,9 @@ class SharedGains:
     @property
     def suffice(self):
         """Whether tables are small enough."""
-        return max(self._width, self._padded.d) <= _WIDEST and (self._tables[1] or self._n_most >= self._longest)
+        return max(self._width, self._padded.d) <= _WIDEST and (
+            self._tables[1] or self._n_most >= self._longest
+        )
 
     @property
     def _n_most(self):
@@ -105,7 +108,8 @@ class SharedGains:
         return LinearDynamicalStatistics(
             moments(first, covariances.first),
             _about(
-                centre, centre, float(n - len(begins)), -from_last.sum(axis=0), -from_first.sum(axis=0),
+                centre, centre, float(n - len(begins)),
+                -from_last.sum(axis=0), -from_first.sum(axis=0),
                 joined(
                     states - from_last.T @ from_last + covariances.departing,
                     lags + covariances.lagged,
@@ -134,8 +138,9 @@ class SharedGains:
 
 def _about(centre_x, centre_y, weight, first_x, first_y, second):
     """Moments of (x, y), from sums of deviations from a centre and of their products."""
-    weights = np.array([weight])
+    if weight == 0.0:
+        return moments(np.empty((0, len(second))), np.zeros_like(second))
     first = np.concatenate([first_x, first_y])
-    shift = first / weight if weight else first
-    mean = np.concatenate([centre_x, centre_y]) + shift
-    return MatrixMoments(weights, weights, mean[None], (second - np.outer(first, shift))[None])
+    mean, weights = np.concatenate([centre_x, centre_y]) + first / weight, np.array([weight])
+    scatter = second - np.outer(first, first / weight)
+    return MatrixMoments(weights, weights, mean[None], scatter[None])

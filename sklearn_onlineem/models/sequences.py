@@ -22,9 +22,10 @@ class Sequences:
         All rows; `labels` are known states. NaN stands for what was not observed.
     offsets : ndarray of shape (n_sequences + 1,)
         int64; where each sequence begins, and the number of rows.
-    before : ndarray of shape (n_states,), default=None
+    before : ndarray of shape (n_states,), or tuple, default=None
         If the first sequence goes on where an earlier one stopped: the filtered distribution of
-        the state before its first row.
+        the state before its first row; of a linear dynamical system, its mean (k,) and covariance
+        (k, k).
 
     Examples
     --------
@@ -42,7 +43,7 @@ class Sequences:
 
     rows: Rows
     offsets: np.ndarray
-    before: np.ndarray | None = None
+    before: np.ndarray | tuple | None = None
 
     def __len__(self):
         return len(self.offsets) - 1
