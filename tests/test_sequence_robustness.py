@@ -1,4 +1,4 @@
-"""What bad input and faults get, over all hidden Markov estimators.
+"""What bad input and faults get, over all estimators of sequences.
 
 Numbers in the names are those of the project's table of faults. Sparse data (25, 26) are refused;
 34 is in `test_sequences.py` too, and 37 (Ctrl-C) in `laws/test_sequence_estimators.py`.
@@ -15,12 +15,12 @@ import warnings
 import numpy as np
 import pytest
 from laws.cases import arrays, assert_identical
-from laws.sequence_cases import N_STATES, SEQUENCE_ESTIMATORS
+from laws.sequence_cases import KALMAN_FILTERS, N_STATES, SEQUENCE_ESTIMATORS
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from sklearn_onlineem import CategoricalHMM, GaussianHMM, MultinomialHMM, PoissonHMM
+from sklearn_onlineem import CategoricalHMM, GaussianHMM, KalmanFilter, MultinomialHMM, PoissonHMM
 
 pytestmark = [
     # Nothing may overflow or divide by zero on the way to a result or an error.
@@ -35,6 +35,7 @@ def only(*words):
 
 
 all_estimators = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS, ids=repr)
+all_models = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS + KALMAN_FILTERS, ids=repr)
 gaussians = only("Gaussian", "gaussian")
 # Where a factor in the data only changes their unit.
 scalable = only("Gaussian", "gaussian", "exponential")
@@ -56,10 +57,10 @@ def assert_refused(case, good, bad, *, kinds=ValueError, **arguments):
         with error_of(fresh, kinds):
             method(bad, **arguments)
         with pytest.raises(NotFittedError):
-            fresh.predict(good)
+            fresh.transform(good)
     fitted = case().partial_fit(good)
     before = state_of(fitted)
-    for method in ("partial_fit", "predict", "predict_proba", "score_samples", "score", "filter"):
+    for method in ("partial_fit", *case.inference, "filter"):
         with error_of(fitted, kinds):
             getattr(fitted, method)(bad, **arguments)
     assert_identical(state_of(fitted), before)
@@ -68,6 +69,11 @@ def assert_refused(case, good, bad, *, kinds=ValueError, **arguments):
 def assert_finite(hmm, X):
     assert all(np.isfinite(array).all() for array in arrays(hmm.model_))
     assert np.isfinite(hmm.score_samples(X)).all()
+    if isinstance(hmm, KalmanFilter):
+        assert all(np.isfinite(rows).all() for rows in hmm.transform(X) + hmm.impute(X))
+        for covariance in (hmm.model_.transition_covariance, hmm.model_.observation_covariance):
+            assert np.linalg.eigvalsh(covariance).min() > 0.0
+        return
     for posterior in hmm.predict_proba(X):
         assert_allclose(posterior.sum(axis=1), 1.0, rtol=1e-6)
     assert_allclose(hmm.startprob_.sum(), 1.0)
@@ -91,7 +97,7 @@ def assert_same_fit(case, X, expected):
     assert_identical(arrays(found.model_), arrays(wanted.model_))
     found.partial_fit(X[:5]), wanted.partial_fit(expected[:5])
     assert_identical(arrays(found.model_), arrays(wanted.model_))
-    assert_identical(found.predict_proba(X), wanted.predict_proba(expected))
+    assert_identical(found.transform(X), wanted.transform(expected))
 
 
 def changed(X, change, which=3):
@@ -112,7 +118,7 @@ def with_value(value, row=1, column=0):
 # --------------------------------------------------------------------------------------- values
 
 
-@all_estimators
+@all_models
 @pytest.mark.parametrize("value", [np.inf, -np.inf, 1.7e308, -1.7e308])
 def test_02_11_values_that_are_infinite_or_too_large(case, value, rng):
     good, _ = case.data(rng)
@@ -125,7 +131,7 @@ def test_01_nan_beside_other_values(case, rng):
     assert_refused(case, good, changed(good, with_value(np.nan)))
 
 
-@all_estimators
+@all_models
 def test_01_nan_is_a_missing_value(case, rng):
     X, _ = case.data(rng)
     gaps = changed(X, with_value(np.nan, column=slice(None)))
@@ -137,7 +143,7 @@ def test_01_nan_is_a_missing_value(case, rng):
     assert_finite(case().fit(nothing), nothing)
 
 
-@all_estimators
+@all_models
 def test_03_a_constant_column(case, rng):
     X, _ = case.data(rng)
     most = np.concatenate(X).max()
@@ -149,7 +155,7 @@ def test_03_a_constant_column(case, rng):
             assert np.linalg.eigvalsh(hmm.covars_).min() > 0
 
 
-@all_estimators
+@all_models
 @pytest.mark.parametrize("solver", ["online", "batch"])
 def test_04_identical_rows(case, solver, rng):
     X, _ = case.data(rng)
@@ -174,7 +180,7 @@ def test_05_two_repeated_points(case, solver, rng):
         assert_array_equal(found == found[0], [True] * 8 + [False] * 8)
 
 
-@all_estimators
+@all_models
 def test_06_a_scale_of_1e200(case, rng):
     X, _ = case.data(rng)
     assert_refused_or_finite(case, [sequence * 1e200 for sequence in X])
@@ -228,19 +234,19 @@ def test_09_float32_at_an_offset_of_1e4(case, rng):
 # ---------------------------------------------------------------------------------------- amounts
 
 
-@all_estimators
+@all_models
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 def test_12_13_fewer_rows_than_states(case, method, rng):
     X, _ = case.data(rng)
     hmm = case(n_components=5)
-    with pytest.raises(ValueError, match="n_components=5.*n_samples=4.*initial") as raised:
+    with pytest.raises(ValueError, match=f"{case.size}=5.*n_samples=4.*initial") as raised:
         getattr(hmm, method)(X[1:2][0][[0, 0, 1, 1]])
     assert type(hmm).__name__ in str(raised.value)
     with pytest.raises(NotFittedError):
-        hmm.predict(X)
+        hmm.transform(X)
 
 
-@all_estimators
+@all_models
 def test_14_24_no_rows_or_no_sequences(case, rng):
     X, _ = case.data(rng)
     assert_refused(case, X, X[1][:0])
@@ -249,7 +255,7 @@ def test_14_24_no_rows_or_no_sequences(case, rng):
     assert_refused(case, X, [])
 
 
-@all_estimators
+@all_models
 def test_15_33_a_batch_of_one_row(case, rng):
     X, _ = case.data(rng)
     assert_finite(case().partial_fit(X).partial_fit(X[0][:1]), X)
@@ -258,14 +264,14 @@ def test_15_33_a_batch_of_one_row(case, rng):
     assert_finite(alone.partial_fit(X[1][:1]).partial_fit(X), X)
 
 
-@all_estimators
+@all_models
 def test_16_another_number_of_features(case, rng):
     X, _ = case.data(rng)
     hmm = case().partial_fit(X)
     before = state_of(hmm)
     wide = [np.hstack([sequence, sequence]) for sequence in X]
     for wrong in (wide, [X[0], wide[1]], X[0][0]):
-        for method in ("partial_fit", "predict", "score_samples"):
+        for method in ("partial_fit", "transform", "score_samples"):
             with error_of(hmm):
                 getattr(hmm, method)(wrong)
     assert_identical(state_of(hmm), before)
@@ -285,7 +291,7 @@ def whole_numbers(case, rng):
     return [np.clip(np.ceil((x - least) * 100.0 / (most - least)), above, 100) for x in X]
 
 
-@all_estimators
+@all_models
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", ">f8", ">i4", "object"])
 def test_10_17_18_19_other_types_of_numbers(case, dtype, rng):
     X = whole_numbers(case, rng)
@@ -311,7 +317,7 @@ def test_17_bits(case, rng):
     assert_same_fit(case, X, [sequence.astype(float) for sequence in X])
 
 
-@all_estimators
+@all_models
 def test_19_20_strings_and_complex_numbers(case, rng):
     X, _ = case.data(rng)
     assert_refused(case, X, changed(X, lambda sequence: np.full(sequence.shape, "a")))
@@ -319,7 +325,7 @@ def test_19_20_strings_and_complex_numbers(case, rng):
     assert_refused(case, X, changed(X, lambda sequence: sequence + 1j))
 
 
-@all_estimators
+@all_models
 def test_21_read_only_and_memory_mapped_data(case, rng, tmp_path):
     X, _ = case.data(rng)
     rows, lengths = np.concatenate(X), [len(sequence) for sequence in X]
@@ -331,16 +337,16 @@ def test_21_read_only_and_memory_mapped_data(case, rng, tmp_path):
     for data in (mapped, frozen):
         found = case().fit(data, lengths=lengths)
         assert_identical(arrays(found.model_), arrays(expected.model_))
-        found.partial_fit(data, lengths=lengths).predict(data)
+        found.partial_fit(data, lengths=lengths).transform(data)
     parts = np.split(frozen, np.cumsum(lengths)[:-1])
     assert_same_fit(case, parts, X)
     # Nor is anything written to data that could be.
     before = rows.copy()
-    case().fit(rows, lengths=lengths).partial_fit(rows).predict(rows)
+    case().fit(rows, lengths=lengths).partial_fit(rows).transform(rows)
     assert_array_equal(rows, before)
 
 
-@all_estimators
+@all_models
 def test_22_23_layouts(case, rng):
     X, _ = case.data(rng)
     rows = np.concatenate(X)
@@ -355,10 +361,10 @@ def test_22_23_layouts(case, rng):
         for form in (data, [data]):
             found = case().fit(form)
             assert_identical(arrays(found.model_), arrays(expected.model_))
-        assert_array_equal(found.predict_proba(data), expected.predict_proba(rows))
+        assert_array_equal(found.transform(data), expected.transform(rows))
 
 
-@all_estimators
+@all_models
 @pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array])
 def test_25_26_sparse_data_are_refused(case, form, rng):
     X, _ = case.data(rng)
@@ -463,7 +469,7 @@ def test_33_left_to_right_models_stay_so(case, rng):
         hmm.partial_fit(X[:4])
 
 
-@all_estimators
+@all_models
 @pytest.mark.parametrize("lengths", [[0, 5], [-1, 6], [2.0, 3.0], [2, 2], [], [[2, 3]]], ids=repr)
 def test_34_lengths_that_are_none(case, lengths, rng):
     good, _ = case.data(rng)

@@ -22,6 +22,7 @@ from functools import cache
 
 import numpy as np
 
+from benchmarks.papers._passes import Run, draw_paths, first_cell, loss_cell
 from sklearn_onlineem.em import PowerDecay, batch_step, online_step
 from sklearn_onlineem.families import FullGaussian
 from sklearn_onlineem.models import EmitsOnce, HiddenMarkovModel, SilentEnd
@@ -95,46 +96,6 @@ REFERENCE = {
 }
 
 
-@dataclass(frozen=True)
-class Run:
-    """Training losses of an online pass and of batch EM from the same start.
-
-    Parameters
-    ----------
-    path : ndarray
-        After 0 sequences, and after those of `EVALUATED`.
-    batch : ndarray
-        After 0, 1, ... `N_BATCH_STEPS` iterations.
-    smallest_eigenvalue : float
-        Of any covariance during the pass.
-    """
-
-    path: np.ndarray
-    batch: np.ndarray
-    smallest_eigenvalue: float
-
-    @property
-    def succeeded(self):
-        """Whether all numbers stayed finite and all covariances positive definite."""
-        return bool(np.isfinite(self.path).all()) and self.smallest_eigenvalue > 0.0
-
-    @property
-    def first(self):
-        """Sequences until the loss is below that of one batch iteration; infinity if never."""
-        below = np.flatnonzero(self.path[1:] < self.batch[1])
-        return EVALUATED[below[0]] if len(below) else math.inf
-
-    @property
-    def gap(self):
-        return (self.path[-1] - self.batch[10]) / (self.batch[0] - self.batch[10])
-
-    @property
-    def its(self):
-        """Batch iterations that it takes to beat the pass; infinity if `N_BATCH_STEPS` do not."""
-        better = np.flatnonzero(self.batch < self.path[-1])
-        return better[0] if len(better) else math.inf
-
-
 def main():
     arguments = _arguments()
     runs = {}
@@ -161,7 +122,7 @@ def run(problem, eta0, seed):
         smallest = min(smallest, np.linalg.eigvalsh(model.parameters.covariance).min())
         if t in EVALUATED:
             path.append(loss(model, data))
-    return Run(np.array(path), batch, smallest)
+    return Run(EVALUATED, np.array(path), batch, smallest)
 
 
 @cache
@@ -202,21 +163,13 @@ def loss(model, data):
 
 def summary(rounds):
     """Cells of a row of the table."""
-    crossings = [r.first for r in rounds]
-    n_crossed = sum(map(math.isfinite, crossings))
-    first = f"in {n_crossed}/{len(rounds)} only"
-    if 2 * n_crossed > len(rounds):
-        # Values that occurred, as one cannot interpolate to an infinity.
-        low, middle, high = np.quantile(crossings, (0.25, 0.5, 0.75), method="inverted_cdf")
-        first = f"{middle:.0f} [{low:.0f}, {high:.0f}; {max(crossings):.0f}]"
     low, middle, high = np.quantile([r.gap for r in rounds], (0.25, 0.5, 0.75))
-    final, one, ten = np.median([(r.path[-1], r.batch[1], r.batch[10]) for r in rounds], axis=0)
     return (
-        first,
+        first_cell(rounds),
         f"{middle:.3f} [{low:.3f}, {high:.3f}]",
         f"{np.median([r.its for r in rounds]):g}",
-        f"{final:.2f} ({one:.2f}, {ten:.2f})",
-        f"{min(r.smallest_eigenvalue for r in rounds):.1e}",
+        loss_cell(rounds),
+        f"{min(r.extreme for r in rounds):.1e}",
     )
 
 
@@ -232,7 +185,7 @@ def acceptance(runs):
     yield f"eta0 = 1: median gap at most 0.04: {gaps[1]:.3f}", gaps[1] <= 0.04
     yield f"eta0 = 0.1: median gap between 0.10 and 0.45: {gaps[2]:.3f}", 0.10 < gaps[2] < 0.45
     for eta0, rounds in ((0.1, tenth), (0.5, half), (1.0, whole)):
-        failures = sum(not r.succeeded for r in rounds)
+        failures = sum(not (r.is_finite and r.extreme > 0.0) for r in rounds)
         yield f"eta0 = {eta0:g}: no numerical failure: {failures}", failures == 0
 
 
@@ -244,19 +197,8 @@ def plot(runs, path):
     rates = sorted({eta0 for _, eta0 in runs})
     figure, axes = plt.subplots(1, len(problems), figsize=(12, 4), layout="constrained")
     for ax, problem in zip(axes, problems, strict=True):
-        for i, eta0 in enumerate(rates):
-            rounds = runs.get((problem, eta0), [])
-            if rounds:
-                median = np.median([r.path[1:] for r in rounds], axis=0)
-                ax.plot(EVALUATED, median, f"C{i}", label=f"online, $\\eta_0 = {eta0:g}$")
-        levels = np.median([r.batch for r in runs[problem, 0.5]], axis=0)
-        for n, style in ((1, "--"), (10, ":")):
-            name = f"batch EM, {n} it."
-            ax.axhline(levels[n], color="black", linestyle=style, linewidth=1, label=name)
+        draw_paths(ax, {eta0: rounds for (p, eta0), rounds in runs.items() if p == problem}, rates)
         ax.set(title=problem.name, xlabel="sequences seen", xscale="log")
-        # Halfway to the start; too large a rate goes far beyond before it comes back.
-        bottom, top = min(min(line.get_ydata()) for line in ax.lines), (levels[0] + levels[1]) / 2.0
-        ax.set_ylim(bottom - 0.05 * (top - bottom), top)
     axes[0].set_ylabel("training loss, median (nats per sequence)")
     figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=6)
     figure.savefig(path, dpi=150)

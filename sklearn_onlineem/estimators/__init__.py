@@ -10,7 +10,8 @@ from sklearn_onlineem.estimators.duration_mixtures import ExponentialMixture, Ga
 from sklearn_onlineem.estimators.gaussian_hmm import GaussianHMM
 from sklearn_onlineem.estimators.gaussian_mixture import GaussianMixture
 from sklearn_onlineem.estimators.hmm import HMM
-from sklearn_onlineem.estimators.live_filter import StateFilter
+from sklearn_onlineem.estimators.kalman import KalmanFilter
+from sklearn_onlineem.estimators.live_filter import MomentFilter, StateFilter
 from sklearn_onlineem.estimators.mixture import Mixture
 from sklearn_onlineem.estimators.per_sequence import PerSequence
 from sklearn_onlineem.estimators.wishart_mixture import WishartMixture
@@ -23,7 +24,9 @@ __all__ = [
     "GammaMixture",
     "GaussianHMM",
     "GaussianMixture",
+    "KalmanFilter",
     "Mixture",
+    "MomentFilter",
     "MultinomialHMM",
     "MultinomialMixture",
     "PerSequence",

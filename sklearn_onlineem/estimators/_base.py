@@ -80,6 +80,11 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
         """Return the prior as pseudo-statistics, or None."""
         return None
 
+    @property
+    def _n_hidden(self):
+        """Number of hidden states or dimensions, which the work for a row grows with."""
+        return self.n_components
+
     @abstractmethod
     def _rows_needed(self, model):
         """Return how many rows the model needs to be determined: its parameters per feature."""
@@ -175,11 +180,15 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
             training = self._training_from(given, data)
             training.online_step(data, self._schedule(training))
         else:
-            prior = self._start_prior(data)
-            model = self._start(data, check_random_state(self.random_state), prior)
+            model, prior = self._stream_start(data, check_random_state(self.random_state))
             training = self._training_from(model, data)
             training.start_from(data, prior, _START_PASSES)
         return training
+
+    def _stream_start(self, data, random_state):
+        """Return the model that a stream starts from, and pseudo-statistics that keep it proper."""
+        prior = self._start_prior(data)
+        return self._start(data, random_state, prior), prior
 
     def _training_from(self, model, data):
         callbacks = tuple(self.callbacks or ())

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators.live_filter import StateFilter
-from sklearn_onlineem.families import Rows
-from sklearn_onlineem.models import Finite, Sequences, SilentEnd
+from sklearn_onlineem.models import Finite, SilentEnd
 
 __all__ = ["ChainInference"]
 
@@ -56,40 +54,6 @@ class ChainInference:
     @property
     def _n_features_out(self):
         return self.n_components
-
-    # ---------------------------------------------------------------------------------- inference
-
-    def _infer(self, X, lengths, groups, method):
-        check_is_fitted(self)
-        data, form = self._observe(X, None, lengths, groups, reset=False)
-        with single_threaded_blas(len(data.X)):
-            return getattr(self.model_, method)(data), form
-
-    def score_samples(self, X, *, lengths=None, groups=None):
-        """Return the log-likelihood of each sequence.
-
-        Returns
-        -------
-        log_likelihoods : ndarray of shape (n_sequences,)
-            In nats; -inf for a sequence that the model cannot make.
-        """
-        return self._infer(X, lengths, groups, "log_likelihood")[0]
-
-    def score(self, X, y=None, *, lengths=None, groups=None):
-        """Return the mean log-likelihood of the sequences in nats; higher is better.
-
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences, as in `fit`.
-        y : object
-            Ignored.
-
-        Returns
-        -------
-        log_likelihood : float
-        """
-        return float(self.score_samples(X, lengths=lengths, groups=groups).mean())
 
     def predict_proba(self, X, *, lengths=None, groups=None):
         """Return the posterior probabilities of the states, given whole sequences.
@@ -181,44 +145,8 @@ class ChainInference:
         (states, log_probabilities), form = self._infer(X, lengths, groups, "decoded")
         return float(log_probabilities.sum()), form.restored(states)
 
-    def sample(self, n_samples=1, n_sequences=None):
-        """Draw rows from the fitted model.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            Rows of a sequence; where sequences end by themselves it is not used.
-        n_sequences : int, default=None
-            How many sequences to draw. None: one, as arrays instead of lists.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features), or list of such arrays
-        states : ndarray of shape (n_samples,), or list of such arrays
-        """
-        check_is_fitted(self)
-        if n_samples < 1 or (n_sequences is not None and n_sequences < 1):
-            raise ValueError("n_samples and n_sequences must be at least 1.")
-        like = Sequences(Rows(np.empty((n_samples, 0))), np.array([0, n_samples]))
-        data, states = self.model_.sample(n_sequences or 1, self._generator(), like)
-        X = self._exposed(data.X)
-        if n_sequences is None:
-            return X, states
-        cuts = data.offsets[1:-1]
-        return np.split(X, cuts), np.split(states, cuts)
-
     def _n_parameters(self):
         model = self.model_
         free = np.count_nonzero(model.start) - 1
         free += np.count_nonzero(model.transmat) - model.n_components
         return free + model.family.n_parameters(model.parameters)
-
-    def bic(self, X, *, lengths=None, groups=None):
-        """Return the Bayesian information criterion on X; lower is better."""
-        log_likelihoods, form = self._infer(X, lengths, groups, "log_likelihood")
-        return -2.0 * log_likelihoods.sum() + self._n_parameters() * np.log(form.offsets[-1])
-
-    def aic(self, X, *, lengths=None, groups=None):
-        """Return the Akaike information criterion on X; lower is better."""
-        log_likelihoods, _ = self._infer(X, lengths, groups, "log_likelihood")
-        return -2.0 * log_likelihoods.sum() + 2.0 * self._n_parameters()

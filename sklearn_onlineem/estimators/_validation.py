@@ -66,7 +66,7 @@ def validated_rows(estimator, X, y=None, sample_weight=None, *, reset):
     if reset or not _is_ready(estimator, X):
         X = _checked(estimator, X, reset)
     labels = None if y is None else _checked_labels(estimator, y, X.shape[0])
-    n_threads = threads_for(estimator.n_jobs, X.size * estimator.n_components)
+    n_threads = threads_for(estimator.n_jobs, X.size * estimator._n_hidden)
     if sample_weight is None:
         return Rows(X, None, labels, n_threads)
     weight = _checked_weight(sample_weight, X)
@@ -101,7 +101,7 @@ def validated_sequences(estimator, form, y, family, *, reset):
     if reset or not _is_ready(estimator, X):
         X = _checked(estimator, X, reset, ensure_all_finite="allow-nan")
     labels = None if y is None else _checked_labels(estimator, form.flat(y), X.shape[0])
-    n_threads = threads_for(estimator.n_jobs, X.size * estimator.n_components)
+    n_threads = threads_for(estimator.n_jobs, X.size * estimator._n_hidden)
     data = Sequences(Rows(X, None, labels, n_threads), form.offsets)
     _check_values(data, family)
     return data

@@ -1,4 +1,4 @@
-"""The hidden Markov estimators that the laws of sequences run over, each with data that suit it."""
+"""The estimators that the laws of sequences run over, each with data that suit it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +13,14 @@ from laws.cases import (
     normal_clusters,
     waiting_clusters,
 )
-from sklearn_onlineem import HMM, CategoricalHMM, GaussianHMM, MultinomialHMM, PoissonHMM
+from sklearn_onlineem import (
+    HMM,
+    CategoricalHMM,
+    GaussianHMM,
+    KalmanFilter,
+    MultinomialHMM,
+    PoissonHMM,
+)
 
 N_STATES = 3
 
@@ -27,6 +34,10 @@ class SequenceCase:
     arguments: dict = field(default_factory=dict)
     name: str = ""
 
+    # What returns something for each row, and what its parameter for the hidden variable is called.
+    row_methods = ("predict", "predict_proba", "filter")
+    size = "n_components"
+
     def __repr__(self):
         return self.name or self.make.__name__
 
@@ -36,6 +47,11 @@ class SequenceCase:
     @property
     def is_gaussian(self):
         return "aussian" in repr(self)
+
+    @property
+    def inference(self):
+        """Methods that take sequences."""
+        return (*self.row_methods, "transform", "score", "score_samples", "bic", "aic")
 
     @property
     def ends_by_itself(self):
@@ -52,6 +68,24 @@ class SequenceCase:
         """Start values without chance: for `init`, where these decide."""
         X, y = np.concatenate(sequences), np.concatenate(states)
         return np.array([X[y == k].mean(axis=0) for k in range(N_STATES)])
+
+    def start(self, sequences, states):
+        """Arguments that leave nothing to chance."""
+        return {"init": self.centres(sequences, states)}
+
+
+class KalmanCase(SequenceCase):
+    """A Kalman filter, whose state follows the clusters that the rows of hidden states are in."""
+
+    row_methods = ("predict", "transform", "impute", "score_rows")
+    size = "n_dim_state"
+    is_gaussian = True
+
+    def __call__(self, n_components=2, **arguments):
+        return super().__call__(n_components, **arguments)
+
+    def start(self, sequences, states):
+        return {}
 
 
 def sticky_states(rng, length):
@@ -85,7 +119,22 @@ SEQUENCE_ESTIMATORS = [
         "HMM(gaussian, absorbing)",
     ),
 ]
+KALMAN_FILTERS = [
+    KalmanCase(KalmanFilter, normal_clusters),
+    KalmanCase(
+        KalmanFilter,
+        normal_clusters,
+        {"transition_covariance_type": "spherical", "observation_covariance_type": "diag"},
+        "KalmanFilter(simple noise)",
+    ),
+]
 all_estimators = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS, ids=repr)
+all_models = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS + KALMAN_FILTERS, ids=repr)
+finite_models = pytest.mark.parametrize(
+    "case",
+    [case for case in SEQUENCE_ESTIMATORS + KALMAN_FILTERS if not case.ends_by_itself],
+    ids=repr,
+)
 finite_estimators = pytest.mark.parametrize(
     "case", [case for case in SEQUENCE_ESTIMATORS if not case.ends_by_itself], ids=repr
 )
@@ -98,7 +147,7 @@ def state_of(hmm):
         hmm.n_steps_,
         hmm.n_samples_seen_,
         *[np.asarray(step) for step in hmm.history_],
-        *([] if before is None else [before]),
+        *([] if before is None else arrays(before)),
         *arrays(hmm.model_),
     )
 

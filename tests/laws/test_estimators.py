@@ -45,6 +45,7 @@ from sklearn_onlineem import (
     GammaMixture,
     GaussianHMM,
     GaussianMixture,
+    KalmanFilter,
     Mixture,
     MultinomialHMM,
     MultinomialMixture,
@@ -54,7 +55,7 @@ from sklearn_onlineem import (
     WishartMixture,
 )
 from sklearn_onlineem.em import batch_step, online_step
-from sklearn_onlineem.estimators._hmm import BaseHMM
+from sklearn_onlineem.estimators._sequence_model import SequenceModel
 from sklearn_onlineem.families import Categorical, Rows
 from sklearn_onlineem.models import MixtureStatistics
 
@@ -125,7 +126,7 @@ class CategoricalHMMOfAnyRows(CategoricalHMM):
         return tags
 
 
-# To a hidden Markov model a 2-D array is one sequence.
+# To hidden Markov models and Kalman filters a 2-D array is one sequence.
 ROWS_ARE_NO_SAMPLES = {
     "check_methods_subset_invariance": "states of a row depend on the rows around it, and"
     " score_samples returns one value for a sequence",
@@ -135,7 +136,7 @@ ROWS_ARE_NO_SAMPLES = {
 
 
 def expected_failures(estimator):
-    return ROWS_ARE_NO_SAMPLES if isinstance(estimator, BaseHMM) else {}
+    return ROWS_ARE_NO_SAMPLES if isinstance(estimator, SequenceModel) else {}
 
 
 @pytest.mark.filterwarnings("ignore:.* zeros are taken to be:UserWarning")
@@ -161,6 +162,8 @@ def expected_failures(estimator):
         PoissonHMM(),
         HMM(),
         HMM(horizon="absorbing"),
+        KalmanFilter(),
+        KalmanFilter(2, observation_covariance_type="diag", solver="batch"),
         PerSequence(StandardScaler()),
     ],
     expected_failed_checks=expected_failures,

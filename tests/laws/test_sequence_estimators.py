@@ -1,4 +1,4 @@
-"""What holds for every hidden Markov estimator that learns, as a whole or in parts."""
+"""What holds for every estimator of sequences that learns, as a whole or in parts."""
 
 import copy
 import pickle
@@ -12,7 +12,9 @@ from laws.sequence_cases import (
     SEQUENCE_ESTIMATORS,
     accuracy,
     all_estimators,
+    all_models,
     finite_estimators,
+    finite_models,
     flat,
     state_of,
 )
@@ -48,7 +50,7 @@ def test_states_are_found_in_pieces_of_one_sequence(case, rng):
     assert np.mean(np.concatenate(y) == hmm.predict(rows)) > 0.9
 
 
-@finite_estimators
+@finite_models
 def test_pieces_of_one_sequence_have_its_log_likelihood(case, rng):
     """With hardly any learning, what the updates report adds up to the whole."""
     X, _ = case.data(rng, 30)
@@ -65,7 +67,7 @@ def test_pieces_of_one_sequence_have_its_log_likelihood(case, rng):
     assert_allclose(hmm.history_[-1].log_likelihood, hmm.score(rows[:50]), rtol=1e-8)
 
 
-@finite_estimators
+@finite_models
 def test_several_sequences_of_which_the_first_continues(case, rng):
     X, _ = case.data(rng, 30)
     hmm = case(eta0=1e-12, beta=0.0, schedule="constant").fit(X)
@@ -90,7 +92,7 @@ def test_absorbed_sequences_do_not_go_on(rng):
     assert_identical(state_of(hmm), before)
 
 
-@all_estimators
+@all_models
 @pytest.mark.parametrize("how", [lambda hmm: pickle.loads(pickle.dumps(hmm)), copy.deepcopy],
                          ids=["pickle", "deepcopy"])  # fmt: skip
 def test_a_copy_continues_bit_for_bit(case, how, rng):
@@ -104,23 +106,24 @@ def test_a_copy_continues_bit_for_bit(case, how, rng):
     assert_identical(loaded.sample(5), hmm.sample(5))
 
 
-@all_estimators
+@all_models
 def test_same_seed_same_bits(case, rng):
     X, _ = case.data(rng)
     first, second = (case(init="random").fit(X) for _ in range(2))
     assert_identical(state_of(first), state_of(second))
 
 
-@all_estimators
+@all_models
 def test_results_do_not_depend_on_n_jobs(case, rng):
     X, y = case.data(rng, 5000)
-    arguments = {"init": case.centres(X, y), "max_iter": 2}
+    arguments = {**case.start(X, y), "max_iter": 2}
     first, second = (case(**arguments, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2))
     assert_identical(state_of(first), state_of(second))
-    assert_identical(first.predict_proba(X), second.predict_proba(X))
+    for method in case.row_methods:
+        assert_identical(getattr(first, method)(X), getattr(second, method)(X))
 
 
-@all_estimators
+@all_models
 def test_warm_start_goes_on(case, rng):
     X, _ = case.data(rng)
     arguments = {"solver": "batch", "tol": 0.0}
@@ -129,7 +132,7 @@ def test_warm_start_goes_on(case, rng):
     assert_identical(arrays(twice.model_), arrays(once.model_))
 
 
-@all_estimators
+@all_models
 def test_batch_em_never_lowers_the_likelihood(case, rng):
     X, _ = case.data(rng)
     hmm = case(solver="batch", init="random", tol=0.0, max_iter=30).fit(X)

@@ -1,4 +1,4 @@
-"""What holds for every hidden Markov estimator, in whatever form its data and labels come."""
+"""What holds for every estimator of sequences, in whatever form its data and labels come."""
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from laws.sequence_cases import (
     N_STATES,
     accuracy,
     all_estimators,
+    all_models,
     finite_estimators,
     flat,
     state_of,
@@ -20,64 +21,64 @@ from laws.sequence_cases import (
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-@all_estimators
+@all_models
 def test_the_four_forms_of_input_give_the_same_model(case, rng):
     X, y = case.data(rng)
     rows, lengths = flat(X)
     groups = np.repeat([f"sequence {i % 7}{i}" for i in range(len(X))], lengths)
     order = np.argsort(np.repeat(rng.permutation(len(X)), lengths), kind="stable")
-    expected = case(init=case.centres(X, y)).fit(X)
+    expected = case(**case.start(X, y)).fit(X)
     for arguments in ({"lengths": lengths}, {"groups": groups}):
-        found = case(init=case.centres(X, y)).fit(rows, **arguments)
+        found = case(**case.start(X, y)).fit(rows, **arguments)
         assert_identical(state_of(found), state_of(expected))
         assert_identical(found.score_samples(rows, **arguments), expected.score_samples(X))
-        for method in ("predict", "predict_proba", "filter"):
+        for method in case.row_methods:
             out = getattr(found, method)(rows, **arguments)
             assert_array_equal(out, np.concatenate(getattr(expected, method)(X)))
         for method in ("score", "bic", "aic"):
             assert getattr(found, method)(rows, **arguments) == getattr(expected, method)(X)
     # Sequences in another order: the same likelihoods, and rows come back where they were.
-    shuffled = expected.predict_proba(rows[order], groups=groups[order])
-    assert_allclose(shuffled, np.concatenate(expected.predict_proba(X))[order], atol=1e-12)
+    shuffled = expected.transform(rows[order], groups=groups[order])
+    assert_allclose(shuffled, np.concatenate(expected.transform(X))[order], atol=1e-12)
 
 
-@all_estimators
+@all_models
 def test_arrays_of_three_dimensions_are_lists_of_their_parts(case, rng):
     X = np.array([case.rows(rng, rng.integers(N_STATES, size=12)) for _ in range(15)])
     whole, listed = case().fit(X), case().fit(list(X))
     assert_identical(state_of(whole), state_of(listed))
-    assert_identical(whole.predict_proba(X), listed.predict_proba(list(X)))
+    assert_identical(whole.transform(X), listed.transform(list(X)))
 
 
-@all_estimators
+@all_models
 def test_rows_of_different_groups_may_alternate(case, rng):
     X, y = case.data(rng, 6)
     rows, lengths = flat(X)
     groups = np.repeat(np.arange(6), lengths)
     time = np.concatenate([np.arange(length) for length in lengths])
     order = np.lexsort([groups, time])  # all first rows, then all second rows, ...
-    hmm = case(init=case.centres(X, y)).fit(X)
-    mixed = case(init=case.centres(X, y)).fit(rows[order], groups=groups[order])
+    hmm = case(**case.start(X, y)).fit(X)
+    mixed = case(**case.start(X, y)).fit(rows[order], groups=groups[order])
     assert_identical(state_of(mixed), state_of(hmm))
-    out = hmm.predict_proba(rows[order], groups=groups[order])
-    assert_array_equal(out, np.concatenate(hmm.predict_proba(X))[order])
+    out = hmm.transform(rows[order], groups=groups[order])
+    assert_array_equal(out, np.concatenate(hmm.transform(X))[order])
     labels = np.concatenate(y)
-    labelled = case(init=case.centres(X, y)).fit(rows[order], labels[order], groups=groups[order])
-    assert_identical(state_of(labelled), state_of(case(init=case.centres(X, y)).fit(X, y)))
+    labelled = case(**case.start(X, y)).fit(rows[order], labels[order], groups=groups[order])
+    assert_identical(state_of(labelled), state_of(case(**case.start(X, y)).fit(X, y)))
 
 
-@all_estimators
+@all_models
 def test_one_array_is_one_sequence(case, rng):
     X, _ = case.data(rng)
     rows, _ = flat(X)
     one, listed = case().fit(rows), case().fit([rows])
     assert_identical(state_of(one), state_of(listed))
-    assert one.predict(rows).shape == (len(rows),)
+    assert len(one.predict(rows)) == len(rows)
     assert one.score_samples(rows).shape == (1,)
     assert_identical(one.predict(rows), listed.predict([rows])[0])
 
 
-@all_estimators
+@all_models
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_data_frames(case, library, rng):
     X, _ = case.data(rng)

@@ -1,0 +1,141 @@
+"""Speed of one EM pass of Kalman filters (state 5, rows of 10), against rivals in the same run.
+
+Both sides take turns on one processor, in double precision; cells are medians of the ratios of
+their CPU seconds. Equal work is proved by equal log-likelihoods. The rivals are dynamax (compiled),
+pykalman, which takes one complete sequence and is very slow (``--pykalman``), and where values are
+missing statsmodels, whose smoother alone is compared with an EM pass of ours
+(``pip install dynamax pykalman statsmodels``). "2 threads" compares ours with itself in wall
+seconds, on two processors.
+"""
+
+import argparse
+import math
+import os
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks._table import Table
+from benchmarks._timing import CPU, WALL, ratio
+from sklearn_onlineem.em import batch_step
+from sklearn_onlineem.families import Rows
+from sklearn_onlineem.models import LinearDynamicalModel, Sequences
+
+N_STATES, N_FEATURES, MISSING = 5, 10, 0.1
+# Number of sequences, their length, share of missing values, rival, and how many times faster.
+REQUIRED = [
+    (2000, 50, 0.0, "dynamax", 5.0),
+    (1, 50_000, 0.0, "dynamax", 70.0),
+    (1, 50_000, 0.0, "pykalman", 70.0),
+    (1, 20_000, MISSING, "statsmodels", 5.0),
+]
+THREADS_REQUIRED = 1.6
+LEARNT = frozenset(
+    {
+        "initial_state_mean",
+        "initial_state_covariance",
+        "transition_matrices",
+        "transition_covariance",
+        "observation_matrices",
+        "observation_covariance",
+    }
+)
+
+
+def main():
+    arguments = _arguments()
+    cpus = sorted(os.sched_getaffinity(0))
+    table = Table("sequences, rival", "ratio", "required", "")
+    for n_sequences, length, missing, rival, least in REQUIRED:
+        title = f"{n_sequences} of {length}, {missing:.0%} missing, {rival}"
+        if arguments.only not in title or (rival == "pykalman" and not arguments.pykalman):
+            continue
+        X, model = draw(n_sequences * length, missing)
+        os.sched_setaffinity(0, cpus[:1])
+        found = against(rival, X, n_sequences, model, arguments.rounds)
+        os.sched_setaffinity(0, cpus)
+        verdict = "not installed" if found is None else "met" if found >= least else "NOT MET"
+        table.row(title, found or "", least, verdict)
+    for missing in (0.0, MISSING):
+        title = f"2000 of 50, {missing:.0%} missing, 2 threads"
+        if arguments.only in title:
+            found = threaded(*draw(100_000, missing), 2000, arguments.rounds)
+            verdict = "met" if found >= THREADS_REQUIRED else "NOT MET"
+            table.row(title, found, THREADS_REQUIRED, verdict)
+
+
+def draw(n_rows, missing):
+    """Rows, and a model near those that they could come from."""
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.normal(size=(N_STATES, N_STATES)))[0]
+    model = LinearDynamicalModel(
+        np.zeros(N_STATES),
+        np.eye(N_STATES),
+        0.9 * turn,
+        np.zeros(N_STATES),
+        0.3 * np.eye(N_STATES),
+        rng.normal(size=(N_FEATURES, N_STATES)),
+        np.zeros(N_FEATURES),
+        0.5 * np.eye(N_FEATURES),
+        learnt=LEARNT,
+    )
+    like = Sequences(Rows(np.empty((1000, 0))), np.array([0, 1000]))
+    X = model.sample(-(-n_rows // 1000), rng, like)[0].X[:n_rows]
+    X[rng.random(X.shape) < missing] = np.nan
+    return np.ascontiguousarray(X), model
+
+
+def ours(X, n_sequences, model, n_threads=1):
+    """Return a function that makes one E- and one M-step and returns the log-likelihood."""
+    offsets = np.linspace(0, len(X), n_sequences + 1).astype(np.int64)
+
+    def run():
+        data = Sequences(Rows(X, n_threads=n_threads), offsets)
+        return batch_step(model, data)[1] * n_sequences
+
+    return run
+
+
+def against(rival, X, n_sequences, model, n_rounds):
+    """How many times faster than a rival ours is in CPU seconds, or None without the rival."""
+    make = _rival(rival)
+    if make is None:
+        return None
+    with threadpool_limits(1):
+        theirs, mine = make(X, n_sequences, model), ours(X, n_sequences, model)
+        assert math.isclose(theirs(), mine(), rel_tol=1e-8)
+        return ratio(theirs, mine, CPU, n_rounds)
+
+
+def threaded(X, model, n_sequences, n_rounds):
+    """How many times faster than on one thread ours is on two, in wall seconds."""
+    with threadpool_limits(1):
+        one, two = (ours(X, n_sequences, model, n_threads) for n_threads in (1, 2))
+        assert one() == two()
+        return ratio(one, two, WALL, n_rounds)
+
+
+def _rival(name):
+    """The function that makes a rival's pass, None if the rival is not installed."""
+    try:
+        if name == "dynamax":
+            from benchmarks.rivals import dynamax_kalman as rival
+        elif name == "pykalman":
+            from benchmarks.rivals import pykalman_kalman as rival
+        else:
+            from benchmarks.rivals import statsmodels_kalman as rival
+    except ImportError:
+        return None
+    return rival.one_pass
+
+
+def _arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="part of the titles of the rows to run")
+    parser.add_argument("--pykalman", action="store_true", help="wait for pykalman, too")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
