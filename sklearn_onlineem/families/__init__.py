@@ -4,6 +4,11 @@ from sklearn_onlineem.families._family import ExponentialFamily, Family
 from sklearn_onlineem.families._rows import Rows
 from sklearn_onlineem.families.bernoulli import Bernoulli
 from sklearn_onlineem.families.categorical import Categorical
+from sklearn_onlineem.families.compound_dirichlet import (
+    CompoundDirichlet,
+    Dirichlets,
+    ExpectedLogs,
+)
 from sklearn_onlineem.families.exponential import Exponential
 from sklearn_onlineem.families.gamma import FixedShapeGamma, Gamma
 from sklearn_onlineem.families.gaussian_axis import DiagonalGaussian, SphericalGaussian
@@ -15,7 +20,10 @@ from sklearn_onlineem.families.wishart import FixedDegreesWishart, Wishart
 __all__ = [
     "Bernoulli",
     "Categorical",
+    "CompoundDirichlet",
     "DiagonalGaussian",
+    "Dirichlets",
+    "ExpectedLogs",
     "Exponential",
     "ExponentialFamily",
     "Family",
