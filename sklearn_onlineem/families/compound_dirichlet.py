@@ -267,24 +267,31 @@ class CompoundDirichlet(Family):
 
     def _of_moments(self, events, totals, weight, n_words):
         """Mean proportions times the precision at which equal words come together that often."""
-        counts = events.counts[:, None] * totals
-        pairs = (events.counts[:, None] - 1.0) * counts
-        sums = np.zeros((n_words + 1, len(weight)))
-        np.add.at(sums, events.words, counts)
-        of_words = events.words < n_words
-        length, together, possible = sums[-1], pairs[of_words].sum(axis=0), pairs[~of_words].sum(0)
-        proportions = _smoothed(sums[:-1].T)
-        by_chance = (proportions**2).sum(axis=1)
-        share = np.divide(together, possible, out=np.ones(len(weight)), where=possible > 0)
-        share = np.clip(share, by_chance * (1.0 + 1e-6) + 1e-12, 1.0)
-        precision = np.clip((1.0 - share) / (share - by_chance), *_START_PRECISION)
-        precision[possible <= 0] = n_words
-        mean_length = np.divide(length, weight, out=np.zeros(len(weight)), where=weight > 0)
-        return self.dirichlets(precision[:, None] * proportions, mean_length)
+        occurrences = events.counts[:, None] * totals
+        sums, squares = np.zeros((2, n_words + 1, len(weight)))
+        np.add.at(sums, events.words, occurrences)
+        np.add.at(squares, events.words, events.counts[:, None] * occurrences)
+        length, equal = sums[-1], squares[:-1].sum(axis=0)
+        within = _ratio(equal - length, squares[-1] - length, 0.0)
+        across = _ratio((sums[:-1] ** 2).sum(axis=0) - equal, length**2 - squares[-1], 0.0)
+        precision = np.clip(_ratio(1.0 - within, within - across, np.inf), *_START_PRECISION)
+        precision[squares[-1] <= length] = n_words
+        alpha = precision[:, None] * _smoothed(np.ascontiguousarray(sums[:-1].T))
+        return self.dirichlets(alpha, _ratio(length, weight, 0.0))
+
+
+def _ratio(numerator, denominator, otherwise):
+    """The ratio, where the denominator is positive."""
+    out = np.full(len(denominator), otherwise)
+    return np.divide(numerator, denominator, out=out, where=denominator > 0)
 
 
 def _smoothed(counts):
-    """Proportions of words, as if each component had one word more from all that there are."""
-    overall = counts.sum(axis=0) + 1.0 / counts.shape[1]
-    counts = counts + overall / overall.sum()
+    """Proportions that are 0 for no word, as from there EM would hardly come back.
+
+    Half an occurrence of each word more, but no more than there are words.
+    """
+    n_words = counts.shape[1]
+    length = np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    counts = counts + np.minimum(0.5, length / n_words)
     return counts / counts.sum(axis=1, keepdims=True)
