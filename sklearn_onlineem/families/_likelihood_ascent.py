@@ -37,7 +37,8 @@ def ascend(family, parameters, events: Events, shares):
     Returns
     -------
     new : Dirichlets or None
-        None where the likelihood is not concave; a step of EM is always possible.
+        None where the likelihood is not concave and another precision is no better; a step of EM
+        is always possible.
     log_likelihood : float
         Sum over the documents, before the step.
     settled : bool
@@ -53,7 +54,7 @@ def ascend(family, parameters, events: Events, shares):
         return parameters, before, True
     step = _newton_step(slope, curvature, seen)
     if step is None:
-        return None, before, False
+        return _rescaled(family, parameters, events, shares, before), before, False
     alpha = parameters.alpha[0]
     # A word that never occurs goes to the floor at once.
     lowest = np.where(seen, alpha / _MOST_GROWTH, 0.0)
@@ -65,6 +66,15 @@ def ascend(family, parameters, events: Events, shares):
         if after >= before - _ROUNDING * abs(before):
             return new, before, bool(np.abs(new.alpha[0] / alpha - 1.0).max() < _SETTLED)
     return parameters, before, True
+
+
+def _rescaled(family, parameters, events, shares, before):
+    """Parameters of another precision, if some are more likely; EM is slow to change it."""
+    for factor in (1.0 / _MOST_GROWTH, _MOST_GROWTH):
+        new = family.dirichlets(factor * parameters.alpha, parameters.length)
+        if _derivatives(new, events, shares)[0] > before:
+            return new
+    return None
 
 
 def _newton_step(slope, curvature, seen):
