@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from laws.cases import arrays, assert_close, assert_identical
+from laws.cases import arrays, assert_identical
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import minimize
@@ -61,9 +61,11 @@ def maximum_likelihood(X):
 # ------------------------------------------------------------------------------ densities, exactly
 
 
-@pytest.mark.parametrize(
-    "alpha", [[Fraction(1, 2), Fraction(3)], [Fraction(10**6), Fraction(1, 7)]]
-)
+HALF_AND_THREE = [Fraction(1, 2), Fraction(3)]
+FAR_APART = [Fraction(10**6), Fraction(1, 7)]
+
+
+@pytest.mark.parametrize("alpha", [HALF_AND_THREE, FAR_APART])
 def test_densities_equal_polyas_urn_in_fractions(alpha):
     """Words drawn one by one, each put back twice; long documents reach the series."""
     for counts in [(1, 0), (2, 3), (0, 16), (17, 17), (40, 1), (300, 70)]:
@@ -244,7 +246,8 @@ def test_a_stream_comes_near_the_optimum(rng):
     for start in range(0, 3000, 100):
         stream.partial_fit(X[start : start + 100])
     best = CompoundDirichlet(solver="newton").fit(X)
-    assert best.score(X) - stream.score(X) < 2e-3
+    # The default rate remembers 3000 ** 0.6 documents, from which six parameters are estimated.
+    assert 0.0 < best.score(X) - stream.score(X) < 6 / (2 * 3000**0.6)
 
 
 def test_samples_have_the_lengths_asked_for(rng):
@@ -374,7 +377,6 @@ def test_bursty_documents_are_told_apart_where_mean_counts_are_alike(rng):
 def test_results_do_not_depend_on_the_number_of_threads(rng):
     X = documents(rng, 8000, d=40)
     for solver in ("online", "newton"):
-        one, two = (
-            CompoundDirichlet(solver=solver, random_state=0, n_jobs=n).fit(X) for n in (1, 2)
-        )
-        assert_close(one.model_, two.model_, rtol=0, atol=0)
+        model = CompoundDirichlet(solver=solver, random_state=0)
+        one, two = (model.set_params(n_jobs=n).fit(X).model_ for n in (1, 2))
+        assert_identical(arrays(one), arrays(two))

@@ -224,9 +224,8 @@ def test_09_float32_at_an_offset_of_1e4(case, rng):
 def test_12_13_fewer_rows_than_components(case, method, rng):
     X, _ = case.data(rng)
     mixture = case(n_components=5)
-    with pytest.raises(
-        ValueError, match="n_components=5.*n_samples=4.*(means|alpha)_init"
-    ) as raised:
+    message = "n_components=5.*n_samples=4.*(means|alpha)_init"
+    with pytest.raises(ValueError, match=message) as raised:
         getattr(mixture, method)(X[:4])
     assert type(mixture).__name__ in str(raised.value)
     with pytest.raises(NotFittedError):

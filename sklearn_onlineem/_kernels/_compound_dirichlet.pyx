@@ -57,28 +57,31 @@ cdef inline bint is_tabled(double count, Py_ssize_t largest) noexcept nogil:
 
 def largest_counts(
     const floating[::1] data,       # IN (n_non_zeros,)
-    const index[::1] indices,       # IN (n_non_zeros,)
+    const index[::1] indices,       # IN (n_non_zeros,), or (d,) if they are those of every row
     const index[::1] indptr,        # IN (n + 1,)
-    int64_t[::1] largest,           # OUT (d + 1,), zeros
+    bint is_dense,                  # every row has an entry for each word
+    int64_t[::1] largest,           # INOUT (d + 1,), zeros
 ):
     """The largest tabled count of each word, and length of a document."""
-    cdef Py_ssize_t i, e, d = largest.shape[0] - 1
+    cdef Py_ssize_t i, j, e, d = largest.shape[0] - 1
     cdef double length
     with nogil:
         for i in range(indptr.shape[0] - 1):
             length = 0
             for e in range(indptr[i], indptr[i + 1]):
                 length += data[e]
-                if data[e] > largest[indices[e]] and is_tabled(data[e], LARGEST_TABLED):
-                    largest[indices[e]] = <int64_t> data[e]
+                j = indices[e - indptr[i] if is_dense else e]
+                if data[e] > largest[j] and is_tabled(data[e], LARGEST_TABLED):
+                    largest[j] = <int64_t> data[e]
             if length > largest[d] and is_tabled(length, LONGEST_TABLED):
                 largest[d] = <int64_t> length
 
 
 def encode(
     const floating[::1] data,       # IN (n_non_zeros,)
-    const index[::1] indices,       # IN (n_non_zeros,)
+    const index[::1] indices,       # IN (n_non_zeros,), or (d,) if they are those of every row
     const index[::1] indptr,        # IN (n + 1,)
+    bint is_dense,                  # as before
     const int64_t[::1] first,       # IN (d + 2,): cumulated `largest`, from 0
     int64_t[::1] number,            # INOUT (first[d + 1],), zeros: 1 + event of a tabled count
     int64_t[::1] events,            # OUT (n_non_zeros + n,)
@@ -87,7 +90,7 @@ def encode(
     double[::1] counts,             # OUT (n_non_zeros + n,), of the events
 ):
     """Rows of events, in CSR form; return the number of events."""
-    cdef Py_ssize_t i, e, filled = 0, n_events = 0, d = first.shape[0] - 2
+    cdef Py_ssize_t i, j, e, filled = 0, n_events = 0, d = first.shape[0] - 2
     cdef double length
     with nogil:
         pointers[0] = 0
@@ -96,8 +99,8 @@ def encode(
             for e in range(indptr[i], indptr[i + 1]):
                 if data[e] > 0:
                     length += data[e]
-                    events[filled] = event_of(indices[e], data[e], first, number, words, counts,
-                                              &n_events)
+                    j = indices[e - indptr[i] if is_dense else e]
+                    events[filled] = event_of(j, data[e], first, number, words, counts, &n_events)
                     filled += 1
             if length > 0:
                 events[filled] = event_of(d, length, first, number, words, counts, &n_events)

@@ -42,16 +42,30 @@ class Events(NamedTuple):
 
 def events_of(X):
     """Return the events of rows of counts, dense or CSR."""
-    if not sparse.issparse(X):
-        X = sparse.csr_array(X)
-    rows, n_words = (X.data, X.indices, X.indptr), X.shape[1]
+    rows, n_words = _as_csr(X), X.shape[1]
     first = np.zeros(n_words + 2, dtype=np.int64)
     _compound_dirichlet.largest_counts(*rows, first[1:])
     np.cumsum(first, out=first)
-    most = len(X.data) + X.shape[0]
+    most = np.count_nonzero(rows[0]) + X.shape[0]
     events, words, pointers = (np.empty(n, np.int64) for n in (most, most, X.shape[0] + 1))
     counts, number = np.empty(most), np.zeros(first[-1], dtype=np.int64)
     n_events = _compound_dirichlet.encode(*rows, first, number, events, pointers, words, counts)
     events = events[: pointers[-1]]
-    indicators = np.ones(len(events), dtype=X.data.dtype), events, pointers
+    indicators = np.ones(len(events), dtype=rows[0].dtype), events, pointers
     return Events(indicators, words[:n_events].copy(), counts[:n_events].copy())
+
+
+def _as_csr(X):
+    """Entries, words and pointers, and whether these are dense rows, whose words are all the same.
+
+    Dense rows keep their zeros, as a copy without would cost more than the events do.
+    """
+    if sparse.issparse(X):
+        return X.data, X.indices, X.indptr, False
+    n_rows, n_words = X.shape
+    return (
+        np.ascontiguousarray(X).ravel(),
+        np.arange(n_words),
+        np.arange(n_rows + 1) * n_words,
+        True,
+    )

@@ -11,6 +11,7 @@ __all__ = ["ascend"]
 
 # A step changes no parameter by a larger factor.
 _MOST_GROWTH = 8.0
+_RESCALINGS = (0.125, 0.5, 2.0, 8.0)
 # Relative change of a step after which the next one is lost in rounding.
 _SETTLED = 1e-8
 _MOST_HALVINGS = 40
@@ -70,7 +71,7 @@ def ascend(family, parameters, events: Events, shares):
 
 def _rescaled(family, parameters, events, shares, before):
     """Parameters of another precision, if some are more likely; EM is slow to change it."""
-    for factor in (1.0 / _MOST_GROWTH, _MOST_GROWTH):
+    for factor in _RESCALINGS:
         new = family.dirichlets(factor * parameters.alpha, parameters.length)
         if _derivatives(new, events, shares)[0] > before:
             return new
