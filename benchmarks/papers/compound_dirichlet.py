@@ -2,14 +2,14 @@
 
 Ten words, alpha uniform on (0.5, 3), documents of length 1 + Poisson(15) or 1 + Poisson(60), in
 mini-batches of 100 (20 steps an epoch) with the learning rate eta0 / t**0.9. The inertia is exact,
-or sampled from N' = 2000 pseudo-documents as in the paper. Every seed has a truth, data and an
-order of its own; all training starts from alpha = 1.
+or sampled from N' = 2000 pseudo-documents as in the paper. Every seed has a truth, data, an order
+and a start of its own, which is drawn as the truth is; where the paper starts it does not say.
 
     python -m benchmarks.papers.compound_dirichlet --plot compound_dirichlet.png
 
-Cells are excess losses over the maximum of the likelihood, in nats per document: medians over seeds.
-"matched" is the number of batch EM iterations that the first epoch was worth. Below each row stand
-the numbers of a reference implementation in NumPy, with other draws and a start of its own, so
+Cells are excess losses over the maximum of the likelihood, in nats per document, medians over
+seeds. "matched" is the number of batch EM iterations that the first epoch was worth. Below each row
+stand the numbers of a reference implementation in NumPy with other draws and other starts, so
 agreement is in kind, not in digits. The sampled inertia keeps up in the first epoch and then
 stalls: its noise enters with weight 1 / (1 + eta), and with a fixed N' does not average out.
 """
@@ -123,7 +123,8 @@ def prepared(length, seed):
     lengths = 1 + rng.poisson(length, N_DOCUMENTS)
     X = rng.multinomial(lengths, rng.dirichlet(alpha, N_DOCUMENTS)).astype(np.float64)
     data, family = Rows(X), CompoundDirichlet()
-    parameters, settled = Dirichlets(np.ones((1, N_WORDS)), np.full(1, lengths.mean())), False
+    start = rng.uniform(0.5, 3.0, (1, N_WORDS))
+    parameters, settled = Dirichlets(start, np.full(1, lengths.mean())), False
     first = model = MixtureModel(family, np.ones(1), parameters)
     while not settled:
         parameters, log_likelihood, settled = family.likelihood_step(parameters, data)
@@ -142,18 +143,13 @@ def acceptance(runs):
     """Claims, each with whether it holds."""
     for length in LENGTHS:
         exact, sampled = (runs[length, inertia, 1.0] for inertia in ("exact", "sampled"))
+        name = f"length {length}, eta0 = 1"
         worst = max(r.after(1) / r.start for r in exact)
-        yield (
-            f"length {length}, exact, one epoch: at most .2 of the start: {worst:.3f}",
-            worst <= 0.2,
-        )
+        yield f"{name}, exact, one epoch: at most .2 of the start: {worst:.3f}", worst <= 0.2
         worst = max(r.after(5) / r.after(1) for r in exact)
-        yield (
-            f"length {length}, exact, five epochs: at most half of that: {worst:.3f}",
-            worst <= 0.5,
-        )
+        yield f"{name}, exact, five epochs: at most half of that: {worst:.3f}", worst <= 0.5
         ratio = np.median([s.after(1) / e.after(1) for s, e in zip(sampled, exact, strict=True)])
-        claim = f"length {length}, one epoch: sampled / exact in [.8, 1.25]: {ratio:.2f}"
+        claim = f"{name}, one epoch: sampled / exact in [.8, 1.25]: {ratio:.2f}"
         yield claim, 0.8 <= ratio <= 1.25
     ratio = np.median([s.after(5) / e.after(5) for s, e in zip(sampled, exact, strict=True)])
     yield f"length 60, five epochs: sampled / exact at least 2: {ratio:.1f}", ratio >= 2.0
