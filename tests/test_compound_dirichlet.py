@@ -14,7 +14,12 @@ from scipy.optimize import minimize
 from scipy.special import gammaln, polygamma, psi
 from sklearn.exceptions import NotFittedError
 
-from sklearn_onlineem import CompoundDirichlet, CompoundDirichletMixture, MultinomialMixture
+from sklearn_onlineem import (
+    HMM,
+    CompoundDirichlet,
+    CompoundDirichletMixture,
+    MultinomialMixture,
+)
 from sklearn_onlineem.em import SampledInertia, online_step
 from sklearn_onlineem.families import CompoundDirichlet as Family
 from sklearn_onlineem.families import Dirichlets, FullGaussian, Rows
@@ -286,11 +291,13 @@ def test_given_starts(rng):
 
 
 def test_a_prior_holds_alpha_back(rng):
+    """But not the mean length, which is of documents, not of the prior's pseudo-documents."""
     X = documents(rng)
     prior = {"pseudo_count": 1e6, "concentration": 2.0}
     for solver in ("online", "batch"):
         model = CompoundDirichlet(solver=solver, prior=prior, max_iter=200, tol=1e-9).fit(X)
         assert_allclose(model.alpha_, 2.0, rtol=0.01)
+        assert_allclose(model.model_.parameters.length, X.sum(axis=1).mean())
     with pytest.raises(ValueError, match="CompoundDirichlet.*newton.*prior"):
         CompoundDirichlet(solver="newton", prior=prior).fit(X)
 
@@ -330,7 +337,7 @@ def test_documents_without_words(solver, form, rng):
     assert_allclose(found.transform(form(padded))[-1], found.alpha_ / found.alpha_.sum())
 
 
-@pytest.mark.parametrize("scale", [1e6, 1e15, 1e19])
+@pytest.mark.parametrize("scale", [1e6, 1e15, 1e19, 1e150])
 @pytest.mark.parametrize("solver", ["online", "batch", "newton"])
 def test_huge_counts(scale, solver, rng):
     """Whole documents of so many words tell their proportions: those of a Dirichlet."""
@@ -372,6 +379,19 @@ def test_bursty_documents_are_told_apart_where_mean_counts_are_alike(rng):
     assert np.mean(bursty == y) > 0.97
     flat = MultinomialMixture(2, random_state=0, n_init=3).fit_predict(X)
     assert max(np.mean(flat == y), np.mean(flat != y)) < 0.9
+
+
+def test_emissions_of_hidden_markov_models(rng):
+    """Any model takes the family: expectations are under the parameters that posteriors are of."""
+    alpha = np.array([[5.0, 1.0, 1.0], [1.0, 1.0, 5.0]])
+    X = [
+        np.array([rng.multinomial(20, rng.dirichlet(alpha[t // 5 % 2])) for t in range(40)])
+        for _ in range(20)
+    ]
+    hmm = HMM(2, family=Family(), solver="batch", random_state=0, max_iter=50).fit(X)
+    found = hmm.model_.parameters.alpha
+    assert_allclose(found[np.argsort(-found[:, 0])], alpha, rtol=0.5)
+    assert (np.diff([step.log_likelihood for step in hmm.history_]) > -1e-9).all()
 
 
 def test_results_do_not_depend_on_the_number_of_threads(rng):

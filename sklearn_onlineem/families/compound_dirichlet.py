@@ -9,58 +9,13 @@ from scipy.special import gammaln, psi
 
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
 from sklearn_onlineem.families._checks import check_non_negative
+from sklearn_onlineem.families._dirichlets import Dirichlets, ExpectedLogs
+from sklearn_onlineem.families._event_moments import moments
 from sklearn_onlineem.families._events import events_of
 from sklearn_onlineem.families._family import NOTHING, Family, mean_of, optional, per_row, unwanted
 from sklearn_onlineem.families._likelihood_ascent import ascend
-from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["CompoundDirichlet", "Dirichlets", "ExpectedLogs"]
-
-# The moments of few documents can't tell large precisions, from which EM would come back slowly.
-_START_PRECISION = (1e-2, 1e4)
-
-
-@dataclass(frozen=True)
-class Dirichlets:
-    r"""The parameters of K compound Dirichlet components.
-
-    Parameters
-    ----------
-    alpha : ndarray of shape (K, n_features)
-        Above 0. Its sum is the precision: the smaller, the burstier.
-    length : ndarray of shape (K,)
-        Mean length of documents, in words. The densities do not depend on it.
-    """
-
-    alpha: np.ndarray
-    length: np.ndarray
-
-    @property
-    def precision(self):
-        """Sums of alpha, an ndarray of shape (K, 1)."""
-        return self.alpha.sum(axis=1, keepdims=True)
-
-    @property
-    def extended(self):
-        """Alpha, and its sum at the end, as kernels take them."""
-        return np.concatenate([self.alpha, self.precision], axis=1)
-
-
-@dataclass(frozen=True)
-class ExpectedLogs(Statistics):
-    r"""Sums of :math:`E[\log h \mid v, \alpha]`, one row per component.
-
-    Parameters
-    ----------
-    weight : ndarray of shape (K,)
-    total : ndarray of shape (K, n_features)
-    length : ndarray of shape (K,)
-        Sums of document lengths.
-    """
-
-    weight: np.ndarray
-    total: np.ndarray
-    length: np.ndarray
+__all__ = ["CompoundDirichlet"]
 
 
 @dataclass(frozen=True)
@@ -128,7 +83,7 @@ class CompoundDirichlet(Family):
         """
         events = events_of(X)
         weight, totals = events.totals(responsibilities)
-        parameters = self._of_moments(events, totals, weight, X.shape[1])
+        parameters = self.dirichlets(*moments(events, totals, weight, X.shape[1]))
         return self.own_statistics(parameters, weight)
 
     def posterior_statistics(self, parameters, X, posterior):
@@ -137,7 +92,8 @@ class CompoundDirichlet(Family):
 
     def own_statistics(self, parameters, weights):
         mean_logs = psi(parameters.alpha) - psi(parameters.precision)
-        return ExpectedLogs(weights, weights[:, None] * mean_logs, weights * parameters.length)
+        total, length = weights[:, None] * mean_logs, weights * parameters.length
+        return ExpectedLogs(weights, total, weights, length)
 
     def m_step(self, statistics, previous=None):
         alpha = np.zeros_like(statistics.total) if previous is None else previous.alpha.copy()
@@ -148,7 +104,8 @@ class CompoundDirichlet(Family):
             solution = alpha[seen]
             _compound_dirichlet.solve(np.minimum(mean_logs, -1e-12), solution)
             alpha[seen] = solution
-        length = np.divide(statistics.length, statistics.weight, out=length.copy(), where=seen)
+        n, length = statistics.documents, length.copy()
+        np.divide(statistics.length, n, out=length, where=n > 0)
         return self.dirichlets(alpha, length)
 
     def kl_divergence(self, p, q):
@@ -182,7 +139,7 @@ class CompoundDirichlet(Family):
         """Return one component with the moments of the rows."""
         events = self._events(rows)
         weight, totals = self._all(events, rows)
-        return self._of_moments(events, totals, weight, rows.X.shape[1])
+        return self.dirichlets(*moments(events, totals, weight, rows.X.shape[1]))
 
     def likelihood_step(self, parameters, rows):
         """Take a Newton step on the likelihood of a single component; see `ascend`."""
@@ -219,7 +176,7 @@ class CompoundDirichlet(Family):
         mean_log = psi(concentration) - psi(n_features * concentration)
         total = np.full((n_components, n_features), pseudo_count * mean_log)
         weight = np.full(n_components, float(pseudo_count))
-        return ExpectedLogs(weight, total, np.zeros(n_components))
+        return ExpectedLogs(weight, total, np.zeros(n_components), np.zeros(n_components))
 
     def e_step(self, parameters, log_weights, rows, uniforms=None):
         events = self._events(rows)
@@ -263,35 +220,5 @@ class CompoundDirichlet(Family):
             parameters.extended, events.words, events.counts, totals, weight, expected, n_threads
         )
         of_lengths = events.words == expected.shape[1]
-        return ExpectedLogs(weight, expected, events.counts[of_lengths] @ totals[of_lengths])
-
-    def _of_moments(self, events, totals, weight, n_words):
-        """Mean proportions times the precision at which equal words come together that often."""
-        occurrences = events.counts[:, None] * totals
-        sums, squares = np.zeros((2, n_words + 1, len(weight)))
-        np.add.at(sums, events.words, occurrences)
-        np.add.at(squares, events.words, events.counts[:, None] * occurrences)
-        length, equal = sums[-1], squares[:-1].sum(axis=0)
-        within = _ratio(equal - length, squares[-1] - length, 0.0)
-        across = _ratio((sums[:-1] ** 2).sum(axis=0) - equal, length**2 - squares[-1], 0.0)
-        precision = np.clip(_ratio(1.0 - within, within - across, np.inf), *_START_PRECISION)
-        precision[squares[-1] <= length] = n_words
-        alpha = precision[:, None] * _smoothed(np.ascontiguousarray(sums[:-1].T))
-        return self.dirichlets(alpha, _ratio(length, weight, 0.0))
-
-
-def _ratio(numerator, denominator, otherwise):
-    """The ratio, where the denominator is positive."""
-    out = np.full(len(denominator), otherwise)
-    return np.divide(numerator, denominator, out=out, where=denominator > 0)
-
-
-def _smoothed(counts):
-    """Proportions that are 0 for no word, as from there EM would hardly come back.
-
-    Half an occurrence of each word more, but no more than there are words.
-    """
-    n_words = counts.shape[1]
-    length = np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
-    counts = counts + np.minimum(0.5, length / n_words)
-    return counts / counts.sum(axis=1, keepdims=True)
+        length = events.counts[of_lengths] @ totals[of_lengths]
+        return ExpectedLogs(weight, expected, weight, length)
