@@ -12,6 +12,9 @@ seeds. "matched" is the number of batch EM iterations that the first epoch was w
 stand the numbers of a reference implementation in NumPy with other draws and other starts, so
 agreement is in kind, not in digits. The sampled inertia keeps up in the first epoch and then
 stalls: its noise enters with weight 1 / (1 + eta), and with a fixed N' does not average out.
+
+The ratio of both after one epoch of documents of length 60 lies on the border of what is asked:
+1.24 over 100 seeds, but between 1.1 and 1.4 from one lot of 20 seeds to the next.
 """
 
 import argparse
