@@ -67,28 +67,30 @@ class CompoundDirichlet(Family):
         excess = alpha.sum(axis=1, keepdims=True) / self.max_precision
         return Dirichlets(np.maximum(alpha / np.maximum(excess, 1.0), self.min_alpha), length)
 
-    def log_density(self, parameters, X):
+    def log_density(self, parameters, X, n_threads=1):
         events = events_of(X)
         out = np.zeros((X.shape[0], len(parameters.alpha)), dtype=events.indicators[0].dtype)
         if len(events.words):
-            terms, offset = self._log_terms(parameters, events, 1), np.zeros(out.shape[1])
-            _counts.log_density(*events.indicators, terms, offset, NOTHING, out, 1)
+            terms = self._log_terms(parameters, events, n_threads)
+            offset = np.zeros(out.shape[1])
+            _counts.log_density(*events.indicators, terms, offset, NOTHING, out, n_threads)
         return out
 
-    def expected_statistics(self, X, responsibilities):
+    def expected_statistics(self, X, responsibilities, n_threads=1):
         """Return the statistics of Dirichlets that have the moments of the data.
 
         Which they are under no parameters in particular; where EM has begun it takes
         `posterior_statistics`.
         """
         events = events_of(X)
-        weight, totals = events.totals(responsibilities)
+        weight, totals = events.totals(responsibilities, n_threads)
         parameters = self.dirichlets(*moments(events, totals, weight, X.shape[1]))
         return self.own_statistics(parameters, weight)
 
-    def posterior_statistics(self, parameters, X, posterior):
+    def posterior_statistics(self, parameters, X, posterior, n_threads=1):
         events = events_of(X)
-        return self._statistics(parameters, events, *events.totals(posterior))
+        weight, totals = events.totals(posterior, n_threads)
+        return self._statistics(parameters, events, weight, totals, n_threads)
 
     def own_statistics(self, parameters, weights):
         mean_logs = psi(parameters.alpha) - psi(parameters.precision)
