@@ -8,6 +8,8 @@
 #   _gaussian           Gaussians centred on each component, through Cholesky factors of their
 #                       precisions: where the natural form would lose digits, or d is large
 #   _counts             the natural form for CSR rows of counts; log factorials
+#   _compound_dirichlet events of documents, which _counts takes as rows; Newton's M-step
+#   _gamma_functions    log gamma, digamma, trigamma and their differences (.pxd only)
 #   _responsibilities   log-sum-exp over components, labels, sampled assignments
 #   _forward_backward   hidden chains: posteriors, filtered states, drawn paths (with _chains.h)
 #   _log_chains         ... with logarithms, where those would lose states; Viterbi (with a .pxd and

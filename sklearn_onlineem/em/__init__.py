@@ -1,5 +1,6 @@
 """The algorithm. It knows models only through their contract."""
 
+from sklearn_onlineem.em.inertia import SampledInertia, exact_inertia
 from sklearn_onlineem.em.schedules import (
     Batch,
     Bayesian,
@@ -26,7 +27,9 @@ __all__ = [
     "LikelihoodStopping",
     "PowerDecay",
     "PowerDecayInRows",
+    "SampledInertia",
     "batch_step",
+    "exact_inertia",
     "learning_rate",
     "online_step",
     "rate_of",

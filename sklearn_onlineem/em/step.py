@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
+from sklearn_onlineem.em.inertia import exact_inertia
 from sklearn_onlineem.statistics import combine
 
 __all__ = ["batch_step", "online_step"]
 
 
-def online_step(model, data, eta, prior=(), rng=None):
+def online_step(model, data, eta, prior=(), rng=None, inertia=exact_inertia):
     r"""Minimise the EM bound of a batch plus 1/eta times the joint KL divergence to the old model.
 
     .. math::
@@ -31,6 +32,8 @@ def online_step(model, data, eta, prior=(), rng=None):
         Further terms of the sum: weights and pseudo-statistics of conjugate priors.
     rng : numpy.random.Generator, default=None
         If given, hidden variables are sampled instead of averaged over (stochastic EM).
+    inertia : callable (model, data) -> Statistics, default=exact_inertia
+        The old model's own statistics, or an estimate of them.
 
     Returns
     -------
@@ -54,8 +57,8 @@ def online_step(model, data, eta, prior=(), rng=None):
     array([[3.]])
     """
     evidence, log_likelihood = model.e_step(data, rng=rng)
-    inertia = () if eta == math.inf else ((1.0 / eta, model.own_statistics(like=data)),)
-    return model.m_step(combine([(1.0, evidence), *inertia, *prior])), log_likelihood
+    held = () if eta == math.inf else ((1.0 / eta, inertia(model, data)),)
+    return model.m_step(combine([(1.0, evidence), *held, *prior])), log_likelihood
 
 
 def batch_step(model, data, prior=(), rng=None):

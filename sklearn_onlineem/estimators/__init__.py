@@ -1,5 +1,9 @@
 """The scikit-learn face of the models."""
 
+from sklearn_onlineem.estimators.compound_dirichlet import (
+    CompoundDirichlet,
+    CompoundDirichletMixture,
+)
 from sklearn_onlineem.estimators.count_hmms import CategoricalHMM, MultinomialHMM, PoissonHMM
 from sklearn_onlineem.estimators.count_mixtures import (
     BernoulliMixture,
@@ -20,6 +24,8 @@ __all__ = [
     "HMM",
     "BernoulliMixture",
     "CategoricalHMM",
+    "CompoundDirichlet",
+    "CompoundDirichletMixture",
     "ExponentialMixture",
     "GammaMixture",
     "GaussianHMM",

@@ -22,6 +22,7 @@ from sklearn_onlineem.em import (
     Harmonic,
     PowerDecay,
     PowerDecayInRows,
+    exact_inertia,
 )
 from sklearn_onlineem.estimators._fitted import FittedValues
 from sklearn_onlineem.estimators._threads import single_threaded_blas
@@ -191,10 +192,18 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
         return self._start(data, random_state, prior), prior
 
     def _training_from(self, model, data):
-        callbacks = tuple(self.callbacks or ())
         return Training(
-            Progress(model), self._prior(model), data.X.dtype, callbacks, self._rows_needed(model)
+            Progress(model),
+            self._prior(model),
+            data.X.dtype,
+            tuple(self.callbacks or ()),
+            self._rows_needed(model),
+            self._inertia(),
         )
+
+    def _inertia(self):
+        """What online steps hold on to: the old model's own statistics."""
+        return exact_inertia
 
     def _trained(self, training, data, random_state):
         rng = np.random.default_rng(random_state.randint(np.iinfo(np.int32).max, size=4))

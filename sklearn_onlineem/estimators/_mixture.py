@@ -18,71 +18,13 @@ from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import raise_named, validated_rows
 from sklearn_onlineem.models import MixtureModel, MixtureStatistics
 
-__all__ = ["BaseMixture"]
+__all__ = ["BaseMixture", "RowModel"]
 
 
-class BaseMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
-    """Base of the mixture estimators: they say which family, and name its parameters."""
+class RowModel(TransformerMixin, OnlineEM):
+    """Base of the estimators whose samples are rows: they say which family."""
 
     _sparse_ok = False
-
-    _parameter_constraints: dict = {
-        **OnlineEM._parameter_constraints,
-        "init": [StrOptions(set(STARTS)), "array-like"],
-        "weights_init": [None, "array-like"],
-        "means_init": [None, "array-like"],
-        "weight_concentration_prior": [None, Interval(Real, 0, None, closed="neither")],
-        "prior": [None, dict],
-    }
-
-    def __init__(
-        self,
-        n_components=1,
-        *,
-        solver="online",
-        eta0="auto",
-        beta=0.6,
-        schedule="power",
-        batch_size=1000,
-        online_passes=1,
-        max_iter=100,
-        tol=1e-3,
-        stopping="likelihood",
-        n_init=1,
-        init="k-means",
-        weights_init=None,
-        means_init=None,
-        weight_concentration_prior=None,
-        prior=None,
-        warm_start=False,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-        verbose_interval=10,
-        callbacks=None,
-    ):
-        self.n_components = n_components
-        self.solver = solver
-        self.eta0 = eta0
-        self.beta = beta
-        self.schedule = schedule
-        self.batch_size = batch_size
-        self.online_passes = online_passes
-        self.max_iter = max_iter
-        self.tol = tol
-        self.stopping = stopping
-        self.n_init = n_init
-        self.init = init
-        self.weights_init = weights_init
-        self.means_init = means_init
-        self.weight_concentration_prior = weight_concentration_prior
-        self.prior = prior
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
-        self.callbacks = callbacks
 
     @abstractmethod
     def _family(self):
@@ -247,23 +189,6 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
             raise ValueError(f"{name} of {type(self).__name__} must not be negative, nor all 0.")
         return values
 
-    # ----------------------------------------------------------------------------- fitted values
-
-    @property
-    def weights_(self):
-        """Mixture weights, an ndarray of shape (n_components,)."""
-        return self._exposed(self.model_.weights)
-
-    @property
-    def means_(self):
-        """Means of the components, an ndarray of shape (n_components, n_features)."""
-        model = self.model_
-        return self._exposed(model.family.means(model.parameters))
-
-    @property
-    def _n_features_out(self):
-        return self.n_components
-
     # -------------------------------------------------------------------------------- inference
 
     def score_samples(self, X):
@@ -287,6 +212,103 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         log_likelihood : float
         """
         return float(self.score_samples(X).mean())
+
+    def _n_parameters(self):
+        model = self.model_
+        return model.family.n_parameters(model.parameters) + model.n_components - 1
+
+    def bic(self, X):
+        """Return the Bayesian information criterion on X; lower is better."""
+        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+        return -2.0 * self.score(X) * n_samples + self._n_parameters() * np.log(n_samples)
+
+    def aic(self, X):
+        """Return the Akaike information criterion on X; lower is better."""
+        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+        return -2.0 * self.score(X) * n_samples + 2.0 * self._n_parameters()
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._sparse_ok
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowModel):
+    """Base of the mixture estimators: they say which family, and name its parameters."""
+
+    _parameter_constraints: dict = {
+        **OnlineEM._parameter_constraints,
+        "init": [StrOptions(set(STARTS)), "array-like"],
+        "weights_init": [None, "array-like"],
+        "means_init": [None, "array-like"],
+        "weight_concentration_prior": [None, Interval(Real, 0, None, closed="neither")],
+        "prior": [None, dict],
+    }
+
+    def __init__(
+        self,
+        n_components=1,
+        *,
+        solver="online",
+        eta0="auto",
+        beta=0.6,
+        schedule="power",
+        batch_size=1000,
+        online_passes=1,
+        max_iter=100,
+        tol=1e-3,
+        stopping="likelihood",
+        n_init=1,
+        init="k-means",
+        weights_init=None,
+        means_init=None,
+        weight_concentration_prior=None,
+        prior=None,
+        warm_start=False,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        verbose_interval=10,
+        callbacks=None,
+    ):
+        self.n_components = n_components
+        self.solver = solver
+        self.eta0 = eta0
+        self.beta = beta
+        self.schedule = schedule
+        self.batch_size = batch_size
+        self.online_passes = online_passes
+        self.max_iter = max_iter
+        self.tol = tol
+        self.stopping = stopping
+        self.n_init = n_init
+        self.init = init
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.weight_concentration_prior = weight_concentration_prior
+        self.prior = prior
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+        self.callbacks = callbacks
+
+    @property
+    def weights_(self):
+        """Mixture weights, an ndarray of shape (n_components,)."""
+        return self._exposed(self.model_.weights)
+
+    @property
+    def means_(self):
+        """Means of the components, an ndarray of shape (n_components, n_features)."""
+        model = self.model_
+        return self._exposed(model.family.means(model.parameters))
+
+    @property
+    def _n_features_out(self):
+        return self.n_components
 
     def predict_proba(self, X):
         """Return the responsibility of each component for each row.
@@ -336,24 +358,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         X, y = self.model_.sample(n_samples, self._generator())
         return self._exposed(X), y
 
-    def _n_parameters(self):
-        model = self.model_
-        return model.family.n_parameters(model.parameters) + model.n_components - 1
-
-    def bic(self, X):
-        """Return the Bayesian information criterion on X; lower is better."""
-        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
-        return -2.0 * self.score(X) * n_samples + self._n_parameters() * np.log(n_samples)
-
-    def aic(self, X):
-        """Return the Akaike information criterion on X; lower is better."""
-        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
-        return -2.0 * self.score(X) * n_samples + 2.0 * self._n_parameters()
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._sparse_ok
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         if self.n_components > 1:
             # Labels make it a classifier of as many classes as it has components.
             tags.classifier_tags = ClassifierTags(multi_class=self.n_components > 2)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from sklearn_onlineem.em import batch_step, online_step, rate_of
+from sklearn_onlineem.em import batch_step, exact_inertia, online_step, rate_of
 from sklearn_onlineem.models import Model
 
 __all__ = ["Progress", "Step", "Training"]
@@ -58,6 +59,8 @@ class Training:
         Each is called with the `Step` after an update. A true value ends the fit.
     rows_needed : float, default=1.0
         Rows that determine the model, for schedules that count in these.
+    inertia : callable, default=exact_inertia
+        What online steps hold on to.
     """
 
     progress: Progress
@@ -65,6 +68,7 @@ class Training:
     dtype: object = float
     callbacks: tuple = ()
     rows_needed: float = 1.0
+    inertia: Callable = exact_inertia
     past: deque = field(default_factory=lambda: deque(maxlen=_HISTORY_STEPS))
     n_seen_before: float = 0.0
     lower_bounds: list = field(default_factory=list)
@@ -97,9 +101,14 @@ class Training:
         Each step takes its share anew, as the inertia holds on to what it remembers: right where
         the model remembers few rows of many, while a prior counts for more where it never forgets.
         """
-        model, n_steps, n_seen, _ = self.progress
+        model = self.progress.model
         prior = () if self.prior is None else ((1.0 / n_observations, self.prior),)
-        new_model, log_likelihood = online_step(model, data, eta, prior)
+        new_model, log_likelihood = online_step(model, data, eta, prior, inertia=self.inertia)
+        return self.advance(new_model, data, eta, log_likelihood)
+
+    def advance(self, new_model, data, eta, log_likelihood):
+        """Put a model that has learnt the data in the place of the present one."""
+        model, n_steps, n_seen, _ = self.progress
         step = Step(eta, log_likelihood, new_model.kl_divergence(model, like=data))
         self._file()
         self.progress = Progress(new_model, n_steps + 1, n_seen + data.total_weight, step)

@@ -8,6 +8,7 @@ from sklearn_onlineem.estimators._mixture import BaseMixture
 from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
+    CompoundDirichlet,
     DiagonalGaussian,
     Exponential,
     Family,
@@ -25,6 +26,7 @@ __all__ = ["Mixture"]
 FAMILIES = {
     "bernoulli": Bernoulli,
     "categorical": Categorical,
+    "compound_dirichlet": CompoundDirichlet,
     "exponential": Exponential,
     "gamma": Gamma,
     "gaussian_diag": DiagonalGaussian,
@@ -45,8 +47,8 @@ class Mixture(BaseMixture):
     n_components : int, default=1
     family : str or Family, default="gaussian_full"
         "gaussian_full", "gaussian_tied", "gaussian_diag", "gaussian_spherical", "poisson",
-        "multinomial", "bernoulli", "categorical", "exponential", "gamma", "wishart", or an instance
-        of a :class:`~sklearn_onlineem.families.Family`.
+        "multinomial", "compound_dirichlet", "bernoulli", "categorical", "exponential", "gamma",
+        "wishart", or an instance of a :class:`~sklearn_onlineem.families.Family`.
     solver, eta0, beta, schedule, batch_size, online_passes, max_iter, tol, stopping, n_init, \
     init, weights_init, means_init, weight_concentration_prior, prior, warm_start, \
     random_state, n_jobs, verbose, verbose_interval, callbacks

@@ -1,9 +1,11 @@
 """Families of distributions, one concept a file; stateless, for all components at once."""
 
+from sklearn_onlineem.families._dirichlets import Dirichlets, ExpectedLogs
 from sklearn_onlineem.families._family import ExponentialFamily, Family
 from sklearn_onlineem.families._rows import Rows
 from sklearn_onlineem.families.bernoulli import Bernoulli
 from sklearn_onlineem.families.categorical import Categorical
+from sklearn_onlineem.families.compound_dirichlet import CompoundDirichlet
 from sklearn_onlineem.families.exponential import Exponential
 from sklearn_onlineem.families.gamma import FixedShapeGamma, Gamma
 from sklearn_onlineem.families.gaussian_axis import DiagonalGaussian, SphericalGaussian
@@ -24,7 +26,10 @@ __all__ = [
     "Bernoulli",
     "Categorical",
     "DiagonalCovariance",
+    "CompoundDirichlet",
     "DiagonalGaussian",
+    "Dirichlets",
+    "ExpectedLogs",
     "Exponential",
     "ExponentialFamily",
     "Family",

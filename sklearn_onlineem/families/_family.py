@@ -147,6 +147,10 @@ class Family(ABC):
         X : ndarray of shape (n_rows, n_features)
         """
 
+    def sample_like(self, parameters, components, X, rng):
+        """Draw rows, `sample`'s where nothing of them is given: lengths are drawn from X's rows."""
+        return self.sample(parameters, components, rng)
+
     def means(self, parameters):
         """Return E x, an ndarray of shape (K, n_features)."""
         raise AttributeError(f"{type(self).__name__} does not say its means.")
@@ -208,7 +212,7 @@ class Family(ABC):
             drawn = None if uniforms is None else uniforms[start : start + _BLOCK]
             log_likelihood += normalise(responsibilities, *per_row(block), optional(drawn), NOTHING)
             counts += responsibilities.sum(axis=0)
-            statistics = self.expected_statistics(block.X, responsibilities)
+            statistics = self.posterior_statistics(parameters, block.X, responsibilities)
             terms.append((1.0 / total_weight, statistics))
         return counts / total_weight, combine(terms), log_likelihood / total_weight
 

@@ -59,3 +59,7 @@ class Model(ABC):
     @abstractmethod
     def sample(self, n, rng):
         """Draw n observations; return ``(visible, hidden)``."""
+
+    def pseudo_data(self, n, rng, like):
+        """Draw n observations in the form that `e_step` takes, with lengths drawn from `like`."""
+        return self.sample(n, rng, like=like)[0]

@@ -13,7 +13,7 @@ from sklearn_onlineem._kernels._responsibilities import (
     normalise,
     weights_from_counts,
 )
-from sklearn_onlineem.families import Family
+from sklearn_onlineem.families import Family, Rows
 from sklearn_onlineem.families._family import NO_LABELS, NOTHING
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.statistics import Statistics, combine
@@ -138,5 +138,13 @@ class MixtureModel(Model):
         return max(0.0, joint_divergence(self.weights, other.weights, divergences))
 
     def sample(self, n, rng):
-        components = rng.choice(self.n_components, size=n, p=self.weights)
+        components = self._sample_components(n, rng)
         return self.family.sample(self.parameters, components, rng), components
+
+    def pseudo_data(self, n, rng, like):
+        components = self._sample_components(n, rng)
+        X = self.family.sample_like(self.parameters, components, like.X, rng)
+        return Rows(X, n_threads=like.n_threads)
+
+    def _sample_components(self, n, rng):
+        return rng.choice(self.n_components, size=n, p=self.weights)

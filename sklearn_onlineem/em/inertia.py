@@ -1,0 +1,71 @@
+r"""What holds an online step back: the old model's own statistics, exact or from samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["SampledInertia", "exact_inertia"]
+
+
+def exact_inertia(model, data):
+    """Return the expected statistics of the model itself, which models have in closed form.
+
+    Parameters
+    ----------
+    model : Model
+    data : object
+        The batch, which brings lengths where the model has lengths.
+
+    Returns
+    -------
+    statistics : Statistics
+    """
+    return model.own_statistics(like=data)
+
+
+@dataclass(frozen=True)
+class SampledInertia:
+    r"""Statistics of pseudo-observations that are drawn from the old model.
+
+    .. math::
+        E_\Theta[S] \approx \frac{1}{N'} \sum_{n'} E[S \mid v_{n'}, \Theta], \qquad
+        v_{n'} \sim p(v \mid \Theta)
+
+    The posterior is that of the *old* model, from which the pseudo-observations come. This is the
+    general way for models whose divergence has no closed form; it needs their `sample` and
+    `e_step` alone. Its noise enters a step with weight 1 / (1 + eta), which tends to 1 as learning
+    rates decay: with a fixed number of pseudo-observations an online pass first keeps up with the
+    exact inertia, then stalls and never converges. Prefer `exact_inertia`.
+
+    Parameters
+    ----------
+    n_pseudo_samples : int
+        N', at least 1.
+    rng : numpy.random.Generator
+        Moves on with each call.
+
+    References
+    ----------
+    Amid & Warmuth, UAI 2020, eq. (6), whose inner expectation should be under the old model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.em import SampledInertia, online_step
+    >>> from sklearn_onlineem.families import Poisson, Rows
+    >>> from sklearn_onlineem.models import MixtureModel
+    >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
+    >>> inertia = SampledInertia(100_000, np.random.default_rng(0))
+    >>> new, _ = online_step(model, Rows(np.array([[4.0]])), eta=1.0, inertia=inertia)
+    >>> new.parameters.round(1)
+    array([[3.]])
+    """
+
+    n_pseudo_samples: int
+    rng: np.random.Generator
+
+    def __call__(self, model, data):
+        pseudo_data = model.pseudo_data(self.n_pseudo_samples, self.rng, like=data)
+        return model.e_step(pseudo_data)[0]

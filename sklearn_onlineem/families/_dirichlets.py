@@ -1,0 +1,58 @@
+"""Parameters and statistics of Dirichlet distributions of the proportions in documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sklearn_onlineem.statistics import Statistics
+
+__all__ = ["Dirichlets", "ExpectedLogs"]
+
+
+@dataclass(frozen=True)
+class Dirichlets:
+    r"""The parameters of K compound Dirichlet components.
+
+    Parameters
+    ----------
+    alpha : ndarray of shape (K, n_features)
+        Above 0. Its sum is the precision: the smaller, the burstier.
+    length : ndarray of shape (K,)
+        Mean length of documents, in words. The densities do not depend on it.
+    """
+
+    alpha: np.ndarray
+    length: np.ndarray
+
+    @property
+    def precision(self):
+        """Sums of alpha, an ndarray of shape (K, 1)."""
+        return self.alpha.sum(axis=1, keepdims=True)
+
+    @property
+    def extended(self):
+        """Alpha, and its sum at the end, as kernels take them."""
+        return np.concatenate([self.alpha, self.precision], axis=1)
+
+
+@dataclass(frozen=True)
+class ExpectedLogs(Statistics):
+    r"""Sums of :math:`E[\log h \mid v, \alpha]`, one row per component.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (K,)
+        Of the draws of h behind each total, the prior's pseudo-documents among them.
+    total : ndarray of shape (K, n_features)
+    documents : ndarray of shape (K,)
+        Weight of the documents alone.
+    length : ndarray of shape (K,)
+        Sums of document lengths.
+    """
+
+    weight: np.ndarray
+    total: np.ndarray
+    documents: np.ndarray
+    length: np.ndarray

@@ -1,0 +1,71 @@
+"""Documents as rows of events, "word j occurs c times" and "the document has L words"."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from sklearn_onlineem._kernels import _compound_dirichlet, _counts
+
+__all__ = ["Events", "events_of"]
+
+
+class Events(NamedTuple):
+    """Documents as indicators of their events; what happens in many of them is computed once.
+
+    Parameters
+    ----------
+    indicators : (data, indices, indptr)
+        A CSR matrix of documents by events; `data` is all 1.
+    words : ndarray of shape (n_events,)
+        The word of each event; the number of words if it is about the length.
+    counts : ndarray of shape (n_events,)
+        How often the word occurs, or the length.
+    """
+
+    indicators: tuple
+    words: np.ndarray
+    counts: np.ndarray
+
+    def totals(self, responsibilities, n_threads=1):
+        """Weight of each component, and of its documents with each event (n_events, K)."""
+        shares = np.ascontiguousarray(responsibilities, dtype=self.indicators[0].dtype)
+        counts, totals = np.empty(shares.shape[1]), np.empty((len(self.words), shares.shape[1]))
+        if len(self.words):
+            _counts.statistics(*self.indicators, shares, counts, totals, n_threads)
+        else:
+            counts[:] = shares.sum(axis=0, dtype=np.float64)
+        return counts, totals
+
+
+def events_of(X):
+    """Return the events of rows of counts, dense or CSR."""
+    rows, n_words = _as_csr(X), X.shape[1]
+    first = np.zeros(n_words + 2, dtype=np.int64)
+    _compound_dirichlet.largest_counts(*rows, first[1:])
+    np.cumsum(first, out=first)
+    most = np.count_nonzero(rows[0]) + X.shape[0]
+    events, words, pointers = (np.empty(n, np.int64) for n in (most, most, X.shape[0] + 1))
+    counts, number = np.empty(most), np.zeros(first[-1], dtype=np.int64)
+    n_events = _compound_dirichlet.encode(*rows, first, number, events, pointers, words, counts)
+    events = events[: pointers[-1]]
+    indicators = np.ones(len(events), dtype=rows[0].dtype), events, pointers
+    return Events(indicators, words[:n_events].copy(), counts[:n_events].copy())
+
+
+def _as_csr(X):
+    """Entries, words and pointers, and whether these are dense rows, whose words are all the same.
+
+    Dense rows keep their zeros, as a copy without would cost more than the events do.
+    """
+    if sparse.issparse(X):
+        return X.data, X.indices, X.indptr, False
+    n_rows, n_words = X.shape
+    return (
+        np.ascontiguousarray(X).ravel(),
+        np.arange(n_words),
+        np.arange(n_rows + 1) * n_words,
+        True,
+    )

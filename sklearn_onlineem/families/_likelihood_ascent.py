@@ -1,0 +1,98 @@
+"""Newton's method on the likelihood of one compound Dirichlet component."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sklearn_onlineem._kernels import _compound_dirichlet
+from sklearn_onlineem.families._events import Events
+
+__all__ = ["ascend"]
+
+# A step changes no parameter by a larger factor.
+_MOST_GROWTH = 8.0
+_RESCALINGS = (0.125, 0.5, 2.0, 8.0)
+# Relative change of a step after which the next one is lost in rounding.
+_SETTLED = 1e-8
+_MOST_HALVINGS = 40
+# Of a log-likelihood, relative to it.
+_ROUNDING = 1e-15
+
+
+def ascend(family, parameters, events: Events, shares):
+    r"""Take a Newton step, halved until the likelihood does not fall.
+
+    With :math:`T_u` the weight of the documents in which event u occurs, the log-likelihood is
+    :math:`\sum_u T_u B(\alpha, u)`, so that no step looks at the documents again. Its Hessian is a
+    diagonal matrix plus a multiple of 11', as that of the M-step is, and takes O(d) to invert.
+
+    Parameters
+    ----------
+    family : CompoundDirichlet
+    parameters : Dirichlets
+        Of one component.
+    events : Events
+    shares : ndarray of shape (n_events,)
+        T, the weights of the events.
+
+    Returns
+    -------
+    new : Dirichlets or None
+        None where the likelihood is not concave and another precision is no better; a step of EM
+        is always possible.
+    log_likelihood : float
+        Sum over the documents, before the step.
+    settled : bool
+        Whether a step changes nothing any more.
+
+    References
+    ----------
+    Minka, "Estimating a Dirichlet distribution", 2000, section 3.
+    """
+    before, slope, curvature = _derivatives(parameters, events, shares)
+    seen = curvature[:-1] > 0
+    if not seen.any():
+        return parameters, before, True
+    step = _newton_step(slope, curvature, seen)
+    if step is None:
+        return _rescaled(family, parameters, events, shares, before), before, False
+    alpha = parameters.alpha[0]
+    # A word that never occurs goes to the floor at once.
+    lowest = np.where(seen, alpha / _MOST_GROWTH, 0.0)
+    step = np.where(seen, step, -alpha)
+    for halvings in range(_MOST_HALVINGS):
+        moved = np.clip(alpha + 0.5**halvings * step, lowest, _MOST_GROWTH * alpha)
+        new = family.dirichlets(moved[None], parameters.length)
+        after = _derivatives(new, events, shares)[0]
+        if after >= before - _ROUNDING * abs(before):
+            return new, before, bool(np.abs(new.alpha[0] / alpha - 1.0).max() < _SETTLED)
+    return parameters, before, True
+
+
+def _rescaled(family, parameters, events, shares, before):
+    """Parameters of another precision, if some are more likely; EM is slow to change it."""
+    for factor in _RESCALINGS:
+        new = family.dirichlets(factor * parameters.alpha, parameters.length)
+        if _derivatives(new, events, shares)[0] > before:
+            return new
+    return None
+
+
+def _newton_step(slope, curvature, seen):
+    """Solve (diag(q) - z 11') step = g for the words seen; None if that is not positive."""
+    inverse = np.divide(1.0, curvature[:-1], out=np.zeros(len(seen)), where=seen)
+    gradient, z = slope[:-1] + slope[-1], -curvature[-1]
+    concavity = 1.0 - z * inverse.sum()
+    if not concavity > 0:
+        return None
+    return (gradient + z * (gradient @ inverse) / concavity) * inverse
+
+
+def _derivatives(parameters, events, shares):
+    """The log-likelihood, its slopes and curvatures."""
+    alpha = parameters.extended[0]
+    slope, curvature = np.empty_like(alpha), np.empty_like(alpha)
+    value = _compound_dirichlet.likelihood(
+        alpha, events.words, events.counts, shares, slope, curvature
+    )
+    return value, slope, curvature

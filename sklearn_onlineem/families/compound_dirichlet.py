@@ -1,0 +1,226 @@
+"""Compound Dirichlet (Dirichlet-multinomial, Polya) documents: bursty counts of any length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln, psi
+
+from sklearn_onlineem._kernels import _compound_dirichlet, _counts
+from sklearn_onlineem.families._checks import check_non_negative
+from sklearn_onlineem.families._dirichlets import Dirichlets, ExpectedLogs
+from sklearn_onlineem.families._event_moments import moments
+from sklearn_onlineem.families._events import events_of
+from sklearn_onlineem.families._family import NOTHING, Family, mean_of, optional, per_row, unwanted
+from sklearn_onlineem.families._likelihood_ascent import ascend
+
+__all__ = ["CompoundDirichlet"]
+
+
+@dataclass(frozen=True)
+class CompoundDirichlet(Family):
+    r"""Counts of words in documents, each with proportions of its own from a Dirichlet.
+
+    .. math::
+        h \sim \mathrm{Dir}(\alpha), \quad v \mid h \sim \mathrm{Mult}(L, h), \qquad
+        p(v \mid L, \alpha) = \frac{L! \, \Gamma(\alpha_0)}{\Gamma(\alpha_0 + L)}
+        \prod_j \frac{\Gamma(\alpha_j + v_j)}{v_j! \, \Gamma(\alpha_j)}
+
+    with :math:`\alpha_0 = \sum_j \alpha_j`. The proportions are hidden, so the sufficient
+    statistic is their expectation under the *old* parameters,
+    :math:`E[\log h_j \mid v] = \psi(\alpha_j + v_j) - \psi(\alpha_0 + L)`, and the M-step solves
+    :math:`\psi(\alpha_j) - \psi(\alpha_0) = t_j` for its mean t by Newton's method. Divergences
+    are those of the Dirichlet distributions: given h, words know nothing of :math:`\alpha`.
+    Parameters are `Dirichlets`. Dense and CSR data.
+
+    Parameters
+    ----------
+    min_alpha : float, default=1e-10
+        Floor of alpha: what a word that a component never saw ends up with.
+    max_precision : float, default=1e6
+        Ceiling of the sum of alpha, near which components are multinomial.
+
+    References
+    ----------
+    Amid & Warmuth, UAI 2020, section 6; Minka, "Estimating a Dirichlet distribution", 2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import CompoundDirichlet, Dirichlets
+    >>> urn = Dirichlets(alpha=np.array([[1.0, 1.0]]), length=np.array([2.0]))
+    >>> np.exp(CompoundDirichlet().log_density(urn, np.array([[2.0, 0.0], [1.0, 1.0]]))).round(12)
+    array([[0.33333333],
+           [0.33333333]])
+    """
+
+    min_alpha: float = 1e-10
+    max_precision: float = 1e6
+
+    def check(self, X):
+        check_non_negative(X)
+
+    def dirichlets(self, alpha, length):
+        """Parameters with these values of alpha, moved to between floor and ceiling."""
+        alpha = np.ascontiguousarray(np.maximum(alpha, self.min_alpha))
+        excess = alpha.sum(axis=1, keepdims=True) / self.max_precision
+        return Dirichlets(np.maximum(alpha / np.maximum(excess, 1.0), self.min_alpha), length)
+
+    def log_density(self, parameters, X, n_threads=1):
+        events = events_of(X)
+        out = np.zeros((X.shape[0], len(parameters.alpha)), dtype=events.indicators[0].dtype)
+        if len(events.words):
+            terms = self._log_terms(parameters, events, n_threads)
+            offset = np.zeros(out.shape[1])
+            _counts.log_density(*events.indicators, terms, offset, NOTHING, out, n_threads)
+        return out
+
+    def expected_statistics(self, X, responsibilities, n_threads=1):
+        """Return the statistics of Dirichlets that have the moments of the data.
+
+        Which they are under no parameters in particular; where EM has begun it takes
+        `posterior_statistics`.
+        """
+        events = events_of(X)
+        weight, totals = events.totals(responsibilities, n_threads)
+        parameters = self.dirichlets(*moments(events, totals, weight, X.shape[1]))
+        return self.own_statistics(parameters, weight)
+
+    def posterior_statistics(self, parameters, X, posterior, n_threads=1):
+        events = events_of(X)
+        weight, totals = events.totals(posterior, n_threads)
+        return self._statistics(parameters, events, weight, totals, n_threads)
+
+    def own_statistics(self, parameters, weights):
+        mean_logs = psi(parameters.alpha) - psi(parameters.precision)
+        total, length = weights[:, None] * mean_logs, weights * parameters.length
+        return ExpectedLogs(weights, total, weights, length)
+
+    def m_step(self, statistics, previous=None):
+        alpha = np.zeros_like(statistics.total) if previous is None else previous.alpha.copy()
+        length = np.ones(len(alpha)) if previous is None else previous.length
+        seen = statistics.weight > 0
+        if seen.any():
+            mean_logs = mean_of(statistics, alpha)[seen]
+            solution = alpha[seen]
+            _compound_dirichlet.solve(np.minimum(mean_logs, -1e-12), solution)
+            alpha[seen] = solution
+        n, length = statistics.documents, length.copy()
+        np.divide(statistics.length, n, out=length, where=n > 0)
+        return self.dirichlets(alpha, length)
+
+    def kl_divergence(self, p, q):
+        a, b = p.alpha, q.alpha
+        mean_logs = psi(a) - psi(p.precision)
+        sums = (gammaln(p.precision) - gammaln(q.precision))[:, 0]
+        return sums + ((gammaln(b) - gammaln(a)) + (a - b) * mean_logs).sum(axis=1)
+
+    def sample(self, parameters, components, rng, lengths=None):
+        """Draw documents of given lengths, or of each component's mean length, rounded."""
+        if lengths is None:
+            lengths = np.rint(parameters.length)[components]
+        proportions = self.sample_proportions(parameters, components, rng)
+        return rng.multinomial(np.asarray(lengths, np.int64), proportions).astype(np.float64)
+
+    def sample_like(self, parameters, components, X, rng):
+        lengths = np.rint(np.asarray(X.sum(axis=1), dtype=np.float64)).ravel()
+        return self.sample(parameters, components, rng, rng.choice(lengths, len(components)))
+
+    def sample_proportions(self, parameters, components, rng):
+        """Draw h, the proportions of words in a document, one row for each component index."""
+        draws = rng.standard_gamma(parameters.alpha[components])
+        totals = draws.sum(axis=1)
+        for row in np.flatnonzero(totals == 0):
+            # All have underflowed: alpha is so small that one word takes all.
+            share = parameters.alpha[components[row]] / parameters.precision[components[row]]
+            draws[row, rng.choice(len(share), p=share)] = totals[row] = 1.0
+        return draws / totals[:, None]
+
+    def of_moments(self, rows):
+        """Return one component with the moments of the rows."""
+        events = self._events(rows)
+        weight, totals = self._all(events, rows)
+        return self.dirichlets(*moments(events, totals, weight, rows.X.shape[1]))
+
+    def likelihood_step(self, parameters, rows):
+        """Take a Newton step on the likelihood of a single component; see `ascend`."""
+        events = self._events(rows)
+        weight, totals = self._all(events, rows)
+        shares = np.ascontiguousarray(totals[:, 0])
+        new, log_likelihood, settled = ascend(self, parameters, events, shares)
+        if new is None:
+            new = self.m_step(self._statistics(parameters, events, weight, totals), parameters)
+        return new, log_likelihood / rows.total_weight, settled
+
+    def posterior_mean(self, parameters, X):
+        r"""Return :math:`E[h \mid v] = (\alpha + v) / (\alpha_0 + L)` under the first component."""
+        counts = X.toarray() if hasattr(X, "toarray") else X
+        smoothed = counts + parameters.alpha[0].astype(counts.dtype)
+        return smoothed / smoothed.sum(axis=1, keepdims=True)
+
+    def means(self, parameters):
+        return parameters.length[:, None] * parameters.alpha / parameters.precision
+
+    def with_means(self, parameters, means):
+        """Return parameters of the same precisions."""
+        length = means.sum(axis=1)
+        return self.dirichlets(parameters.precision * means / length[:, None], length)
+
+    def n_parameters(self, parameters):
+        return parameters.alpha.size
+
+    def prior_statistics(self, n_components, *, n_features, pseudo_count=0.0, concentration=1.0):
+        """Conjugate prior worth `pseudo_count` documents with proportions from a Dirichlet.
+
+        Theirs has all parameters equal to `concentration`.
+        """
+        mean_log = psi(concentration) - psi(n_features * concentration)
+        total = np.full((n_components, n_features), pseudo_count * mean_log)
+        weight = np.full(n_components, float(pseudo_count))
+        return ExpectedLogs(weight, total, np.zeros(n_components), np.zeros(n_components))
+
+    def e_step(self, parameters, log_weights, rows, uniforms=None):
+        events = self._events(rows)
+        total_weight, n_threads = rows.total_weight, rows.n_threads
+        if not len(events.words):
+            return super().e_step(parameters, log_weights, rows, uniforms)
+        terms = self._log_terms(parameters, events, n_threads)
+        if len(log_weights) == 1:
+            counts, totals = self._all(events, rows)
+            log_likelihood = float(totals[:, 0] @ terms[:, 0])
+        else:
+            counts, totals = np.empty(terms.shape[1]), np.empty_like(terms)
+            log_likelihood = _counts.e_step(
+                *events.indicators, terms, log_weights, NOTHING, *per_row(rows),
+                optional(uniforms), counts, totals, *unwanted(events.indicators[0]), n_threads,
+            )  # fmt: skip
+        statistics = self._statistics(parameters, events, counts, totals, n_threads)
+        share = 1.0 / total_weight
+        return counts * share, statistics.scale(share), log_likelihood * share
+
+    def _events(self, rows):
+        return rows.remember("events", lambda: events_of(rows.X))
+
+    def _all(self, events, rows):
+        """The counts of counts, which do not depend on the parameters of a single component."""
+        weight = np.ones(len(rows)) if rows.sample_weight is None else rows.sample_weight
+        return rows.remember(
+            "counts of counts", lambda: events.totals(weight[:, None], rows.n_threads)
+        )
+
+    def _log_terms(self, parameters, events, n_threads):
+        terms = np.empty((len(events.words), len(parameters.alpha)))
+        _compound_dirichlet.log_terms(
+            parameters.extended, events.words, events.counts, terms, n_threads
+        )
+        return terms
+
+    def _statistics(self, parameters, events, weight, totals, n_threads=1):
+        expected = np.empty(parameters.alpha.shape)
+        _compound_dirichlet.expected_logs(
+            parameters.extended, events.words, events.counts, totals, weight, expected, n_threads
+        )
+        of_lengths = events.words == expected.shape[1]
+        length = events.counts[of_lengths] @ totals[of_lengths]
+        return ExpectedLogs(weight, expected, weight, length)
