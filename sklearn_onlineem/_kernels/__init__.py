@@ -11,6 +11,7 @@
 #   _responsibilities   log-sum-exp over components, labels, sampled assignments
 #   _forward_backward   hidden chains: posteriors, filtered states, drawn paths (with _chains.h)
 #   _log_chains         ... with logarithms, where those would lose states; Viterbi (with a .pxd)
+#   _edit_lattice       transducers of strings: expected edit operations, distances (with a .h)
 #   _small_matrices     factorising, merging and comparing K matrices of d x d
 #   _rows               whether rows can be taken as they are
 #   _openmp             the number of threads; how rows are shared among them (.pxd)

@@ -7,6 +7,8 @@ from sklearn_onlineem.estimators.count_mixtures import (
     PoissonMixture,
 )
 from sklearn_onlineem.estimators.duration_mixtures import ExponentialMixture, GammaMixture
+from sklearn_onlineem.estimators.edit_distance import EditDistance
+from sklearn_onlineem.estimators.edit_distance_classifier import EditDistanceClassifier
 from sklearn_onlineem.estimators.gaussian_hmm import GaussianHMM
 from sklearn_onlineem.estimators.gaussian_mixture import GaussianMixture
 from sklearn_onlineem.estimators.hmm import HMM
@@ -19,6 +21,8 @@ __all__ = [
     "HMM",
     "BernoulliMixture",
     "CategoricalHMM",
+    "EditDistance",
+    "EditDistanceClassifier",
     "ExponentialMixture",
     "GammaMixture",
     "GaussianHMM",
