@@ -23,7 +23,11 @@ _N_FIRST = 64
 class EditDistanceClassifier(ClassifierMixin, BaseEstimator):
     r"""Nearest word of a dictionary, by a stochastic edit distance.
 
-    .. math:: \hat y(x) = \operatorname*{arg\,min}_{y \in dictionary} d(x, y)
+    .. math:: \hat y(x) = \operatorname*{arg\,min}_{y \in dictionary} d(x, y) + \log p(y)
+
+    With the probability :math:`p(y) = \sum_x p(x, y)` that the transducer itself gives a target,
+    this is the noisy channel, :math:`-\log p(x \mid y)`: the transducer takes words for random
+    symbols, so that :math:`d(x, y)` alone prefers short words.
 
     Words that can't be among the nearest are not compared: a script that has k substitutions, of
     which at most c, the symbols that both words share, are matches, has at most a certain
@@ -35,6 +39,8 @@ class EditDistanceClassifier(ClassifierMixin, BaseEstimator):
         The distance. None: ``EditDistance()``.
     dictionary : list of strings or of sequences of hashables, default=None
         The words to choose from. None: those in `y`.
+    conditional : bool, default=True
+        Whether :math:`\log p(y)` is added; without, the nearest words by the distance alone.
     prefit : bool, default=False
         Whether `edit_distance` is fitted already and taken as it is. Else a clone of it learns from
         the pairs of X and y.
@@ -66,12 +72,14 @@ class EditDistanceClassifier(ClassifierMixin, BaseEstimator):
     _parameter_constraints: dict = {
         "edit_distance": [None, EditDistance],
         "dictionary": [None, "array-like"],
+        "conditional": ["boolean"],
         "prefit": ["boolean"],
     }
 
-    def __init__(self, edit_distance=None, *, dictionary=None, prefit=False):
+    def __init__(self, edit_distance=None, *, dictionary=None, conditional=True, prefit=False):
         self.edit_distance = edit_distance
         self.dictionary = dictionary
+        self.conditional = conditional
         self.prefit = prefit
 
     # The distance may be fitted already.
@@ -106,7 +114,7 @@ class EditDistanceClassifier(ClassifierMixin, BaseEstimator):
         edit_distance = self._fitted_distance(X, y)
         classes = np.empty(len(words), dtype=object)
         classes[:] = words
-        self._known = _Dictionary(words, edit_distance)
+        self._known = _Dictionary(words, edit_distance, self.conditional)
         self.edit_distance_, self.classes_ = edit_distance, classes
         return self
 
@@ -122,7 +130,7 @@ class EditDistanceClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[self.kneighbors(X, 1)[1][:, 0]]
 
     def kneighbors(self, X, n_neighbors=5):
-        """Find the nearest words of the dictionary.
+        r"""Find the nearest words of the dictionary.
 
         Parameters
         ----------
@@ -132,7 +140,7 @@ class EditDistanceClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         distances : ndarray of shape (n_words_of_X, n_neighbors)
-            In nats, in ascending order.
+            In nats, in ascending order; of :math:`-\log p(x \mid y)` if `conditional`.
         indices : ndarray of shape (n_words_of_X, n_neighbors)
             Of words in `classes_`, the first where distances are equal.
         """
@@ -165,9 +173,11 @@ class _Dictionary:
     words : list
     edit_distance : EditDistance
         Fitted.
+    conditional : bool
+        Whether distances are relative to log p(word).
     """
 
-    def __init__(self, words, edit_distance):
+    def __init__(self, words, edit_distance, conditional):
         codes = SymbolCodes(edit_distance._codes)
         self.words = codes.encode(words)
         self.alphabet = codes.codes
@@ -180,9 +190,12 @@ class _Dictionary:
         counts = np.zeros((len(self.words), len(self.alphabet)), dtype=np.int32)
         np.add.at(counts, (owner, self.words.symbols), 1)
         self.counts = counts.astype(np.min_scalar_type(counts.max(initial=0)))
-        self.alone = np.bincount(
-            owner, self._of(self.weights.log_insertions, symbols), minlength=len(self.words)
-        )
+        logs = self._of(self.weights.log_insertions, symbols)
+        self.alone = np.bincount(owner, logs, minlength=len(self.words))
+        self.lengths, self.places = np.unique(self.words.lengths, return_inverse=True)
+        self.given = np.zeros(len(self.words))
+        if conditional:
+            self.given = self.model.target_log_probability(self.words)
 
     def codes(self):
         """Codes for the symbols of other words."""
@@ -197,7 +210,7 @@ class _Dictionary:
 
     def nearest(self, word, n_neighbors):
         """Distances and indices of the nearest words, of which others are left out by bounds."""
-        bounds = -self._largest_log_probabilities(word)
+        bounds = self.given - self._largest_log_probabilities(word)
         n_first = min(len(bounds), max(_N_FIRST, 2 * n_neighbors))
         first = np.argpartition(bounds, n_first - 1)[:n_first]
         near = np.partition(self._distances(word, first), n_neighbors - 1)[n_neighbors - 1]
@@ -209,17 +222,16 @@ class _Dictionary:
     def _distances(self, word, candidates):
         words = self.words[candidates]
         n_threads = threads_for(self.n_jobs, (len(word.symbols) + 1.0) * len(words.symbols))
-        return -self.model.pairwise(word, words, self.best, n_threads)[0]
+        return self.given[candidates] - self.model.pairwise(word, words, self.best, n_threads)[0]
 
     def _largest_log_probabilities(self, word):
         """Bounds of log p(word, y) for all words y of the dictionary."""
         symbols = self._looked_up(word.symbols)
         alone = self._of(self.weights.log_deletions, symbols).sum()
-        lengths, places = np.unique(self.words.lengths, return_inverse=True)
-        bounds = self._bounds_by_length(symbols, lengths)
+        bounds = self._bounds_by_length(symbols, self.lengths)
         shared = self._n_shared(word)
         end = np.log(self.model.probabilities[-1])
-        return bounds[places, shared] + alone + self.alone + end
+        return bounds[self.places, shared] + alone + self.alone + end
 
     def _n_shared(self, word):
         """Numbers of symbols that a word shares with each of the dictionary."""

@@ -84,6 +84,19 @@ class Operations(ABC):
         ratios = substitutions - np.add.outer(deletions, insertions)
         return LatticeWeights(ratios if log else np.exp(ratios), deletions, insertions)
 
+    def target_weights(self, vector):
+        """Return log p(an operation makes b), of each b or any, and log p(it is no deletion)."""
+        substitutions, deletions, insertions = self.tables(np.maximum(vector, _FLOOR))
+        from_any = self._over_sources(substitutions)
+        return np.log(from_any + insertions), np.log1p(-self._over_symbols(deletions))
+
+    @abstractmethod
+    def _over_sources(self, substitutions):
+        """Return sums over the symbols a of p(a -> b)."""
+
+    def _over_symbols(self, alone):
+        return alone.sum() if len(alone) > 1 else alone[0] * self.n_symbols
+
 
 @dataclass(frozen=True)
 class TiedOperations(Operations):
@@ -109,6 +122,10 @@ class TiedOperations(Operations):
         match, mismatch, delete, insert, _ = vector / self.n_symbols
         substitutions = np.array([[match, mismatch / (self.n_symbols - 1)]])
         return substitutions, np.array([delete]), np.array([insert])
+
+    def _over_sources(self, substitutions):
+        match, mismatch = substitutions[0]
+        return np.array([match + (self.n_symbols - 1) * mismatch])
 
     def counted(self, kinds, sums):
         return kinds.sum(axis=0)
@@ -153,6 +170,9 @@ class FullOperations(Operations):
         B = self.n_symbols
         substitutions = vector[: B * B].reshape(B, B)
         return substitutions, vector[B * B : B * B + B], vector[B * B + B : -1]
+
+    def _over_sources(self, substitutions):
+        return substitutions.sum(axis=0)
 
     def counted(self, kinds, sums):
         return sums

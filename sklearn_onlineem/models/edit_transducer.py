@@ -118,6 +118,18 @@ class EditTransducer(Model):
 
         return weigh
 
+    def target_log_probability(self, targets):
+        """Return log p(y) = log sum_x p(x, y) of `Strings`, an ndarray of shape (n_targets,).
+
+        Of the scripts' operations, those that make a symbol of y are independent draws too.
+        """
+        appears, log_passed = self.operations.target_weights(self.probabilities)
+        symbols = self.operations.known(targets.symbols)
+        owner = np.repeat(np.arange(len(targets)), targets.lengths)
+        logs = np.broadcast_to(appears, len(symbols)) if len(appears) == 1 else appears[symbols]
+        total = np.bincount(owner, logs - log_passed, minlength=len(targets))
+        return total + np.log(self.probabilities[-1]) - log_passed
+
     def _coded(self, strings):
         return self.operations.known(strings.symbols), strings.offsets
 

@@ -11,13 +11,15 @@ from scipy.special import softmax
 from laws.cases import MIXTURES, arrays, assert_close, assert_identical
 from laws.chains import CHAINS
 from laws.numerical import minimiser
+from laws.transducers import TRANSDUCERS
 from sklearn_onlineem.em import batch_step, online_step
 from sklearn_onlineem.families import Multinomial, Poisson, Rows
 from sklearn_onlineem.models import MixtureModel
 from sklearn_onlineem.statistics import combine
 
-MODELS = [*MIXTURES, *CHAINS]
+MODELS = [*MIXTURES, *CHAINS, *TRANSDUCERS]
 all_models = pytest.mark.parametrize("case", MODELS, ids=repr)
+labelled_models = pytest.mark.parametrize("case", [*MIXTURES, *CHAINS], ids=repr)
 all_mixtures = pytest.mark.parametrize("case", MIXTURES, ids=repr)
 all_chains = pytest.mark.parametrize("case", CHAINS, ids=repr)
 # Where the statistics of any data are those of some model.
@@ -288,7 +290,7 @@ def sampled(case, model, n, rng):
     return model.sample(n, rng, **like), like.get("like")
 
 
-@all_models
+@labelled_models
 def test_a_sample_whose_hidden_values_are_known_has_the_statistics_of_the_model(case, rng):
     model = case.draw(rng)
     (visible, hidden), like = sampled(case, model, 20_000, rng)
