@@ -13,7 +13,7 @@ from laws.interruptions import Interruption
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -194,7 +194,8 @@ def test_grid_search_and_pipelines_take_lists_of_pairs(rng):
     assert scaled.shape == (60, 1)
     search = GridSearchCV(
         EditDistanceClassifier(EditDistance(max_iter=2), dictionary=[y for _, y in pairs]),
-        {"edit_distance__parametrization": ["tied", "full"], "conditional": [True, False]}, cv=3,
+        {"edit_distance__parametrization": ["tied", "full"], "conditional": [True, False]},
+        cv=KFold(3),
     ).fit([x for x, _ in pairs], [y for _, y in pairs])  # fmt: skip
     assert search.best_score_ > 0.5
 
@@ -211,7 +212,7 @@ def test_what_is_no_list_of_pairs_is_refused_and_leaves_no_trace(X, fitted, rng)
     edit = EditDistance()
     if fitted:
         edit.fit(noisy_pairs(rng, 20))
-        if X == [("", "")]:
+        if isinstance(X, list) and X == [("", "")]:
             return  # which is a pair to go on with
     before = copy.deepcopy(state(edit))
     with pytest.raises(ValueError, match="EditDistance"):
@@ -248,7 +249,7 @@ def test_use_before_fit_is_refused():
     with pytest.raises(ValueError, match="kind of EditDistance"):
         EditDistance().fit([("a", "b")]).distance("a", "b", kind="best")
     with pytest.raises(AttributeError, match="full"):
-        EditDistance().fit([("a", "b")]).substitution_probabilities_
+        print(EditDistance().fit([("a", "b")]).substitution_probabilities_)
 
 
 def test_too_large_an_alphabet_for_a_table_is_refused():
@@ -349,7 +350,7 @@ def test_classifier_learns_and_takes_sequences(rng):
     pairs = noisy_pairs(rng, 300)
     X, y = [tuple(x) for x, _ in pairs], [list(word) for _, word in pairs]
     classifier = EditDistanceClassifier().fit(X, y)
-    assert classifier.score(X, np.array([None, *map(tuple, y)], dtype=object)[1:]) > 0.8
+    assert classifier.score(X, y) > 0.8
     with pytest.raises(ValueError, match="n_neighbors of EditDistanceClassifier"):
         classifier.kneighbors(X, 10_000)
     for bad in ([1.0], "abc", [None]):

@@ -39,15 +39,23 @@ typedef struct {
     const int *y;             /* (m, W) */
     const int *row_padding;   /* (W,): rows in front of the first symbol */
     int tied;                 /* whether two weights say all of substitutions */
-    double match, mismatch;
+    double match, mismatch;   /* r, or log r in lattices of logarithms */
     const double *table;      /* (., stride): otherwise, the weights of all pairs of symbols */
     int stride;
+    double *looked_up;        /* (m + 1, W): where a row of these goes */
 } EditLattice;
 
-/* r, or log r in lattices of logarithms */
-SIMD_INLINE double edit_weight(const EditLattice *a, const int tied, int x, int y)
+/* Look up the weights of row i before any is needed: a loop with look-ups in it stays scalar. */
+SIMD_INLINE void look_up_row(const EditLattice *a, ptrdiff_t i, const ptrdiff_t W)
 {
-    return tied ? (x == y ? a->match : a->mismatch) : a->table[x * a->stride + y];
+    const double *table = a->table;
+    const int *RESTRICT x = a->x + i * W;
+    const int *RESTRICT y = a->y;
+    double *RESTRICT out = a->looked_up + W;
+    int start[EDIT_LANES];
+    for (ptrdiff_t l = 0; l < W; l++) start[l] = x[l] * a->stride;
+    for (ptrdiff_t j = 0; j < a->m; j++)
+        for (ptrdiff_t l = 0; l < W; l++) out[j * W + l] = table[start[l] + y[j * W + l]];
 }
 
 /* Rows begin + 1 .. end of the shares, from row `begin` in H.
@@ -60,11 +68,13 @@ SIMD_INLINE void share_rows_of(
     const int keeps, double *H, double *V, double *product, int64_t *exponent)
 {
     const EditLattice lattice = *a;
+    const double match = lattice.match, mismatch = lattice.mismatch;
     const ptrdiff_t row = (lattice.m + 1) * W;
     for (ptrdiff_t i = begin; i < end; i++) {
         const int *RESTRICT x = lattice.x + i * W;
         const double *above = H;
         double v[EDIT_LANES];
+        if (!tied) look_up_row(&lattice, i, W);
         if (keeps) H += row;
         for (ptrdiff_t l = 0; l < W; l++) v[l] = i >= lattice.row_padding[l] ? 1.0 : 0.0;
         if (keeps)
@@ -74,12 +84,13 @@ SIMD_INLINE void share_rows_of(
             }
         for (ptrdiff_t j = 1; j <= lattice.m; j++) {
             const int *RESTRICT y = lattice.y + (j - 1) * W;
+            const double *looked_up = lattice.looked_up + j * W;
             const double *up = above + j * W;
             double *h = H + j * W;
             double *kept = V + j * W;
             for (ptrdiff_t l = 0; l < W; l++) {
-                double both = up[l] * v[l];
-                double N = up[l] + v[l] + edit_weight(&lattice, tied, x[l], y[l]) * both;
+                double r = tied ? (x[l] == y[l] ? match : mismatch) : looked_up[l];
+                double N = up[l] + v[l] + r * (up[l] * v[l]);
                 double inverse = 1.0 / (N > EDIT_TINY ? N : EDIT_TINY);
                 h[l] = up[l] * inverse;
                 v[l] *= inverse;
@@ -109,13 +120,16 @@ SIMD_INLINE void flow_row_of(
     const double *H, const double *V, double *flow, const EditFlows *to)
 {
     const EditLattice lattice = *a;
+    const double match = lattice.match, mismatch = lattice.mismatch;
     const int *RESTRICT x = lattice.x + i * W;
     double from_right[EDIT_LANES], diagonal[EDIT_LANES], deleted[EDIT_LANES];
-    double match[EDIT_LANES], mismatch[EDIT_LANES];
+    double matched[EDIT_LANES], mismatched[EDIT_LANES];
+    if (!tied) look_up_row(&lattice, i, W);
     for (ptrdiff_t l = 0; l < W; l++)
-        from_right[l] = diagonal[l] = deleted[l] = match[l] = mismatch[l] = 0.0;
+        from_right[l] = diagonal[l] = deleted[l] = matched[l] = mismatched[l] = 0.0;
     for (ptrdiff_t j = lattice.m; j >= 1; j--) {
         const int *RESTRICT y = lattice.y + (j - 1) * W;
+        const double *looked_up = lattice.looked_up + j * W;
         const double *h = H + j * W, *v = V + j * W, *up = above + j * W;
         double *RESTRICT f = flow + j * W;
         double *RESTRICT inserted = to->insertions + j * W;
@@ -123,15 +137,16 @@ SIMD_INLINE void flow_row_of(
         for (ptrdiff_t l = 0; l < W; l++) {
             double sum = f[l] + from_right[l];
             double g = sum > EDIT_NEGLIGIBLE ? sum : 0.0;
-            double s = g * (edit_weight(&lattice, tied, x[l], y[l]) * (v[l] * up[l]));
+            double r = tied ? (x[l] == y[l] ? match : mismatch) : looked_up[l];
+            double s = g * (r * (v[l] * up[l]));
             from_right[l] = g * h[l];
             f[l] = g * v[l] + diagonal[l];
             deleted[l] += g * v[l];
             inserted[l] += from_right[l];
             diagonal[l] = s;
             if (tied) {
-                match[l] += x[l] == y[l] ? s : 0.0;
-                mismatch[l] += x[l] == y[l] ? 0.0 : s;
+                matched[l] += x[l] == y[l] ? s : 0.0;
+                mismatched[l] += x[l] == y[l] ? 0.0 : s;
             } else {
                 substituted[l] = s;
             }
@@ -142,8 +157,8 @@ SIMD_INLINE void flow_row_of(
         flow[l] = g + diagonal[l];
         to->deletions[l] = deleted[l] + g;
         if (tied) {
-            to->match[l] += match[l];
-            to->mismatch[l] += mismatch[l];
+            to->match[l] += matched[l];
+            to->mismatch[l] += mismatched[l];
         }
     }
 }
@@ -153,8 +168,10 @@ SIMD_INLINE void best_rows_of(
     const EditLattice *a, const int tied, const ptrdiff_t W, double *best)
 {
     const EditLattice lattice = *a;
+    const double match = lattice.match, mismatch = lattice.mismatch;
     for (ptrdiff_t i = 0; i < lattice.n; i++) {
         const int *RESTRICT x = lattice.x + i * W;
+        if (!tied) look_up_row(&lattice, i, W);
         double left[EDIT_LANES], corner[EDIT_LANES], padded[EDIT_LANES];
         for (ptrdiff_t l = 0; l < W; l++) {
             left[l] = corner[l] = best[l];
@@ -162,10 +179,12 @@ SIMD_INLINE void best_rows_of(
         }
         for (ptrdiff_t j = 1; j <= lattice.m; j++) {
             const int *RESTRICT y = lattice.y + (j - 1) * W;
+            const double *looked_up = lattice.looked_up + j * W;
             double *RESTRICT b = best + j * W;
             for (ptrdiff_t l = 0; l < W; l++) {
                 double up = b[l];
-                double through = corner[l] + edit_weight(&lattice, tied, x[l], y[l]);
+                double r = tied ? (x[l] == y[l] ? match : mismatch) : looked_up[l];
+                double through = corner[l] + r;
                 double most = up > left[l] ? up : left[l];
                 through = through < padded[l] ? through : padded[l];
                 left[l] = most > through ? most : through;

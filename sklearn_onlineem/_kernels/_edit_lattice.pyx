@@ -28,6 +28,7 @@ cdef extern from "_edit_lattice.h" nogil:
         double match, mismatch
         const double* table
         int stride
+        double* looked_up
     ctypedef struct EditFlows:
         double* deletions
         double* substitutions
@@ -44,10 +45,12 @@ cdef extern from "_edit_lattice.h" nogil:
     void best_rows(const EditLattice* a, double* best)
 
 # Pairs with a target from here on get a lattice of their own, as those of many fill the memory.
-LONG = 1000
+LONG = 2000
 
 cdef enum:
-    FEWEST_ROWS = 32    # of a block that is kept
+    # Rows of a block: 32 that stay in an L2 cache, or more of long sources, lest there are many.
+    MOST_SHARES = 1 << 15
+    MOST_ROWS = 32
     # How operations are ordered where there is one probability for each kind.
     MATCH = 0
     MISMATCH = 1
@@ -188,7 +191,8 @@ cdef Call call_of(
     for p in range(call.n_pairs):
         call.n = max(call.n, length(call.source_offsets, call.pairs[2 * p]))
         call.m = max(call.m, length(call.target_offsets, call.pairs[2 * p + 1]))
-    call.R = max(1, min(call.n, max(FEWEST_ROWS, <Py_ssize_t> sqrt(<double> call.n))))
+    call.R = min(MOST_ROWS, MOST_SHARES // ((call.m + 1) * call.lattice.W))
+    call.R = max(1, min(call.n, max(call.R, <Py_ssize_t> sqrt(call.n / 16.0))))
     call.n_blocks = max(1, (call.n + call.R - 1) // call.R)
     return call
 
@@ -200,7 +204,7 @@ cdef Py_ssize_t length(const int64_t* offsets, int64_t i) noexcept nogil:
 cdef Py_ssize_t workspace(const Call* call, bint posterior) noexcept nogil:
     """Doubles of scratch memory that a thread needs, in whole cache lines."""
     cdef Py_ssize_t row = (call.m + 1) * call.lattice.W
-    cdef Py_ssize_t n_rows = (2 * call.R + 1 + call.n_blocks + 3) if posterior else 1
+    cdef Py_ssize_t n_rows = (2 * call.R + call.n_blocks + 5) if posterior else 2
     cdef Py_ssize_t n_symbols = (call.n + call.m + 2) * call.lattice.W
     return (n_rows * row + n_symbols + 8 * call.lattice.W + 63) // 64 * 64
 
@@ -215,8 +219,8 @@ cdef Group group_of(const Call* call, Py_ssize_t g, double* bench, bint posterio
     for p in range(group.first, group.first + group.count):
         group.lattice.n = max(group.lattice.n, length(call.source_offsets, call.pairs[2 * p]))
         group.lattice.m = max(group.lattice.m, length(call.target_offsets, call.pairs[2 * p + 1]))
-    group.H = bench
-    bench += ((call.R + 1) if posterior else 1) * row
+    group.lattice.looked_up, group.H = bench, bench + row
+    bench += ((call.R + 2) if posterior else 2) * row
     if posterior:
         group.V = bench
         group.kept = group.V + call.R * row

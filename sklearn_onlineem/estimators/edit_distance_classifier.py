@@ -127,7 +127,15 @@ class EditDistanceClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         """Nearest words of the dictionary, an ndarray of shape (n_words_of_X,) of objects."""
-        return self.classes_[self.kneighbors(X, 1)[1][:, 0]]
+        _, indices = self.kneighbors(X, 1)
+        return self.classes_[indices[:, 0]]
+
+    def score(self, X, y):
+        """Share of the words of X whose nearest word is that of y."""
+        with naming(self):
+            y = strings_of(y, "a word of y")
+        found = self.predict(X)
+        return float(np.mean([a == _hashable(b) for a, b in zip(found, y, strict=True)]))
 
     def kneighbors(self, X, n_neighbors=5):
         r"""Find the nearest words of the dictionary.
