@@ -84,10 +84,10 @@ SIMD_INLINE void share_rows_of(
             }
         for (ptrdiff_t j = 1; j <= lattice.m; j++) {
             const int *RESTRICT y = lattice.y + (j - 1) * W;
-            const double *looked_up = lattice.looked_up + j * W;
+            const double *RESTRICT looked_up = lattice.looked_up + j * W;
             const double *up = above + j * W;
             double *h = H + j * W;
-            double *kept = V + j * W;
+            double *RESTRICT kept = V + j * W;
             for (ptrdiff_t l = 0; l < W; l++) {
                 double r = tied ? (x[l] == y[l] ? match : mismatch) : looked_up[l];
                 double N = up[l] + v[l] + r * (up[l] * v[l]);
@@ -129,8 +129,10 @@ SIMD_INLINE void flow_row_of(
         from_right[l] = diagonal[l] = deleted[l] = matched[l] = mismatched[l] = 0.0;
     for (ptrdiff_t j = lattice.m; j >= 1; j--) {
         const int *RESTRICT y = lattice.y + (j - 1) * W;
-        const double *looked_up = lattice.looked_up + j * W;
-        const double *h = H + j * W, *v = V + j * W, *up = above + j * W;
+        const double *RESTRICT looked_up = lattice.looked_up + j * W;
+        const double *RESTRICT h = H + j * W;
+        const double *RESTRICT v = V + j * W;
+        const double *RESTRICT up = above + j * W;
         double *RESTRICT f = flow + j * W;
         double *RESTRICT inserted = to->insertions + j * W;
         double *RESTRICT substituted = to->substitutions + j * W;
@@ -163,6 +165,19 @@ SIMD_INLINE void flow_row_of(
     }
 }
 
+/* Add the substitutions of row i, by symbols; padded cells have none. */
+SIMD_UNUSED static void scatter_row(
+    const EditLattice *a, ptrdiff_t i, const double *RESTRICT substitutions, double *RESTRICT sums)
+{
+    const ptrdiff_t W = a->W, m = a->m;
+    const int *RESTRICT x = a->x + i * W;
+    const int *RESTRICT y = a->y;
+    int start[EDIT_LANES];
+    for (ptrdiff_t l = 0; l < W; l++) start[l] = x[l] * a->stride;
+    for (ptrdiff_t j = 0; j < m; j++)
+        for (ptrdiff_t l = 0; l < W; l++) sums[start[l] + y[j * W + l]] += substitutions[j * W + l];
+}
+
 /* best (m + 1, W) <- the logarithm of the best path to each cell of the last row. */
 SIMD_INLINE void best_rows_of(
     const EditLattice *a, const int tied, const ptrdiff_t W, double *best)
@@ -179,7 +194,7 @@ SIMD_INLINE void best_rows_of(
         }
         for (ptrdiff_t j = 1; j <= lattice.m; j++) {
             const int *RESTRICT y = lattice.y + (j - 1) * W;
-            const double *looked_up = lattice.looked_up + j * W;
+            const double *RESTRICT looked_up = lattice.looked_up + j * W;
             double *RESTRICT b = best + j * W;
             for (ptrdiff_t l = 0; l < W; l++) {
                 double up = b[l];

@@ -42,6 +42,8 @@ cdef extern from "_edit_lattice.h" nogil:
     void flow_row(
         const EditLattice* a, Py_ssize_t i, const double* above, const double* H, const double* V,
         double* flow, const EditFlows* to)
+    void scatter_row(
+        const EditLattice* a, Py_ssize_t i, const double* substitutions, double* sums)
     void best_rows(const EditLattice* a, double* best)
 
 # Pairs with a target from here on get a lattice of their own, as those of many fill the memory.
@@ -377,20 +379,15 @@ cdef void add_expected(
 
 cdef void add_row(const Call* call, Group* group, Py_ssize_t i, double* sums) noexcept nogil:
     """Move what row i consumed to sums by symbol, or by lane."""
-    cdef Py_ssize_t W = group.lattice.W, B = call.lattice.stride, j, lane
+    cdef Py_ssize_t W = group.lattice.W, B = call.lattice.stride, lane
     cdef const int* x = group.x + i * W
-    cdef const int* y
-    cdef const double* shares
     for lane in range(W):
         group.deleted[lane] += group.flows.deletions[lane]
     if call.lattice.tied:
         return
     for lane in range(group.count):
         sums[B * B + x[lane]] += group.flows.deletions[lane]
-    for j in range(group.lattice.m):
-        y, shares = group.y + j * W, group.flows.substitutions + (j + 1) * W
-        for lane in range(group.count):
-            sums[x[lane] * B + y[lane]] += shares[lane]
+    scatter_row(&group.lattice, i, group.flows.substitutions + W, sums)
 
 
 cdef void flow_along_first_row(Group* group) noexcept nogil:
