@@ -41,7 +41,7 @@ def main():
     verdicts = []
     for parametrization in ("tied", "full"):
         for solver in ("batch", "online"):
-            edit = learnt(parametrization, solver, train, rng)
+            edit = learnt(parametrization, solver, train)
             found = accuracy(edit, test, words, conditional=True)
             passes = edit.n_iter_ if solver == "batch" else 1
             table.row(f"{parametrization}, {solver}", *found, edit.score(test), passes)
@@ -63,10 +63,11 @@ def split(pairs, n_test, rng):
     return [train[i] for i in rng.permutation(len(train))], test, words
 
 
-def learnt(parametrization, solver, train, rng):
+def learnt(parametrization, solver, train):
+    alphabet = sorted({symbol for pair in train for word in pair for symbol in word})
     if solver == "batch":
-        return EditDistance(parametrization, solver="batch").fit(train)
-    edit = EditDistance(parametrization)
+        return EditDistance(parametrization, alphabet=alphabet, solver="batch").fit(train)
+    edit = EditDistance(parametrization, alphabet=alphabet)
     for begin in range(0, len(train), BATCH_SIZE):
         edit.partial_fit(train[begin : begin + BATCH_SIZE])
     return edit

@@ -28,6 +28,13 @@
 
 enum { EDIT_LANES = 16 };
 
+/* Lanes do not touch each other's numbers; with so many arrays GCC would not dare to assume it. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define EDIT_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define EDIT_INDEPENDENT
+#endif
+
 /* Below any sum of shares of a real cell; cells before the first of a lane have shares of 0. */
 #define EDIT_TINY 1e-250
 /* Flows below this change no count, and products with them would soon be subnormal. */
@@ -88,6 +95,7 @@ SIMD_INLINE void share_rows_of(
             const double *up = above + j * W;
             double *h = H + j * W;
             double *RESTRICT kept = V + j * W;
+            EDIT_INDEPENDENT
             for (ptrdiff_t l = 0; l < W; l++) {
                 double r = tied ? (x[l] == y[l] ? match : mismatch) : looked_up[l];
                 double N = up[l] + v[l] + r * (up[l] * v[l]);
@@ -136,6 +144,7 @@ SIMD_INLINE void flow_row_of(
         double *RESTRICT f = flow + j * W;
         double *RESTRICT inserted = to->insertions + j * W;
         double *RESTRICT substituted = to->substitutions + j * W;
+        EDIT_INDEPENDENT
         for (ptrdiff_t l = 0; l < W; l++) {
             double sum = f[l] + from_right[l];
             double g = sum > EDIT_NEGLIGIBLE ? sum : 0.0;
@@ -196,6 +205,7 @@ SIMD_INLINE void best_rows_of(
             const int *RESTRICT y = lattice.y + (j - 1) * W;
             const double *RESTRICT looked_up = lattice.looked_up + j * W;
             double *RESTRICT b = best + j * W;
+            EDIT_INDEPENDENT
             for (ptrdiff_t l = 0; l < W; l++) {
                 double up = b[l];
                 double r = tied ? (x[l] == y[l] ? match : mismatch) : looked_up[l];
