@@ -13,7 +13,7 @@ import argparse
 import numpy as np
 
 from benchmarks._table import Table
-from benchmarks._timing import ratio, seconds
+from benchmarks._timing import CPU, WALL, ratio, seconds
 from sklearn_onlineem.models import (
     EditTransducer,
     FullOperations,
@@ -38,15 +38,15 @@ CELLS_REQUIRED, NUMPY_REQUIRED, RAPIDFUZZ_REQUIRED = 1e8, 20.0, 0.5
 def main():
     arguments = _arguments()
     rng = np.random.default_rng(0)
-    columns = ("cells/s", "required", "", "x NumPy", "required", "")
+    columns = ("cells/s", "required", "", "a CPU second", "x NumPy", "required", "")
     table = Table(f"forward-backward, {arguments.threads} threads", *columns)
     for length, n_pairs, n_numpy in LENGTHS:
         data = draw(rng, n_pairs, length, arguments.threads)
         for operations in (TiedOperations(N_LETTERS + 1), FullOperations(N_LETTERS + 1)):
             model = EditTransducer(operations, operations.spread(KINDS))
-            cells, times = forward_backward(model, data, n_numpy, arguments.rounds)
+            cells, busy, times = forward_backward(model, data, n_numpy, arguments.rounds)
             name = f"{type(operations).__name__}, {length} symbols"
-            table.row(name, f"{cells:.3g}", *met(cells, CELLS_REQUIRED),
+            table.row(name, f"{cells:.3g}", *met(cells, CELLS_REQUIRED), f"{busy:.3g}",
                       times, *met(times, NUMPY_REQUIRED))  # fmt: skip
     print()
     table = Table("pairwise, tied Viterbi", "cells/s", "x RapidFuzz", "required", "")
@@ -72,14 +72,17 @@ def strings(rng, n, length):
 
 
 def forward_backward(model, data, n_numpy, n_rounds):
-    """Cells a second, and how many times as many as NumPy's."""
+    """Cells a second of the clock and of one CPU, and how many times as many as NumPy's."""
     few, cells = data[:n_numpy], n_cells(data)
-    own = min(seconds(lambda: model.e_step(data)) for _ in range(n_rounds))
+    own, busy = (
+        min(seconds(lambda: model.e_step(data), clock) for _ in range(n_rounds))
+        for clock in (WALL, CPU)
+    )
     per_cell = ratio(
         lambda: numpy_e_step(model, few), lambda: model.e_step(data), n_rounds=n_rounds
     )
     assert np.allclose(numpy_e_step(model, few), model.e_step(few)[0].counts[:-1])
-    return cells / own, per_cell * cells / n_cells(few)
+    return cells / own, cells / busy, per_cell * cells / n_cells(few)
 
 
 def n_cells(data):
