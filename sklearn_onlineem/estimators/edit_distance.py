@@ -131,9 +131,9 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
 
     Notes
     -----
-    Expected operations of a pair need memory for its source's length times its target's length
-    times 256 bytes, and far less where a string has more than a few dozen symbols, as only some
-    rows are then kept. Distances need a single row.
+    Neither needs a whole lattice in memory. Distances need one row of it; expected operations a few
+    dozen, and every so many of the others, which are then done again. Targets of 2000 symbols and
+    more are taken one by one, shorter ones 16 at a time.
 
     References
     ----------
