@@ -16,6 +16,7 @@ old_faithful/faithful.csv                columns eruptions, waiting
 old_faithful/geyser_mass.csv             columns waiting, duration
 sensor_network/{single,multi}_hop.csv.gz columns reading, mote_id, indoor, humidity, temperature,
                                          label
+misspellings/codespell.tsv.gz            columns wrong, right (several are joined by |)
 air_quality/air_quality.csv.gz           datetime and 13 variables; missing cells are empty
 statsmodels_series/macrodata.csv.gz      columns year, quarter, realgdp, realcons, realinv, ...
 =======================================  =========================================================
@@ -177,6 +178,14 @@ def load_us_macro(data_home=None):
     path = _required("statsmodels_series/macrodata.csv.gz", data_home, source)
     levels, rates = _columns(path, (2, 3, 4, 5)), _columns(path, (10, 12, 9))
     return np.hstack([100.0 * np.diff(np.log(levels), axis=0), rates[1:]])
+
+
+def load_misspellings(data_home=None):
+    """Misspellings with one correction: a list of 58,916 pairs (wrong, right)."""
+    source = "the dictionary of the PyPI package codespell"
+    path = _required("misspellings/codespell.tsv.gz", data_home, source)
+    pairs = [tuple(line.split("\t")) for line in _lines(path)[1:]]
+    return [(wrong, right) for wrong, right in pairs if "|" not in right]
 
 
 def load_digits(data_home=None):

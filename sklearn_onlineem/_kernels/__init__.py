@@ -16,6 +16,7 @@
 #                       _best_paths.h)
 #   _kalman             filter and smoother of linear dynamical systems, any value missing (with .h)
 #   _kalman_shared      ... of sequences without gaps, which share covariances (with .h)
+#   _edit_lattice       transducers of strings: expected edit operations, distances (with a .h)
 #   _small_matrices     factorising and comparing K matrices of d x d
 #   _centred_moments    weights, means and scatters: made, added, turned into covariances
 #   _rows               whether rows can be taken as they are

@@ -11,6 +11,8 @@ from sklearn_onlineem.estimators.count_mixtures import (
     PoissonMixture,
 )
 from sklearn_onlineem.estimators.duration_mixtures import ExponentialMixture, GammaMixture
+from sklearn_onlineem.estimators.edit_distance import EditDistance
+from sklearn_onlineem.estimators.edit_distance_classifier import EditDistanceClassifier
 from sklearn_onlineem.estimators.gaussian_hmm import GaussianHMM
 from sklearn_onlineem.estimators.gaussian_mixture import GaussianMixture
 from sklearn_onlineem.estimators.hmm import HMM
@@ -26,6 +28,8 @@ __all__ = [
     "CategoricalHMM",
     "CompoundDirichlet",
     "CompoundDirichletMixture",
+    "EditDistance",
+    "EditDistanceClassifier",
     "ExponentialMixture",
     "GammaMixture",
     "GaussianHMM",

@@ -1,6 +1,8 @@
 """Models: frozen values that turn data into statistics and statistics into models."""
 
 from sklearn_onlineem.models._model import Model
+from sklearn_onlineem.models.edit_operations import FullOperations, Operations, TiedOperations
+from sklearn_onlineem.models.edit_transducer import EditStatistics, EditTransducer
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.horizons import EmitsOnce, Finite, Horizon, SilentEnd
 from sklearn_onlineem.models.linear_dynamical import (
@@ -9,10 +11,14 @@ from sklearn_onlineem.models.linear_dynamical import (
 )
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 from sklearn_onlineem.models.sequences import Sequences
+from sklearn_onlineem.models.strings import StringPairs, Strings
 
 __all__ = [
+    "EditStatistics",
+    "EditTransducer",
     "EmitsOnce",
     "Finite",
+    "FullOperations",
     "HiddenMarkovModel",
     "HiddenMarkovStatistics",
     "Horizon",
@@ -21,6 +27,10 @@ __all__ = [
     "MixtureModel",
     "MixtureStatistics",
     "Model",
+    "Operations",
     "Sequences",
     "SilentEnd",
+    "StringPairs",
+    "Strings",
+    "TiedOperations",
 ]

@@ -12,12 +12,13 @@ from laws.cases import MIXTURES, arrays, assert_close, assert_identical
 from laws.chains import CHAINS
 from laws.dynamical import DYNAMICAL
 from laws.numerical import minimiser
+from laws.transducers import TRANSDUCERS
 from sklearn_onlineem.em import batch_step, online_step
 from sklearn_onlineem.families import Multinomial, Poisson, Rows
 from sklearn_onlineem.models import MixtureModel
 from sklearn_onlineem.statistics import combine
 
-MODELS = [*MIXTURES, *CHAINS, *DYNAMICAL]
+MODELS = [*MIXTURES, *CHAINS, *DYNAMICAL, *TRANSDUCERS]
 all_models = pytest.mark.parametrize("case", MODELS, ids=repr)
 all_mixtures = pytest.mark.parametrize("case", MIXTURES, ids=repr)
 all_chains = pytest.mark.parametrize("case", CHAINS, ids=repr)

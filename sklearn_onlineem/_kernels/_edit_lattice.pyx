@@ -1,0 +1,513 @@
+"""Lattices of memoryless transducers: likelihoods of pairs of strings, expected operations.
+
+    alpha(i, j) = alpha(i-1, j) p(x_i ->) + alpha(i, j-1) p(-> y_j)
+                  + alpha(i-1, j-1) p(x_i -> y_j)
+
+`_edit_lattice.h` says in which form this is computed. Pairs come sorted by length, as those that
+follow each other share a lattice, one pair a lane. Of long sources only every so many rows are
+kept, and what lies between is done again on the way back.
+"""
+
+from cython.parallel cimport prange
+from libc.math cimport INFINITY, log, sqrt
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
+
+from ._memory cimport aligned, allocate
+from ._openmp cimport count_slabs, first_block, omp_get_thread_num
+
+cdef extern from "_edit_lattice.h" nogil:
+    int EDIT_LANES
+    ctypedef struct EditLattice:
+        Py_ssize_t W, n, m
+        const int* x
+        const int* y
+        const int* row_padding
+        int tied
+        double match, mismatch
+        const double* table
+        int stride
+        double* looked_up
+    ctypedef struct EditFlows:
+        double* deletions
+        double* substitutions
+        double* insertions
+        double* match
+        double* mismatch
+    void share_rows(const EditLattice* a, double* H, double* product, int64_t* exponent)
+    void keep_shares(
+        const EditLattice* a, Py_ssize_t begin, Py_ssize_t end, double* H, double* V,
+        double* product, int64_t* exponent)
+    void flow_row(
+        const EditLattice* a, Py_ssize_t i, const double* above, const double* H, const double* V,
+        double* flow, const EditFlows* to)
+    void scatter_row(
+        const EditLattice* a, Py_ssize_t i, const double* substitutions, double* sums)
+    void best_rows(const EditLattice* a, double* best)
+
+# Pairs with a target from here on get a lattice of their own, as those of many fill the memory.
+LONG = 2000
+
+cdef enum:
+    # Rows of a block: 32 that stay in an L2 cache, or more of long sources, lest there are many.
+    MOST_SHARES = 1 << 15
+    MOST_ROWS = 32
+    # How operations are ordered where there is one probability for each kind.
+    MATCH = 0
+    MISMATCH = 1
+    DELETE = 2
+    INSERT = 3
+    N_KINDS = 4
+
+cdef double LOG_2 = 0.6931471805599453
+
+
+cdef struct Call:
+    const int* sources
+    const int64_t* source_offsets
+    const int* targets
+    const int64_t* target_offsets
+    const int64_t* pairs            # (n_pairs, 2)
+    Py_ssize_t n_pairs, n_groups
+    Py_ssize_t n, m                 # the longest source and target
+    Py_ssize_t R, n_blocks          # rows of a block, and blocks of the longest source
+    Py_ssize_t n_sums               # of a slab
+    const double* log_deletions     # (1,) or (stride,)
+    const double* log_insertions
+    const double* uniforms          # to draw paths from, or NULL
+    const int64_t* first_uniforms   # (n_pairs,)
+    EditLattice lattice
+
+
+# The scratch memory of a thread, and the group of pairs in it.
+cdef struct Group:
+    EditLattice lattice
+    EditFlows flows
+    Py_ssize_t first, count         # pairs
+    int* x
+    int* y
+    int* row_padding                # (W,)
+    int* column_padding             # (W,)
+    int64_t* exponent               # (W,)
+    double* product                 # (W,)
+    double* base                    # (W,): log p of all symbols alone
+    double* deleted                 # (W,), over all rows
+    double* flow                    # (m + 1, W)
+    double* kept                    # (n_blocks, m + 1, W): the first rows of blocks
+    double* H                       # (R + 1, m + 1, W)
+    double* V                       # (R, m + 1, W)
+
+
+def expected_operations(
+    const int[::1] sources,                 # IN: symbols of all sources
+    const int64_t[::1] source_offsets,      # IN
+    const int[::1] targets,                 # IN
+    const int64_t[::1] target_offsets,      # IN
+    const int64_t[:, ::1] pairs,            # IN (n, 2): indices of a source and a target
+    const double[:, ::1] weights,           # IN (B, B), or (1, 2): match and mismatch
+    const double[::1] log_deletions,        # IN (B,) or (1,)
+    const double[::1] log_insertions,       # IN (B,) or (1,)
+    const double[::1] uniforms,             # IN: to draw paths instead; empty for expectations
+    const int64_t[::1] first_uniforms,      # IN (n,), or empty
+    double[::1] log_likelihoods,            # OUT (n,), but for the end
+    double[:, ::1] kinds,                   # OUT (n, 4), or empty
+    double[::1] sums,                       # OUT (B * B + 2 B,): of all pairs; or empty
+    bint wide,                              # IN: whether pairs share lattices
+    int n_threads,                          # IN
+):
+    """Expected or drawn operations: by pair and kind with two weights, else by symbols."""
+    cdef Call call = call_of(sources, source_offsets, targets, target_offsets, pairs, weights,
+                             log_deletions, log_insertions, wide)
+    cdef Py_ssize_t n_slabs, slab, g, s
+    call.n_sums = sums.shape[0]
+    if uniforms.shape[0] > 0:
+        call.uniforms, call.first_uniforms = &uniforms[0], &first_uniforms[0]
+    n_slabs = count_slabs(call.n_groups, call.n_sums)
+    cdef Py_ssize_t size = workspace(&call, True)
+    cdef void* memory = allocate(n_threads * size + n_slabs * call.n_sums, sizeof(double))
+    cdef double* bench = <double*> aligned(memory)
+    cdef double* slab_sums = bench + n_threads * size
+    cdef double* own_kinds = NULL if kinds.shape[0] == 0 else &kinds[0, 0]
+    memset(slab_sums, 0, n_slabs * call.n_sums * sizeof(double))
+    try:
+        for slab in prange(n_slabs, schedule="dynamic", num_threads=n_threads, nogil=True):
+            posterior_groups(
+                &call, first_block(slab, n_slabs, call.n_groups),
+                first_block(slab + 1, n_slabs, call.n_groups),
+                bench + omp_get_thread_num() * size, &log_likelihoods[0], own_kinds,
+                slab_sums + slab * call.n_sums)
+        sums[:] = 0
+        for g in range(n_slabs):
+            for s in range(call.n_sums):
+                sums[s] += slab_sums[g * call.n_sums + s]
+    finally:
+        free(memory)
+
+
+def log_weights(
+    const int[::1] sources,                 # IN: symbols of all sources
+    const int64_t[::1] source_offsets,      # IN
+    const int[::1] targets,                 # IN
+    const int64_t[::1] target_offsets,      # IN
+    const int64_t[:, ::1] pairs,            # IN (n, 2): indices of a source and a target
+    const double[:, ::1] weights,           # IN (B, B), or (1, 2); logarithms if best
+    const double[::1] log_deletions,        # IN (B,) or (1,)
+    const double[::1] log_insertions,       # IN (B,) or (1,)
+    bint best,                              # IN: of the best path, instead of all
+    double[::1] out,                        # OUT (n,), but for the end
+    bint wide,                              # IN: whether pairs share lattices
+    int n_threads,                          # IN
+):
+    """The logarithm of the probability of all paths, or of the best one; a row is kept."""
+    cdef Call call = call_of(sources, source_offsets, targets, target_offsets, pairs, weights,
+                             log_deletions, log_insertions, wide)
+    cdef Py_ssize_t size = workspace(&call, False), g
+    cdef void* memory = allocate(n_threads * size, sizeof(double))
+    cdef double* bench = <double*> aligned(memory)
+    try:
+        for g in prange(call.n_groups, schedule="dynamic", chunksize=8, num_threads=n_threads,
+                        nogil=True):
+            weigh_group(&call, g, bench + omp_get_thread_num() * size, best, &out[0])
+    finally:
+        free(memory)
+
+
+cdef Call call_of(
+    const int[::1] sources, const int64_t[::1] source_offsets, const int[::1] targets,
+    const int64_t[::1] target_offsets, const int64_t[:, ::1] pairs, const double[:, ::1] weights,
+    const double[::1] log_deletions, const double[::1] log_insertions, bint wide,
+):
+    cdef Call call
+    memset(&call, 0, sizeof(Call))
+    call.sources = &sources[0] if sources.shape[0] > 0 else NULL
+    call.targets = &targets[0] if targets.shape[0] > 0 else NULL
+    call.source_offsets, call.target_offsets = &source_offsets[0], &target_offsets[0]
+    call.pairs, call.n_pairs = &pairs[0, 0], pairs.shape[0]
+    call.log_deletions, call.log_insertions = &log_deletions[0], &log_insertions[0]
+    call.lattice.W = EDIT_LANES if wide else 1
+    call.lattice.tied = weights.shape[0] == 1
+    call.lattice.match, call.lattice.mismatch = weights[0, 0], weights[0, 1]
+    call.lattice.table, call.lattice.stride = &weights[0, 0], <int> weights.shape[0]
+    call.n_groups = (call.n_pairs + call.lattice.W - 1) // call.lattice.W
+    for p in range(call.n_pairs):
+        call.n = max(call.n, length(call.source_offsets, call.pairs[2 * p]))
+        call.m = max(call.m, length(call.target_offsets, call.pairs[2 * p + 1]))
+    call.R = min(MOST_ROWS, MOST_SHARES // ((call.m + 1) * call.lattice.W))
+    call.R = max(1, min(call.n, max(call.R, <Py_ssize_t> sqrt(call.n / 16.0))))
+    call.n_blocks = max(1, (call.n + call.R - 1) // call.R)
+    return call
+
+
+cdef Py_ssize_t length(const int64_t* offsets, int64_t i) noexcept nogil:
+    return offsets[i + 1] - offsets[i]
+
+
+cdef Py_ssize_t workspace(const Call* call, bint posterior) noexcept nogil:
+    """Doubles of scratch memory that a thread needs, in whole cache lines."""
+    cdef Py_ssize_t row = (call.m + 1) * call.lattice.W
+    cdef Py_ssize_t n_rows = (2 * call.R + call.n_blocks + 5) if posterior else 2
+    cdef Py_ssize_t n_symbols = (call.n + call.m + 2) * call.lattice.W
+    return (n_rows * row + n_symbols + 8 * call.lattice.W + 63) // 64 * 64
+
+
+cdef Group group_of(const Call* call, Py_ssize_t g, double* bench, bint posterior) noexcept nogil:
+    """Lay out the scratch memory and load the g-th group of pairs."""
+    cdef Group group
+    cdef Py_ssize_t W = call.lattice.W, row = (call.m + 1) * W, p
+    group.lattice = call.lattice
+    group.lattice.n = group.lattice.m = 0
+    group.first, group.count = g * W, min(W, call.n_pairs - g * W)
+    for p in range(group.first, group.first + group.count):
+        group.lattice.n = max(group.lattice.n, length(call.source_offsets, call.pairs[2 * p]))
+        group.lattice.m = max(group.lattice.m, length(call.target_offsets, call.pairs[2 * p + 1]))
+    group.lattice.looked_up, group.H = bench, bench + row
+    bench += ((call.R + 2) if posterior else 2) * row
+    if posterior:
+        group.V = bench
+        group.kept = group.V + call.R * row
+        group.flow = group.kept + call.n_blocks * row
+        group.flows.insertions = group.flow + row
+        group.flows.substitutions = group.flows.insertions + row
+        bench = group.flows.substitutions + row
+    group.product, group.base, group.deleted = bench, bench + W, bench + 2 * W
+    group.flows.deletions = bench + 3 * W
+    group.flows.match, group.flows.mismatch = bench + 4 * W, bench + 5 * W
+    group.exponent = <int64_t*> (bench + 6 * W)
+    group.row_padding = <int*> (bench + 7 * W)
+    group.column_padding = group.row_padding + W
+    group.x = <int*> (bench + 8 * W)
+    group.y = group.x + call.n * W
+    load(call, &group)
+    return group
+
+
+cdef void load(const Call* call, Group* group) noexcept nogil:
+    """Lay the strings of a group side by side, aligned at their ends."""
+    cdef Py_ssize_t W = group.lattice.W, n = group.lattice.n, m = group.lattice.m, lane
+    cdef const int64_t* pair
+    memset(group.x, 0, n * W * sizeof(int))
+    memset(group.y, 0, m * W * sizeof(int))
+    for lane in range(W):
+        group.row_padding[lane], group.column_padding[lane] = <int> n, <int> m
+        group.product[lane], group.exponent[lane], group.base[lane] = 1, 0, 0
+        if lane < group.count:
+            pair = call.pairs + 2 * (group.first + lane)
+            group.row_padding[lane] = <int> load_lane(
+                call.sources, call.source_offsets, pair[0], call.log_deletions,
+                call.lattice.tied, n, W, group.x + lane, group.base + lane)
+            group.column_padding[lane] = <int> load_lane(
+                call.targets, call.target_offsets, pair[1], call.log_insertions,
+                call.lattice.tied, m, W, group.y + lane, group.base + lane)
+    group.lattice.x, group.lattice.y = group.x, group.y
+    group.lattice.row_padding = group.row_padding
+
+
+cdef Py_ssize_t load_lane(
+    const int* symbols, const int64_t* offsets, int64_t which, const double* log_alone, bint tied,
+    Py_ssize_t n, Py_ssize_t W, int* out, double* base,
+) noexcept nogil:
+    """Write a string to the end of a lane of n; add what its symbols weigh; return the padding."""
+    cdef const int* string = symbols + offsets[which]
+    cdef Py_ssize_t padding = n - length(offsets, which), i
+    cdef double total = 0
+    for i in range(n - padding):
+        out[(padding + i) * W] = string[i]
+        total += log_alone[0 if tied else string[i]]
+    base[0] += total
+    return padding
+
+
+cdef void first_row(const Group* group, double* H) noexcept nogil:
+    """Shares of the first row, which comes from the left where a lane has begun."""
+    cdef Py_ssize_t W = group.lattice.W, j, lane
+    for j in range(group.lattice.m + 1):
+        for lane in range(W):
+            H[j * W + lane] = j > group.column_padding[lane]
+
+
+cdef double log_probability(const Group* group, Py_ssize_t lane) noexcept nogil:
+    return group.base[lane] - log(group.product[lane]) - LOG_2 * group.exponent[lane]
+
+
+cdef void weigh_group(
+    const Call* call, Py_ssize_t g, double* bench, bint best, double* out
+) noexcept nogil:
+    cdef Group group = group_of(call, g, bench, False)
+    cdef Py_ssize_t W = group.lattice.W, m = group.lattice.m, j, lane
+    first_row(&group, group.H)
+    if best:
+        for j in range(m + 1):
+            for lane in range(W):
+                group.H[j * W + lane] = 0 if j >= group.column_padding[lane] else -INFINITY
+        best_rows(&group.lattice, group.H)
+        for lane in range(group.count):
+            out[group.first + lane] = group.base[lane] + group.H[m * W + lane]
+    else:
+        share_rows(&group.lattice, group.H, group.product, group.exponent)
+        for lane in range(group.count):
+            out[group.first + lane] = log_probability(&group, lane)
+
+
+cdef void posterior_groups(
+    const Call* call, Py_ssize_t begin, Py_ssize_t end, double* bench, double* log_likelihoods,
+    double* kinds, double* sums,
+) noexcept nogil:
+    cdef Group group
+    cdef Py_ssize_t g, lane
+    for g in range(begin, end):
+        group = group_of(call, g, bench, True)
+        keep_first_rows(call, &group)
+        for lane in range(group.count):
+            log_likelihoods[group.first + lane] = log_probability(&group, lane)
+        if call.uniforms == NULL:
+            add_expected(call, &group, kinds, sums)
+        else:
+            add_drawn(call, &group, kinds, sums)
+
+
+cdef Py_ssize_t block_begin(const Call* call, Py_ssize_t block) noexcept nogil:
+    return block * call.R
+
+
+cdef Py_ssize_t last_block(const Call* call, const Group* group) noexcept nogil:
+    return max(0, (group.lattice.n - 1) // call.R)
+
+
+cdef void keep_first_rows(const Call* call, Group* group) noexcept nogil:
+    """The way forward; the last block is present at its end, of others the first row."""
+    cdef Py_ssize_t row = (group.lattice.m + 1) * group.lattice.W, block
+    cdef Py_ssize_t last = last_block(call, group)
+    first_row(group, group.kept)
+    for block in range(last + 1):
+        keep_block(call, group, block)
+        if block < last:
+            memcpy(group.kept + (block + 1) * row, group.H + call.R * row, row * sizeof(double))
+
+
+cdef void keep_block(const Call* call, Group* group, Py_ssize_t block) noexcept nogil:
+    """H, V <- the shares of a block, from its first row"""
+    cdef Py_ssize_t row = (group.lattice.m + 1) * group.lattice.W
+    cdef Py_ssize_t begin = block_begin(call, block)
+    memcpy(group.H, group.kept + block * row, row * sizeof(double))
+    keep_shares(&group.lattice, begin, min(group.lattice.n, begin + call.R), group.H, group.V,
+                group.product, group.exponent)
+
+
+cdef void add_expected(
+    const Call* call, Group* group, double* kinds, double* sums
+) noexcept nogil:
+    """The way back, block by block, of probability that flows from the last cell to the first."""
+    cdef Py_ssize_t W = group.lattice.W, row = (group.lattice.m + 1) * W, lane, i
+    cdef Py_ssize_t last = last_block(call, group), block, begin
+    memset(group.flow, 0, 2 * (call.m + 1) * W * sizeof(double))  # and insertions
+    for lane in range(W):
+        group.deleted[lane] = group.flows.match[lane] = group.flows.mismatch[lane] = 0
+        group.flow[row - W + lane] = lane < group.count
+    for block in range(last, -1, -1):
+        if block < last:
+            keep_block(call, group, block)
+        begin = block_begin(call, block)
+        for i in range(min(group.lattice.n, begin + call.R) - 1, begin - 1, -1):
+            flow_row(&group.lattice, i, group.H + (i - begin) * row,
+                     group.H + (i - begin + 1) * row, group.V + (i - begin) * row, group.flow,
+                     &group.flows)
+            add_row(call, group, i, sums)
+    flow_along_first_row(group)
+    add_group(call, group, kinds, sums)
+
+
+cdef void add_row(const Call* call, Group* group, Py_ssize_t i, double* sums) noexcept nogil:
+    """Move what row i consumed to sums by symbol, or by lane."""
+    cdef Py_ssize_t W = group.lattice.W, B = call.lattice.stride, lane
+    cdef const int* x = group.x + i * W
+    for lane in range(W):
+        group.deleted[lane] += group.flows.deletions[lane]
+    if call.lattice.tied:
+        return
+    for lane in range(group.count):
+        sums[B * B + x[lane]] += group.flows.deletions[lane]
+    scatter_row(&group.lattice, i, group.flows.substitutions + W, sums)
+
+
+cdef void flow_along_first_row(Group* group) noexcept nogil:
+    """What arrives in the first row has nothing left but insertions."""
+    cdef Py_ssize_t W = group.lattice.W, j, lane
+    cdef double flow
+    for lane in range(group.count):
+        flow = 0
+        for j in range(group.lattice.m, 0, -1):
+            flow = (flow + group.flow[j * W + lane]) * group.kept[j * W + lane]
+            group.flows.insertions[j * W + lane] += flow
+
+
+cdef void add_group(
+    const Call* call, const Group* group, double* kinds, double* sums
+) noexcept nogil:
+    cdef Py_ssize_t W = group.lattice.W, B = call.lattice.stride, j, lane
+    cdef double inserted, share
+    cdef double* own
+    for lane in range(group.count):
+        inserted = 0
+        for j in range(1, group.lattice.m + 1):
+            share = group.flows.insertions[j * W + lane]
+            inserted += share
+            if not call.lattice.tied:
+                sums[B * B + B + group.y[(j - 1) * W + lane]] += share
+        if kinds != NULL:
+            own = kinds + (group.first + lane) * N_KINDS
+            own[MATCH], own[MISMATCH] = group.flows.match[lane], group.flows.mismatch[lane]
+            own[DELETE], own[INSERT] = group.deleted[lane], inserted
+
+
+cdef void add_drawn(const Call* call, Group* group, double* kinds, double* sums) noexcept nogil:
+    """Walk back along a drawn path of each pair; `deletions` and `insertions` hold positions."""
+    cdef Py_ssize_t last = last_block(call, group), block, lane, p
+    cdef double* rows = group.flows.deletions
+    cdef double* columns = group.flow
+    for lane in range(group.count):
+        rows[lane], columns[lane] = group.lattice.n, group.lattice.m
+        if kinds != NULL:
+            memset(kinds + (group.first + lane) * N_KINDS, 0, N_KINDS * sizeof(double))
+    for block in range(last, -1, -1):
+        if block < last:
+            keep_block(call, group, block)
+        for lane in range(group.count):
+            p = group.first + lane
+            walk(call, group, lane, block_begin(call, block), rows + lane, columns + lane,
+                 call.uniforms + call.first_uniforms[p],
+                 NULL if kinds == NULL else kinds + p * N_KINDS, sums)
+
+
+cdef void walk(
+    const Call* call, const Group* group, Py_ssize_t lane, Py_ssize_t begin, double* row,
+    double* column, const double* uniforms, double* kinds, double* sums,
+) noexcept nogil:
+    """Walk from a cell to the first row of a block, or of the lane, and there to its first cell."""
+    cdef Py_ssize_t W = group.lattice.W, i = <Py_ssize_t> row[0], j = <Py_ssize_t> column[0], cell
+    cdef Py_ssize_t top = max(begin, <Py_ssize_t> group.row_padding[lane])
+    cdef Py_ssize_t padding = group.row_padding[lane] + group.column_padding[lane]
+    cdef double u, above, left
+    while i > top:
+        u, cell = uniforms[i + j - padding - 1], j * W + lane
+        left = group.H[(i - begin) * (group.lattice.m + 1) * W + cell]
+        above = group.V[(i - begin - 1) * (group.lattice.m + 1) * W + cell]
+        if u < above:
+            count_move(call, group, lane, i, -1, kinds, sums)
+            i -= 1
+        elif u < above + left:
+            count_move(call, group, lane, -1, j, kinds, sums)
+            j -= 1
+        else:
+            count_move(call, group, lane, i, j, kinds, sums)
+            i, j = i - 1, j - 1
+    while i == group.row_padding[lane] and j > group.column_padding[lane]:
+        count_move(call, group, lane, -1, j, kinds, sums)
+        j -= 1
+    row[0], column[0] = i, j
+
+
+cdef void count_move(
+    const Call* call, const Group* group, Py_ssize_t lane, Py_ssize_t i, Py_ssize_t j,
+    double* kinds, double* sums,
+) noexcept nogil:
+    """Count the operation that consumes x_i or y_j or both; -1 stands for none."""
+    cdef Py_ssize_t W = group.lattice.W, B = call.lattice.stride
+    cdef int x = group.x[(i - 1) * W + lane] if i > 0 else -1
+    cdef int y = group.y[(j - 1) * W + lane] if j > 0 else -1
+    if kinds != NULL:
+        kinds[DELETE if j < 0 else INSERT if i < 0 else MATCH if x == y else MISMATCH] += 1
+    else:
+        sums[B * B + x if j < 0 else B * B + B + y if i < 0 else x * B + y] += 1
+
+
+def best_path(
+    const int[::1] source,      # IN (n,), not empty
+    const int[::1] target,      # IN (m,), not empty
+    const double[:, ::1] log_weights,   # IN (B, B), or (1, 2): match and mismatch
+    signed char[:, ::1] moves,  # OUT (n, m): the best last move to each cell
+):
+    """Moves of the best path: 0 substitution, 1 deletion, 2 insertion, the first where equal."""
+    cdef Py_ssize_t n = source.shape[0], m = target.shape[0], i, j
+    cdef bint tied = log_weights.shape[0] == 1
+    cdef double weight, left, corner, up, most
+    cdef void* memory = allocate(m + 1, sizeof(double))
+    cdef double* best = <double*> memory
+    with nogil:
+        memset(best, 0, (m + 1) * sizeof(double))
+        for i in range(n):
+            left, corner = 0, 0
+            for j in range(m):
+                if tied:
+                    weight = log_weights[0, source[i] != target[j]]
+                else:
+                    weight = log_weights[source[i], target[j]]
+                up, most = best[j + 1], corner + weight
+                moves[i, j] = 0
+                if up > most:
+                    most, moves[i, j] = up, 1
+                if left > most:
+                    most, moves[i, j] = left, 2
+                left, corner = most, up
+                best[j + 1] = most
+    free(memory)

@@ -1,0 +1,191 @@
+"""Which edit operations have a probability of their own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["FullOperations", "LatticeWeights", "Operations", "TiedOperations"]
+
+# Less probable operations count as this probable: enough for pairs that need them to be compared,
+# and ratios of probabilities stay far from the ends of what a double holds.
+_FLOOR = 1e-50
+
+KINDS = ("match", "mismatch", "delete", "insert", "end")
+
+
+class LatticeWeights(NamedTuple):
+    """What the kernels of lattices want to know of operations.
+
+    Attributes
+    ----------
+    substitutions : ndarray of shape (1, 2) or (n_symbols, n_symbols)
+        p(a -> b) / (p(a -> nothing) p(nothing -> b)): of any match and mismatch, or of each pair.
+    log_deletions, log_insertions : ndarray of shape (1,) or (n_symbols,)
+    """
+
+    substitutions: np.ndarray
+    log_deletions: np.ndarray
+    log_insertions: np.ndarray
+
+
+@dataclass(frozen=True)
+class Operations(ABC):
+    """A parametrisation: how a vector of probabilities gives those of all edit operations.
+
+    Parameters
+    ----------
+    n_symbols : int
+        Size of the alphabet, 2 at least.
+    """
+
+    n_symbols: int
+
+    @property
+    @abstractmethod
+    def n_probabilities(self):
+        """Length of the vector; the last element is the end of a script."""
+
+    @abstractmethod
+    def spread(self, kinds):
+        """Return the vector in which (match, mismatch, delete, insert, end) are even inside."""
+
+    @abstractmethod
+    def by_kind(self, vector):
+        """Return sums over match, mismatch, delete, insert and end, an ndarray of shape (5,)."""
+
+    @abstractmethod
+    def tables(self, vector):
+        """Return p(a -> b), p(a -> nothing), p(nothing -> b) in the shapes of lattice weights."""
+
+    @abstractmethod
+    def counted(self, kinds, sums):
+        """Return sums over pairs from what the kernel fills in."""
+
+    @abstractmethod
+    def results(self, n_pairs):
+        """Return empty arrays `kinds` and `sums` for the kernel to fill in."""
+
+    @abstractmethod
+    def symbols_of(self, drawn, rng):
+        """Return the symbols that operations (indices of the vector) consume and make; -1: none."""
+
+    def known(self, symbols):
+        """Return codes of symbols that the lattice can look up."""
+        return symbols
+
+    def weights(self, vector, log=False):
+        """Return `LatticeWeights`, those of substitutions as logarithms if asked."""
+        tables = self.tables(np.maximum(vector, _FLOOR))
+        substitutions, deletions, insertions = map(np.log, tables)
+        ratios = substitutions - np.add.outer(deletions, insertions)
+        return LatticeWeights(ratios if log else np.exp(ratios), deletions, insertions)
+
+    def target_weights(self, vector):
+        """Return log p(an operation makes b), of each b or any, and log p(it is no deletion)."""
+        substitutions, deletions, insertions = self.tables(np.maximum(vector, _FLOOR))
+        from_any = self._over_sources(substitutions)
+        return np.log(from_any + insertions), np.log1p(-self._over_symbols(deletions))
+
+    @abstractmethod
+    def _over_sources(self, substitutions):
+        """Return sums over the symbols a of p(a -> b)."""
+
+    def _over_symbols(self, alone):
+        return alone.sum() if len(alone) > 1 else alone[0] * self.n_symbols
+
+
+@dataclass(frozen=True)
+class TiedOperations(Operations):
+    r"""Four kinds of operations, even inside, and the end.
+
+    With an alphabet of :math:`|A|` symbols a match has the probability
+    :math:`\delta_{match} / |A|`, a mismatch
+    :math:`\delta_{mismatch} / (|A| (|A| - 1))`, a deletion :math:`\delta_{delete} / |A|` and an
+    insertion :math:`\delta_{insert} / |A|`, so that pairs of strings have a distribution.
+    """
+
+    @property
+    def n_probabilities(self):
+        return len(KINDS)
+
+    def spread(self, kinds):
+        return np.asarray(kinds, dtype=np.float64)
+
+    def by_kind(self, vector):
+        return vector
+
+    def tables(self, vector):
+        match, mismatch, delete, insert, _ = vector / self.n_symbols
+        substitutions = np.array([[match, mismatch / (self.n_symbols - 1)]])
+        return substitutions, np.array([delete]), np.array([insert])
+
+    def _over_sources(self, substitutions):
+        match, mismatch = substitutions[0]
+        return np.array([match + (self.n_symbols - 1) * mismatch])
+
+    def counted(self, kinds, sums):
+        return kinds.sum(axis=0)
+
+    def results(self, n_pairs):
+        return np.empty((n_pairs, 4)), np.empty(0)
+
+    def symbols_of(self, drawn, rng):
+        match, mismatch, delete, insert = (drawn == kind for kind in range(4))
+        source = rng.integers(self.n_symbols, size=len(drawn))
+        others = (source + rng.integers(1, self.n_symbols, size=len(drawn))) % self.n_symbols
+        target = np.where(mismatch, others, source)
+        return np.where(insert, -1, source), np.where(delete, -1, target)
+
+
+@dataclass(frozen=True)
+class FullOperations(Operations):
+    """A probability for each pair of symbols, each deletion and each insertion, and the end.
+
+    The last symbol stands for all that are unknown.
+    """
+
+    @property
+    def n_probabilities(self):
+        return self.n_symbols**2 + 2 * self.n_symbols + 1
+
+    def spread(self, kinds):
+        B = self.n_symbols
+        match, mismatch, delete, insert, end = kinds
+        substitutions = np.full((B, B), mismatch / (B * (B - 1)))
+        np.fill_diagonal(substitutions, match / B)
+        alone = np.repeat([delete / B, insert / B], B)
+        return np.concatenate([substitutions.ravel(), alone, [end]])
+
+    def by_kind(self, vector):
+        substitutions, deletions, insertions = self.tables(vector)
+        match = np.trace(substitutions)
+        mismatch = substitutions.sum() - match
+        return np.array([match, mismatch, deletions.sum(), insertions.sum(), vector[-1]])
+
+    def tables(self, vector):
+        B = self.n_symbols
+        substitutions = vector[: B * B].reshape(B, B)
+        return substitutions, vector[B * B : B * B + B], vector[B * B + B : -1]
+
+    def _over_sources(self, substitutions):
+        return substitutions.sum(axis=0)
+
+    def counted(self, kinds, sums):
+        return sums
+
+    def results(self, n_pairs):
+        return np.empty((0, 4)), np.empty(self.n_probabilities - 1)
+
+    def symbols_of(self, drawn, rng):
+        B = self.n_symbols
+        alone = drawn - B * B
+        source = np.where(alone < 0, drawn // B, np.where(alone < B, alone, -1))
+        target = np.where(alone < 0, drawn % B, np.where(alone < B, -1, alone - B))
+        return source, target
+
+    def known(self, symbols):
+        return np.minimum(symbols, np.intc(self.n_symbols - 1))

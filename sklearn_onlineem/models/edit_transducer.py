@@ -1,0 +1,204 @@
+"""Memoryless transducers: pairs of strings made by edit operations, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sklearn_onlineem._kernels import _edit_lattice
+from sklearn_onlineem.models._model import Model
+from sklearn_onlineem.models.edit_operations import Operations
+from sklearn_onlineem.models.strings import StringPairs, Strings, length_order
+from sklearn_onlineem.statistics import Statistics
+
+__all__ = ["EditStatistics", "EditTransducer"]
+
+# Cells of a lattice that a chunk has; Python looks for Ctrl-C between chunks.
+_CHUNK_CELLS = float(1 << 25)
+_NO_UNIFORMS = np.empty(0), np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class EditStatistics(Statistics):
+    """Expected numbers of operations in the script of a pair.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_probabilities,)
+        In the order of the parametrisation; the last element counts ends, 1 for each pair.
+    """
+
+    counts: np.ndarray
+
+
+@dataclass(frozen=True)
+class EditTransducer(Model):
+    r"""Scripts of independent edit operations, which make a source and a target.
+
+    .. math:: p(x, y) = \delta_\# \sum_{\text{scripts}} \prod_{\text{operations}} p(o)
+
+    Parameters
+    ----------
+    operations : Operations
+        The parametrisation.
+    probabilities : ndarray of shape (n_probabilities,)
+        Of the operations and, last, of the end of the script. They add up to 1. Of the operations,
+        those below 1e-50 count as 1e-50 in likelihoods.
+
+    References
+    ----------
+    Ristad & Yianilos, "Learning string-edit distance", IEEE PAMI 1998; Amid & Warmuth, UAI 2020,
+    appendix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.models import EditTransducer, TiedOperations
+    >>> model = EditTransducer(TiedOperations(3), np.array([0.6, 0.1, 0.1, 0.1, 0.1]))
+    >>> evidence = model.own_statistics()
+    >>> bool(np.allclose(model.m_step(evidence).probabilities, model.probabilities))
+    True
+    """
+
+    operations: Operations
+    probabilities: np.ndarray
+
+    def e_step(self, data, rng=None):
+        weights = self.operations.weights(self.probabilities)
+        total, log_likelihood = np.zeros(len(self.probabilities)), 0.0
+        for chunk, wide in _chunks(data):
+            counts, log_likelihoods = self._expected(weights, data, chunk, wide, rng)
+            total[:-1] += counts
+            log_likelihood += log_likelihoods.sum()
+        total[-1] = len(data)
+        log_end = np.log(self.probabilities[-1])
+        return EditStatistics(total / len(data)), log_likelihood / len(data) + log_end
+
+    def _expected(self, weights, data, chunk, wide, rng):
+        kinds, sums = self.operations.results(len(chunk))
+        log_likelihoods = np.empty(len(chunk))
+        uniforms = _NO_UNIFORMS if rng is None else _uniforms(data, chunk, rng)
+        _edit_lattice.expected_operations(
+            *self._coded(data.sources), *self._coded(data.targets), _same(chunk), *weights,
+            *uniforms, log_likelihoods, kinds, sums, wide, data.n_threads,
+        )  # fmt: skip
+        return self.operations.counted(kinds, sums), log_likelihoods
+
+    def own_statistics(self, like=None):
+        return EditStatistics(self.probabilities / self.probabilities[-1])
+
+    def m_step(self, statistics):
+        return EditTransducer(self.operations, statistics.counts / statistics.counts.sum())
+
+    def log_likelihood(self, data):
+        return self._log_probabilities(data, best=False)
+
+    def best_log_probability(self, data):
+        """Return the log-probability of the best script of each pair, an ndarray of shape (n,)."""
+        return self._log_probabilities(data, best=True)
+
+    def _log_probabilities(self, data, best):
+        out = np.empty(len(data))
+        weigh = self._weigher(data.sources, data.targets, best, data.n_threads)
+        for chunk, wide in _chunks(data):
+            out[chunk] = weigh(_same(chunk), wide)
+        return out
+
+    def _weigher(self, sources, targets, best, n_threads):
+        """A function from pairs of indices to log-probabilities."""
+        strings = *self._coded(sources), *self._coded(targets)
+        weights = self.operations.weights(self.probabilities, log=best)
+        log_end = np.log(self.probabilities[-1])
+
+        def weigh(pairs, wide):
+            out = np.empty(len(pairs))
+            _edit_lattice.log_weights(*strings, pairs, *weights, best, out, wide, n_threads)
+            return out + log_end
+
+        return weigh
+
+    def target_log_probability(self, targets):
+        """Return log p(y) = log sum_x p(x, y) of `Strings`, an ndarray of shape (n_targets,).
+
+        Of the scripts' operations, those that make a symbol of y are independent draws too.
+        """
+        appears, log_passed = self.operations.target_weights(self.probabilities)
+        symbols = self.operations.known(targets.symbols)
+        owner = np.repeat(np.arange(len(targets)), targets.lengths)
+        logs = np.broadcast_to(appears, len(symbols)) if len(appears) == 1 else appears[symbols]
+        total = np.bincount(owner, logs - log_passed, minlength=len(targets))
+        return total + np.log(self.probabilities[-1]) - log_passed
+
+    def _coded(self, strings):
+        return self.operations.known(strings.symbols), strings.offsets
+
+    def pairwise(self, sources, targets, best=False, n_threads=1):
+        """Return log-probabilities of all pairs, an ndarray of shape (n_sources, n_targets).
+
+        Parameters
+        ----------
+        sources, targets : Strings
+        best : bool, default=False
+            Whether of the best script, instead of all.
+        n_threads : int, default=1
+        """
+        out = np.empty((len(sources), len(targets)))
+        weigh = self._weigher(sources, targets, best, n_threads)
+        rows = np.argsort(sources.lengths, kind="stable")
+        for columns, wide in _columns(targets):
+            n_cells = (sources.lengths[rows] + 1.0) * (targets.lengths[columns] + 1.0).sum()
+            cuts = np.flatnonzero(np.diff(np.cumsum(n_cells) // _CHUNK_CELLS)) + 1
+            for chunk in np.split(rows, cuts):
+                pairs = np.column_stack(
+                    [np.repeat(chunk, len(columns)), np.tile(columns, len(chunk))]
+                )
+                out[np.ix_(chunk, columns)] = weigh(pairs, wide).reshape(len(chunk), -1)
+        return out
+
+    def kl_divergence(self, other, like=None):
+        p, q = self.probabilities, other.probabilities
+        used = p > 0
+        with np.errstate(divide="ignore"):
+            logs = np.log(p[used]) - np.log(q[used])
+        return max(0.0, float(p[used] @ logs / p[-1]))
+
+    def sample(self, n, rng):
+        """Draw n pairs of strings; return them and their scripts, operations as `Strings`."""
+        p = self.probabilities
+        n_operations = rng.geometric(p[-1], size=n) - 1
+        drawn = rng.choice(len(p) - 1, size=n_operations.sum(), p=p[:-1] / p[:-1].sum())
+        owner = np.repeat(np.arange(n), n_operations)
+        sides = self.operations.symbols_of(drawn, rng)
+        visible = StringPairs(*(_gathered(symbols, owner, n) for symbols in sides))
+        return visible, _gathered(drawn, owner, n)
+
+
+def _chunks(data):
+    return length_order(
+        data.sources.lengths, data.targets.lengths, _edit_lattice.LONG, _CHUNK_CELLS
+    )
+
+
+def _columns(targets):
+    """Targets in the order of their lengths: short ones, and long ones."""
+    nothing = np.zeros(len(targets), dtype=np.int64)
+    return length_order(nothing, targets.lengths, _edit_lattice.LONG, np.inf)
+
+
+def _same(chunk):
+    """Pairs of the source and the target of the same index."""
+    return np.column_stack([chunk, chunk])
+
+
+def _uniforms(data, chunk, rng):
+    """Random numbers for all steps back that scripts can have, and where those of a pair begin."""
+    ends = np.cumsum(data.sources.lengths[chunk] + data.targets.lengths[chunk])
+    return rng.random(ends[-1] + 1), np.concatenate(([0], ends[:-1]))
+
+
+def _gathered(symbols, owner, n):
+    """Strings of the symbols that are not -1."""
+    kept = symbols >= 0
+    lengths = np.bincount(owner[kept], minlength=n)
+    return Strings(symbols[kept].astype(np.intc), np.concatenate(([0], np.cumsum(lengths))))

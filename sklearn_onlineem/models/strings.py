@@ -1,0 +1,112 @@
+"""Strings of coded symbols, and pairs of them: the form in which transducers take their data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+__all__ = ["StringPairs", "Strings", "length_order"]
+
+
+@dataclass(frozen=True)
+class Strings:
+    """Strings of symbols, one after the other.
+
+    Parameters
+    ----------
+    symbols : ndarray of shape (n_symbols_in_all,)
+        intc; codes from 0 up.
+    offsets : ndarray of shape (n_strings + 1,)
+        int64; where each string begins, and the number of symbols. A string may be empty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.models import Strings
+    >>> strings = Strings(np.array([0, 1, 1, 2], dtype=np.intc), np.array([0, 1, 1, 4]))
+    >>> len(strings), strings.lengths, strings[[2]].symbols
+    (3, array([1, 0, 3]), array([1, 1, 2], dtype=int32))
+    """
+
+    symbols: np.ndarray
+    offsets: np.ndarray
+
+    def __len__(self):
+        return len(self.offsets) - 1
+
+    @cached_property
+    def lengths(self):
+        """Numbers of symbols."""
+        return np.diff(self.offsets)
+
+    def __getitem__(self, index):
+        """Strings of a slice or of an index array."""
+        chosen = np.arange(len(self))[index]
+        lengths = self.lengths[chosen]
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        starts = self.offsets[:-1][chosen] - offsets[:-1]
+        symbols = self.symbols[np.arange(offsets[-1]) + np.repeat(starts, lengths)]
+        return Strings(symbols, offsets)
+
+
+@dataclass(frozen=True)
+class StringPairs:
+    """Pairs of strings; one observation is one pair.
+
+    Parameters
+    ----------
+    sources, targets : Strings
+        As many of both.
+    n_threads : int, default=1
+    """
+
+    sources: Strings
+    targets: Strings
+    n_threads: int = 1
+
+    def __len__(self):
+        return len(self.sources)
+
+    @property
+    def X(self):
+        """The symbols of the sources, one a row."""
+        return self.sources.symbols[:, None]
+
+    @property
+    def total_weight(self):
+        """Number of pairs: what a batch of them counts for."""
+        return float(len(self))
+
+    def __getitem__(self, index):
+        return StringPairs(self.sources[index], self.targets[index], self.n_threads)
+
+
+def length_order(n, m, long, n_cells):
+    """Order pairs so that neighbours have like lengths, and cut them into chunks.
+
+    Parameters
+    ----------
+    n, m : ndarray of shape (n_pairs,)
+        Lengths of the sources and the targets.
+    long : int
+        Targets from this length on are long.
+    n_cells : float
+        What a chunk has about, a pair at least. Python looks for Ctrl-C between chunks.
+
+    Yields
+    ------
+    chunk : ndarray
+        Indices of pairs.
+    is_short : bool
+        Whether the targets are not long.
+    """
+    order = np.lexsort((m, n))
+    is_long = m[order] >= long
+    for chosen, is_short in ((order[~is_long], True), (order[is_long], False)):
+        cells = np.cumsum((n[chosen] + 1.0) * (m[chosen] + 1.0))
+        cuts = np.flatnonzero(np.diff(cells // n_cells)) + 1
+        for chunk in np.split(chosen, cuts):
+            if len(chunk):
+                yield chunk, is_short
