@@ -1,10 +1,10 @@
 """The scikit-learn face of the models."""
 
+from sklearn_onlineem.estimators.categorical_hmm import CategoricalHMM
 from sklearn_onlineem.estimators.compound_dirichlet import (
     CompoundDirichlet,
     CompoundDirichletMixture,
 )
-from sklearn_onlineem.estimators.count_hmms import CategoricalHMM, MultinomialHMM, PoissonHMM
 from sklearn_onlineem.estimators.count_mixtures import (
     BernoulliMixture,
     MultinomialMixture,
@@ -19,7 +19,9 @@ from sklearn_onlineem.estimators.hmm import HMM
 from sklearn_onlineem.estimators.kalman import KalmanFilter
 from sklearn_onlineem.estimators.live_filter import MomentFilter, StateFilter
 from sklearn_onlineem.estimators.mixture import Mixture
+from sklearn_onlineem.estimators.multinomial_hmm import MultinomialHMM
 from sklearn_onlineem.estimators.per_sequence import PerSequence
+from sklearn_onlineem.estimators.poisson_hmm import PoissonHMM
 from sklearn_onlineem.estimators.wishart_mixture import WishartMixture
 
 __all__ = [
