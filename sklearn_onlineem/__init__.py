@@ -16,6 +16,7 @@ from sklearn_onlineem.estimators import (
     PoissonHMM,
     PoissonMixture,
     WishartMixture,
+    combine_estimators,
 )
 
 __all__ = [
@@ -34,4 +35,5 @@ __all__ = [
     "PoissonMixture",
     "WishartMixture",
     "__version__",
+    "combine_estimators",
 ]

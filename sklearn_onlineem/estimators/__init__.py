@@ -1,5 +1,6 @@
 """The scikit-learn face of the models."""
 
+from sklearn_onlineem.estimators.combination import combine_estimators
 from sklearn_onlineem.estimators.count_hmms import CategoricalHMM, MultinomialHMM, PoissonHMM
 from sklearn_onlineem.estimators.count_mixtures import (
     BernoulliMixture,
@@ -31,4 +32,5 @@ __all__ = [
     "PoissonMixture",
     "StateFilter",
     "WishartMixture",
+    "combine_estimators",
 ]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from sklearn_onlineem.em import batch_step, online_step, rate_of
 from sklearn_onlineem.models import Model
+from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Progress", "Step", "Training"]
 
@@ -41,6 +42,22 @@ class Progress(NamedTuple):
     n_steps: int = 0
     n_seen: float = 0.0
     step: Step | None = None
+    # Law of the lengths of the data seen, where the model asks for one; each pass counts.
+    lengths: object = None
+    # Statistics of the models that this one was merged from: all that it stands for.
+    merged: Statistics | None = None
+
+    @property
+    def own_statistics(self):
+        """What the model weighs when it is merged with others."""
+        return self.model.own_statistics(self.lengths) if self.merged is None else self.merged
+
+    def lengths_with(self, data):
+        """The law of lengths once data have been seen, too."""
+        law = self.model.lengths(data)
+        if law is None or self.lengths is None:
+            return law
+        return self.lengths.merged(self.n_seen, law, data.total_weight)
 
 
 @dataclass
@@ -97,12 +114,13 @@ class Training:
         Each step takes its share anew, as the inertia holds on to what it remembers: right where
         the model remembers few rows of many, while a prior counts for more where it never forgets.
         """
-        model, n_steps, n_seen, _ = self.progress
+        model, n_steps, n_seen = self.progress[:3]
         prior = () if self.prior is None else ((1.0 / n_observations, self.prior),)
         new_model, log_likelihood = online_step(model, data, eta, prior)
         step = Step(eta, log_likelihood, new_model.kl_divergence(model, like=data))
         self._file()
-        self.progress = Progress(new_model, n_steps + 1, n_seen + data.total_weight, step)
+        n_seen, lengths = n_seen + data.total_weight, self.progress.lengths_with(data)
+        self.progress = Progress(new_model, n_steps + 1, n_seen, step, lengths)
         self._call_back(step)
         return step
 
@@ -130,7 +148,8 @@ class Training:
             model, _ = batch_step(model, data, terms)
         new_model, log_likelihood = batch_step(model, data, terms)
         step = Step(math.inf, log_likelihood, new_model.kl_divergence(model, like=data))
-        self.progress = Progress(new_model, 1, data.total_weight, step)
+        lengths = self.progress.lengths_with(data)
+        self.progress = Progress(new_model, 1, data.total_weight, step, lengths)
         self._call_back(step)
 
     def batch_pass(self, data):

@@ -4,7 +4,7 @@ from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.horizons import EmitsOnce, Finite, Horizon, SilentEnd
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
-from sklearn_onlineem.models.sequences import Sequences
+from sklearn_onlineem.models.sequences import Lengths, Sequences
 
 __all__ = [
     "EmitsOnce",
@@ -12,6 +12,7 @@ __all__ = [
     "HiddenMarkovModel",
     "HiddenMarkovStatistics",
     "Horizon",
+    "Lengths",
     "MixtureModel",
     "MixtureStatistics",
     "Model",
