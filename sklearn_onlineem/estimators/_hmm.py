@@ -215,6 +215,9 @@ class BaseHMM(
         # All 0 after what the model can't make.
         return filtered if model is self.model_ and filtered.any() else None
 
+    def _data_of(self, X, reset):
+        return self._observe(X, None, None, None, reset)[0]
+
     def _observe(self, X, y, lengths, groups, reset):
         """Convert and check data; return them, and the form in which the user gave them."""
         with naming(self):

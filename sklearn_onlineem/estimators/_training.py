@@ -104,6 +104,7 @@ class Training:
             past=self.past.copy(),
             n_seen_before=self.progress.n_seen,
             lower_bounds=[],
+            n_iter=0,
             converged=False,
             stopped=False,
         )
@@ -114,13 +115,21 @@ class Training:
         Each step takes its share anew, as the inertia holds on to what it remembers: right where
         the model remembers few rows of many, while a prior counts for more where it never forgets.
         """
-        model, n_steps, n_seen = self.progress[:3]
-        prior = () if self.prior is None else ((1.0 / n_observations, self.prior),)
-        new_model, log_likelihood = online_step(model, data, eta, prior)
-        step = Step(eta, log_likelihood, new_model.kl_divergence(model, like=data))
+        prior = self.prior_terms(n_observations)
+        new_model, log_likelihood = online_step(self.progress.model, data, eta, prior)
+        lengths = self.progress.lengths_with(data)
+        return self.advance(new_model, eta, log_likelihood, data, data.total_weight, lengths)
+
+    def prior_terms(self, n_observations):
+        """The prior as terms of a step's sum, spread over `n_observations`."""
+        return () if self.prior is None else ((1.0 / n_observations, self.prior),)
+
+    def advance(self, new_model, eta, log_likelihood, like, n_rows, lengths, n_steps=1):
+        """Make a new model the present one; it has learnt from `n_rows` more."""
+        model, n_before, n_seen = self.progress[:3]
+        step = Step(eta, log_likelihood, new_model.kl_divergence(model, like=like))
         self._file()
-        n_seen, lengths = n_seen + data.total_weight, self.progress.lengths_with(data)
-        self.progress = Progress(new_model, n_steps + 1, n_seen, step, lengths)
+        self.progress = Progress(new_model, n_before + n_steps, n_seen + n_rows, step, lengths)
         self._call_back(step)
         return step
 

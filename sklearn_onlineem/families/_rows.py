@@ -71,6 +71,9 @@ class Rows:
     def _memory(self):
         return {}
 
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name != "_memory"}
+
 
 def _slice_csr(X, index):
     """Rows of a CSR matrix; a slice shares the entries, where scipy would copy them."""
