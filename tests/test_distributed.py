@@ -112,7 +112,7 @@ def test_what_comes_out_is_a_plain_estimator(mode, rng):
     last = learner.history_[-1]
     assert last.validation == pytest.approx(learner.score(X))
     assert last.seconds > 0.0
-    assert last.bytes_sent > 3 * sum(a.nbytes for a in (local.means_, local.covariances_))
+    assert last.bytes_sent > 6 * sum(a.nbytes for a in (local.means_, local.covariances_))
     clone(learner)
 
 
@@ -156,6 +156,13 @@ def test_errors_name_the_shard(rng):
         DistributedEM(GaussianMixture(2), n_shards=8).fit(X)
     with pytest.raises(TypeError, match="needs an estimator of this library"):
         DistributedEM(BayesianGaussianMixture()).fit(X)
+
+
+def test_shards_on_a_cluster_need_a_client(rng):
+    dask = pytest.importorskip("dask")
+    pytest.importorskip("distributed")
+    with pytest.raises(ValueError, match="client"):
+        DistributedEM(GaussianMixture()).fit([dask.delayed(rng.standard_normal((9, 2)))])
 
 
 def test_a_shorter_list_makes_fewer_shards(rng):

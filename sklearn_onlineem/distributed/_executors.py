@@ -19,6 +19,8 @@ __all__ = ["DaskExecutor", "DistributionError", "JoblibExecutor"]
 _FAN_IN = 8
 # How often data that were sent from here are sent again.
 _ATTEMPTS = 4
+# Seconds that a scheduler has for an answer.
+_PATIENCE = 5
 
 
 class DistributionError(RuntimeError):
@@ -135,6 +137,16 @@ class DaskExecutor:
         graph, root = _graph(task, [(self.numbers[i], self.data[i]) for i in chosen], arguments)
         return self.client.get(graph, root, sync=False).result()
 
+    def _is_connected(self):
+        """Whether the scheduler answers."""
+        if self.client.status != "running":
+            return False
+        try:
+            self.client.sync(self.client.scheduler.identity, callback_timeout=_PATIENCE)
+        except (OSError, TimeoutError):
+            return False
+        return True
+
     def _insisting(self, compute):
         """Compute; if data that were sent from here have got lost, send them again."""
         from distributed.client import FutureCancelledError
@@ -143,7 +155,7 @@ class DaskExecutor:
             try:
                 return compute()
             except FutureCancelledError as error:
-                if self.client.status != "running" or "scheduler" in str(error):
+                if "scheduler" in str(error) or not self._is_connected():
                     raise DistributionError(
                         "DistributedEM lost the connection to the Dask scheduler."
                     ) from error

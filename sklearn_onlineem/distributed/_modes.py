@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import pickle
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -164,7 +163,12 @@ class Session:
 
 
 def _n_bytes(value):
-    return len(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
+    """Size of the arrays of a value, as they are sent."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if not is_dataclass(value):
+        return 0
+    return sum(_n_bytes(getattr(value, f.name)) for f in fields(value))
 
 
 MODES = {
