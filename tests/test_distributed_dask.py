@@ -242,7 +242,7 @@ def processes(folder):
 def test_a_lost_scheduler_is_a_named_error(X, tmp_path):
     with processes(tmp_path) as (client, scheduler):
         with pytest.raises(DistributionError, match="scheduler"):
-            fit_with(scheduler.kill, client, shards_of(X), max_iter=1000)
+            fit_with(lambda: scheduler.kill(), client, shards_of(X), max_iter=1000)
 
 
 @pytest.mark.slow
