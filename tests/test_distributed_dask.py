@@ -20,10 +20,7 @@ from sklearn_onlineem.distributed import DistributedEM, DistributionError
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
 
-pytestmark = [
-    pytest.mark.xdist_group("dask"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 MODES = [
     {"mode": "batch"},
     {"mode": "synchronous", "sync_every": 2},
