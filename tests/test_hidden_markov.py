@@ -11,11 +11,11 @@ import pytest
 from laws.cases import FAMILIES, assert_close
 from laws.enumeration import all_paths, log_prior_of
 from laws.numerical import minimiser
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 
 from sklearn_onlineem.em import online_step
-from sklearn_onlineem.families import Rows
+from sklearn_onlineem.families import DiagonalGaussian, Rows
 from sklearn_onlineem.models import EmitsOnce, Finite, HiddenMarkovModel, Sequences, SilentEnd
 
 HORIZONS = [Finite(), SilentEnd(), EmitsOnce((1,))]
@@ -179,3 +179,18 @@ def test_divergence_is_joint_over_hidden_and_visible(horizon, name, enumerated, 
     data = batch(case, [3, 1, 4, 3, 2], rng)
     expected = sum(length.divergence(p, q) for length in enumerated.all(p, data))
     assert_allclose(p.kl_divergence(q, like=data), expected, rtol=1e-6)
+
+
+def test_inference_does_not_depend_on_the_number_of_threads(rng):
+    means = 2.0 * rng.standard_normal((5, 2))
+    family = DiagonalGaussian()
+    model = HiddenMarkovModel(
+        family, np.full(5, 0.2), rng.dirichlet(np.ones(5), 5), family.gaussians(means, means**2)
+    )
+    offsets = np.concatenate(([0], np.cumsum(rng.integers(1, 700, 90))))
+    X = rng.standard_normal((offsets[-1], 2))
+    one, four = (Sequences(Rows(X, n_threads=n_threads), offsets) for n_threads in (1, 4))
+    for infer in (model.filtered, model.posterior, model.log_likelihood):
+        assert_array_equal(infer(four), infer(one))
+    for found, expected in zip(model.decoded(four), model.decoded(one), strict=True):
+        assert_array_equal(found, expected)

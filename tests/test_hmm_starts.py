@@ -48,3 +48,19 @@ def test_states_may_share_symbols_that_clusters_of_codes_keep_apart(hmm):
     hmm.set_params(random_state=0, tol=1e-4).fit(X)
     emissions = hmm.model_.parameters
     np.testing.assert_allclose(emissions[emissions[:, 0].argsort()[::-1]], probabilities, atol=0.06)
+
+
+@pytest.mark.parametrize("n_columns", [1, 2])
+def test_first_data_may_lack_symbols_that_the_given_start_has(n_columns):
+    given = np.tile([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]], n_columns)
+    first = np.zeros((6, n_columns), dtype=int)
+    hmm = CategoricalHMM(2, emissionprob_init=given).partial_fit(first)
+    assert hmm.emissionprob_.shape == given.shape
+    hmm.partial_fit(np.full((4, n_columns), 2))
+    with pytest.raises(ValueError, match="0..2"):
+        hmm.partial_fit(first + 3)
+
+
+def test_first_data_have_no_symbols_that_the_given_start_lacks():
+    with pytest.raises(ValueError, match="CategoricalHMM(.|\n)*0..1"):
+        CategoricalHMM(2, emissionprob_init=np.full((2, 2), 0.5)).fit(np.array([[0], [2]]))

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
+from test_kernels_centred_moments import moments
 from test_kernels_natural import options_for
 from test_kernels_responsibilities import DTYPES, NO_LABELS, NONE, normalise_numpy
-from test_kernels_small_matrices import moments, random_covariances
+from test_kernels_small_matrices import random_covariances
 
 from sklearn_onlineem._kernels._natural_gaussian import e_step
 

@@ -10,8 +10,10 @@
 #   _counts             the natural form for CSR rows of counts; log factorials
 #   _responsibilities   log-sum-exp over components, labels, sampled assignments
 #   _forward_backward   hidden chains: posteriors, filtered states, drawn paths (with _chains.h)
-#   _log_chains         ... with logarithms, where those would lose states; Viterbi (with a .pxd)
-#   _small_matrices     factorising, merging and comparing K matrices of d x d
+#   _log_chains         ... with logarithms, where those would lose states; Viterbi (with a .pxd and
+#                       _best_paths.h)
+#   _small_matrices     factorising and comparing K matrices of d x d
+#   _centred_moments    weights, means and scatters: made, added, turned into covariances
 #   _rows               whether rows can be taken as they are
 #   _openmp             the number of threads; how rows are shared among them (.pxd)
 #   _blas, _memory      BLAS calls; scratch memory (.pxd only)

@@ -204,27 +204,6 @@ EMISSIONS(float, emissions_float)
 EMISSIONS(double, emissions_double)
 #undef EMISSIONS
 
-/* best_t (j) = max_i best_t-1 (i) + table (i, j), the lowest i where two are equal, and which. */
-SIMD_CLONES SIMD_UNUSED static void best_moves(
-    const double *RESTRICT best, const double *RESTRICT table, ptrdiff_t K, double *RESTRICT next,
-    double *RESTRICT who, int *RESTRICT origin)
-{
-    for (ptrdiff_t j = 0; j < K; j++) {
-        next[j] = best[0] + table[j];
-        who[j] = 0;
-    }
-    for (ptrdiff_t i = 1; i < K; i++) {
-        const double *RESTRICT row = table + i * K;
-        double from = best[i], number = (double)i;
-        for (ptrdiff_t j = 0; j < K; j++) {
-            double through = from + row[j];
-            who[j] = through > next[j] ? number : who[j];
-            next[j] = through > next[j] ? through : next[j];
-        }
-    }
-    for (ptrdiff_t j = 0; j < K; j++) origin[j] = (int)who[j];
-}
-
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC pop_options
 #endif

@@ -10,9 +10,15 @@ log p(v_t | h) come in, and posteriors p(h_t | v) take their place:
 The scaled recursions never underflow, as each row's densities are divided by the largest. They may
 lose a state for good only where transitions are 0 (or nearly), and then a sequence is done again
 with logarithms, in `_log_chains`.
+
+Sequences are grouped in slabs, which threads take as they come. What is summed over sequences is
+summed over each slab first, and slabs depend on the shapes alone.
 """
 
+import numpy as np
+
 from cython cimport floating
+from cython.parallel cimport prange
 from libc.math cimport NAN, isnan, log
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
@@ -21,6 +27,7 @@ from libc.string cimport memcpy, memset
 from ._blas cimport gemm
 from ._log_chains cimport draw
 from ._memory cimport aligned, allocate
+from ._openmp cimport MOST_SLABS, first_block, omp_get_thread_num
 from ._simd cimport add_log
 
 from . import _log_chains
@@ -49,6 +56,8 @@ cdef extern from "_chains.h" nogil:
 cdef enum:
     MOST_ROWS = 256
     WIDEST_UNROLLED = 8
+    # The backward pass of a sequence goes along with the forward pass of the next one of its slab.
+    FEWEST_SEQUENCES = 4
 
 # A transition above this brings back what the scaled recursions lose.
 cdef double SMALLEST_TRANSITION = 1e-100
@@ -63,7 +72,7 @@ cdef struct Chain:
     double* predicted   # (W,), of the first row of the next block
     double* table       # (W, W)
     double* transposed  # (W, W)
-    double* sums        # (W, W)
+    double* sums        # (W, W), of the present slab
     double* filtered    # (MOST_ROWS, W)
     double* starts      # (most blocks of a sequence, W): p(h_t | v_1..t-1), t their first rows
     Block now           # whose forward pass is done
@@ -75,28 +84,52 @@ cdef Py_ssize_t width(Py_ssize_t K) noexcept nogil:
     return 4 if K <= 4 else (K + 7) // 8 * 8
 
 
-cdef void* chain_of(
-    const double[:, ::1] transmat, const double[::1] final, const int64_t[::1] offsets, Chain* chain
-) except NULL:
-    """Allocate the scratch memory of a chain, and fill in its tables; free what is returned."""
-    cdef Py_ssize_t K = final.shape[0], W = width(K), i, j, n_zeroed = 4 * W + 3 * W * W
-    cdef Py_ssize_t most_blocks = longest(offsets) // MOST_ROWS + 1
-    cdef Py_ssize_t n_block = (2 * MOST_ROWS + 1) * W + 3 * MOST_ROWS
-    cdef void* memory = allocate(
-        n_zeroed + (MOST_ROWS + most_blocks) * W + 2 * n_block, sizeof(double))
+cdef class Chains:
+    """A chain and its scratch memory for each thread."""
+
+    cdef Chain* of_thread
+    cdef void* memory
+
+    def __cinit__(
+        self, const double[:, ::1] transmat, const double[::1] final, const int64_t[::1] offsets,
+        int n_threads,
+    ):
+        cdef Py_ssize_t K = final.shape[0], W = width(K)
+        cdef Py_ssize_t most_blocks = longest(offsets) // MOST_ROWS + 1
+        cdef Py_ssize_t n_block = (2 * MOST_ROWS + 1) * W + 3 * MOST_ROWS
+        cdef Py_ssize_t n = 2 * W * W + (4 + MOST_ROWS + most_blocks) * W + 2 * n_block
+        cdef int thread
+        n = (n + 7) // 8 * 8
+        self.of_thread = <Chain*> allocate(n_threads, sizeof(Chain))
+        self.memory = allocate(n_threads * n, sizeof(double))
+        for thread in range(n_threads):
+            fill_chain(
+                <double*> aligned(self.memory) + thread * n, most_blocks, transmat, final,
+                self.of_thread + thread)
+
+    def __dealloc__(self):
+        free(self.of_thread)
+        free(self.memory)
+
+
+cdef void fill_chain(
+    double* memory, Py_ssize_t most_blocks, const double[:, ::1] transmat,
+    const double[::1] final, Chain* chain,
+) noexcept nogil:
+    """Lay out the scratch memory of a chain, and fill in its tables."""
+    cdef Py_ssize_t K = final.shape[0], W = width(K), i, j
     chain.K, chain.W = K, W
-    chain.table = <double*> aligned(memory)
+    chain.table = memory
     chain.transposed = chain.table + W * W
-    chain.sums = chain.transposed + W * W
-    chain.final = chain.sums + W * W
+    chain.final = chain.transposed + W * W
     chain.beta = chain.final + W
     chain.predicted = chain.beta + W
     chain.filtered = chain.beta + 3 * W
     chain.starts = chain.filtered + MOST_ROWS * W
     chain.now = block_at(chain.starts + most_blocks * W, W)
-    chain.next = block_at(chain.now.density + n_block, W)
+    chain.next = block_at(chain.now.alpha + MOST_ROWS * W + 3 * MOST_ROWS, W)
     chain.none = block_at(chain.now.density, W)
-    memset(chain.table, 0, n_zeroed * sizeof(double))
+    memset(chain.table, 0, (2 * W * W + 4 * W) * sizeof(double))
     memset(chain.starts, 0, W * sizeof(double))
     chain.has_zeros = False
     for i in range(K):
@@ -105,7 +138,6 @@ cdef void* chain_of(
             chain.table[i * W + j] = transmat[i, j]
             chain.transposed[j * W + i] = transmat[i, j]
             chain.has_zeros |= transmat[i, j] < SMALLEST_TRANSITION
-    return memory
 
 
 cdef Block block_at(double* memory, Py_ssize_t W) noexcept nogil:
@@ -243,6 +275,16 @@ cdef void add_pairs(Py_ssize_t n_pairs, Chain* chain) noexcept nogil:
         gemm(c"N", c"T", W, W, <int> n_pairs, 1.0, later, W, chain.filtered, W, 1.0, chain.sums, W)
 
 
+cdef Py_ssize_t n_slabs_of(Py_ssize_t S) noexcept nogil:
+    return max(1, min(MOST_SLABS, S // FEWEST_SEQUENCES))
+
+
+cdef inline const double* start_of(
+    Py_ssize_t s, const double[::1] first, const double[::1] start
+) noexcept nogil:
+    return &first[0] if s == 0 else &start[0]
+
+
 def forward_backward(
     floating[:, ::1] log_densities,     # INOUT (n, K): log p(v_t | h) -> p(h_t | v)
     const int64_t[::1] offsets,         # IN (S + 1,)
@@ -252,43 +294,70 @@ def forward_backward(
     const double[::1] final,            # IN (K,): p(end after h); 1 where lengths are given
     double[::1] log_likelihoods,        # OUT (S,)
     double[:, ::1] transitions,         # OUT (K, K): expected numbers, of all sequences
+    int n_threads,
 ):
     """Posteriors of all rows, and expected transitions.
 
     Sequences that are impossible have log-likelihood -inf, posteriors of 0 and no transitions.
     """
-    cdef Py_ssize_t S = log_likelihoods.shape[0], K = start.shape[0], s, i, j, T, next_T
-    cdef double log_likelihood
+    cdef Py_ssize_t S = log_likelihoods.shape[0], n_slabs = n_slabs_of(S), slab, s, i, j
+    cdef Chains chains = Chains(transmat, final, offsets, n_threads)
+    cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
+    for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
+                       use_threads_if=n_threads > 1):
+        forward_backward_slab(
+            log_densities, offsets, start, first, first_block(slab, n_slabs, S),
+            first_block(slab + 1, n_slabs, S), log_likelihoods, &sums[slab, 0, 0],
+            chains.of_thread + omp_get_thread_num(),
+        )
+    add_up(sums, transitions)
+    for i in range(start.shape[0]):
+        for j in range(start.shape[0]):
+            transitions[i, j] *= transmat[i, j]
+    for s in range(S):
+        if isnan(log_likelihoods[s]):
+            log_likelihoods[s] = _log_chains.forward_backward(
+                log_densities[offsets[s]:offsets[s + 1]], start if s else first, transmat, final,
+                transitions,
+            )
+
+
+cdef void forward_backward_slab(
+    floating[:, ::1] log_densities, const int64_t[::1] offsets, const double[::1] start,
+    const double[::1] first, Py_ssize_t begin, Py_ssize_t stop, double[::1] log_likelihoods,
+    double* sums, Chain* chain,
+) noexcept nogil:
+    """The sequences from begin to stop; those that need logarithms are left as they are, with NaN.
+    """
+    cdef Py_ssize_t s, T, next_T
     cdef floating* x
     cdef bint is_ready = False, lost = False
-    cdef Chain chain
-    cdef void* memory = chain_of(transmat, final, offsets, &chain)
+    chain.sums = sums
+    for s in range(begin, stop):
+        x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
+        next_T = offsets[s + 2] - offsets[s + 1] if s + 1 < stop else 0
+        if not is_ready:
+            load_first(x, T, start_of(s, first, start), chain)
+            lost = forward(chain)
+        memcpy(chain.starts, start_of(s, first, start), chain.K * sizeof(double))
+        log_likelihoods[s] = NAN if lost else forward_rest(x, T, chain)
+        is_ready = not isnan(log_likelihoods[s])
+        if is_ready:
+            lost = backward(x, T, x + T * chain.K, next_T, &start[0], chain)
+
+
+def _no_sums(n_slabs, n_states):
+    return np.zeros((n_slabs, width(n_states), width(n_states)))
+
+
+cdef void add_up(const double[:, :, ::1] sums, double[:, ::1] transitions) noexcept nogil:
+    """transitions (K, K) <- the slabs' sums, added in order, without their padding"""
+    cdef Py_ssize_t slab, i, j
     transitions[:, :] = 0
-    try:
-        with nogil:
-            for s in range(S):
-                x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
-                next_T = offsets[s + 2] - offsets[s + 1] if s + 1 < S else 0
-                if not is_ready:
-                    load_first(x, T, &first[0] if s == 0 else &start[0], &chain)
-                    lost = forward(&chain)
-                memcpy(chain.starts, &first[0] if s == 0 else &start[0], K * sizeof(double))
-                log_likelihood = NAN if lost else forward_rest(x, T, &chain)
-                is_ready = not isnan(log_likelihood)
-                if is_ready:
-                    lost = backward(x, T, x + T * K, next_T, &start[0], &chain)
-                else:
-                    with gil:
-                        log_likelihood = _log_chains.forward_backward(
-                            log_densities[offsets[s]:offsets[s + 1]], first if s == 0 else start,
-                            transmat, final, transitions,
-                        )
-                log_likelihoods[s] = log_likelihood
-        for i in range(K):
-            for j in range(K):
-                transitions[i, j] += transmat[i, j] * chain.sums[i * chain.W + j]
-    finally:
-        free(memory)
+    for slab in range(sums.shape[0]):
+        for i in range(transitions.shape[0]):
+            for j in range(transitions.shape[1]):
+                transitions[i, j] += sums[slab, i, j]
 
 
 def filtered(
@@ -299,29 +368,37 @@ def filtered(
     const double[:, ::1] transmat,      # IN (K, K)
     const double[::1] final,            # IN (K,): p(end after h); 1 where lengths are given
     double[::1] log_likelihoods,        # OUT (S,)
+    int n_threads,
 ):
     """Filtered state probabilities and the log-likelihood of each sequence."""
-    cdef Py_ssize_t S = log_likelihoods.shape[0], s, T
-    cdef double log_likelihood
+    cdef Py_ssize_t S = log_likelihoods.shape[0], n_slabs = n_slabs_of(S), slab, s
+    cdef Chains chains = Chains(transmat, final, offsets, n_threads)
+    for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
+                       use_threads_if=n_threads > 1):
+        filtered_slab(
+            log_densities, offsets, start, first, first_block(slab, n_slabs, S),
+            first_block(slab + 1, n_slabs, S), log_likelihoods,
+            chains.of_thread + omp_get_thread_num(),
+        )
+    for s in range(S):
+        if isnan(log_likelihoods[s]):
+            log_likelihoods[s] = _log_chains.filtered(
+                log_densities[offsets[s]:offsets[s + 1]], start if s else first, transmat, final,
+            )
+
+
+cdef void filtered_slab(
+    floating[:, ::1] log_densities, const int64_t[::1] offsets, const double[::1] start,
+    const double[::1] first, Py_ssize_t begin, Py_ssize_t stop, double[::1] log_likelihoods,
+    Chain* chain,
+) noexcept nogil:
+    cdef Py_ssize_t s, T
     cdef floating* x
-    cdef Chain chain
-    cdef void* memory = chain_of(transmat, final, offsets, &chain)
-    try:
-        with nogil:
-            for s in range(S):
-                x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
-                log_likelihood = forward_all(x, T, &first[0] if s == 0 else &start[0], &chain)
-                if not isnan(log_likelihood):
-                    write_filtered(x, T, &chain)
-                else:
-                    with gil:
-                        log_likelihood = _log_chains.filtered(
-                            log_densities[offsets[s]:offsets[s + 1]], first if s == 0 else start,
-                            transmat, final,
-                        )
-                log_likelihoods[s] = log_likelihood
-    finally:
-        free(memory)
+    for s in range(begin, stop):
+        x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
+        log_likelihoods[s] = forward_all(x, T, start_of(s, first, start), chain)
+        if not isnan(log_likelihoods[s]):
+            write_filtered(x, T, chain)
 
 
 cdef double forward_all(
@@ -366,36 +443,50 @@ def draw_paths(
     const double[::1] uniforms,         # IN (n,)
     double[::1] log_likelihoods,        # OUT (S,)
     double[:, ::1] transitions,         # OUT (K, K): numbers of moves
+    int n_threads,
 ):
     """Draw a state path of each sequence from its posterior, from the last row to the first."""
-    cdef Py_ssize_t S = log_likelihoods.shape[0], s, T
-    cdef double log_likelihood
+    cdef Py_ssize_t S = log_likelihoods.shape[0], n_slabs = n_slabs_of(S), slab, s
+    cdef Chains chains = Chains(transmat, final, offsets, n_threads)
+    cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
+    for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
+                       use_threads_if=n_threads > 1):
+        draw_paths_slab(
+            log_densities, offsets, start, first, uniforms, first_block(slab, n_slabs, S),
+            first_block(slab + 1, n_slabs, S), log_likelihoods, &sums[slab, 0, 0],
+            chains.of_thread + omp_get_thread_num(),
+        )
+    add_up(sums, transitions)
+    for s in range(S):
+        if isnan(log_likelihoods[s]):
+            log_likelihoods[s] = _log_chains.draw_path(
+                log_densities[offsets[s]:offsets[s + 1]], start if s else first, transmat, final,
+                uniforms[offsets[s]:offsets[s + 1]], transitions,
+            )
+
+
+cdef void draw_paths_slab(
+    floating[:, ::1] log_densities, const int64_t[::1] offsets, const double[::1] start,
+    const double[::1] first, const double[::1] uniforms, Py_ssize_t begin, Py_ssize_t stop,
+    double[::1] log_likelihoods, double* sums, Chain* chain,
+) noexcept nogil:
+    cdef Py_ssize_t s, T
     cdef floating* x
-    cdef Chain chain
-    cdef void* memory = chain_of(transmat, final, offsets, &chain)
-    transitions[:, :] = 0
-    try:
-        with nogil:
-            for s in range(S):
-                x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
-                log_likelihood = forward_all(x, T, &first[0] if s == 0 else &start[0], &chain)
-                if not isnan(log_likelihood):
-                    draw_path(x, T, &uniforms[offsets[s]], &transitions[0, 0], &chain)
-                else:
-                    with gil:
-                        log_likelihood = _log_chains.draw_path(
-                            log_densities[offsets[s]:offsets[s + 1]], first if s == 0 else start,
-                            transmat, final, uniforms[offsets[s]:offsets[s + 1]], transitions,
-                        )
-                log_likelihoods[s] = log_likelihood
-    finally:
-        free(memory)
+    chain.sums = sums
+    for s in range(begin, stop):
+        x, T = &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s]
+        log_likelihoods[s] = forward_all(x, T, start_of(s, first, start), chain)
+        if not isnan(log_likelihoods[s]):
+            draw_path(x, T, &uniforms[offsets[s]], chain)
 
 
 cdef void draw_path(
-    floating* x, Py_ssize_t T, const double* uniforms, double* transitions, Chain* chain
+    floating* x, Py_ssize_t T, const double* uniforms, Chain* chain
 ) noexcept nogil:
-    """x <- one-hot states: the last from its posterior, others given what follows them."""
+    """x <- one-hot states: the last from its posterior, others given what follows them.
+
+    sums += moves
+    """
     cdef Py_ssize_t W = chain.W, K = chain.K, begin = T - chain.now.B, state = -1, later, t, k
     cdef double* shares
     while True:
@@ -407,7 +498,7 @@ cdef void draw_path(
             for k in range(K):
                 x[(begin + t) * K + k] = k == state
             if later >= 0:
-                transitions[state * K + later] += 1
+                chain.sums[state * W + later] += 1
         if begin == 0:
             return
         begin -= MOST_ROWS

@@ -8,12 +8,22 @@ costs an exponential for each pair of states, and loses nothing however unlikely
 import numpy as np
 
 from cython cimport floating
+from cython.parallel cimport prange
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int64_t
 
-cdef extern from "_chains.h" nogil:
-    void best_moves(const double* best, const double* table, Py_ssize_t K, double* next,
-                    double* who, int* origin)
+from ._openmp cimport omp_get_thread_num
+
+cdef extern from "_best_paths.h" nogil:
+    void best_paths_float(
+        const float* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, const double* table,
+        double* best, double* next, int* origins)
+    void best_paths_double(
+        const double* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, const double* table,
+        double* best, double* next, int* origins)
+
+cdef enum:
+    SEQUENCES_AT_ONCE = 8
 
 
 cdef double log_sum(const double* a, Py_ssize_t step_a, const double* b, Py_ssize_t step_b,
@@ -160,45 +170,46 @@ def viterbi(
     const double[::1] final,                # IN (K,)
     double[::1] log_probabilities,          # OUT (S,): log p(v, best path)
     int64_t[::1] states,                    # OUT (n,)
+    int n_threads,
 ):
     """The most probable state path of each sequence; the lowest state where two are equal."""
-    cdef Py_ssize_t S = log_probabilities.shape[0], K = start.shape[0], n = states.shape[0], s
-    cdef Py_ssize_t begin, T
+    cdef Py_ssize_t S = log_probabilities.shape[0], K = start.shape[0], s
+    cdef Py_ssize_t W = 4 if K <= 4 else 8 if K <= 8 else (K + 15) // 16 * 16
     cdef const double[::1] log_start = _log(start), log_first = _log(first)
     cdef const double[::1] log_final = _log(final)
-    cdef const double[:, ::1] log_table = _log(transmat)
-    cdef double[:, ::1] best = np.empty((3, K))
-    cdef int[:, ::1] origins = np.empty((n, K), dtype=np.intc)
-    with nogil:
-        for s in range(S):
-            begin = offsets[s]
-            T = offsets[s + 1] - begin
-            log_probabilities[s] = best_path(
-                &log_densities[begin, 0], T, K, &log_first[0] if s == 0 else &log_start[0],
-                &log_table[0, 0], &log_final[0], &best[0, 0], &origins[begin, 0], &states[begin],
-            )
+    cdef const double[:, ::1] log_table = np.pad(
+        _log(transmat), ((0, W - K), (0, W - K)), constant_values=-np.inf)
+    cdef double[:, :, ::1] best = np.full((n_threads, 2, W), -np.inf)
+    cdef int[:, :, ::1] origins = np.empty((n_threads, np.diff(offsets).max(), W), dtype=np.intc)
+    for s in prange(S, nogil=True, schedule="dynamic", chunksize=SEQUENCES_AT_ONCE,
+                    num_threads=n_threads, use_threads_if=n_threads > 1):
+        log_probabilities[s] = best_path(
+            &log_densities[offsets[s], 0], offsets[s + 1] - offsets[s], K, W,
+            &log_first[0] if s == 0 else &log_start[0], &log_table[0, 0], &log_final[0],
+            &best[omp_get_thread_num(), 0, 0], &origins[omp_get_thread_num(), 0, 0],
+            &states[offsets[s]],
+        )
 
 
 cdef double best_path(
-    const floating* x, Py_ssize_t T, Py_ssize_t K, const double* log_start,
+    const floating* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, const double* log_start,
     const double* log_table, const double* log_final, double* best, int* origins, int64_t* states,
 ) noexcept nogil:
-    cdef double* next_best = best + K
     cdef double through
     cdef Py_ssize_t t, j
     for j in range(K):
         best[j] = log_start[j] + x[j]
-    for t in range(1, T):
-        best_moves(best, log_table, K, next_best, best + 2 * K, origins + t * K)
-        for j in range(K):
-            best[j] = next_best[j] + x[t * K + j]
+    if floating is float:
+        best_paths_float(x, T, K, W, log_table, best, best + W, origins)
+    else:
+        best_paths_double(x, T, K, W, log_table, best, best + W, origins)
     states[T - 1] = 0
     through = best[0] + log_final[0]
     for j in range(1, K):
         if best[j] + log_final[j] > through:
             through, states[T - 1] = best[j] + log_final[j], j
     for t in range(T - 1, 0, -1):
-        states[t - 1] = origins[t * K + states[t]]
+        states[t - 1] = origins[t * W + states[t]]
     return through
 
 

@@ -108,6 +108,10 @@ class BaseHMM(
     def _family(self):
         """Return the family of the emissions, not yet bound to data."""
 
+    def _bound_family(self, rows):
+        """Return the family of the emissions, bound to the first data."""
+        return self._family().bind(rows.X)
+
     def _given_emissions(self, family, rows):
         """Return emission parameters if the estimator's parameters give all of them, or None.
 
@@ -233,7 +237,7 @@ class BaseHMM(
         if given is not None:
             return given
         rows = self._rows_to_start(data)
-        family = self._family().bind(rows.X)
+        family = self._bound_family(rows)
         init = self.init if isinstance(self.init, str) else self._checked_centres()
         pseudo_rows = self._all_rows(family, rows) if prior is None else prior.emissions
         mixture = start_model(init, family, rows, self.n_components, random_state, pseudo_rows)
@@ -252,13 +256,13 @@ class BaseHMM(
 
     def _given_start(self, data):
         rows = _filled_rows(data)
-        family = self._family().bind(rows.X)
+        family = self._bound_family(rows)
         parameters = self._given_emissions(family, rows)
         return None if parameters is None else self._model(family, parameters)
 
     def _start_prior(self, data):
         rows = self._rows_to_start(data)
-        emissions = wide_pseudo_rows(self._family().bind(rows.X), rows, self.n_components)
+        emissions = wide_pseudo_rows(self._bound_family(rows), rows, self.n_components)
         model = self._model(self._family(), None)
         # One pseudo-departure for each state, and one pseudo-start.
         return HiddenMarkovStatistics(model.start, model.transmat, emissions)

@@ -8,6 +8,7 @@ from numbers import Real
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.utils import ClassifierTags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -356,4 +357,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self._sparse_ok
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        if self.n_components > 1:
+            # Labels make it a classifier of as many classes as it has components.
+            tags.classifier_tags = ClassifierTags(multi_class=self.n_components > 2)
         return tags

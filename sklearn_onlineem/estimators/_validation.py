@@ -178,9 +178,10 @@ def _checked_labels(estimator, y, n_rows):
     )
     if len(y) != n_rows:
         raise ValueError(f"X has {n_rows} rows, and y {len(y)}.")
-    labels = y.astype(np.int32) if np.issubdtype(y.dtype, np.number) else None
-    top = estimator.n_components - 1
-    if labels is None or (labels != y).any() or labels.min() < -1 or labels.max() > top:
+    if not np.issubdtype(y.dtype, np.number):
+        raise ValueError(f"Unknown label type: {y.dtype}; y must be integers.")
+    labels, top = y.astype(np.int32), estimator.n_components - 1
+    if (labels != y).any() or labels.min() < -1 or labels.max() > top:
         raise ValueError(
             f"y must be component labels 0..{top}, or -1 where unknown (semi-supervised learning);"
             " leave it out for unsupervised learning."

@@ -24,7 +24,8 @@ class CategoricalHMM(BaseHMM):
     n_components : int, default=1
         Number of hidden states.
     n_features : int, default=None
-        Number of symbols. None: one more than the largest code in the first data.
+        Number of symbols. None: as many as `emissionprob_init` has, and without it one more than
+        the largest code in the first data.
     emissionprob_init : array-like of shape (n_components, n_features), default=None
         Probabilities to start from.
     emissionprob_prior : float or array-like of shape (n_components, n_features), default=None
@@ -152,11 +153,20 @@ class CategoricalHMM(BaseHMM):
     def _family(self):
         return Categorical(self.n_features)
 
+    def _bound_family(self, rows):
+        if self.n_features is not None or self.emissionprob_init is None:
+            return super()._bound_family(rows)
+        # The first data may lack the last symbol.
+        n_columns = self.n_components * self.n_features_in_
+        return Categorical(max(1, np.size(self.emissionprob_init) // n_columns))
+
     def _given_emissions(self, family, rows):
         if self.emissionprob_init is None:
             return None
         shape = (self.n_components, self.n_features_in_ * family.n_categories)
-        return family.regularise(_checked_probabilities(self, shape))
+        given = _checked_probabilities(self, shape)
+        family.check(rows.X)
+        return family.regularise(given)
 
     def _emission_prior(self, family):
         if self.emissionprob_prior is None:

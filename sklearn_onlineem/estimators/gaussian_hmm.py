@@ -45,7 +45,7 @@ class GaussianHMM(BaseHMM):
     transmat_prior, prior, init, algorithm, solver, eta0, beta, schedule, batch_size, \
     online_passes, max_iter, tol, stopping, n_init, warm_start, random_state, n_jobs, verbose, \
     verbose_interval, callbacks
-        As in :class:`HMM`, and "m" or "c" among `params` stands for the emissions too.
+        As in :class:`HMM`; among `params`, "m" stands for the means and "c" for the covariances.
 
     Attributes
     ----------
@@ -183,7 +183,11 @@ class GaussianHMM(BaseHMM):
 
     def _family(self):
         reg_covar = None if self.reg_covar == "relative" else float(self.reg_covar)
-        return FAMILIES[self.covariance_type](reg_covar=reg_covar)
+        return FAMILIES[self.covariance_type](
+            reg_covar=reg_covar,
+            learns_means=not {"e", "m"}.isdisjoint(self.params),
+            learns_covariances=not {"e", "c"}.isdisjoint(self.params),
+        )
 
     def _given_emissions(self, family, rows):
         if self.means_init is None or self.covars_init is None:

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn_onlineem._kernels import _counts, _natural
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem.families._parameters import take
+from sklearn_onlineem.families._threads import threaded
 from sklearn_onlineem.statistics import Sums, combine
 
 __all__ = ["NOTHING", "NO_LABELS", "ExponentialFamily", "Family", "optional", "per_row", "unwanted"]
@@ -27,7 +28,8 @@ class Family(ABC):
     A family is a small immutable value. It holds what is *not* learnt (a fixed shape, a floor);
     what is learnt is a `parameters` object of its own choosing, for K components: an array, or
     any value whose attributes are arrays with K rows. Subclasses write the six abstract methods,
-    and may override the others.
+    and may override the others. `log_density` and the methods of statistics may have a further
+    parameter, `n_threads`; results must not depend on it.
 
     See Also
     --------
@@ -90,12 +92,12 @@ class Family(ABC):
             Of K components.
         """
 
-    def posterior_statistics(self, parameters, X, posterior):
+    def posterior_statistics(self, parameters, X, posterior, n_threads=1):
         """Return `expected_statistics` of shares that are posteriors under `parameters`.
 
         The parameters change nothing, but may help to compute it.
         """
-        return self.expected_statistics(X, posterior)
+        return threaded(self.expected_statistics, n_threads)(X, posterior)
 
     @abstractmethod
     def own_statistics(self, parameters, weights):
@@ -271,29 +273,31 @@ class ExponentialFamily(Family):
         """Return the mean parameters moved to where the densities are proper (the floors)."""
         return mean
 
-    def log_density(self, parameters, X):
+    def log_density(self, parameters, X, n_threads=1):
         natural = self.to_natural(parameters)
         offset = -self.log_partition(natural)
-        phi, base = self._observe(X)
+        phi, base = self._observe(X, n_threads)
         out = np.empty((X.shape[0], len(natural)), dtype=phi.dtype)
         if sparse.issparse(phi):
-            _counts.log_density(*_csr(phi), _transposed(natural), offset, base, out, 1)
+            _counts.log_density(*_csr(phi), _transposed(natural), offset, base, out, n_threads)
         else:
             origin = np.zeros(phi.shape[1])
-            _natural.log_density(phi, origin, _natural.LINEAR, natural, offset, base, out, 1)
+            _natural.log_density(
+                phi, origin, _natural.LINEAR, natural, offset, base, out, n_threads
+            )
         return out
 
-    def expected_statistics(self, X, responsibilities):
+    def expected_statistics(self, X, responsibilities, n_threads=1):
         phi = with_digits(self.sufficient_statistics(X))
         weights = np.ascontiguousarray(responsibilities, dtype=phi.dtype)
         counts, n_statistics = np.empty(weights.shape[1]), phi.shape[1]
         if sparse.issparse(phi):
             totals = np.empty((n_statistics, len(counts)))
-            _counts.statistics(*_csr(phi), weights, counts, totals, 1)
+            _counts.statistics(*_csr(phi), weights, counts, totals, n_threads)
             return Sums(counts, np.ascontiguousarray(totals.T))
         totals = np.empty((len(counts), n_statistics))
         origin = np.zeros(n_statistics)
-        _natural.statistics(phi, origin, _natural.LINEAR, weights, counts, totals, 1)
+        _natural.statistics(phi, origin, _natural.LINEAR, weights, counts, totals, n_threads)
         return Sums(counts, totals)
 
     def own_statistics(self, parameters, weights):

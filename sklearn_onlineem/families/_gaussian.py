@@ -37,10 +37,14 @@ class Gaussian(ExponentialFamily):
         the numbers themselves.
     floor : ndarray of shape (n_features,), default=None
         What `bind` makes of `reg_covar`.
+    learns_means, learns_covariances : bool, default=True
+        Whether the M-step changes them, once there are some.
     """
 
     reg_covar: float | None = None
     floor: np.ndarray | None = None
+    learns_means: bool = True
+    learns_covariances: bool = True
 
     means_suffice = False
     marginalises = True
@@ -71,32 +75,51 @@ class Gaussian(ExponentialFamily):
     # The feature map of `_natural` that the natural form about a centre takes.
     features = None
 
-    def log_density(self, parameters, X):
+    def log_density(self, parameters, X, n_threads=1):
         offset = self._offset(parameters, np.zeros(len(parameters.mean)))
         about = self._about(parameters, X)
         if about is None:
-            return self._careful_log_density(parameters, X, offset)
+            return self._careful_log_density(parameters, X, offset, n_threads)
         centre, natural, quadratic = about
         out = np.empty((len(X), len(offset)), dtype=X.dtype)
         _natural.log_density(
-            X, centre, self.features, natural, offset - 0.5 * quadratic, NOTHING, out, 1
+            X, centre, self.features, natural, offset - 0.5 * quadratic, NOTHING, out, n_threads
         )
         return out
 
-    def posterior_statistics(self, parameters, X, posterior):
+    def posterior_statistics(self, parameters, X, posterior, n_threads=1):
         about = self._about(parameters, X)
         if about is None:
-            return self.expected_statistics(X, posterior)
+            return self.expected_statistics(X, posterior, n_threads)
         centre, natural, _ = about
         posterior = np.ascontiguousarray(posterior, dtype=X.dtype)
         counts, totals = np.empty(len(natural)), np.empty_like(natural)
-        _natural.statistics(X, centre, self.features, posterior, counts, totals, 1)
+        _natural.statistics(X, centre, self.features, posterior, counts, totals, n_threads)
         return self._moments_about(centre, counts, totals)
 
     def own_statistics(self, parameters, weights):
         degrees = self._pooled(weights)
         scatter = self._own_scatter(degrees, parameters)
         return self.moments(weights, degrees, parameters.mean, scatter)
+
+    def m_step(self, statistics, previous=None):
+        if previous is None or (self.learns_means and self.learns_covariances):
+            return self._maximiser(statistics, previous)
+        if not self.learns_covariances:
+            return self.gaussians(self._new_means(statistics, previous), previous.covariance)
+        about_known = self._about_means(statistics, previous.mean)
+        return self.gaussians(previous.mean, self._maximiser(about_known, previous).covariance)
+
+    def _new_means(self, statistics, previous):
+        return kept_where_empty(statistics, previous) if self.learns_means else previous.mean
+
+    def _about_means(self, statistics, means):
+        """Moments with scatters about given means."""
+        shift = statistics.mean - means
+        outer = np.einsum("k,ki,kj->kij", statistics.weight, shift, shift)
+        return replace(
+            statistics, mean=means, scatter=statistics.scatter + self.from_matrices(outer)
+        )
 
     def sample(self, parameters, components, rng):
         deviations = rng.standard_normal((len(components), parameters.mean.shape[1]))
@@ -173,8 +196,12 @@ class Gaussian(ExponentialFamily):
         return None
 
     @abstractmethod
-    def _careful_log_density(self, parameters, X, offset):
+    def _careful_log_density(self, parameters, X, offset, n_threads):
         """Log densities about the components' own means, which never lose digits."""
+
+    @abstractmethod
+    def _maximiser(self, statistics, previous):
+        """The M-step for both means and covariances."""
 
     @abstractmethod
     def covariance_matrices(self, parameters):

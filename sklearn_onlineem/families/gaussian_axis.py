@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sklearn_onlineem._kernels import _gaussian, _natural, _small_matrices
+from sklearn_onlineem._kernels import _centred_moments, _gaussian, _natural
 from sklearn_onlineem.families._family import NOTHING, optional, per_row, unwanted
 from sklearn_onlineem.families._gaussian import (
     LARGEST_GUARD,
@@ -27,7 +27,7 @@ __all__ = ["AxisGaussians", "AxisMoments", "DiagonalGaussian", "SphericalGaussia
 class AxisMoments(Moments):
     """Moments with scatters of shape (K, d), or (K, 1) summed over the features."""
 
-    merge_centred = staticmethod(_small_matrices.merge_centred_diagonal)
+    merge_centred = staticmethod(_centred_moments.merge_centred_diagonal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,17 +77,17 @@ class _AxisGaussian(Gaussian):
         second = self._summed(np.broadcast_to(variance, mean.shape) + mean**2)
         return np.concatenate([mean, second], axis=1)
 
-    def _careful_log_density(self, parameters, X, offset):
+    def _careful_log_density(self, parameters, X, offset, n_threads):
         out = np.empty((len(X), len(parameters.mean)), dtype=X.dtype)
         scales = self._per_feature(parameters.precision_factor, parameters.mean)
-        _gaussian.scaled_log_density(X, parameters.mean, scales, offset, out, 1)
+        _gaussian.scaled_log_density(X, parameters.mean, scales, offset, out, n_threads)
         return out
 
-    def expected_statistics(self, X, responsibilities):
+    def expected_statistics(self, X, responsibilities, n_threads=1):
         responsibilities = np.ascontiguousarray(responsibilities, dtype=X.dtype)
         counts, means = weighted_means(X, responsibilities)
         first, second = np.empty_like(means), np.empty_like(means)
-        _gaussian.scaled_statistics(X, means, responsibilities, counts, first, second, 1)
+        _gaussian.scaled_statistics(X, means, responsibilities, counts, first, second, n_threads)
         return self._recentred(counts, first, self._summed(second), means)
 
     def e_step(self, parameters, log_weights, rows, uniforms=None):
@@ -135,7 +135,7 @@ class _AxisGaussian(Gaussian):
         first, second = self._split(totals)
         return self._recentred(counts, first, second, np.broadcast_to(centre, first.shape))
 
-    def m_step(self, statistics, previous=None):
+    def _maximiser(self, statistics, previous):
         degrees = statistics.degrees[:, None]
         per_value = statistics.mean.shape[1] // statistics.scatter.shape[1]
         kept = np.ones_like(statistics.scatter) if previous is None else previous.covariance

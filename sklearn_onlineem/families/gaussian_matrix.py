@@ -8,7 +8,13 @@ from functools import cache
 
 import numpy as np
 
-from sklearn_onlineem._kernels import _gaussian, _natural, _natural_gaussian, _small_matrices
+from sklearn_onlineem._kernels import (
+    _centred_moments,
+    _gaussian,
+    _natural,
+    _natural_gaussian,
+    _small_matrices,
+)
 from sklearn_onlineem.families._family import optional, per_row, unwanted
 from sklearn_onlineem.families._gaussian import (
     LARGEST_GUARD,
@@ -31,7 +37,7 @@ _MOST_FEATURES, _MOST_FEATURES_PER_COMPONENT = (128, 32) if _natural.FUSED_PRODU
 class MatrixMoments(Moments):
     """Moments with scatters of shape (K, d, d), or (1, d, d) summed over the components."""
 
-    merge_centred = staticmethod(_small_matrices.merge_centred)
+    merge_centred = staticmethod(_centred_moments.merge_centred)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,22 +113,22 @@ class _MatrixGaussian(Gaussian):
         second = parameters.covariance + mean[:, :, None] * mean[:, None, :]
         return np.concatenate([mean, second.reshape(len(mean), -1)], axis=1)
 
-    def _careful_log_density(self, parameters, X, offset):
+    def _careful_log_density(self, parameters, X, offset, n_threads):
         out = np.empty((len(X), len(parameters.mean)), dtype=X.dtype)
         factors = parameters.precision_factor
-        _gaussian.log_density(X, parameters.mean, factors, offset, out, 1)
+        _gaussian.log_density(X, parameters.mean, factors, offset, out, n_threads)
         return out
 
-    def expected_statistics(self, X, responsibilities):
+    def expected_statistics(self, X, responsibilities, n_threads=1):
         responsibilities = np.ascontiguousarray(responsibilities, dtype=X.dtype)
         counts, means = weighted_means(X, responsibilities)
         first, second = np.empty_like(means), self._empty_scatter(means)
-        _gaussian.statistics(X, means, responsibilities, counts, first, second, 1)
+        _gaussian.statistics(X, means, responsibilities, counts, first, second, n_threads)
         return self._recentred(first, second, means, 1.0, counts)
 
-    def m_step(self, statistics, previous=None):
+    def _maximiser(self, statistics, previous):
         covariance = np.empty_like(statistics.scatter)
-        _small_matrices.covariances_from_scatter(
+        _centred_moments.covariances_from_scatter(
             statistics.scatter,
             statistics.degrees,
             self._floor(statistics.mean.shape[1]),
@@ -181,7 +187,7 @@ class _MatrixGaussian(Gaussian):
 
     def _own_scatter(self, degrees, parameters):
         scatter, floor = np.empty_like(parameters.covariance), self._floor(parameters.mean.shape[1])
-        _small_matrices.scatters_from_covariances(parameters.covariance, degrees, floor, scatter)
+        _centred_moments.scatters_from_covariances(parameters.covariance, degrees, floor, scatter)
         return scatter
 
     def covariance_matrices(self, parameters):
@@ -226,7 +232,7 @@ class _MatrixGaussian(Gaussian):
 
     def _recentred(self, first, second, means, share, counts):
         new_means, scatter = np.empty_like(means), np.empty_like(second)
-        _small_matrices.recentre(first, second, means, share, counts, new_means, scatter)
+        _centred_moments.recentre(first, second, means, share, counts, new_means, scatter)
         return self.moments(counts, self._pooled(counts), new_means, scatter)
 
     def e_step(self, parameters, log_weights, rows, uniforms=None):

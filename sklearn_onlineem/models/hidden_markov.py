@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.special import rel_entr
 
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem.families import Family, Rows
+from sklearn_onlineem.families._threads import threaded
 from sklearn_onlineem.models._matching import matching
 from sklearn_onlineem.models._model import Model
-from sklearn_onlineem.models._threads import thread_map
 from sklearn_onlineem.models.horizons import Finite, Horizon
 from sklearn_onlineem.models.sequences import Sequences
 from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["HiddenMarkovModel", "HiddenMarkovStatistics"]
 
-# Log densities of a chunk fit in an L3 cache, and a chunk is worth a thread's while.
+# Log densities of a chunk fit in an L3 cache, and a chunk is worth the while of several threads.
 _CHUNK_VALUES = 1 << 18
 
 
@@ -91,9 +92,7 @@ class HiddenMarkovModel(Model):
     # ------------------------------------------------------------------------------------ the EM
 
     def e_step(self, data, rng=None):
-        chunks = data.chunks(max(1, _CHUNK_VALUES // self.n_components))
-        generators = [None] * len(chunks) if rng is None else rng.spawn(len(chunks))
-        parts = thread_map(self._sums, chunks, generators, n_threads=data.n_threads)
+        parts = self._in_chunks(data, partial(self._sums, rng=rng))
         evidence = combine([(1.0 / len(data), statistics) for statistics, _ in parts])
         return evidence, sum(log_likelihood for _, log_likelihood in parts) / len(data)
 
@@ -104,12 +103,12 @@ class HiddenMarkovModel(Model):
         transitions = np.empty((self.n_components, self.n_components))
         if rng is None:
             _forward_backward.forward_backward(
-                states, offsets, *chain, log_likelihoods, transitions
+                states, offsets, *chain, log_likelihoods, transitions, data.n_threads
             )
         else:
             uniforms = rng.random(len(states))
             _forward_backward.draw_paths(
-                states, offsets, *chain, uniforms, log_likelihoods, transitions
+                states, offsets, *chain, uniforms, log_likelihoods, transitions, data.n_threads
             )
         if np.isneginf(log_likelihoods).any():
             raise ValueError(
@@ -141,12 +140,13 @@ class HiddenMarkovModel(Model):
         A sequence that continues gets a row in front, unobserved, for the state before it.
         """
         X, observed, lead = data.X, data.observed, int(data.before is not None)
+        log_density = threaded(self.family.log_density, data.n_threads)
         if observed is None and not lead:
-            out = self.family.log_density(self.parameters, X)
+            out = log_density(self.parameters, X)
         else:
             out = np.zeros((lead + len(X), self.n_components), dtype=X.dtype)
             if observed is None:
-                out[lead:] = self.family.log_density(self.parameters, X)
+                out[lead:] = log_density(self.parameters, X)
             else:
                 for rows, log_density, _ in self._by_completeness(data):
                     out[lead:][rows] = log_density(self.parameters, X[rows])
@@ -158,7 +158,8 @@ class HiddenMarkovModel(Model):
 
     def _emission_sums(self, data, posterior):
         if data.observed is None:
-            return self.family.posterior_statistics(self.parameters, data.X, posterior)
+            statistics = threaded(self.family.posterior_statistics, data.n_threads)
+            return statistics(self.parameters, data.X, posterior)
         total = self.family.own_statistics(self.parameters, np.zeros(self.n_components))
         for rows, _, statistics in self._by_completeness(data):
             total = total + statistics(self.parameters, data.X[rows], posterior[rows])
@@ -168,10 +169,11 @@ class HiddenMarkovModel(Model):
         """Rows with all of their values, and rows with some, each with the family's functions."""
         family, complete = self.family, ~np.isnan(data.X).any(axis=1)
         if complete.any():
-            yield complete, family.log_density, family.posterior_statistics
-        partial = data.observed & ~complete
-        if partial.any():
-            yield partial, family.marginal_log_density, family.marginal_statistics
+            methods = family.log_density, family.posterior_statistics
+            yield complete, *(threaded(method, data.n_threads) for method in methods)
+        incomplete = data.observed & ~complete
+        if incomplete.any():
+            yield incomplete, family.marginal_log_density, family.marginal_statistics
 
     def own_statistics(self, like=None):
         departures, emissions = self._usages(like)
@@ -257,19 +259,21 @@ class HiddenMarkovModel(Model):
 
     def _in_chunks(self, data, function):
         chunks = data.chunks(max(1, _CHUNK_VALUES // self.n_components))
-        return thread_map(function, chunks, n_threads=data.n_threads)
+        return [function(chunk) for chunk in chunks]
 
     def _filtered(self, data):
         states, offsets = self._log_densities(data)
         log_likelihoods = np.empty(len(data))
-        _forward_backward.filtered(states, offsets, *self._chain(data), log_likelihoods)
+        _forward_backward.filtered(
+            states, offsets, *self._chain(data), log_likelihoods, data.n_threads
+        )
         return _without_lead(states, data), log_likelihoods
 
     def _posterior(self, data):
         states, offsets = self._log_densities(data)
         unused = np.empty((self.n_components, self.n_components))
         _forward_backward.forward_backward(
-            states, offsets, *self._chain(data), np.empty(len(data)), unused
+            states, offsets, *self._chain(data), np.empty(len(data)), unused, data.n_threads
         )
         return _without_lead(states, data)
 
@@ -279,7 +283,9 @@ class HiddenMarkovModel(Model):
             first = first @ moves  # the state before the first row is no part of the path
         log_densities, offsets = self._log_densities(data.continued(None))
         states, best = np.empty(len(log_densities), dtype=np.int64), np.empty(len(data))
-        _log_chains.viterbi(log_densities, offsets, start, first, moves, final, best, states)
+        _log_chains.viterbi(
+            log_densities, offsets, start, first, moves, final, best, states, data.n_threads
+        )
         return states, best
 
     def sample(self, n, rng, like=None):

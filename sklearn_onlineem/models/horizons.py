@@ -168,7 +168,7 @@ def _usage(start, transmat, survival):
         weights = survival[begin : begin + _BLOCK]
         states = np.zeros((len(weights), len(start)))
         offsets, out = np.array([0, len(weights)]), np.empty(1)
-        _forward_backward.filtered(states, offsets, start, start, transmat, uniform, out)
+        _forward_backward.filtered(states, offsets, start, start, transmat, uniform, out, 1)
         usage += weights @ states
         start = states[-1] @ transmat
         if np.abs(start - states[-1]).max() < 1e-16:

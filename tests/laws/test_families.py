@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 from scipy.integrate import quad
 
@@ -367,3 +367,30 @@ def test_gamma_fits_its_own_data_as_scipy_does(shape, rng):
     expected, _, scale = stats.gamma.fit(X.ravel(), floc=0.0)
     shapes, rates = Gamma().shapes_and_rates(parameters)
     assert_allclose([shapes[0, 0], rates[0, 0]], [expected, 1.0 / scale], rtol=1e-6)
+
+
+@pytest.mark.parametrize("learnt", ["means", "covariances"])
+@pytest.mark.parametrize("plain", [DiagonalGaussian, SphericalGaussian, FullGaussian, TiedGaussian])
+def test_gaussians_learn_means_or_covariances_alone(plain, learnt, rng):
+    family = plain(learns_means=learnt == "means", learns_covariances=learnt == "covariances")
+    X, responsibilities = rng.normal(3.0, 2.0, (60, 2)), rng.dirichlet(np.ones(3), 60)
+    previous = plain().m_step(plain().expected_statistics(X[:20], responsibilities[:20]))
+    new = family.m_step(family.expected_statistics(X, responsibilities), previous)
+    own = family.m_step(family.own_statistics(new, np.full(3, 0.3)), new)
+    assert_allclose(own.mean, new.mean)
+    assert_allclose(own.covariance, new.covariance)
+
+    def likelihood(mean, covariance):
+        log_density = family.log_density(family.gaussians(mean, covariance), X)
+        return (responsibilities * log_density).sum()
+
+    best = likelihood(new.mean, new.covariance)
+    for _ in range(20):
+        if learnt == "means":
+            assert_array_equal(new.covariance, previous.covariance)
+            shift = 1e-3 * rng.standard_normal(new.mean.shape)
+            assert likelihood(new.mean + shift, new.covariance) < best
+        else:
+            assert_array_equal(new.mean, previous.mean)
+            stretch = np.exp(1e-3 * rng.choice([-1.0, 1.0]))
+            assert likelihood(new.mean, new.covariance * stretch) < best

@@ -1,0 +1,261 @@
+"""Centred statistics of Gaussian mixtures: made, added, turned into covariances and back.
+
+Shapes: K components, d features; a shared ("tied") covariance is a stack of one matrix. Weights,
+means and scatters are *centred* statistics: scatter = sum of weight (x - mean)(x - mean)'. Like
+those of `_small_matrices`, each function does all the components in one call.
+"""
+
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memmove, memset
+from numpy cimport ndarray
+
+from ._arrays cimport extent, readable, writable
+from ._memory cimport allocate
+
+
+cdef extern from "_simd.h":
+    # Cython copies the name of a return type to the C code, attribute and all.
+    ctypedef void simd_void "SIMD_CLONES void"
+    # Nothing else points to what these do: without that promise each vector is checked for overlap.
+    ctypedef double* lanes_t "double* __restrict"
+
+# Below this weight, sums divided by it may overflow: such a component has seen nothing.
+cdef double NEGLIGIBLE = 1e-290
+
+
+# Sums about a centre <-> about the mean
+# --------------------------------------
+
+cdef simd_void multiply(
+    const double* x, double factor, Py_ssize_t n, lanes_t out
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        out[i] = factor * x[i]
+
+
+cdef simd_void add_outer(
+    double* matrix, const double* vector, double scale, Py_ssize_t d
+) noexcept nogil:
+    cdef Py_ssize_t i, j
+    for i in range(d):
+        for j in range(d):
+            # This order of the products keeps the matrix symmetric to the last bit.
+            matrix[i * d + j] += scale * (vector[i] * vector[j])
+
+
+def recentre(
+    ndarray first,          # IN    (K, d), sums of x - mean_k
+    ndarray second,         # IN    (K, d, d), or (1, d, d) summed over k
+    ndarray means,          # IN    (K, d)
+    double share,           # of each row
+    ndarray counts,         # INOUT (K,), multiplied by the share
+    ndarray new_means,      # OUT   (K, d)
+    ndarray scatters,       # OUT   shape of second, about the new means
+):
+    """Centred statistics from sums about each component's old mean; an empty one stays there."""
+    cdef Py_ssize_t K = extent(means, 0), d = extent(means, 1), M = extent(second, 0), k, i
+    cdef const double* sums = readable(first, K * d)
+    cdef const double* products = readable(second, M * d * d)
+    cdef const double* mean = readable(means, K * d)
+    cdef double* count = writable(counts, K)
+    cdef double* new_mean = writable(new_means, K * d)
+    cdef double* scatter = writable(scatters, M * d * d)
+    with nogil:
+        multiply(products, share, M * d * d, scatter)
+        for k in range(K):
+            if count[k] > NEGLIGIBLE:
+                for i in range(d):
+                    new_mean[i] = mean[i] + sums[i] / count[k]
+                add_outer(scatter, sums, -share / count[k], d)
+            else:
+                memcpy(new_mean, mean, d * sizeof(double))
+                if M == K:
+                    memset(scatter, 0, d * d * sizeof(double))
+            count[k] *= share
+            sums += d
+            mean += d
+            new_mean += d
+            if M == K:
+                scatter += d * d
+
+
+# Centred statistics: sums
+# ------------------------
+
+cdef struct Moments:
+    const double* weight
+    const double* degrees
+    const double* mean
+    const double* scatter
+
+
+cdef Moments moments(
+    ndarray weight, ndarray degrees, ndarray mean, ndarray scatter,
+    Py_ssize_t K, Py_ssize_t d, Py_ssize_t n_degrees, Py_ssize_t n_scatter,
+) except *:
+    cdef Moments A
+    A.weight, A.degrees = readable(weight, K), readable(degrees, n_degrees)
+    A.mean, A.scatter = readable(mean, K * d), readable(scatter, n_scatter)
+    return A
+
+
+cdef simd_void add_scaled(
+    double a, const double* x, double b, const double* y, Py_ssize_t n, lanes_t out
+) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        out[i] = a * x[i] + b * y[i]
+
+
+cdef double merge_means(
+    double left, const double* mean_a, double right, const double* mean_b,
+    double* mean, double* difference, Py_ssize_t d,
+) noexcept nogil:
+    """Mean of two means; returns the weight that their difference has in the joint scatter."""
+    cdef Py_ssize_t j
+    cdef double total = left + right
+    cdef double fraction = right / total if total > 0.0 else 0.0
+    cdef bint b_is_heavier = fraction > 0.5
+    # Starting from the heavier mean, a partner of weight zero is exactly without effect.
+    cdef const double* base = mean_b if b_is_heavier else mean_a
+    cdef double step = fraction - 1.0 if b_is_heavier else fraction
+    for j in range(d):
+        difference[j] = mean_b[j] - mean_a[j]
+        mean[j] = base[j] + step * difference[j]
+    return left * fraction
+
+
+def merge_centred(
+    double a,
+    ndarray weight_a,       # IN   (K,)
+    ndarray degrees_a,      # IN   (K,), or (1,) for a shared scatter
+    ndarray mean_a,         # IN   (K, d)
+    ndarray scatter_a,      # IN   (K, d, d), or (1, d, d) summed over k
+    double b,
+    ndarray weight_b,       # IN   (K,)
+    ndarray degrees_b,      # IN   shape of degrees_a
+    ndarray mean_b,         # IN   (K, d)
+    ndarray scatter_b,      # IN   shape of scatter_a
+    ndarray weight,         # OUT  (K,)
+    ndarray degrees,        # OUT  shape of degrees_a
+    ndarray mean,           # OUT  (K, d)
+    ndarray scatter,        # OUT  shape of scatter_a
+):
+    """a A + b B by the parallel-axis formula (Chan, Golub and LeVeque 1979).
+
+    Weights, degrees and scatters scale by a and b, means do not. Weight zero on both sides keeps
+    mean_a.
+    """
+    cdef Py_ssize_t K = extent(mean, 0), d = extent(mean, 1), M = extent(scatter, 0), k
+    cdef Moments A = moments(weight_a, degrees_a, mean_a, scatter_a, K, d, M, M * d * d)
+    cdef Moments B = moments(weight_b, degrees_b, mean_b, scatter_b, K, d, M, M * d * d)
+    cdef double* new_weight = writable(weight, K)
+    cdef double* new_degrees = writable(degrees, M)
+    cdef double* new_mean = writable(mean, K * d)
+    cdef double* new_scatter = writable(scatter, M * d * d)
+    cdef double* difference = <double*> allocate(d, sizeof(double))
+    cdef double coupling
+    with nogil:
+        add_scaled(a, A.weight, b, B.weight, K, new_weight)
+        add_scaled(a, A.degrees, b, B.degrees, M, new_degrees)
+        add_scaled(a, A.scatter, b, B.scatter, M * d * d, new_scatter)
+        for k in range(K):
+            coupling = merge_means(
+                a * A.weight[k], A.mean + k * d, b * B.weight[k], B.mean + k * d,
+                new_mean + k * d, difference, d,
+            )
+            if coupling > 0.0:
+                add_outer(new_scatter + (k * d * d if M == K else 0), difference, coupling, d)
+        free(difference)
+
+
+def merge_centred_diagonal(
+    double a,
+    ndarray weight_a,       # IN   (K,)
+    ndarray degrees_a,      # IN   (K,)
+    ndarray mean_a,         # IN   (K, d)
+    ndarray scatter_a,      # IN   (K, d), or (K, 1) summed over the features
+    double b,
+    ndarray weight_b,       # IN   (K,)
+    ndarray degrees_b,      # IN   (K,)
+    ndarray mean_b,         # IN   (K, d)
+    ndarray scatter_b,      # IN   shape of scatter_a
+    ndarray weight,         # OUT  (K,)
+    ndarray degrees,        # OUT  (K,)
+    ndarray mean,           # OUT  (K, d)
+    ndarray scatter,        # OUT  shape of scatter_a
+):
+    """`merge_centred` for diagonal and for spherical scatters."""
+    cdef Py_ssize_t K = extent(mean, 0), d = extent(mean, 1), width = extent(scatter, 1), k, j
+    cdef Moments A = moments(weight_a, degrees_a, mean_a, scatter_a, K, d, K, K * width)
+    cdef Moments B = moments(weight_b, degrees_b, mean_b, scatter_b, K, d, K, K * width)
+    cdef double* new_weight = writable(weight, K)
+    cdef double* new_degrees = writable(degrees, K)
+    cdef double* new_mean = writable(mean, K * d)
+    cdef double* new_scatter = writable(scatter, K * width)
+    cdef double* difference = <double*> allocate(d, sizeof(double))
+    cdef double coupling
+    with nogil:
+        add_scaled(a, A.weight, b, B.weight, K, new_weight)
+        add_scaled(a, A.degrees, b, B.degrees, K, new_degrees)
+        add_scaled(a, A.scatter, b, B.scatter, K * width, new_scatter)
+        for k in range(K):
+            coupling = merge_means(
+                a * A.weight[k], A.mean + k * d, b * B.weight[k], B.mean + k * d,
+                new_mean + k * d, difference, d,
+            )
+            for j in range(d):
+                new_scatter[k * width + (j if width == d else 0)] += (
+                    coupling * (difference[j] * difference[j])
+                )
+        free(difference)
+
+
+# Covariances
+# -----------
+
+def covariances_from_scatter(
+    ndarray scatters,       # IN   (K, d, d)
+    ndarray dof,            # IN   (K,), what to divide each scatter by
+    ndarray floor,          # IN   (d,), added to the diagonal
+    ndarray previous,       # IN   (K, d, d), kept where dof is not positive
+    ndarray covariances,    # OUT  (K, d, d)
+):
+    """Covariances of the M-step: scatter / dof + diag(floor)."""
+    cdef Py_ssize_t K = extent(scatters, 0), d = extent(scatters, 1), k, i
+    cdef const double* scatter = readable(scatters, K * d * d)
+    cdef const double* degrees = readable(dof, K)
+    cdef const double* ridge = readable(floor, d)
+    cdef const double* kept = readable(previous, K * d * d)
+    cdef double* covariance = writable(covariances, K * d * d)
+    with nogil:
+        for k in range(K):
+            if degrees[k] > NEGLIGIBLE:
+                multiply(scatter + k * d * d, 1.0 / degrees[k], d * d, covariance)
+                for i in range(d):
+                    covariance[i * (d + 1)] += ridge[i]
+            else:
+                memmove(covariance, kept + k * d * d, d * d * sizeof(double))
+            covariance += d * d
+
+
+def scatters_from_covariances(
+    ndarray covariances,    # IN   (K, d, d)
+    ndarray dof,            # IN   (K,)
+    ndarray floor,          # IN   (d,), taken from the diagonal
+    ndarray scatters,       # OUT  (K, d, d)
+):
+    """What the M-step makes covariances of: dof (covariance - diag(floor))."""
+    cdef Py_ssize_t K = extent(covariances, 0), d = extent(covariances, 1), k, i
+    cdef const double* covariance = readable(covariances, K * d * d)
+    cdef const double* degrees = readable(dof, K)
+    cdef const double* ridge = readable(floor, d)
+    cdef double* scatter = writable(scatters, K * d * d)
+    with nogil:
+        for k in range(K):
+            multiply(covariance, degrees[k], d * d, scatter)
+            for i in range(d):
+                scatter[i * (d + 1)] = degrees[k] * (covariance[i * (d + 1)] - ridge[i])
+            covariance += d * d
+            scatter += d * d
