@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 
 import joblib
 import numpy as np
@@ -180,3 +181,12 @@ def test_misaligned_arrays_are_copied():
     assert rows.X.flags.aligned
     aligned = Rows(np.zeros((3, 2)))
     assert _aligned(aligned) is aligned
+
+
+def test_schedulers_are_told_the_sizes_of_data_and_models(rng):
+    X = rng.standard_normal((500, 4))
+    mixture = GaussianMixture(2, random_state=0).fit(X)
+    assert sys.getsizeof(mixture.model_) >= mixture.covariances_.nbytes
+    assert sys.getsizeof(Rows(X)) >= X.nbytes
+    hmm = GaussianHMM(2)
+    assert sys.getsizeof(hmm._data_of(X, reset=True)) >= X.nbytes

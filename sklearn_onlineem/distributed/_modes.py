@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from sklearn_onlineem.distributed._tasks import Errand, evidence, learn
 from sklearn_onlineem.em import STOPPING_RULES, rate_of
+from sklearn_onlineem.families._parameters import n_bytes
 from sklearn_onlineem.statistics import combine
 
 __all__ = ["MODES", "Round", "Session"]
@@ -153,22 +154,13 @@ class Session:
             lengths = lengths.merged(training.progress.n_seen, part.lengths, weight)
         else:
             lengths = part.lengths
-        sent = n_shards * (_n_bytes(training.progress.model) + _n_bytes(part.content))
+        sent = n_shards * (n_bytes(training.progress.model) + n_bytes(part.content))
         step = training.advance(
             new_model, eta, part.log_likelihood, part.lengths, weight, lengths, n_steps
         )
         training.lower_bounds.append(step.log_likelihood)
         seconds = time.perf_counter() - start
         return Round(seconds, sent, weight, step.log_likelihood, step.kl_divergence, math.nan)
-
-
-def _n_bytes(value):
-    """Size of the arrays of a value, as they are sent."""
-    if isinstance(value, np.ndarray):
-        return value.nbytes
-    if not is_dataclass(value):
-        return 0
-    return sum(_n_bytes(getattr(value, f.name)) for f in fields(value))
 
 
 MODES = {

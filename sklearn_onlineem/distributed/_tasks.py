@@ -13,6 +13,7 @@ from scipy import sparse
 
 from sklearn_onlineem.em import online_step, rate_of
 from sklearn_onlineem.estimators._threads import single_threaded_blas
+from sklearn_onlineem.families._parameters import n_bytes
 from sklearn_onlineem.models import Lengths, Model
 from sklearn_onlineem.statistics import Statistics, combine
 
@@ -39,6 +40,10 @@ class Part:
     content: Statistics | Model
     log_likelihood: float
     lengths: Lengths | None = None
+
+    def __sizeof__(self):
+        # Schedulers place tasks by it.
+        return n_bytes(self)
 
 
 @dataclass(frozen=True)

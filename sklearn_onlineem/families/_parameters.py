@@ -5,8 +5,20 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 
 import numpy as np
+from scipy import sparse
 
-__all__ = ["average", "differences", "take"]
+__all__ = ["average", "differences", "n_bytes", "take"]
+
+
+def n_bytes(value):
+    """Return the size of the arrays that a value holds, as they are sent."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if sparse.issparse(value):
+        return value.data.nbytes + value.indices.nbytes + value.indptr.nbytes
+    if not is_dataclass(value):
+        return 0
+    return sum(n_bytes(getattr(value, f.name)) for f in fields(value))
 
 
 def average(values, shares):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from sklearn_onlineem.families._parameters import average, differences
+from sklearn_onlineem.families._parameters import average, differences, n_bytes
 
 __all__ = ["Model"]
 
@@ -100,3 +100,7 @@ class Model(ABC):
             As in `own_statistics`.
         """
         raise ValueError(f"{type(self).__name__} has no states that can be matched.")
+
+    def __sizeof__(self):
+        # Schedulers place tasks by it.
+        return n_bytes(self)

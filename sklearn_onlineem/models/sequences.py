@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from sklearn_onlineem.families import Rows
+from sklearn_onlineem.families._parameters import n_bytes
 
 __all__ = ["Lengths", "Sequences"]
 
@@ -117,6 +118,10 @@ class Sequences:
         if not np.issubdtype(self.X.dtype, np.floating) or not np.isnan(np.sum(self.X)):
             return None
         return ~np.isnan(self.X).all(axis=1)
+
+    def __sizeof__(self):
+        # Schedulers place tasks by it.
+        return n_bytes(self)
 
     def __getitem__(self, index):
         """Sequences of a slice (views, if it has no step) or of an index array (copies)."""
