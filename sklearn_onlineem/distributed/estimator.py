@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Integral
 
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, clone
@@ -228,7 +229,10 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
 
 def _for_workers(estimator):
     """A copy that runs on one thread, as shards are what runs in parallel, and calls nobody."""
-    return copy.copy(estimator).set_params(n_jobs=1, callbacks=None)
+    copied = copy.copy(estimator).set_params(n_jobs=1, callbacks=None)
+    if "_training" in vars(copied):
+        copied._training = replace(copied._training, callbacks=())
+    return copied
 
 
 def _present(client):
