@@ -1,5 +1,6 @@
 """The scikit-learn face of the models."""
 
+from sklearn_onlineem.estimators.combination import combine_estimators
 from sklearn_onlineem.estimators.compound_dirichlet import (
     CompoundDirichlet,
     CompoundDirichletMixture,
@@ -44,4 +45,5 @@ __all__ = [
     "PoissonMixture",
     "StateFilter",
     "WishartMixture",
+    "combine_estimators",
 ]
