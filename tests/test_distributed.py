@@ -8,12 +8,18 @@ import joblib
 import numpy as np
 import pytest
 from laws.cases import ESTIMATORS, assert_close, assert_identical
-from laws.sequence_cases import SEQUENCE_ESTIMATORS
+from laws.merged_cases import MERGED, NUMBERED, REGULAR
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.mixture import BayesianGaussianMixture
 
-from sklearn_onlineem import GaussianHMM, GaussianMixture, PoissonMixture, combine_estimators
+from sklearn_onlineem import (
+    EditDistance,
+    GaussianHMM,
+    GaussianMixture,
+    PoissonMixture,
+    combine_estimators,
+)
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
@@ -21,11 +27,8 @@ from sklearn_onlineem.distributed._tasks import _aligned
 from sklearn_onlineem.em import online_step, rate_of
 from sklearn_onlineem.families import Rows
 
-CASES = [*ESTIMATORS, *SEQUENCE_ESTIMATORS]
-all_estimators = pytest.mark.parametrize("case", CASES, ids=repr)
-regular_estimators = pytest.mark.parametrize(
-    "case", [c for c in CASES if getattr(c, "ends_by_itself", True)], ids=repr
-)
+all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)
+regular_estimators = pytest.mark.parametrize("case", REGULAR, ids=repr)
 MODES = [
     {"mode": "batch"},
     {"mode": "synchronous", "sync_every": 2},
@@ -56,7 +59,8 @@ def test_merging_after_every_step_is_one_machine_with_larger_batches(case, rng):
     X, _ = case.data(rng, 3 * 80)
     X = [*X] if isinstance(X, list) else X
     # Floors, which add up otherwise, are far from components of all kinds of rows.
-    estimator = case(batch_size=8, schedule="harmonic", eta0=0.5, init="random")
+    init = {"init": "random"} if case in NUMBERED else {}
+    estimator = case(batch_size=8, schedule="harmonic", eta0=0.5, **init)
     arguments = {"mode": "synchronous", "shuffle": False, "n_shards": 3}
     learner = DistributedEM(estimator, **arguments).fit(X)
     shards = cut(X, 3, estimator)
@@ -171,6 +175,20 @@ def test_a_shorter_list_makes_fewer_shards(rng):
     assert [len(shard) for shard in cut(X, 8, GaussianHMM())] == [1, 1, 1]
     assert len(cut(X[0], 8, GaussianHMM())) == 1
     assert [len(shard) for shard in cut(X[0], 4, PoissonMixture())] == [2, 2, 2, 3]
+
+
+def test_pairs_of_strings_come_in_all_their_forms(rng):
+    """Text, lists of symbols, and an array."""
+    pairs = [("ab", "a"), ("ba", "ba"), ("b", "bb"), ("a", "a"), ("bab", "aba")]
+    symbols = [(list(source), list(target)) for source, target in pairs]
+    learner = DistributedEM(EditDistance(max_iter=2, tol=0.0), n_shards=2)
+    models = [
+        learner.fit(X).estimator_.model_ for X in (pairs, symbols, np.array(pairs, dtype=object))
+    ]
+    for model in models[1:]:
+        assert_identical(model, models[0])
+    assert learner.estimator_.n_samples_seen_ == 5
+    assert learner.score(pairs) == learner.estimator_.score(pairs)
 
 
 def test_misaligned_arrays_are_copied():

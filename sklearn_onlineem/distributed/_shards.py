@@ -49,9 +49,13 @@ def cut(X, n_shards, estimator):
 
     One long sequence is never cut.
     """
-    is_nested = isinstance(X, list | tuple) and len(X) > 0 and np.ndim(X[0]) == 2
-    is_nested = is_nested or getattr(X, "ndim", 2) == 3
-    if get_tags(estimator).input_tags.three_d_array and not is_nested:
+    tags, is_list = get_tags(estimator).input_tags, isinstance(X, list | tuple)
+    if tags.string:
+        is_nested = is_list
+    else:
+        is_nested = is_list and len(X) > 0 and np.ndim(X[0]) == 2
+        is_nested = is_nested or getattr(X, "ndim", 2) == 3
+    if tags.three_d_array and not is_nested:
         return [X]
     if isinstance(X, list | tuple) and not is_nested:
         X = np.asarray(X)

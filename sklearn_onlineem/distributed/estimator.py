@@ -72,6 +72,13 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         The fitted estimator, local and plain: it can be used, pickled and updated by itself.
     history_ : list of Round
     n_features_in_ : int
+        Not of strings.
+
+    Notes
+    -----
+    Learners hold on to the exact statistics of their models, whatever `inertia` says. Symbols that
+    the first shard lacks are unknown to an :class:`~sklearn_onlineem.EditDistance` without
+    `alphabet`.
 
     References
     ----------
@@ -170,7 +177,8 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
                 history.append(part._replace(validation=score))
                 advance()
         self.estimator_, self.history_ = estimator, history
-        self.n_features_in_ = estimator.n_features_in_
+        if hasattr(estimator, "n_features_in_"):
+            self.n_features_in_ = estimator.n_features_in_
         return self
 
     def _executor(self, X, client):

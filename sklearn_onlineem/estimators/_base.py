@@ -41,6 +41,8 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
 
     # What validation of data writes on the estimator.
     _validated_attributes = ("n_features_in_", "feature_names_in_")
+    # What must be the same in estimators that are merged.
+    _common_attributes = _validated_attributes
 
     _parameter_constraints: dict = {
         "n_components": [Interval(Integral, 1, None, closed="left")],

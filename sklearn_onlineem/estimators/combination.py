@@ -235,9 +235,9 @@ def _check_members(estimators):
 
 def _mismatches(estimator, first):
     """Yield (name, own, the first's) of what differs, the most telling first."""
-    for name in ("n_features_in_", "feature_names_in_"):
+    for name in first._common_attributes:
         own, other = (getattr(e, name, None) for e in (estimator, first))
-        if not np.array_equal(own, other):
+        if not (np.array_equal(own, other) if isinstance(own, np.ndarray) else own == other):
             yield name, own, other
     own, other = (getattr(e.model_, "n_components", None) for e in (estimator, first))
     if own != other:

@@ -155,6 +155,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
     """
 
     _validated_attributes = ("symbols_", "_codes", "_makes_text")
+    _common_attributes = ("symbols_",)
     n_init = 1  # there is one start
 
     _parameter_constraints: dict = {
