@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pandas as pd
@@ -30,7 +29,33 @@ MODES = [
 all_modes = pytest.mark.parametrize(
     "mode", MODES, ids=lambda m: f"{m['mode']}-{m.get('combine', '')}"
 )
-LIMIT = 60.0  # seconds; nothing may hang
+LIMIT = 60.0  # seconds for a cluster to answer
+LONGEST = 300  # seconds for a test, on a machine that is busy with other things: none may hang
+
+
+@contextlib.contextmanager
+def limited(name):
+    """Fail what hangs, and then what hangs while it is taken down; signals reach main threads."""
+
+    def give_up(signum, frame):
+        pytest.fail(f"{name} hangs: it was not done after {LONGEST} s.")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST, LIMIT)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(autouse=True)
+def _limit(request):
+    with limited(request.node.name):
+        yield
 
 
 @contextlib.contextmanager
@@ -46,8 +71,12 @@ def cluster(n_workers=2, **arguments):
 
 @pytest.fixture(scope="module")
 def client():
-    with cluster() as client:
+    with contextlib.ExitStack() as stack:
+        with limited("the start of a cluster"):
+            client = stack.enter_context(cluster())
         yield client
+        with limited("the end of a cluster"):
+            stack.close()
 
 
 @pytest.fixture(scope="module")
@@ -140,20 +169,15 @@ def process_of(client, i=0):
 
 def fit_with(action, client, shards, mode=None, n_rounds=2, **arguments):
     estimator = mixture(callbacks=[After(n_rounds, action)], **arguments)
-    start = time.monotonic()
-    learner = DistributedEM(estimator, **(mode or MODES[0]))
-    try:
-        return learner.fit(shards, client=client)
-    finally:
-        assert time.monotonic() - start < LIMIT
+    return DistributedEM(estimator, **(mode or MODES[0])).fit(shards, client=client)
 
 
 @pytest.mark.parametrize(
     ("mode", "are_local"),
     [
         (MODES[0], True),
-        (MODES[1], False),
         pytest.param(MODES[0], False, marks=pytest.mark.slow),
+        pytest.param(MODES[1], False, marks=pytest.mark.slow),
         pytest.param(MODES[1], True, marks=pytest.mark.slow),
     ],
     ids=str,
@@ -164,7 +188,7 @@ def test_a_killed_worker_changes_no_bit(mode, are_local, X):
         pid = process_of(client)
         shards = X if are_local else shards_of(X)
         found = fit_with(lambda: os.kill(pid, signal.SIGKILL), client, shards, mode, max_iter=15)
-        assert pid not in client.run(os.getpid).values()
+        assert pid not in client.run(os.getpid, on_error="ignore").values()
     assert_identical(found.estimator_.model_, expected.estimator_.model_)
 
 
@@ -201,6 +225,7 @@ def test_scaling_changes_no_bit(n_workers, X):
     assert_identical(found.estimator_.model_, expected.estimator_.model_)
 
 
+@pytest.mark.slow
 def test_data_that_only_a_dead_worker_held_are_a_named_error(X):
     with cluster() as client:
         futures = client.scatter(np.array_split(X, 4))
