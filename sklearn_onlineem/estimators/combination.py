@@ -54,6 +54,8 @@ def combine_estimators(
     align : bool, default=False
         Whether to number components or states as the first estimator does, by the least KL
         divergence of one model to the other (for hidden Markov models, of usages and emissions).
+        States of Kalman filters are moved by the linear map that brings what rows read of them,
+        now and later, closest to the first estimator's. Edit operations have names already.
     n_pseudo_samples : int, default=10000
         For ``method="sampled"``.
     random_state : int, RandomState instance or None, default=None
