@@ -21,6 +21,7 @@ from sklearn_onlineem.estimators import (
     PoissonHMM,
     PoissonMixture,
     WishartMixture,
+    combine_estimators,
 )
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "PoissonMixture",
     "WishartMixture",
     "__version__",
+    "combine_estimators",
 ]

@@ -1,6 +1,7 @@
 """The scikit-learn face of the models."""
 
 from sklearn_onlineem.estimators.categorical_hmm import CategoricalHMM
+from sklearn_onlineem.estimators.combination import combine_estimators
 from sklearn_onlineem.estimators.compound_dirichlet import (
     CompoundDirichlet,
     CompoundDirichletMixture,
@@ -46,4 +47,5 @@ __all__ = [
     "PoissonMixture",
     "StateFilter",
     "WishartMixture",
+    "combine_estimators",
 ]

@@ -41,6 +41,8 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
 
     # What validation of data writes on the estimator.
     _validated_attributes = ("n_features_in_", "feature_names_in_")
+    # What must be the same in estimators that are merged.
+    _common_attributes = _validated_attributes
 
     _parameter_constraints: dict = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -90,7 +92,21 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
     def _rows_needed(self, model):
         """Return how many rows the model needs to be determined: its parameters per feature."""
 
+    @abstractmethod
+    def _data_of(self, X, reset):
+        """Convert and check data of which nothing else is known."""
+
     # ----------------------------------------------------------------------------------- fitting
+
+    def _begin(self, X):
+        """Set the model that EM starts from, and learn nothing from X."""
+        self._validate_params()
+        with self._kept_on_failure(), naming(self), self._lock():
+            data = self._data_of(X, reset=True)
+            with single_threaded_blas(data.X.shape[0]):
+                start = self._start(data, check_random_state(self.random_state))
+            self._training = self._training_from(start, data)
+        return self
 
     def _fit(self, observe):
         """Fit to what `observe(reset)` returns; parameters are valid when this is called."""

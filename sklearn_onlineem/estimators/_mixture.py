@@ -90,6 +90,9 @@ class RowModel(TransformerMixin, OnlineEM):
         """
         return self._partial_fit(lambda reset: self._observe(X, y, sample_weight, reset))
 
+    def _data_of(self, X, reset):
+        return self._observe(X, None, None, reset)
+
     def _observe(self, X, y, sample_weight, reset):
         """Convert and check data; the estimator's parameters are valid when this is called."""
         try:

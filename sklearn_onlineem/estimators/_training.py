@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from sklearn_onlineem.em import batch_step, exact_inertia, online_step, rate_of
 from sklearn_onlineem.models import Model
+from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Progress", "Step", "Training"]
 
@@ -42,6 +43,22 @@ class Progress(NamedTuple):
     n_steps: int = 0
     n_seen: float = 0.0
     step: Step | None = None
+    # Law of the lengths of the data seen, where the model asks for one; each pass counts.
+    lengths: object = None
+    # Statistics of the models that this one was merged from: all that it stands for.
+    merged: Statistics | None = None
+
+    @property
+    def own_statistics(self):
+        """What the model weighs when it is merged with others."""
+        return self.model.own_statistics(self.lengths) if self.merged is None else self.merged
+
+    def lengths_with(self, data):
+        """The law of lengths once data have been seen, too."""
+        law = self.model.lengths(data)
+        if law is None or self.lengths is None:
+            return law
+        return self.lengths.merged(self.n_seen, law, data.total_weight)
 
 
 @dataclass
@@ -91,6 +108,7 @@ class Training:
             past=self.past.copy(),
             n_seen_before=self.progress.n_seen,
             lower_bounds=[],
+            n_iter=0,
             converged=False,
             stopped=False,
         )
@@ -101,17 +119,23 @@ class Training:
         Each step takes its share anew, as the inertia holds on to what it remembers: right where
         the model remembers few rows of many, while a prior counts for more where it never forgets.
         """
-        model = self.progress.model
-        prior = () if self.prior is None else ((1.0 / n_observations, self.prior),)
-        new_model, log_likelihood = online_step(model, data, eta, prior, inertia=self.inertia)
-        return self.advance(new_model, data, eta, log_likelihood)
+        prior = self.prior_terms(n_observations)
+        new_model, log_likelihood = online_step(
+            self.progress.model, data, eta, prior, inertia=self.inertia
+        )
+        lengths = self.progress.lengths_with(data)
+        return self.advance(new_model, eta, log_likelihood, data, data.total_weight, lengths)
 
-    def advance(self, new_model, data, eta, log_likelihood):
-        """Put a model that has learnt the data in the place of the present one."""
-        model, n_steps, n_seen, _ = self.progress
-        step = Step(eta, log_likelihood, new_model.kl_divergence(model, like=data))
+    def prior_terms(self, n_observations):
+        """The prior as terms of a step's sum, spread over `n_observations`."""
+        return () if self.prior is None else ((1.0 / n_observations, self.prior),)
+
+    def advance(self, new_model, eta, log_likelihood, like, n_rows, lengths=None, n_steps=1):
+        """Make a new model the present one; it has learnt from `n_rows` more."""
+        model, n_before, n_seen = self.progress[:3]
+        step = Step(eta, log_likelihood, new_model.kl_divergence(model, like=like))
         self._file()
-        self.progress = Progress(new_model, n_steps + 1, n_seen + data.total_weight, step)
+        self.progress = Progress(new_model, n_before + n_steps, n_seen + n_rows, step, lengths)
         self._call_back(step)
         return step
 
@@ -139,7 +163,8 @@ class Training:
             model, _ = batch_step(model, data, terms)
         new_model, log_likelihood = batch_step(model, data, terms)
         step = Step(math.inf, log_likelihood, new_model.kl_divergence(model, like=data))
-        self.progress = Progress(new_model, 1, data.total_weight, step)
+        lengths = self.progress.lengths_with(data)
+        self.progress = Progress(new_model, 1, data.total_weight, step, lengths)
         self._call_back(step)
 
     def batch_pass(self, data):

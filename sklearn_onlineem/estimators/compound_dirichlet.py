@@ -160,7 +160,8 @@ class CompoundDirichlet(BurstyCounts, OneToOneFeatureMixin, RowModel):
     def _newton_pass(self, training, data):
         model = training.progress.model
         new, log_likelihood, is_last = model.family.likelihood_step(model.parameters, data)
-        training.advance(replace(model, parameters=new), data, Batch()(1), log_likelihood)
+        new_model = replace(model, parameters=new)
+        training.advance(new_model, Batch()(1), log_likelihood, data, data.total_weight)
         return log_likelihood, is_last
 
     @property

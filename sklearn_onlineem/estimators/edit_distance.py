@@ -155,6 +155,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
     """
 
     _validated_attributes = ("symbols_", "_codes", "_makes_text")
+    _common_attributes = ("symbols_",)
     n_init = 1  # there is one start
 
     _parameter_constraints: dict = {
@@ -232,7 +233,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
         """
-        return self._fit(lambda reset: self._observe(X, reset))
+        return self._fit(lambda reset: self._data_of(X, reset))
 
     def partial_fit(self, X, y=None):
         """Update the model with a batch of pairs.
@@ -252,9 +253,9 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         ValueError
             If the batch is invalid; the estimator is left as it was.
         """
-        return self._partial_fit(lambda reset: self._observe(X, reset))
+        return self._partial_fit(lambda reset: self._data_of(X, reset))
 
-    def _observe(self, X, reset):
+    def _data_of(self, X, reset):
         """Convert pairs; with `reset`, take their symbols, or the parameter's, for the alphabet."""
         with naming(self):
             sources, targets = pairs_of(X)
@@ -350,7 +351,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
 
     def _observed(self, X):
         check_is_fitted(self)
-        return self._observe(X, reset=False)
+        return self._data_of(X, reset=False)
 
     def score_samples(self, X):
         """Log-likelihood of each pair, an ndarray of shape (n_pairs,), in nats."""

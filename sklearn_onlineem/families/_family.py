@@ -9,6 +9,7 @@ from scipy import sparse
 
 from sklearn_onlineem._kernels import _counts, _natural
 from sklearn_onlineem._kernels._responsibilities import normalise
+from sklearn_onlineem.families._parameters import take
 from sklearn_onlineem.families._threads import threaded
 from sklearn_onlineem.statistics import Sums, combine
 
@@ -178,6 +179,18 @@ class Family(ABC):
             If the family has no conjugate prior.
         """
         raise ValueError(f"{type(self).__name__} has no conjugate prior.")
+
+    def taken(self, parameters, index):
+        """Return the parameters of the components of an index array, in its order."""
+        return take(parameters, index)
+
+    def divergences(self, p, q, n_components):
+        """Return KL(p_i || q_j) in nats, an ndarray of shape (n_components, n_components)."""
+        out, i = np.empty((n_components, n_components)), np.arange(n_components)
+        for shift in range(n_components):
+            j = (i + shift) % n_components
+            out[i, j] = self.kl_divergence(p, self.taken(q, j))
+        return np.maximum(out, 0.0)
 
     def widened(self, parameters):
         """Return parameters that few rows can vouch for: without correlations, say."""

@@ -8,6 +8,8 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
+from sklearn_onlineem.families._parameters import n_bytes
+
 __all__ = ["Rows"]
 
 
@@ -70,6 +72,13 @@ class Rows:
     @cached_property
     def _memory(self):
         return {}
+
+    def __sizeof__(self):
+        # Schedulers place tasks by it.
+        return n_bytes(self)
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name != "_memory"}
 
 
 def _slice_csr(X, index):

@@ -74,6 +74,10 @@ class MatrixGaussians:
             )
         self.__dict__.update(precision=precision, precision_factor=factor, log_det=log_det)
 
+    def __reduce__(self):
+        # What follows from the covariances would be three quarters of what is sent.
+        return MatrixGaussians, (self.mean, self.covariance)
+
 
 class _MatrixGaussian(Gaussian):
     """Full and tied: covariances are matrices."""

@@ -10,7 +10,7 @@ from sklearn_onlineem.models.linear_dynamical import (
     LinearDynamicalStatistics,
 )
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
-from sklearn_onlineem.models.sequences import Sequences
+from sklearn_onlineem.models.sequences import Lengths, Sequences
 from sklearn_onlineem.models.strings import StringPairs, Strings
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "HiddenMarkovModel",
     "HiddenMarkovStatistics",
     "Horizon",
+    "Lengths",
     "LinearDynamicalModel",
     "LinearDynamicalStatistics",
     "MixtureModel",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from sklearn_onlineem.families._parameters import average, differences, n_bytes
+
 __all__ = ["Model"]
 
 
@@ -63,3 +65,46 @@ class Model(ABC):
     def pseudo_data(self, n, rng, like):
         """Draw n observations in the form that `e_step` takes, with lengths drawn from `like`."""
         return self.sample(n, rng, like=like)[0]
+
+    # ----------------------------------------------------------------------------------- merging
+
+    def lengths(self, data):
+        """Return what `own_statistics` asks of data as `like`, small and mergeable, or None."""
+        return None
+
+    @staticmethod
+    def averaged(models, shares):
+        """Return the model whose parameters, and floors, are the averages of those of models.
+
+        Parameters
+        ----------
+        models : list of Model
+            Without `differences`.
+        shares : list of float
+            Adding up to 1.
+
+        References
+        ----------
+        Sanderson & Curtin, "gmm_diag and gmm_full: C++ classes for multi-threaded Gaussian mixture
+        models and Expectation-Maximisation", JOSS 2017.
+        """
+        return average(models, shares)
+
+    def differences(self, other):
+        """Yield ``(name, own, the other's)`` of what keeps two models from being merged."""
+        return differences(self, other)
+
+    def aligned_to(self, reference, like=None):
+        """Return the same distribution with hidden states numbered as in a reference.
+
+        Parameters
+        ----------
+        reference : Model
+        like : object, default=None
+            As in `own_statistics`.
+        """
+        raise ValueError(f"{type(self).__name__} has no states that can be matched.")
+
+    def __sizeof__(self):
+        # Schedulers place tasks by it.
+        return n_bytes(self)

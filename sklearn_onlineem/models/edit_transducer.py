@@ -163,6 +163,10 @@ class EditTransducer(Model):
             logs = np.log(p[used]) - np.log(q[used])
         return max(0.0, float(p[used] @ logs / p[-1]))
 
+    def aligned_to(self, reference, like=None):
+        # Operations have names.
+        return self
+
     def sample(self, n, rng):
         """Draw n pairs of strings; return them and their scripts, operations as `Strings`."""
         p = self.probabilities

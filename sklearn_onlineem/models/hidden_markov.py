@@ -11,6 +11,7 @@ from scipy.special import rel_entr
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem.families import Family, Rows
 from sklearn_onlineem.families._threads import threaded
+from sklearn_onlineem.models._matching import matching
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.horizons import Finite, Horizon
 from sklearn_onlineem.models.sequences import Sequences
@@ -206,6 +207,30 @@ class HiddenMarkovModel(Model):
 
     def _usages(self, like):
         return self.horizon.usages(self.start, self.transmat, like)
+
+    def lengths(self, data):
+        return data.law
+
+    def aligned_to(self, reference, like=None):
+        """Return the same distribution with states numbered as in a reference.
+
+        What is matched is how often states emit, and what: their moves follow.
+        """
+        divergences = self.family.divergences(
+            self.parameters, reference.parameters, self.n_components
+        )
+        usage, reference_usage = (model._usages(like)[1] for model in (self, reference))
+        ends = self._final > 0.0, reference._final > 0.0
+        order = matching(usage, reference_usage, divergences, *ends)
+        if (order == np.arange(len(order))).all():
+            return self
+        columns = np.append(order, np.arange(len(order), self.transmat.shape[1]))
+        return replace(
+            self,
+            start=self.start[order],
+            transmat=np.ascontiguousarray(self.transmat[np.ix_(order, columns)]),
+            parameters=self.family.taken(self.parameters, order),
+        )
 
     # --------------------------------------------------------------------------------- inference
 

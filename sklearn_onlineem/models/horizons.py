@@ -90,7 +90,7 @@ class Finite(Horizon):
             raise ValueError(
                 "Lengths are not modelled: pass `like`, data with lengths to draw from."
             )
-        return rng.choice(like.lengths, size=n)
+        return like.draw_lengths(n, rng)
 
     def usages(self, start, transmat, like):
         survival = like.survival

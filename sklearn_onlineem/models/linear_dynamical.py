@@ -199,6 +199,39 @@ class LinearDynamicalModel(Model):
             + self.emissions.kl_divergence(self._emission, other._emission, states),
         )
 
+    def lengths(self, data):
+        return data.law
+
+    def aligned_to(self, reference, like=None):
+        """Return the same law of the rows, in coordinates of the states as in a reference.
+
+        They are changed by the linear map T that brings the readings of the states now and in the
+        steps to come, C, C A, C A A, ..., closest to those of the reference, in least squares.
+        """
+        if self is reference:
+            return self
+        T = np.linalg.lstsq(reference._readings, self._readings, rcond=None)[0]
+        if np.linalg.matrix_rank(T) < self.n_components:
+            raise ValueError("the readings of the states do not say which is which.")
+        inverse = np.linalg.inv(T)
+        return replace(
+            self,
+            initial_mean=T @ self.initial_mean,
+            initial_covariance=_congruent(T, self.initial_covariance),
+            transition=T @ self.transition @ inverse,
+            transition_offset=T @ self.transition_offset,
+            transition_covariance=_congruent(T, self.transition_covariance),
+            observation=self.observation @ inverse,
+        )
+
+    @property
+    def _readings(self):
+        """What rows to come say of the state (the observability matrix)."""
+        blocks = [self.observation]
+        for _ in range(self.n_components - 1):
+            blocks.append(blocks[-1] @ self.transition)
+        return np.concatenate(blocks)
+
     def _usages(self, like):
         """Moments of the states that are left, and of those that emit, for each sequence."""
         start = self.initial_mean, self.initial_covariance
@@ -305,7 +338,7 @@ class LinearDynamicalModel(Model):
             raise ValueError(
                 "Lengths are not modelled: pass `like`, data with lengths to draw from."
             )
-        lengths = rng.choice(like.lengths, size=n)
+        lengths = like.draw_lengths(n, rng)
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         states = np.empty((offsets[-1], self.n_components))
         now = self.initial.sample(self._start, np.empty((n, 0)), rng)
@@ -321,3 +354,8 @@ class LinearDynamicalModel(Model):
 def _one(like):
     """Share of the sequences that begin at their first row."""
     return np.array([1.0 if like is None or like.before is None else 1.0 - 1.0 / len(like)])
+
+
+def _congruent(T, covariance):
+    moved = T @ covariance @ T.T
+    return 0.5 * (moved + moved.T)

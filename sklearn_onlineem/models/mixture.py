@@ -15,6 +15,7 @@ from sklearn_onlineem._kernels._responsibilities import (
 )
 from sklearn_onlineem.families import Family, Rows
 from sklearn_onlineem.families._family import NO_LABELS, NOTHING
+from sklearn_onlineem.models._matching import matching
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.statistics import Statistics, combine
 
@@ -136,6 +137,16 @@ class MixtureModel(Model):
     def kl_divergence(self, other, like=None):
         divergences = self.family.kl_divergence(self.parameters, other.parameters)
         return max(0.0, joint_divergence(self.weights, other.weights, divergences))
+
+    def aligned_to(self, reference, like=None):
+        divergences = self.family.divergences(
+            self.parameters, reference.parameters, self.n_components
+        )
+        order = matching(self.weights, reference.weights, divergences)
+        if (order == np.arange(len(order))).all():
+            return self
+        parameters = self.family.taken(self.parameters, order)
+        return MixtureModel(self.family, self.weights[order], parameters)
 
     def sample(self, n, rng):
         components = self._sample_components(n, rng)

@@ -8,8 +8,35 @@ from functools import cached_property
 import numpy as np
 
 from sklearn_onlineem.families import Rows
+from sklearn_onlineem.families._parameters import n_bytes
 
-__all__ = ["Sequences"]
+__all__ = ["Lengths", "Sequences"]
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Law of the lengths of sequences: what stays of data where only lengths are asked for.
+
+    Parameters
+    ----------
+    survival : ndarray
+        Share of the sequences with more than t rows, t = 0, 1, ...
+    """
+
+    survival: np.ndarray
+
+    before = None
+
+    def merged(self, a, other, b):
+        """Return the law of a sequences of this law and b of another, for any weights."""
+        survival = np.zeros(max(len(self.survival), len(other.survival)))
+        for weight, law in ((a, self), (b, other)):
+            survival[: len(law.survival)] += weight / (a + b) * law.survival
+        return Lengths(survival)
+
+    def draw_lengths(self, n, rng):
+        """Draw n lengths."""
+        return np.searchsorted(-self.survival, -rng.random(n))
 
 
 @dataclass(frozen=True)
@@ -66,6 +93,16 @@ class Sequences:
         """Numbers of rows of the sequences."""
         return np.diff(self.offsets)
 
+    @property
+    def law(self):
+        """Law of the lengths; a piece of a sequence counts as a sequence."""
+        ends = np.bincount(self.lengths)
+        return Lengths((len(self) - np.cumsum(ends))[:-1] / len(self))
+
+    def draw_lengths(self, n, rng):
+        """Draw n of the lengths."""
+        return rng.choice(self.lengths, size=n)
+
     @cached_property
     def survival(self):
         """Share of fresh sequences with more than t rows, t = 0 .. their greatest length - 1.
@@ -82,6 +119,10 @@ class Sequences:
         if not np.issubdtype(self.X.dtype, np.floating) or not np.isnan(np.sum(self.X)):
             return None
         return ~np.isnan(self.X).all(axis=1)
+
+    def __sizeof__(self):
+        # Schedulers place tasks by it.
+        return n_bytes(self)
 
     def __getitem__(self, index):
         """Sequences of a slice (views, if it has no step) or of an index array (copies)."""

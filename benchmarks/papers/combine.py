@@ -1,0 +1,254 @@
+"""Amid & Warmuth (UAI 2020), experiment 7.4: models that learn apart, and are merged.
+
+(a) 2000 points of a mixture of 100 Gaussians in 10 dimensions lie on 5 machines, which take batches
+of 5 with the learning rate eta0 / sqrt(t). They are merged after every step, every 20 steps, or
+once at the end of the pass (asynchronously). One machine that takes batches of 25 is what merging
+entropically after every step must equal. (b) The same with real data, diagonal covariances, and
+merges after every 5000 rows.
+
+    python -m benchmarks.papers.combine --plot combine.png
+    SKLEARN_ONLINEEM_DATA=... python -m benchmarks.papers.combine --real
+
+"entropic" is `combine_estimators`' default; "averaging" its ``method="averaging"`` (weights, means
+and covariances); "moments" averages weights, and means and second moments of components. Numbers
+are losses (negative log-likelihoods, nats per row) minus that of "entropic": above 0, entropic is
+better. "wins" counts seeds in which it is. The paper says neither truth nor start: means are normal
+with the standard deviation "sep", covariances Wishart about the unit matrix; models start from
+random rows as means and the covariance of all rows.
+"""
+
+import argparse
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.datasets import load_covertype, load_fashion_mnist
+from sklearn_onlineem.em import PowerDecay, online_step
+from sklearn_onlineem.families import DiagonalGaussian, FullGaussian, Rows
+from sklearn_onlineem.models import MixtureModel, Model
+from sklearn_onlineem.statistics import combine
+
+K, D, N, N_MACHINES, BATCH, BETA = 100, 10, 2000, 5, 5, 0.5
+RULES = {"every step": 1, "every 20 steps": 20, "at the end": N // N_MACHINES // BATCH}
+
+
+# -------------------------------------------------------------------------------- ways of merging
+
+
+def entropic(models):
+    return models[0].m_step(combine((1.0 / len(models), m.own_statistics()) for m in models))
+
+
+def averaging(models):
+    return Model.averaged(models, [1.0 / len(models)] * len(models))
+
+
+def moments(models):
+    """Means and second moments of each component averaged, whatever its weights."""
+    evenly = np.full(models[0].n_components, 1.0 / models[0].n_components)
+    merged = entropic([replace(m, weights=evenly) for m in models])
+    return replace(merged, weights=np.mean([m.weights for m in models], axis=0))
+
+
+METHODS = {"entropic": entropic, "averaging": averaging, "moments": moments}
+
+
+# --------------------------------------------------------------------------------------- learning
+
+
+def learn(model, parts, eta0, sync_every, merge, batch=BATCH):
+    """One pass of all machines; returns the merged model, and those before the last merge."""
+    schedule = PowerDecay(eta0, BETA)
+    models = [model] * len(parts)
+    n_steps = -(-max(map(len, parts)) // batch)
+    for t in range(n_steps):
+        for m, part in enumerate(parts):
+            rows = part[t * batch : (t + 1) * batch]
+            if len(rows):
+                models[m] = online_step(models[m], rows, schedule(t + 1))[0]
+        if (t + 1) % sync_every == 0 or t + 1 == n_steps:
+            before, models = models, [merge(models)] * len(parts)
+    return models[0], before
+
+
+def loss(model, rows):
+    return -model.log_likelihood(rows).mean()
+
+
+def truth(rng, separation):
+    means = rng.normal(scale=separation, size=(K, D))
+    factors = rng.normal(size=(K, 2 * D, D))
+    covariances = np.einsum("kni,knj->kij", factors, factors) / (2 * D)
+    family = FullGaussian(reg_covar=0.0)
+    return MixtureModel(family, rng.dirichlet(np.ones(K)), family.gaussians(means, covariances))
+
+
+def start(family, X, n_components, rng):
+    """Random rows as means, the covariance of all rows, and even weights."""
+    means = X[rng.choice(len(X), n_components, replace=False)]
+    spread = X.var(axis=0) + family.floor if family.floor is not None else np.cov(X.T)
+    covariance = np.repeat(spread[None], n_components, axis=0)
+    weights = np.full(n_components, 1.0 / n_components)
+    return MixtureModel(family, weights, family.gaussians(means, covariance))
+
+
+def synthetic(seed, separation):
+    """Rows of each machine, rows of all in the order of the steps, held-out rows, and a start."""
+    rng = np.random.default_rng(seed)
+    model = truth(rng, separation)
+    X, held_out = (model.sample(N, rng)[0] for _ in range(2))
+    parts = np.array_split(X, N_MACHINES)
+    by_step = np.concatenate(
+        [p[t : t + BATCH] for t in range(0, len(parts[0]), BATCH) for p in parts]
+    )
+    begin = start(model.family, X, K, rng)
+    return [Rows(p) for p in parts], Rows(by_step), Rows(held_out), begin
+
+
+# ----------------------------------------------------------------------------- the two experiments
+
+
+def one_seed(seed, separation, eta0):
+    """Losses of everything: {(rule, method): (train, held out)}."""
+    parts, X, held_out, begin = synthetic(seed, separation)
+    losses = {}
+    for rule, sync_every in RULES.items():
+        for name, merge in METHODS.items():
+            model, local = learn(begin, parts, eta0, sync_every, merge)
+            losses[rule, name] = loss(model, X), loss(model, held_out)
+            if name == "entropic" and rule == "every step":
+                synchronous = model
+        if rule == "at the end":
+            alone = [(loss(m, X), loss(m, held_out)) for m in local]
+            losses["alone"] = tuple(np.mean(alone, axis=0))
+    single, _ = learn(begin, [X], eta0, N, entropic, batch=N_MACHINES * BATCH)
+    losses["single"] = loss(single, X), loss(single, held_out)
+    return losses, difference(synchronous, single)
+
+
+def difference(a, b):
+    pairs = zip(_arrays(a), _arrays(b), strict=True)
+    return max(np.abs(x - y).max() for x, y in pairs)
+
+
+def _arrays(model):
+    return model.weights, model.parameters.mean, model.parameters.covariance
+
+
+def experiment(separation, eta0, n_seeds):
+    """Print the table of one setting; return advantages, and the greatest difference to single."""
+    runs = [one_seed(seed, separation, eta0) for seed in range(n_seeds)]
+    print(f"\nsep {separation:g}, eta0 {eta0:g}: loss minus that of entropic, median [quartiles]")
+    advantages = {}
+    for rule in RULES:
+        for name in ("averaging", "moments"):
+            gaps = np.array(
+                [np.subtract(losses[rule, name], losses[rule, "entropic"]) for losses, _ in runs]
+            )
+            advantages[rule, name] = gaps
+            print(f"  {rule:<16}{name:<11}" + "".join(map(_cell, ("train", "held out"), gaps.T)))
+    for name, rule in (("alone", "at the end"), ("single", "every step")):
+        gaps = np.array([np.subtract(ls[name], ls[rule, "entropic"]) for ls, _ in runs])
+        advantages[name] = gaps
+        print(f"  {rule:<16}{name:<11}" + "".join(map(_cell, ("train", "held out"), gaps.T)))
+    return advantages, max(far for _, far in runs)
+
+
+def _cell(name, gaps):
+    low, middle, high = np.quantile(gaps, (0.25, 0.5, 0.75))
+    wins = f"{(gaps > 0).sum()}/{len(gaps)}"
+    return f"{name:>10} {middle:+.3f} [{low:+.3f}, {high:+.3f}] {wins:>6}"
+
+
+def acceptance(advantages, far, n_seeds):
+    yield f"every step is one machine with batches of 25, to 1e-10: {far:.1e}", far < 1e-10
+    for (rule, name), gaps in ((k, v) for k, v in advantages.items() if isinstance(k, tuple)):
+        wins, middle = int((gaps[:, 0] > 0).sum()), np.median(gaps[:, 0])
+        yield (
+            f"{rule}: beats {name} on the training loss in 18 of 20 seeds, by a median of 0.05:"
+            f" {wins}/{n_seeds}, {middle:.3f}",
+            wins >= 0.9 * n_seeds and middle >= 0.05,
+        )
+    alone = np.median(advantages["alone"][:, 0])
+    yield f"at the end: beats the mean single local model: by {alone:.3f}", alone > 0
+
+
+def real(name, load, n_components, n_machines, n_rows, n_seeds, batch=100):
+    """Experiment (b): losses of the training rows and standard errors over seeds."""
+    X = load()
+    X = np.ascontiguousarray((X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-2 * X.std()))
+    print(f"\n{name}: {min(n_rows, len(X))} x {X.shape[1]}, K = {n_components}, M = {n_machines}")
+    losses = {}
+    for seed in range(n_seeds):
+        rng = np.random.default_rng(seed)
+        rows = X[rng.permutation(len(X))[:n_rows]]
+        family = DiagonalGaussian(reg_covar=1e-3).bind(rows)
+        begin = start(family, rows, n_components, rng)
+        parts = [Rows(part) for part in np.array_split(rows, n_machines)]
+        n_steps = -(-len(parts[0]) // batch)
+        for rule, sync_every in (
+            ("every 5000", max(1, 5000 // (n_machines * batch))),
+            ("at the end", n_steps),
+        ):
+            for method, merge in METHODS.items():
+                model, local = learn(begin, parts, 1.0, sync_every, merge, batch)
+                losses.setdefault((rule, method), []).append(loss(model, Rows(rows)))
+            if rule == "at the end":
+                alone = np.mean([loss(m, Rows(rows)) for m in local])
+                losses.setdefault((rule, "alone"), []).append(alone)
+    for (rule, method), values in losses.items():
+        error = np.std(values, ddof=1) / np.sqrt(len(values)) if n_seeds > 1 else np.nan
+        gaps = np.subtract(values, losses[rule, "entropic"])
+        print(
+            f"  {rule:<12}{method:<11}{np.mean(values):12.3f} +- {error:.3f}"
+            f"   minus entropic {np.mean(gaps):+.3f}, wins {(gaps > 0).sum()}/{len(gaps)}"
+        )
+
+
+def main():
+    arguments = _arguments()
+    if arguments.real:
+        real("Fashion-MNIST", load_fashion_mnist, 10, 3, 60_000, arguments.real_seeds)
+        real("Covertype", load_covertype, 7, 20, 500_000, arguments.real_seeds)
+        return
+    results = {}
+    for separation in (1.5, 3.0):
+        for eta0 in (0.05, 0.5):
+            results[separation, eta0] = experiment(separation, eta0, arguments.seeds)
+    for separation in (1.5, 3.0):
+        print(f"\nsep {separation:g}, eta0 0.05")
+        for claim, holds in acceptance(*results[separation, 0.05], arguments.seeds):
+            print(f"{'met' if holds else 'NOT MET':>8}  {claim}")
+    if arguments.plot:
+        plot(results, arguments.plot)
+
+
+def plot(results, path):
+    """Advantages on the training loss: boxes over seeds."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(results), figsize=(14, 4), layout="constrained")
+    for ax, ((separation, eta0), (advantages, _)) in zip(axes, results.items(), strict=True):
+        keys = [key for key in advantages if isinstance(key, tuple)]
+        ax.boxplot([advantages[key][:, 0] for key in keys], orientation="vertical")
+        labels = [f"{rule}\n{name}" for rule, name in keys]
+        ax.set_xticks(range(1, len(keys) + 1), labels, rotation=90)
+        ax.axhline(0.0, color="black", linewidth=1)
+        ax.set_title(f"separation {separation:g}, $\\eta_0 = {eta0:g}$")
+    axes[0].set_ylabel("training loss minus entropic's (nats per row)")
+    figure.savefig(path, dpi=150)
+
+
+def _arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--real", action="store_true", help="experiment (b), with real data")
+    parser.add_argument("--real-seeds", type=int, default=5)
+    parser.add_argument("--plot", metavar="FILE", help="picture to write (needs matplotlib)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""Where the tasks run: in this process and its children (joblib), or on a cluster (Dask).
+
+Both map a task over the shards and merge what comes back by the same tree, so that they give the
+same bits.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from joblib import Parallel, delayed
+
+from sklearn_onlineem.distributed._shards import is_future
+from sklearn_onlineem.distributed._tasks import begin, merge, n_entries, prepare
+
+__all__ = ["DaskExecutor", "DistributionError", "JoblibExecutor"]
+
+# How many parts a task merges.
+_FAN_IN = 8
+# How often data that were sent from here are sent again.
+_ATTEMPTS = 4
+# Seconds that a scheduler has for an answer.
+_PATIENCE = 5
+
+
+class DistributionError(RuntimeError):
+    """What a cluster has lost: data that nobody can compute again, or its scheduler."""
+
+
+def _check_some(shards):
+    if not shards:
+        raise ValueError("DistributedEM: all shards are empty.")
+
+
+def _groups(items):
+    return [items[i : i + _FAN_IN] for i in range(0, len(items), _FAN_IN)]
+
+
+class JoblibExecutor:
+    """Tasks by joblib, under whatever backend is in force.
+
+    Parameters
+    ----------
+    shards : list
+        Local data.
+    n_jobs : int or None
+    """
+
+    def __init__(self, shards, n_jobs):
+        self.shards, self.n_jobs = list(enumerate(shards)), n_jobs
+        self.data = []
+
+    def open(self):
+        """Find the shards that are not empty."""
+        self.shards = [(number, shard) for number, shard in self.shards if n_entries(shard)]
+        _check_some(self.shards)
+
+    def begin(self, estimator):
+        """The estimator at its start, which the first shard gives."""
+        return begin(estimator, self.shards[0][1])
+
+    def prepare(self, template):
+        """Convert the shards; return their sizes."""
+        self.data = [prepare(template, number, shard) for number, shard in self.shards]
+        return [len(data) for data in self.data]
+
+    def reduce(self, task, chosen, *arguments):
+        """Map a task over the chosen shards, and merge."""
+        with Parallel(n_jobs=self.n_jobs) as parallel:
+            parts = parallel(
+                delayed(task)(self.data[i], self.shards[i][0], *arguments) for i in chosen
+            )
+        parts = [merge(group) for group in _groups(parts)]
+        while len(parts) > 1:
+            parts = [merge(group) for group in _groups(parts)]
+        return parts[0]
+
+
+class DaskExecutor:
+    """Tasks by dask.distributed; the scheduler places them, and does again what a worker has lost.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    shards : list
+        Local data, or delayed objects and futures.
+    is_local : bool
+        Whether the data are here, and so can be sent again.
+    """
+
+    def __init__(self, client, shards, is_local):
+        self.client, self.source, self.is_local = client, shards, is_local
+        self.template, self.numbers = None, []
+        self.futures, self.data = self._placed(), []
+
+    def _placed(self):
+        """Futures of the raw shards."""
+        if self.is_local:
+            return self.client.scatter(self.source, hash=False)
+        return [x if is_future(x) else self.client.compute(x) for x in self.source]
+
+    def open(self):
+        """Find the shards that are not empty."""
+        sizes = self._insisting(lambda: self._gathered(n_entries, self.futures))
+        self.numbers = [number for number, size in enumerate(sizes) if size]
+        _check_some(self.numbers)
+
+    def begin(self, estimator):
+        """The estimator at its start, which the first shard gives."""
+        first = self.numbers[0]
+        return self._insisting(
+            lambda: self.client.submit(begin, estimator, self.futures[first], pure=False).result()
+        )
+
+    def _gathered(self, function, futures):
+        return self.client.gather(self._map(function, futures))
+
+    def _map(self, function, *columns):
+        return self.client.map(function, *columns, pure=False)
+
+    def prepare(self, template):
+        """Convert the shards; return their sizes."""
+        self.template = template
+        self._convert()
+        return self._insisting(lambda: self._gathered(len, self.data))
+
+    def _convert(self):
+        template = self.client.submit(_same, self.template, pure=False)
+        chosen = [self.futures[i] for i in self.numbers]
+        self.data = self._map(prepare, [template] * len(chosen), self.numbers, chosen)
+
+    def reduce(self, task, chosen, *arguments):
+        """Map a task over the chosen shards, and merge, by one graph."""
+        return self._insisting(lambda: self._round(task, chosen, arguments))
+
+    def _round(self, task, chosen, arguments):
+        graph, root = _graph(task, [(self.numbers[i], self.data[i]) for i in chosen], arguments)
+        return self.client.get(graph, root, sync=False).result()
+
+    def _is_connected(self):
+        """Whether the scheduler answers."""
+        if self.client.status != "running":
+            return False
+        try:
+            self.client.sync(self.client.scheduler.identity, callback_timeout=_PATIENCE)
+        except (OSError, TimeoutError):
+            return False
+        return True
+
+    def _insisting(self, compute):
+        """Compute; if data that were sent from here have got lost, send them again."""
+        from distributed.client import FutureCancelledError
+
+        for attempt in range(_ATTEMPTS):
+            try:
+                return compute()
+            except FutureCancelledError as error:
+                if "scheduler" in str(error) or not self._is_connected():
+                    raise DistributionError(
+                        "DistributedEM lost the connection to the Dask scheduler."
+                    ) from error
+                if not self.is_local or attempt == _ATTEMPTS - 1:
+                    raise DistributionError(
+                        "DistributedEM: data that only a worker held are gone with it. Pass shards"
+                        " that can be computed again: delayed objects or Dask collections."
+                    ) from error
+                self.futures = self._placed()
+                if self.template is not None:
+                    self._convert()
+        raise AssertionError("not reached")
+
+
+def _same(value):
+    return value
+
+
+def _graph(task, shards, arguments):
+    """A Dask graph that maps a task over shards and merges by groups; and the key of the whole."""
+    from dask._task_spec import DataNode, List, Task, TaskRef, parse_input
+
+    name = uuid.uuid4().hex
+    graph = {}
+    for i, value in enumerate(arguments):
+        key = f"argument-{name}-{i}"
+        graph[key] = DataNode(key, value)
+    references = [TaskRef(key) for key in graph]
+    keys = [f"{task.__name__}-{name}-{number}" for number, _ in shards]
+    for key, (number, data) in zip(keys, shards, strict=True):
+        graph[key] = Task(key, task, parse_input(data), number, *references)
+    level = 0
+    while level == 0 or len(keys) > 1:
+        groups = _groups(keys)
+        keys = [f"merge-{name}-{level}-{i}" for i in range(len(groups))]
+        for key, group in zip(keys, groups, strict=True):
+            graph[key] = Task(key, merge, List(*map(TaskRef, group)))
+        level += 1
+    return graph, keys[0]

@@ -1,0 +1,180 @@
+"""What a worker does: pure functions of the task's arguments, so that any worker may do it again.
+
+What comes back are parts, which merge in a fixed order; bits depend on how the data are cut and on
+nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from sklearn_onlineem.em import online_step, rate_of
+from sklearn_onlineem.estimators._threads import single_threaded_blas
+from sklearn_onlineem.families._parameters import n_bytes
+from sklearn_onlineem.models import Lengths, Model
+from sklearn_onlineem.statistics import Statistics, combine
+
+__all__ = ["Errand", "Part", "begin", "evidence", "learn", "merge", "n_entries", "prepare"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one shard, or several, have to say.
+
+    Parameters
+    ----------
+    total_weight : float
+        Rows, or sequences.
+    content : Statistics or Model
+        Statistics per observation; or a model, where parameters are averaged.
+    log_likelihood : float
+        Mean per observation.
+    lengths : Lengths, default=None
+        Law of the lengths, where the model asks for one.
+    """
+
+    total_weight: float
+    content: Statistics | Model
+    log_likelihood: float
+    lengths: Lengths | None = None
+
+    def __sizeof__(self):
+        # Schedulers place tasks by it.
+        return n_bytes(self)
+
+
+@dataclass(frozen=True)
+class Errand:
+    """What a learner does between two merges.
+
+    Parameters
+    ----------
+    schedule : callable
+    batch_size : int
+    first, n_batches : int
+        Which batches of its shard it learns from.
+    n_seen : float
+        Rows that all learners have seen before.
+    n_learners : int
+        Learners that take such steps at the same time; rates are those of their pooled batches.
+    prior : tuple of (float, Statistics)
+    seed : tuple of int
+        Of the order of the rows; empty where they are taken as they come.
+    averages : bool
+        Whether models come back, not their statistics.
+    """
+
+    schedule: object
+    batch_size: int
+    first: int
+    n_batches: int
+    n_seen: float
+    n_learners: int
+    prior: tuple
+    seed: tuple
+    averages: bool
+
+
+def begin(estimator, X):
+    """A fitted estimator at its start."""
+    return estimator._begin(X)
+
+
+def n_entries(X):
+    """Number of rows, or of sequences, of a shard."""
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def prepare(estimator, number, X):
+    """The data of a shard as kernels take them."""
+    try:
+        return estimator._data_of(X, reset=False)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"DistributedEM: shard {number}: {error}") from error
+
+
+def evidence(data, number, model):
+    """E-step of a shard."""
+    data = _own(data)
+    with single_threaded_blas(len(data.X)):
+        statistics, log_likelihood = _aligned(model).e_step(data)
+    return Part(data.total_weight, statistics, log_likelihood, model.lengths(data))
+
+
+def learn(data, number, model, errand):
+    """Online EM on some batches of a shard, from the model that all learners share."""
+    data, model = _own(data), _aligned(model)
+    order = _order(len(data), (*errand.seed, number) if errand.seed else ())
+    begin = errand.first * errand.batch_size
+    end = min(begin + errand.n_batches * errand.batch_size, len(data))
+    n_rows, log_likelihood = 0.0, 0.0
+    with single_threaded_blas(errand.batch_size):
+        for start in range(begin, end, errand.batch_size):
+            stop = min(start + errand.batch_size, end)
+            batch = data[start:stop] if order is None else data[order[start:stop]]
+            weight = batch.total_weight
+            n_seen = errand.n_seen + errand.n_learners * n_rows
+            eta = rate_of(errand.schedule, n_seen, errand.n_learners * weight)
+            model, mean = online_step(model, batch, eta, errand.prior)
+            n_rows, log_likelihood = n_rows + weight, log_likelihood + weight * mean
+    learnt = data[begin:end] if order is None else data[order[begin:end]]
+    lengths = model.lengths(learnt)
+    content = model if errand.averages else model.own_statistics(lengths)
+    return Part(n_rows, content, log_likelihood / n_rows, lengths)
+
+
+def _order(n, seed):
+    """Row numbers, shuffled; None where they stay as they are."""
+    return np.random.default_rng(seed).permutation(n) if seed else None
+
+
+def merge(parts):
+    """What several parts say together."""
+    parts = [_aligned(part) for part in parts]
+    total = sum(part.total_weight for part in parts)
+    shares = [part.total_weight / total for part in parts]
+    contents = [part.content for part in parts]
+    if isinstance(contents[0], Model):
+        content = Model.averaged(contents, shares)
+    else:
+        content = combine(zip(shares, contents, strict=True))
+    mean = sum(share * part.log_likelihood for share, part in zip(shares, parts, strict=True))
+    return Part(total, content, mean, _lengths(parts))
+
+
+def _lengths(parts):
+    law, weight = parts[0].lengths, parts[0].total_weight
+    if law is None:
+        return None
+    for part in parts[1:]:
+        law, weight = (
+            law.merged(weight, part.lengths, part.total_weight),
+            weight + part.total_weight,
+        )
+    return law
+
+
+def _own(data):
+    """The data, aligned, without what earlier tasks have computed about them.
+
+    That is kept by object, and each task has a model of its own.
+    """
+    return _aligned(data)[:]
+
+
+def _aligned(value):
+    """Arrays as kernels take them: a network hands over some at any address."""
+    if isinstance(value, np.ndarray):
+        return np.require(value, requirements=["A", "C"])
+    if sparse.issparse(value):
+        parts = tuple(_aligned(part) for part in (value.data, value.indices, value.indptr))
+        return type(value)(parts, shape=value.shape)
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    values = {f.name: getattr(value, f.name) for f in fields(value)}
+    aligned = {name: _aligned(part) for name, part in values.items()}
+    changed = {name: part for name, part in aligned.items() if part is not values[name]}
+    return replace(value, **changed) if changed else value

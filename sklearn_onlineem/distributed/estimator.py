@@ -1,0 +1,273 @@
+"""EM over shards of data, on one machine or on a cluster."""
+
+from __future__ import annotations
+
+import copy
+import math
+from contextlib import contextmanager
+from dataclasses import replace
+from numbers import Integral
+
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, clone
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_onlineem.distributed._executors import DaskExecutor, JoblibExecutor
+from sklearn_onlineem.distributed._modes import MODES, Session
+from sklearn_onlineem.distributed._shards import cut, remote_shards
+from sklearn_onlineem.estimators._base import OnlineEM
+
+__all__ = ["DistributedEM"]
+
+
+def _estimator_has(name):
+    return lambda self: hasattr(getattr(self, "estimator_", self.estimator), name)
+
+
+class DistributedEM(MetaEstimatorMixin, BaseEstimator):
+    r"""Fit an estimator of this library to data in shards, which never meet.
+
+    What the shards send back adds up. In each round of ``mode="batch"`` that is their evidence,
+
+    .. math:: \Theta^+ = \mathrm{M}\Big(\sum_m \tfrac{n_m}{n} \, \bar S_m(\Theta)\Big),
+
+    which is batch EM on all of the data, to rounding. In the other modes each shard has a learner
+    that takes steps of online EM on its own, and what adds up are the own statistics of their
+    models (see :func:`~sklearn_onlineem.combine_estimators`).
+
+    Bits depend on the shards and on `random_state`, and on nothing else: not on the number of
+    workers, where they are, or whether some of them die on the way.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A mixture, a hidden Markov model or another estimator of this library. Its parameters say
+        how it learns (`max_iter`, `tol`, `batch_size`, `eta0`, `online_passes`, ...); the first
+        shard provides its start.
+    mode : {"batch", "synchronous", "asynchronous"}, default="batch"
+        "batch": rounds of batch EM until `tol`. "synchronous": learners are merged, and all go on
+        from there, after every `sync_every` of their batches; `online_passes` over the data.
+        "asynchronous": learners go their ways, and are merged once, at the end.
+    sync_every : int, default=1
+        With ``mode="synchronous"``. Learners take the rates that one learner would take for the
+        batches of all, so that 1 is online EM with batches that many times larger.
+    combine : {"entropic", "averaging"}, default="entropic"
+        How models are merged; "averaging" of parameters is a baseline.
+    shuffle : bool, default=True
+        Whether learners take the rows of their shard in random order.
+    n_shards : int, default=8
+        How many shards to cut local data into. Dask collections and lists of delayed objects or
+        futures are shards already.
+    n_jobs : int, default=None
+        Without a client: jobs of joblib, under whatever backend is in force.
+    warm_start : bool, default=False
+        Whether `fit` goes on from `estimator_`.
+    progress : bool, default=False
+        Whether to show a bar of rounds (needs rich).
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted estimator, local and plain: it can be used, pickled and updated by itself.
+    history_ : list of Round
+    n_features_in_ : int
+        Not of strings.
+
+    Notes
+    -----
+    Learners hold on to the exact statistics of their models, whatever `inertia` says. Symbols that
+    the first shard lacks are unknown to an :class:`~sklearn_onlineem.EditDistance` without
+    `alphabet`.
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden Variable
+       Models", UAI 2020, section 6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import PoissonMixture
+    >>> from sklearn_onlineem.distributed import DistributedEM
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(rng.choice([1.0, 20.0], size=(3000, 1)))
+    >>> learner = DistributedEM(PoissonMixture(2, random_state=0), n_shards=3).fit(X)
+    >>> np.sort(learner.estimator_.means_.ravel()).round()
+    array([ 1., 20.])
+    """
+
+    _parameter_constraints: dict = {
+        "estimator": [HasMethods(["fit"])],
+        "mode": [StrOptions(set(MODES))],
+        "sync_every": [Interval(Integral, 1, None, closed="left")],
+        "combine": [StrOptions({"entropic", "averaging"})],
+        "shuffle": ["boolean"],
+        "n_shards": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [None, Integral],
+        "warm_start": ["boolean"],
+        "progress": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        estimator,
+        *,
+        mode="batch",
+        sync_every=1,
+        combine="entropic",
+        shuffle=True,
+        n_shards=8,
+        n_jobs=None,
+        warm_start=False,
+        progress=False,
+    ):
+        self.estimator = estimator
+        self.mode = mode
+        self.sync_every = sync_every
+        self.combine = combine
+        self.shuffle = shuffle
+        self.n_shards = n_shards
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+        self.progress = progress
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y=None, *, client=None, validation=None):
+        """Fit to all shards.
+
+        Parameters
+        ----------
+        X : array-like, list of sequences, Dask array or data frame, or list of shards
+            Shards are delayed objects or futures. Local data are cut into `n_shards`.
+        y : object
+            Ignored.
+        client : distributed.Client, default=None
+            None: the present client for what lives on a cluster, and joblib for local data.
+        validation : array-like, default=None
+            Local data to score the model on after each round.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If a parameter or a shard is invalid; the message names the shard.
+        DistributionError
+            If the cluster has lost data that cannot be computed again, or its scheduler.
+        distributed.KilledWorker
+            If the same task took down one worker after the other, by its memory for example.
+        """
+        if not isinstance(self.estimator, OnlineEM):
+            raise TypeError(
+                "DistributedEM needs an estimator of this library, got"
+                f" {type(self.estimator).__name__}."
+            )
+        executor = self._executor(X, client)
+        executor.open()
+        estimator = self._started(executor)
+        sizes = executor.prepare(_for_workers(estimator))
+        session = Session(estimator, executor, sizes, self.sync_every, self.combine, self.shuffle)
+        history = []
+        with _bar(self.progress, type(self.estimator).__name__) as advance:
+            for part in MODES[self.mode](session):
+                score = math.nan if validation is None else float(estimator.score(validation))
+                history.append(part._replace(validation=score))
+                advance()
+        self.estimator_, self.history_ = estimator, history
+        if hasattr(estimator, "n_features_in_"):
+            self.n_features_in_ = estimator.n_features_in_
+        return self
+
+    def _executor(self, X, client):
+        shards = remote_shards(X)
+        if shards is not None:
+            return DaskExecutor(_present(client), shards, is_local=False)
+        shards = cut(X, self.n_shards, self.estimator)
+        if client is None:
+            return JoblibExecutor(shards, self.n_jobs)
+        return DaskExecutor(client, shards, is_local=True)
+
+    def _started(self, executor):
+        """An estimator that has its start, or what it learnt in the last fit."""
+        parameters = clone(self.estimator).get_params()
+        if self.warm_start and hasattr(self, "estimator_"):
+            estimator = copy.deepcopy(self.estimator_)
+        else:
+            estimator = executor.begin(_for_workers(clone(self.estimator)))
+        estimator.set_params(**parameters)
+        training = estimator._training
+        callbacks = tuple(estimator.callbacks or ())
+        estimator._training = training.resumed(estimator._prior(estimator.model_), callbacks)
+        return estimator
+
+    # --------------------------------------------------------------------------------- inference
+
+    def _delegated(self, method, X, arguments):
+        check_is_fitted(self, "estimator_")
+        return getattr(self.estimator_, method)(X, **arguments)
+
+    @available_if(_estimator_has("score"))
+    def score(self, X, y=None, **arguments):
+        """Return the `score` of `estimator_`."""
+        return self._delegated("score", X, arguments)
+
+    @available_if(_estimator_has("score_samples"))
+    def score_samples(self, X, **arguments):
+        """Return the `score_samples` of `estimator_`."""
+        return self._delegated("score_samples", X, arguments)
+
+    @available_if(_estimator_has("predict"))
+    def predict(self, X, **arguments):
+        """Return the `predict` of `estimator_`."""
+        return self._delegated("predict", X, arguments)
+
+    @available_if(_estimator_has("predict_proba"))
+    def predict_proba(self, X, **arguments):
+        """Return the `predict_proba` of `estimator_`."""
+        return self._delegated("predict_proba", X, arguments)
+
+    @available_if(_estimator_has("transform"))
+    def transform(self, X, **arguments):
+        """Return the `transform` of `estimator_`."""
+        return self._delegated("transform", X, arguments)
+
+
+def _for_workers(estimator):
+    """A copy that runs on one thread, as shards are what runs in parallel, and calls nobody."""
+    copied = copy.copy(estimator).set_params(n_jobs=1, callbacks=None)
+    if "_training" in vars(copied):
+        copied._training = replace(copied._training, callbacks=())
+    return copied
+
+
+def _present(client):
+    """The client that was passed, or the one that is there."""
+    if client is not None:
+        return client
+    from distributed import default_client
+
+    try:
+        return default_client()
+    except ValueError:
+        raise ValueError(
+            "DistributedEM: these data live on a Dask cluster, and there is no client; pass"
+            " fit(..., client=distributed.Client(...))."
+        ) from None
+
+
+@contextmanager
+def _bar(is_shown, name):
+    """A function to call after each round."""
+    if not is_shown:
+        yield lambda: None
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns) as progress:
+        task = progress.add_task(name)
+        counter = iter(range(1, 1 << 62))
+        yield lambda: progress.update(task, description=f"{name}: round {next(counter)}")

@@ -1,0 +1,263 @@
+"""Merging of estimators that were fitted apart, on data that need not meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._threads import single_threaded_blas
+from sklearn_onlineem.estimators._training import Progress, Training
+from sklearn_onlineem.families import Rows
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.statistics import Statistics, combine
+
+__all__ = ["combine_estimators"]
+
+
+def combine_estimators(
+    estimators,
+    weights=None,
+    method="entropic",
+    align=False,
+    *,
+    n_pseudo_samples=10_000,
+    random_state=None,
+):
+    r"""Merge estimators of one class that were fitted apart, into one that goes on from all.
+
+    .. math::
+        \Theta = \operatorname*{arg\,min}_{\tilde\Theta} \sum_m \alpha_m
+        \mathrm{KL}\big(p(h, v \mid \Theta_m) \,\|\, p(h, v \mid \tilde\Theta)\big)
+        = \mathrm{M}\Big(\sum_m \alpha_m \mathrm{E}_{\Theta_m}[S]\Big)
+
+    so each component, or state, is the average of what the members make of it, weighed by how much
+    each of them uses it. Members must agree on which component is which: let them start from one
+    model, or pass ``align=True``.
+
+    Parameters
+    ----------
+    estimators : list of fitted estimators
+        Of one class, with models of the same shape.
+    weights : array-like of shape (n_estimators,), default=None
+        :math:`\alpha`, not negative, of any sum. None: the rows, or sequences, seen.
+    method : {"entropic", "averaging", "sampled"}, default="entropic"
+        "entropic": the minimiser above. "averaging": parameters averaged one by one, covariances
+        too, as is common [2]_; a baseline. "sampled": as "entropic", with the statistics of
+        `n_pseudo_samples` drawn from each member; a baseline for models whose own statistics
+        have no closed form.
+    align : bool, default=False
+        Whether to number components or states as the first estimator does, by the least KL
+        divergence of one model to the other (for hidden Markov models, of usages and emissions).
+        States of Kalman filters are moved by the linear map that brings what rows read of them,
+        now and later, closest to the first estimator's. Edit operations have names already.
+    n_pseudo_samples : int, default=10000
+        For ``method="sampled"``.
+    random_state : int, RandomState instance or None, default=None
+        For ``method="sampled"``.
+
+    Returns
+    -------
+    merged : estimator
+        Of the same class, with the parameters of the first estimator; `n_samples_seen_` and
+        `n_steps_` are sums. It can learn on with `partial_fit`.
+
+    Raises
+    ------
+    ValueError
+        If the estimators do not match, or the weights are not valid.
+    TypeError
+        If they are not estimators of one class of this library.
+    NotFittedError
+        If one of them is not fitted.
+
+    Notes
+    -----
+    Merging is associative: a merged estimator stands for its members, until it learns more. Where
+    lengths of sequences are given, not modelled, usages are those for the lengths that each member
+    has learnt from; a piece of a sequence that goes on counts as a sequence.
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden Variable
+       Models", UAI 2020, section 6; for chains of given lengths with a usage for departures and
+       one for emissions.
+    .. [2] Sanderson & Curtin, "gmm_diag and gmm_full: C++ classes for multi-threaded Gaussian
+       mixture models and Expectation-Maximisation", JOSS 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import PoissonMixture, combine_estimators
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(rng.choice([1.0, 20.0], size=(3000, 1)))
+    >>> sites = [PoissonMixture(2, means_init=[[2.0], [9.0]]).partial_fit(part)
+    ...          for part in np.array_split(X, 3)]
+    >>> merged = combine_estimators(sites)
+    >>> merged.means_.round().ravel(), merged.n_samples_seen_
+    (array([ 1., 19.]), 3000)
+    """
+    estimators = list(estimators)
+    _check_members(estimators)
+    weights = _checked_weights(weights, estimators)
+    if method not in _METHODS:
+        raise ValueError(f"method must be one of {sorted(_METHODS)}, got {method!r}.")
+    progresses = [estimator._training.progress for estimator in estimators]
+    if align:
+        progresses = [_aligned(progress, progresses[0]) for progress in progresses]
+    chosen = [(w, progress) for w, progress in zip(weights, progresses, strict=True) if w > 0.0]
+    with single_threaded_blas(n_rows=n_pseudo_samples):
+        draws = _Draws(n_pseudo_samples, check_random_state(random_state))
+        model, statistics = _METHODS[method](chosen, draws)
+    return _estimator_of(model, statistics, estimators)
+
+
+# ------------------------------------------------------------------------------- ways of merging
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """How many rows or sequences to draw from a model, and with what."""
+
+    n: int
+    random_state: np.random.RandomState
+
+    def statistics(self, model, lengths):
+        """Statistics of a sample of the model: its own, with the noise of the sample."""
+        rng = np.random.default_rng(self.random_state.randint(np.iinfo(np.int32).max, size=4))
+        arguments = () if lengths is None else (lengths,)
+        data, _ = model.sample(self.n, rng, *arguments)
+        if isinstance(data, np.ndarray) or sparse.issparse(data):
+            data = Rows(data)
+        return model.e_step(data)[0]
+
+
+def _averaging(members, draws):
+    total = sum(weight for weight, _ in members)
+    shares = [weight / total for weight, _ in members]
+    return Model.averaged([progress.model for _, progress in members], shares), None
+
+
+def _entropic(members, draws):
+    statistics = combine((weight, progress.own_statistics) for weight, progress in members)
+    return _maximiser(members, statistics)
+
+
+def _sampled(members, draws):
+    statistics = combine(
+        (weight, draws.statistics(progress.model, progress.lengths)) for weight, progress in members
+    )
+    return _maximiser(members, statistics)
+
+
+def _maximiser(members, statistics):
+    # What no statistics change, such as floors and parts that are known, is averaged.
+    average, _ = _averaging(members, None)
+    total = sum(weight for weight, _ in members)
+    statistics = statistics.scale(1.0 / total)
+    return average.m_step(statistics), statistics
+
+
+_METHODS = {"entropic": _entropic, "averaging": _averaging, "sampled": _sampled}
+
+
+def _aligned(progress, reference):
+    model = progress.model.aligned_to(reference.model, reference.lengths)
+    # Of a model with another numbering, the statistics that it was merged from are lost.
+    return progress if model is progress.model else progress._replace(model=model, merged=None)
+
+
+def _estimator_of(model: Model, statistics: Statistics | None, estimators):
+    """A fitted estimator with the parameters of the first, that has seen what all have."""
+    first, trainings = estimators[0], [estimator._training for estimator in estimators]
+    merged = clone(first)
+    for name in first._validated_attributes:
+        if name in first.__dict__:
+            setattr(merged, name, first.__dict__[name])
+    seen = [training.progress.n_seen for training in trainings]
+    progress = Progress(
+        model,
+        sum(training.progress.n_steps for training in trainings),
+        sum(seen),
+        lengths=_lengths_of([training.progress for training in trainings]),
+        merged=statistics,
+    )
+    rows_needed = np.average([training.rows_needed for training in trainings], weights=seen)
+    dtype = np.result_type(*(training.dtype for training in trainings))
+    merged._training = Training(progress, None, dtype, (), float(rows_needed), merged._inertia())
+    merged._training.prior = merged._prior(model)
+    return merged
+
+
+def _lengths_of(progresses):
+    """The law of lengths of all data that any has seen."""
+    law, n_seen = None, 0.0
+    for progress in progresses:
+        if progress.lengths is not None:
+            law = (
+                progress.lengths
+                if law is None
+                else law.merged(n_seen, progress.lengths, progress.n_seen)
+            )
+        n_seen += progress.n_seen
+    return law
+
+
+# ---------------------------------------------------------------------------------------- checks
+
+
+def _check_members(estimators):
+    if not estimators:
+        raise ValueError("combine_estimators needs at least one estimator.")
+    first = estimators[0]
+    for i, estimator in enumerate(estimators):
+        if not isinstance(estimator, OnlineEM):
+            raise TypeError(
+                f"estimators[{i}] is {type(estimator).__name__}, not an estimator of this library."
+            )
+        if type(estimator) is not type(first):
+            raise TypeError(
+                f"estimators[{i}] is {type(estimator).__name__}, and estimators[0] is"
+                f" {type(first).__name__}; they must be of one class."
+            )
+        check_is_fitted(
+            estimator, msg=f"estimators[{i}], a %(name)s, is not fitted; only fitted ones merge."
+        )
+        for name, own, other in _mismatches(estimator, first):
+            raise ValueError(
+                f"estimators[{i}], a {type(first).__name__}, has {name}={own}, and estimators[0]"
+                f" has {name}={other}."
+            )
+
+
+def _mismatches(estimator, first):
+    """Yield (name, own, the first's) of what differs, the most telling first."""
+    for name in first._common_attributes:
+        own, other = (getattr(e, name, None) for e in (estimator, first))
+        if not (np.array_equal(own, other) if isinstance(own, np.ndarray) else own == other):
+            yield name, own, other
+    own, other = (getattr(e.model_, "n_components", None) for e in (estimator, first))
+    if own != other:
+        yield "n_components", own, other
+    # Shapes are what other things lead to.
+    found = estimator.model_.differences(first.model_)
+    yield from sorted(found, key=lambda difference: difference[0].startswith("shape"))
+
+
+def _checked_weights(weights, estimators):
+    if weights is None:
+        weights = [estimator._training.progress.n_seen for estimator in estimators]
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.shape != (len(estimators),):
+        raise ValueError(
+            f"weights must be of shape ({len(estimators)},), one for each estimator, got shape"
+            f" {weights.shape}."
+        )
+    if not (np.isfinite(weights).all() and weights.min() >= 0.0 and weights.any()):
+        raise ValueError(f"weights must be finite, not negative, and not all 0, got {weights}.")
+    return weights

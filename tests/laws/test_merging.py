@@ -1,0 +1,315 @@
+"""What holds for every model and every estimator that is merged with others."""
+
+import copy
+import math
+import pickle
+import re
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import NotFittedError
+
+from laws.cases import MIXTURES, assert_close
+from laws.chains import CHAINS
+from laws.coordinates import coordinates
+from laws.dynamical import DYNAMICAL
+from laws.merged_cases import MERGED, NUMBERED, REGULAR
+from laws.numerical import minimiser
+from laws.transducers import TRANSDUCERS
+from sklearn_onlineem import (
+    HMM,
+    EditDistance,
+    GaussianHMM,
+    GaussianMixture,
+    KalmanFilter,
+    Mixture,
+    PoissonMixture,
+    combine_estimators,
+)
+from sklearn_onlineem.families import Categorical, Poisson
+from sklearn_onlineem.models import HiddenMarkovModel, MixtureModel
+from sklearn_onlineem.statistics import combine
+
+NUMBERED_MODELS = [*MIXTURES, *CHAINS]
+# Gaps are of data, not of models.
+MODELS = [*NUMBERED_MODELS, *(case for case in DYNAMICAL if not case.missing), *TRANSDUCERS]
+QUICK = (
+    *("FullGaussian", "TiedGaussian", "Poisson", "Categorical", "CompoundDirichlet"),
+    *("LinearDynamicalModel(SphericalCovariance)", *map(repr, TRANSDUCERS)),
+)
+
+
+def lasting(case):
+    """Numerical minimisation takes its time where a family's divergence does."""
+    is_quick = repr(getattr(case, "case", case)) in QUICK
+    return case if is_quick else pytest.param(case, marks=pytest.mark.slow)
+
+
+numbered_models = pytest.mark.parametrize("case", NUMBERED_MODELS, ids=repr)
+all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)
+numbered_estimators = pytest.mark.parametrize("case", NUMBERED, ids=repr)
+regular_estimators = pytest.mark.parametrize("case", REGULAR, ids=repr)
+all_methods = pytest.mark.parametrize("method", ["entropic", "averaging"])
+
+
+# ---------------------------------------------------------------------------------------- models
+
+
+@pytest.mark.parametrize("case", [lasting(case) for case in MODELS], ids=repr)
+def test_the_merged_model_is_the_argmin_of_the_divergences_to_it(case, rng):
+    members = [case.draw(rng, 2, 2) for _ in range(3)]
+    lengths = [m.lengths(case.data(rng, 5)) for m in members]
+    shares = [0.5, 0.2, 0.3]
+    own = [m.own_statistics(law) for m, law in zip(members, lengths, strict=True)]
+    merged = members[0].m_step(combine(zip(shares, own, strict=True)))
+    space = coordinates(case, members[0])
+
+    def objective(vector):
+        new = space.decode(vector)
+        return sum(
+            share * m.kl_divergence(new, law)
+            for share, m, law in zip(shares, members, lengths, strict=True)
+        )
+
+    found = space.decode(minimiser(objective, space.encode(members[0])))
+    assert_close(space.identified(merged), space.identified(found), rtol=1e-6, atol=1e-6)
+
+
+@numbered_models
+def test_a_renumbered_model_is_aligned_to_what_it_was(case, rng):
+    model = case.draw(rng, 4, 3)
+    like = model.lengths(case.data(rng, 20, 3))
+    order = np.array([2, 0, 1, 3])  # an absorbing state is the last
+    shuffled = renumbered(model, order)
+    assert_close(shuffled.aligned_to(model, like), model, rtol=0.0, atol=0.0)
+    assert model.aligned_to(model, like) is model
+
+
+def renumbered(model, order):
+    parameters = model.family.taken(model.parameters, order)
+    if isinstance(model, MixtureModel):
+        return MixtureModel(model.family, model.weights[order], parameters)
+    columns = np.append(order, np.arange(len(order), model.transmat.shape[1]))
+    transmat = np.ascontiguousarray(model.transmat[np.ix_(order, columns)])
+    start = model.start[order]
+    return HiddenMarkovModel(model.family, start, transmat, parameters, model.horizon)
+
+
+def test_alignment_keeps_absorbing_states_absorbing(rng):
+    """Even where another state emits what the reference's absorbing state does."""
+    case = next(c for c in CHAINS if repr(c) == "EmitsOnce chain of Poisson")
+    reference = case.draw(rng, 3, 1)
+    model = renumbered(reference, np.arange(3))
+    swapped = model.family.taken(model.parameters, np.array([2, 0, 1]))
+    model = HiddenMarkovModel(model.family, model.start, model.transmat, swapped, model.horizon)
+    assert_allclose(model.aligned_to(reference).transmat[-1], [0.0, 0.0, 1.0])
+
+
+# ------------------------------------------------------------------------------------ estimators
+
+
+def batches(case, rng, n, n_batches, n_first=60):
+    """Batches of one stream, the first of them large enough to start from."""
+    X, _ = case.data(rng, n_first + n * n_batches)
+    cuts = [n_first + i * n for i in range(n_batches + 1)]
+    return [X[: cuts[0]], *(X[a:b] for a, b in zip(cuts[:-1], cuts[1:], strict=True))]
+
+
+def apart(case, rng, n_members=3, **arguments):
+    """Members that a common start was given to and that have learnt apart, unequally much."""
+    start, *rest = batches(case, rng, 20, 2 * n_members)
+    common = case(**arguments).partial_fit(start)
+    members = [copy.deepcopy(common) for _ in range(n_members)]
+    for i, batch in enumerate(rest):
+        members[i * i % n_members].partial_fit(batch)
+    return members
+
+
+@all_estimators
+@all_methods
+def test_identical_models_merge_into_themselves(case, method, rng):
+    one = apart(case, rng, 1)[0]
+    merged = combine_estimators([one, copy.deepcopy(one), copy.deepcopy(one)], method=method)
+    assert_close(merged.model_, one.model_, rtol=1e-10)
+    assert type(merged) is type(one)
+    assert merged.n_samples_seen_ == 3 * one.n_samples_seen_
+    assert merged.n_steps_ == 3 * one.n_steps_
+
+
+@all_estimators
+@all_methods
+def test_merging_is_associative(case, method, rng):
+    a, b, c = apart(case, rng)
+
+    def merge(*members):
+        return combine_estimators(members, method=method)
+
+    at_once = merge(a, b, c)
+    for nested in (merge(merge(a, b), c), merge(a, merge(b, c))):
+        assert_close(nested.model_, at_once.model_, rtol=1e-10)
+        assert nested.n_samples_seen_ == at_once.n_samples_seen_
+
+
+@all_estimators
+def test_entropic_merging_is_the_m_step_of_the_own_statistics(case, rng):
+    members = apart(case, rng)
+    weights = [0.2, 3.0, 1.0]
+    own = [m.model_.own_statistics(m._training.progress.lengths) for m in members]
+    expected = members[0].model_.m_step(combine(zip(weights, own, strict=True)))
+    assert_close(combine_estimators(members, weights).model_, expected, rtol=1e-10)
+
+
+@all_estimators
+def test_a_member_of_weight_0_only_counts_its_rows(case, rng):
+    members = apart(case, rng)
+    merged = combine_estimators(members, [1.0, 0.0, 0.0])
+    assert_close(merged.model_, members[0].model_, rtol=1e-10)
+    assert merged.n_samples_seen_ == sum(m.n_samples_seen_ for m in members)
+
+
+@all_estimators
+def test_members_are_left_as_they_were(case, rng):
+    members = apart(case, rng)
+    before = [pickle.dumps(m.model_) for m in members]
+    combine_estimators(members, align=True)
+    assert [pickle.dumps(m.model_) for m in members] == before
+
+
+@all_estimators
+def test_a_merged_estimator_learns_on_also_after_pickling(case, rng):
+    X = case.data(rng, 40)[0]
+    merged = combine_estimators(apart(case, rng))
+    loaded = pickle.loads(pickle.dumps(merged))
+    n_seen = merged.n_samples_seen_
+    assert_close(merged.partial_fit(X).model_, loaded.partial_fit(X).model_, rtol=0.0, atol=0.0)
+    assert merged.n_samples_seen_ == n_seen + 40
+    assert math.isfinite(merged.score(X))
+    # What it stood for is past: it merges as what it is now.
+    assert_close(combine_estimators([merged]).model_, merged.model_, rtol=1e-10)
+
+
+@numbered_estimators
+def test_alignment_undoes_other_numbers_of_the_states(case, rng):
+    a, b, c = apart(case, rng)
+    expected = combine_estimators([a, b, c], align=True)
+    progress = b._training.progress
+    model = renumbered(progress.model, np.array([1, 2, 0]))
+    b._training.progress = progress._replace(model=model)
+    assert_close(combine_estimators([a, b, c], align=True).model_, expected.model_, rtol=1e-10)
+
+
+@regular_estimators
+def test_merging_after_every_step_is_one_machine_with_the_pooled_batch(case, rng):
+    # Floors of what no row has shown add up otherwise, so the first batch shows everything.
+    start, *rest = batches(case, rng, 5, 3 * 8, n_first=1000)
+    schedule = {"schedule": "constant", "eta0": 0.3}
+    single = case(**schedule).partial_fit(start)
+    merged = copy.deepcopy(single)
+    for i in range(0, len(rest), 3):
+        machines = [copy.deepcopy(merged).partial_fit(batch) for batch in rest[i : i + 3]]
+        merged = combine_estimators(machines, weights=[1.0, 1.0, 1.0])
+        single.partial_fit(pooled(rest[i : i + 3]))
+    assert_close(merged.model_, single.model_, rtol=1e-10)
+
+
+def pooled(parts):
+    return sum(parts, []) if isinstance(parts[0], list) else np.concatenate(parts)
+
+
+@all_estimators
+def test_sampled_merging_comes_close_to_the_exact_one(case, rng):
+    members = apart(case, rng)
+    exact = combine_estimators(members).model_
+    arguments = {"method": "sampled", "n_pseudo_samples": 20_000, "random_state": 0}
+    sampled = combine_estimators(members, **arguments).model_
+    assert exact.kl_divergence(sampled, members[0]._training.progress.lengths) < 0.02
+    assert_close(combine_estimators(members, **arguments).model_, sampled, rtol=0.0, atol=0.0)
+
+
+def test_lengths_are_those_that_each_member_has_learnt_from(rng):
+    sequences = [rng.standard_normal((length, 1)) for length in (3, 8, 1, 5, 5, 9)]
+    hmm = GaussianHMM(2, random_state=0).partial_fit(sequences[:2])
+    hmm.partial_fit(sequences[2:3]).partial_fit(sequences[3:])
+    expected = [np.mean([len(s) > t for s in sequences]) for t in range(9)]
+    assert_allclose(hmm._training.progress.lengths.survival, expected, rtol=1e-12)
+
+
+# ---------------------------------------------------------------------------------------- errors
+
+X = np.random.default_rng(0).poisson(4.0, (50, 3)).astype(float)
+
+
+def fitted(make, *arguments, rows=X, **keywords):
+    return make(*arguments, random_state=0, **keywords).partial_fit(rows)
+
+
+MISMATCHES = {
+    r"estimators\[1\] is PoissonMixture.*GaussianMixture": lambda: (
+        fitted(GaussianMixture, 2),
+        fitted(PoissonMixture, 2),
+    ),
+    r"estimators\[1\].*n_features_in_=2.*n_features_in_=3": lambda: (
+        fitted(PoissonMixture, 2),
+        fitted(PoissonMixture, 2, rows=X[:, :2]),
+    ),
+    r"estimators\[1\].*n_components=3.*n_components=2": lambda: (
+        fitted(PoissonMixture, 2),
+        fitted(PoissonMixture, 3),
+    ),
+    r"family=DiagonalGaussian.*family=FullGaussian": lambda: (
+        fitted(GaussianMixture, 2),
+        fitted(GaussianMixture, 2, covariance_type="diag"),
+    ),
+    r"n_categories=30.*n_categories=20": lambda: (
+        fitted(Mixture, 2, family=Categorical(20)),
+        fitted(Mixture, 2, family=Categorical(30)),
+    ),
+    r"symbols_=\['a', 'b', 'c'\].*symbols_=\['a', 'b'\]": lambda: (
+        EditDistance().fit([("ba", "b")]),
+        EditDistance().fit([("abc", "b")]),
+    ),
+    r"operations=FullOperations.*operations=TiedOperations": lambda: (
+        EditDistance("tied", alphabet="ab").fit([("ba", "b")]),
+        EditDistance("full", alphabet="ab").fit([("ab", "b")]),
+    ),
+    r"KalmanFilter, has n_components=3.*n_components=2": lambda: (
+        fitted(KalmanFilter, 2),
+        fitted(KalmanFilter, 3),
+    ),
+    r"horizon=SilentEnd.*horizon=Finite": lambda: (
+        fitted(HMM, 2, family=Poisson()),
+        fitted(HMM, 2, family=Poisson(), horizon="absorbing"),
+    ),
+    r"learnt=st.*learnt=ste": lambda: (
+        fitted(HMM, 2, family=Poisson()),
+        fitted(HMM, 2, family=Poisson(), params="st"),
+    ),
+}
+
+
+@pytest.mark.parametrize("message", MISMATCHES)
+def test_errors_name_what_does_not_match(message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        combine_estimators(MISMATCHES[message]())
+
+
+@pytest.mark.parametrize(
+    "weights", [[1.0, -1.0], [0.0, 0.0], [1.0, np.nan], [1.0, np.inf], [1.0], [[1.0, 1.0]]], ids=str
+)
+def test_weights_must_be_shares(weights):
+    one = fitted(PoissonMixture, 2)
+    with pytest.raises(ValueError, match="weights must be"):
+        combine_estimators([one, one], weights)
+
+
+def test_errors_name_members_that_can_not_be_merged():
+    one = fitted(PoissonMixture, 2)
+    with pytest.raises(NotFittedError, match=re.escape("estimators[1], a PoissonMixture")):
+        combine_estimators([one, PoissonMixture(2)])
+    with pytest.raises(TypeError, match=re.escape("estimators[1] is str")):
+        combine_estimators([one, "another"])
+    with pytest.raises(ValueError, match="at least one"):
+        combine_estimators([])
+    with pytest.raises(ValueError, match="method must be"):
+        combine_estimators([one], method="best")

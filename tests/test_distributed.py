@@ -1,0 +1,210 @@
+"""Shards, learners and merges, without a cluster."""
+
+import copy
+import pickle
+import sys
+
+import joblib
+import numpy as np
+import pytest
+from laws.cases import ESTIMATORS, assert_close, assert_identical
+from laws.merged_cases import MERGED, NUMBERED, REGULAR
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.mixture import BayesianGaussianMixture
+
+from sklearn_onlineem import (
+    EditDistance,
+    GaussianHMM,
+    GaussianMixture,
+    PoissonMixture,
+    combine_estimators,
+)
+from sklearn_onlineem.distributed import DistributedEM
+from sklearn_onlineem.distributed._executors import JoblibExecutor
+from sklearn_onlineem.distributed._shards import cut
+from sklearn_onlineem.distributed._tasks import _aligned
+from sklearn_onlineem.em import online_step, rate_of
+from sklearn_onlineem.families import Rows
+
+all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)
+regular_estimators = pytest.mark.parametrize("case", REGULAR, ids=repr)
+MODES = [
+    {"mode": "batch"},
+    {"mode": "synchronous", "sync_every": 2},
+    {"mode": "asynchronous"},
+    {"mode": "synchronous", "combine": "averaging"},
+]
+all_modes = pytest.mark.parametrize(
+    "mode", MODES, ids=lambda m: f"{m['mode']}-{m.get('combine', '')}"
+)
+
+
+@all_estimators
+def test_rounds_of_batch_em_are_those_of_one_machine(case, rng):
+    X, _ = case.data(rng, 60)
+    estimator = case(max_iter=4, tol=0.0, batch_size=10)
+    learner = DistributedEM(estimator, n_shards=5).fit(X)
+    local = clone(estimator)._begin(cut(X, 5, estimator)[0])
+    path = [local._training.batch_pass(local._data_of(X, False))[0] for _ in range(4)]
+    assert_close(learner.estimator_.model_, local.model_, rtol=1e-8, atol=1e-8)
+    assert_allclose(learner.estimator_.lower_bounds_, path, rtol=1e-10)
+    assert learner.estimator_.n_samples_seen_ == 60
+    assert learner.estimator_.n_steps_ == 4
+
+
+@regular_estimators
+def test_merging_after_every_step_is_one_machine_with_larger_batches(case, rng):
+    """Also with rates that decay, and priors are spread over the same rows."""
+    X, _ = case.data(rng, 3 * 80)
+    X = [*X] if isinstance(X, list) else X
+    # Floors, which add up otherwise, are far from components of all kinds of rows.
+    init = {"init": "random"} if case in NUMBERED else {}
+    estimator = case(batch_size=8, schedule="harmonic", eta0=0.5, **init)
+    arguments = {"mode": "synchronous", "shuffle": False, "n_shards": 3}
+    learner = DistributedEM(estimator, **arguments).fit(X)
+    shards = cut(X, 3, estimator)
+    local = clone(estimator)._begin(shards[0])
+    model, schedule = local.model_, local._schedule(local._training)
+    for t in range(10):
+        parts = [shard[8 * t : 8 * (t + 1)] for shard in shards]
+        batch = sum(parts, []) if isinstance(X, list) else np.concatenate(parts)
+        data = local._data_of(batch, False)
+        model, _ = online_step(model, data, rate_of(schedule, 24.0 * t, 24.0))
+    assert_close(learner.estimator_.model_, model, rtol=1e-9, atol=1e-9)
+    assert learner.estimator_.n_samples_seen_ == 240
+    assert len(learner.history_) == learner.estimator_.n_steps_ == 10
+
+
+@all_estimators
+def test_asynchronous_learners_are_merged_as_estimators_are(case, rng):
+    X, _ = case.data(rng, 90)
+    estimator = case(batch_size=10, schedule="harmonic", eta0=0.5)
+    arguments = {"mode": "asynchronous", "shuffle": False, "n_shards": 3}
+    learner = DistributedEM(estimator, **arguments).fit(X)
+    shards = cut(X, 3, estimator)
+    start, members = clone(estimator)._begin(shards[0]), []
+    for shard in shards:
+        member = copy.deepcopy(start)
+        for t in range(0, 30, 10):
+            member.partial_fit(shard[t : t + 10])
+        members.append(member)
+    assert_close(learner.estimator_.model_, combine_estimators(members).model_, rtol=1e-9)
+
+
+@all_modes
+@pytest.mark.parametrize("backend", ["sequential", "threading", "loky"])
+def test_bits_do_not_depend_on_the_backend_nor_on_jobs(mode, backend, rng):
+    X = ESTIMATORS[0].data(rng, 203)[0]
+    estimator = GaussianMixture(3, random_state=0, max_iter=3, tol=0.0, batch_size=20)
+    expected = DistributedEM(estimator, **mode).fit(X)
+    with joblib.parallel_backend(backend):
+        found = DistributedEM(estimator, **mode, n_jobs=2).fit(X)
+    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+    assert found.history_[-1][1:5] == expected.history_[-1][1:5]
+
+
+@all_modes
+def test_what_comes_out_is_a_plain_estimator(mode, rng):
+    X = ESTIMATORS[0].data(rng, 120)[0]
+    estimator = GaussianMixture(3, random_state=0, max_iter=2, tol=0.0, batch_size=20)
+    learner = DistributedEM(estimator, n_shards=3, **mode).fit(X, validation=X)
+    local = pickle.loads(pickle.dumps(learner.estimator_))
+    assert type(local) is GaussianMixture
+    assert local.get_params() == estimator.get_params()
+    assert local.partial_fit(X[:7]).n_samples_seen_ == 127
+    assert_allclose(learner.predict_proba(X), learner.estimator_.predict_proba(X))
+    last = learner.history_[-1]
+    assert last.validation == pytest.approx(learner.score(X))
+    assert last.seconds > 0.0
+    assert last.bytes_sent > 6 * sum(a.nbytes for a in (local.means_, local.covariances_))
+    clone(learner)
+
+
+def test_the_history_shows_rising_likelihoods_of_batch_em(rng):
+    X = ESTIMATORS[0].data(rng, 200)[0]
+    learner = DistributedEM(GaussianMixture(3, random_state=0, max_iter=50, tol=1e-6)).fit(X)
+    path = [part.log_likelihood for part in learner.history_]
+    assert (np.diff(path) >= -1e-12).all()
+    assert learner.estimator_.converged_
+
+
+def test_a_warm_start_goes_on(rng):
+    X = ESTIMATORS[0].data(rng, 200)[0]
+    estimator = GaussianMixture(3, random_state=0, max_iter=3, tol=0.0, init="random")
+    whole = DistributedEM(clone(estimator).set_params(max_iter=6)).fit(X)
+    learner = DistributedEM(estimator, warm_start=True).fit(X).fit(X)
+    assert_identical(learner.estimator_.model_, whole.estimator_.model_)
+    assert learner.estimator_.n_steps_ == 6
+
+
+def test_empty_shards_are_left_out(rng):
+    X = ESTIMATORS[0].data(rng, 60)[0]
+    shards, models = [X[:0], X[:20], X[:0], X[20:50], X[50:]], []
+    estimator = GaussianMixture(2, random_state=0)
+    for parts in (shards, [part for part in shards if len(part)]):
+        executor = JoblibExecutor(parts, None)
+        executor.open()
+        start = executor.begin(clone(estimator))
+        executor.prepare(start)
+        models.append(start.model_)
+        assert executor.data[0].X.shape == (20, 4)
+    assert_identical(*models)
+    with pytest.raises(ValueError, match="all shards are empty"):
+        JoblibExecutor([X[:0]], None).open()
+
+
+def test_errors_name_the_shard(rng):
+    X = ESTIMATORS[0].data(rng, 80)[0]
+    X[45, 2] = np.nan
+    with pytest.raises(ValueError, match=r"DistributedEM: shard 4: .*NaN"):
+        DistributedEM(GaussianMixture(2), n_shards=8).fit(X)
+    with pytest.raises(TypeError, match="needs an estimator of this library"):
+        DistributedEM(BayesianGaussianMixture()).fit(X)
+
+
+def test_shards_on_a_cluster_need_a_client(rng):
+    dask = pytest.importorskip("dask")
+    pytest.importorskip("distributed")
+    with pytest.raises(ValueError, match="client"):
+        DistributedEM(GaussianMixture()).fit([dask.delayed(rng.standard_normal((9, 2)))])
+
+
+def test_a_shorter_list_makes_fewer_shards(rng):
+    X = [rng.standard_normal((9, 2)) for _ in range(3)]
+    assert [len(shard) for shard in cut(X, 8, GaussianHMM())] == [1, 1, 1]
+    assert len(cut(X[0], 8, GaussianHMM())) == 1
+    assert [len(shard) for shard in cut(X[0], 4, PoissonMixture())] == [2, 2, 2, 3]
+
+
+def test_pairs_of_strings_come_in_all_their_forms(rng):
+    """Text, lists of symbols, and an array."""
+    pairs = [("ab", "a"), ("ba", "ba"), ("b", "bb"), ("a", "a"), ("bab", "aba")]
+    symbols = [(list(source), list(target)) for source, target in pairs]
+    learner = DistributedEM(EditDistance(max_iter=2, tol=0.0), n_shards=2)
+    models = [
+        learner.fit(X).estimator_.model_ for X in (pairs, symbols, np.array(pairs, dtype=object))
+    ]
+    for model in models[1:]:
+        assert_identical(model, models[0])
+    assert learner.estimator_.n_samples_seen_ == 5
+    assert learner.score(pairs) == learner.estimator_.score(pairs)
+
+
+def test_misaligned_arrays_are_copied():
+    """As a network hands them over, at any address."""
+    raw = np.zeros(8 * 6 + 1, dtype=np.uint8)[1:].view(np.float64).reshape(3, 2)
+    assert not raw.flags.aligned
+    rows = _aligned(Rows(raw))
+    assert rows.X.flags.aligned
+    aligned = Rows(np.zeros((3, 2)))
+    assert _aligned(aligned) is aligned
+
+
+def test_schedulers_are_told_the_sizes_of_data_and_models(rng):
+    X = rng.standard_normal((500, 4))
+    mixture = GaussianMixture(2, random_state=0).fit(X)
+    assert sys.getsizeof(mixture.model_) >= mixture.covariances_.nbytes
+    assert sys.getsizeof(Rows(X)) >= X.nbytes
+    hmm = GaussianHMM(2)
+    assert sys.getsizeof(hmm._data_of(X, reset=True)) >= X.nbytes
