@@ -154,47 +154,89 @@ typedef struct {
 
 SIMD_INLINE ptrdiff_t n_lane_sums(ptrdiff_t k, ptrdiff_t d) { return 1 + k + d + 2 * k * k + d * k; }
 
+/* Vectors are those of GCC and clang, cut by the compiler to what the CPU has; others get loops. */
+#if defined(__GNUC__)
+typedef double Lanes __attribute__((vector_size(64), aligned(8), may_alias));
+typedef int64_t Bits __attribute__((vector_size(64), aligned(8), may_alias));
+#define LANEWISE(type, out, x, op, y) \
+    (*(type *)(out) = *(const type *)(x) op *(const type *)(y))
+#define ADD_SCALED(sum, a, x) (*(Lanes *)(sum) += (a) * *(const Lanes *)(x))
+#define ADD_PRODUCT(sum, x, y) (*(Lanes *)(sum) += *(const Lanes *)(x) * *(const Lanes *)(y))
+#else
+typedef struct { double lane[LANES]; } Lanes;
+typedef struct { int64_t lane[LANES]; } Bits;
+#define LANEWISE(type, out, x, op, y) \
+    for (int l = 0; l < LANES; l++) \
+        ((type *)(out))->lane[l] = ((const type *)(x))->lane[l] op ((const type *)(y))->lane[l]
+#define ADD_SCALED(sum, a, x) \
+    for (int l = 0; l < LANES; l++) ((Lanes *)(sum))->lane[l] += (a) * ((const Lanes *)(x))->lane[l]
+#define ADD_PRODUCT(sum, x, y) \
+    for (int l = 0; l < LANES; l++) \
+        ((Lanes *)(sum))->lane[l] += ((const Lanes *)(x))->lane[l] * ((const Lanes *)(y))->lane[l]
+#endif
+
 /* out (n_x, n_y, LANES) <- out + x y' */
 SIMD_INLINE void add_outer(
-    const double *x, const double *y, const ptrdiff_t n_x, const ptrdiff_t n_y, double *RESTRICT out)
+    const double *x, const double *y, const ptrdiff_t n_x, const ptrdiff_t n_y, double *out)
 {
-    for (ptrdiff_t i = 0; i < n_x; i++)
-        for (ptrdiff_t j = 0; j < n_y; j++)
-            for (int l = 0; l < LANES; l++)
-                out[(i * n_y + j) * LANES + l] += x[i * LANES + l] * y[j * LANES + l];
+    for (ptrdiff_t i = 0; i < n_x; i++) {
+        const Lanes here = *(const Lanes *)(x + i * LANES);
+        for (ptrdiff_t j = 0; j < n_y; j++, out += LANES) ADD_PRODUCT(out, &here, y + j * LANES);
+    }
 }
 
-SIMD_INLINE void put_lanes(const double *origin, const double sign, double *sum, double *out)
+SIMD_INLINE void put_lanes(const double *origin, const double sign, const Lanes *sum, double *out)
 {
-    for (int l = 0; l < LANES; l++) sum[l] = origin[l] + sign * sum[l];
-    for (int l = 0; l < LANES; l++) out[l] = sum[l];
+    Lanes result = *(const Lanes *)origin;
+    ADD_SCALED(&result, sign, sum);
+    *(Lanes *)out = result;
 }
 
-/* out (n_out, LANES) <- origin + sign table' x, of n_in lanes. out may be origin. */
+/* out (n_out, LANES) <- origin + sign table' x, x of n_in lanes. out may be origin. */
 SIMD_INLINE void weigh_lanes(
     const double *table, const ptrdiff_t stride, const ptrdiff_t n_in, const ptrdiff_t n_out,
     const double *x, const double *origin, const double sign, double *out)
 {
     ptrdiff_t i = 0;
     for (; i + 4 <= n_out; i += 4) {
-        double a[LANES] = {0}, b[LANES] = {0}, c[LANES] = {0}, e[LANES] = {0};
+        Lanes a = {0}, b = {0}, c = {0}, e = {0};
         for (ptrdiff_t j = 0; j < n_in; j++) {
             const double *row = table + j * stride + i, *here = x + j * LANES;
-            for (int l = 0; l < LANES; l++) a[l] += row[0] * here[l];
-            for (int l = 0; l < LANES; l++) b[l] += row[1] * here[l];
-            for (int l = 0; l < LANES; l++) c[l] += row[2] * here[l];
-            for (int l = 0; l < LANES; l++) e[l] += row[3] * here[l];
+            ADD_SCALED(&a, row[0], here);
+            ADD_SCALED(&b, row[1], here);
+            ADD_SCALED(&c, row[2], here);
+            ADD_SCALED(&e, row[3], here);
         }
-        put_lanes(origin + i * LANES, sign, a, out + i * LANES);
-        put_lanes(origin + (i + 1) * LANES, sign, b, out + (i + 1) * LANES);
-        put_lanes(origin + (i + 2) * LANES, sign, c, out + (i + 2) * LANES);
-        put_lanes(origin + (i + 3) * LANES, sign, e, out + (i + 3) * LANES);
+        put_lanes(origin + i * LANES, sign, &a, out + i * LANES);
+        put_lanes(origin + (i + 1) * LANES, sign, &b, out + (i + 1) * LANES);
+        put_lanes(origin + (i + 2) * LANES, sign, &c, out + (i + 2) * LANES);
+        put_lanes(origin + (i + 3) * LANES, sign, &e, out + (i + 3) * LANES);
     }
     for (; i < n_out; i++) {
-        double a[LANES] = {0};
-        for (ptrdiff_t j = 0; j < n_in; j++)
-            for (int l = 0; l < LANES; l++) a[l] += table[j * stride + i] * x[j * LANES + l];
-        put_lanes(origin + i * LANES, sign, a, out + i * LANES);
+        Lanes a = {0};
+        for (ptrdiff_t j = 0; j < n_in; j++) ADD_SCALED(&a, table[j * stride + i], x + j * LANES);
+        put_lanes(origin + i * LANES, sign, &a, out + i * LANES);
+    }
+}
+
+/* sum (n, LANES) <- sum + x, where mask is -1, and not where it is 0 */
+SIMD_INLINE void add_kept(const int64_t *mask, const double *x, const ptrdiff_t n, double *sum)
+{
+    for (ptrdiff_t i = 0; i < n * LANES; i += LANES) {
+        Lanes kept;
+        LANEWISE(Bits, &kept, x + i, &, mask);
+        LANEWISE(Lanes, sum + i, sum + i, +, &kept);
+    }
+}
+
+/* out (n, LANES) <- x - y where mask is -1, and 0 where it is 0 */
+SIMD_INLINE void subtract_kept(
+    const int64_t *mask, const double *x, const double *y, const ptrdiff_t n, double *out)
+{
+    for (ptrdiff_t i = 0; i < n * LANES; i += LANES) {
+        Lanes difference;
+        LANEWISE(Lanes, &difference, x + i, -, y + i);
+        LANEWISE(Bits, out + i, &difference, &, mask);
     }
 }
 
@@ -221,6 +263,13 @@ SIMD_INLINE void gather(
     }
 }
 
+/* -1 where t is below length (and what goes on), else 0 */
+SIMD_INLINE void mask_below(
+    const int64_t *lengths, const int64_t *goes_on, ptrdiff_t t, int64_t *mask)
+{
+    for (int l = 0; l < LANES; l++) mask[l] = -(t < lengths[l] + (goes_on ? goes_on[l] : 0));
+}
+
 /* walk->means <- filtered means; predicted (k, LANES): those of the first rows, and then of the rows
  * after the last ones. `sums` may be NULL. `work` has room for 4 d + 5 W lanes. */
 SIMD_CLONES SIMD_UNUSED static void walk_forward(
@@ -233,6 +282,7 @@ SIMD_CLONES SIMD_UNUSED static void walk_forward(
     double *v = work, *e = v + d * LANES, *rest = e + d * LANES, *zeros = rest + d * LANES;
     double *u = zeros + (d + W) * LANES, *move = u + W * LANES, *r = move + W * LANES;
     double *offset = r + W * LANES;
+    int64_t mask[LANES];
     clear(zeros, (d + W) * LANES);
     spread(system->b, k, offset);
     for (ptrdiff_t t = 0; t < walk->T; t++) {
@@ -243,22 +293,19 @@ SIMD_CLONES SIMD_UNUSED static void walk_forward(
         weigh_lanes(sight->seen_t, d, k, d, predicted, e, -1, e);
         weigh_lanes(sight->seen, W, d, k, e, zeros, 1, u);
         weigh_lanes(tables->filtered + step, W, k, k, u, zeros, 1, move);
-        for (ptrdiff_t i = 0; i < k * LANES; i++) mean[i] = predicted[i] + move[i];
+        for (ptrdiff_t i = 0; i < k * LANES; i += LANES)
+            LANEWISE(Lanes, mean + i, predicted + i, +, move + i);
         weigh_lanes(system->At, W, k, k, mean, offset, 1, predicted);
         if (!sums) continue;
         weigh_lanes(tables->root + step, W, k, k, u, zeros, 1, r);
         weigh_lanes(sight->seen_t, d, k, d, move, e, -1, rest);
-        double squares[LANES] = {0};
-        for (ptrdiff_t i = 0; i < k; i++)
-            for (int l = 0; l < LANES; l++) squares[l] += r[i * LANES + l] * r[i * LANES + l];
-        for (ptrdiff_t i = 0; i < d; i++)
-            for (int l = 0; l < LANES; l++)
-                squares[l] += rest[i * LANES + l] * rest[i * LANES + l];
-        for (int l = 0; l < LANES; l++)
-            sums->squares[l] += t < walk->lengths[l] ? squares[l] : 0;
-        for (ptrdiff_t i = 0; i < k; i++)
-            for (int l = 0; l < LANES; l++)
-                sums->total[i * LANES + l] += t < walk->lengths[l] ? mean[i * LANES + l] : 0;
+        Lanes squares = {0};
+        for (ptrdiff_t i = 0; i < k * LANES; i += LANES) ADD_PRODUCT(&squares, r + i, r + i);
+        for (ptrdiff_t i = 0; i < d * LANES; i += LANES)
+            ADD_PRODUCT(&squares, rest + i, rest + i);
+        mask_below(walk->lengths, NULL, t, mask);
+        add_kept(mask, (const double *)&squares, 1, sums->squares);
+        add_kept(mask, mean, k, sums->total);
     }
 }
 
@@ -271,32 +318,24 @@ SIMD_CLONES SIMD_UNUSED static void walk_backward(
     const Tables *tables = shared->tables;
     const ptrdiff_t k = system->k, W = system->W, d = shared->sight->d, last = tables->n - 1;
     double *v = work, *offset = v + d * LANES, *rest = offset + W * LANES;
-    double *now = rest + W * LANES, *next = now + W * LANES;
+    double *now = rest + W * LANES, *next = now + W * LANES, *centre = next + W * LANES;
+    int64_t mask[LANES];
     spread(system->b, k, offset);
+    if (sums) spread(sums->centre, k, centre);
     for (ptrdiff_t t = walk->T - 1; t >= 0; t--) {
         const ptrdiff_t step = (walk->step + t < last ? walk->step + t : last) * W * W;
         const double *mean = walk->means + t * k * LANES;
-        int64_t known[LANES];
-        for (int l = 0; l < LANES; l++) known[l] = t + 1 < walk->lengths[l] + walk->goes_on[l];
+        mask_below(walk->lengths, walk->goes_on, t + 1, mask);
         weigh_lanes(system->At, W, k, k, mean, offset, 1, rest);
-        for (ptrdiff_t i = 0; i < k; i++)
-            for (int l = 0; l < LANES; l++) {
-                const ptrdiff_t at = i * LANES + l;
-                rest[at] = known[l] ? later[at] - rest[at] : 0;
-                if (sums) next[at] = known[l] ? later[at] - sums->centre[i] : 0;
-            }
+        subtract_kept(mask, later, rest, k, rest);
+        if (sums) subtract_kept(mask, later, centre, k, next);
         weigh_lanes(tables->gain + step, W, k, k, rest, mean, 1, later);
         if (!sums) continue;
-        for (ptrdiff_t i = 0; i < k; i++)
-            for (int l = 0; l < LANES; l++) {
-                const ptrdiff_t at = i * LANES + l;
-                now[at] = t < walk->lengths[l] ? later[at] - sums->centre[i] : 0;
-                sums->total[at] += now[at];
-            }
+        mask_below(walk->lengths, NULL, t, mask);
+        subtract_kept(mask, later, centre, k, now);
         gather(shared, walk, t, shared->centre, v);
-        for (ptrdiff_t i = 0; i < d; i++)
-            for (int l = 0; l < LANES; l++)
-                sums->rows[i * LANES + l] += t < walk->lengths[l] ? v[i * LANES + l] : 0;
+        add_kept(mask, now, k, sums->total);
+        add_kept(mask, v, d, sums->rows);
         add_outer(now, now, k, k, sums->states);
         add_outer(next, now, k, k, sums->lags);
         add_outer(v, now, d, k, sums->across);
