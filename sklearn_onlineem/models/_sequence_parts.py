@@ -10,7 +10,14 @@ import numpy as np
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["LinearDynamicalStatistics", "joined", "moments", "parts", "row_moments", "split_by_gaps"]
+__all__ = [
+    "LinearDynamicalStatistics",
+    "joined",
+    "moments",
+    "parts",
+    "row_moments",
+    "split_by_gaps",
+]
 
 # Rows of a part, a sequence at least.
 _PART_ROWS = 1 << 13
