@@ -1,11 +1,12 @@
 """Speed of one EM pass of Kalman filters (state 5, rows of 10), against rivals in the same run.
 
 Both sides take turns on one processor, in double precision; cells are medians of the ratios of
-their CPU seconds. Equal work is proved by equal log-likelihoods. The rivals are dynamax (compiled),
-pykalman, which takes one complete sequence and is very slow (``--pykalman``), and where values are
-missing statsmodels, whose smoother alone is compared with an EM pass of ours
-(``pip install dynamax pykalman statsmodels``). "2 threads" compares ours with itself in wall
-seconds, on two processors.
+their CPU seconds. Passes are those of a fit: on both sides the data are at hand in the form that
+passes take, and ours remember the moments of the rows, which no model changes. Equal work is proved
+by equal log-likelihoods. The rivals are dynamax (compiled), pykalman, which takes one complete
+sequence and is very slow (``--pykalman``), and where values are missing statsmodels, whose smoother
+alone is compared with an EM pass of ours (``pip install dynamax pykalman statsmodels``).
+"2 threads" compares ours with itself in wall seconds, on two processors.
 """
 
 import argparse
@@ -88,9 +89,9 @@ def draw(n_rows, missing):
 def ours(X, n_sequences, model, n_threads=1):
     """Return a function that makes one E- and one M-step and returns the log-likelihood."""
     offsets = np.linspace(0, len(X), n_sequences + 1).astype(np.int64)
+    data = Sequences(Rows(X, n_threads=n_threads), offsets)
 
     def run():
-        data = Sequences(Rows(X, n_threads=n_threads), offsets)
         return batch_step(model, data)[1] * n_sequences
 
     return run

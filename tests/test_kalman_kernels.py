@@ -23,7 +23,7 @@ def both_ways(model, data):
     gains = SharedGains(padded, start, data.lengths.max())
     assert gains.suffice
     *moments, log_likelihood = padded.expected(part.X, part.offsets, start)
-    return gains.expected(part), (part.statistics(*moments), log_likelihood)
+    return gains.expected(data), (part.statistics(*moments), log_likelihood)
 
 
 @pytest.mark.parametrize("lengths", [[1], [1, 1, 2], [3, 400, 1, 7, 7], [2000], [50] * 30])
@@ -65,12 +65,30 @@ def test_complete_sequences_among_others_change_nothing(rng):
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 def test_sequences_longer_than_a_block_are_smoothed_exactly(missing, rng):
     """Only the first and last rows of a long sequence are far from the middle."""
-    model, data = draw_model(rng, 2, 2), draw_data(rng, [9_500], 2, missing)
+    model, data = draw_model(rng, 2, 2), draw_data(rng, [70_000], 2, missing)
     means, covariances, lags = model.smoothed(data)
-    head = Sequences(Rows(data.X[:4_300]), np.array([0, 4_300]))
+    head = Sequences(Rows(data.X[:33_000]), np.array([0, 33_000]))
     parts_of = model.smoothed(head)
     for long, short in zip((means, covariances, lags), parts_of, strict=True):
-        assert_allclose(long[:4_150], short[:4_150], rtol=1e-9, atol=1e-10)
+        assert_allclose(long[:32_850], short[:32_850], rtol=1e-9, atol=1e-10)
+
+
+def test_parts_add_up(rng):
+    """Sequences of many parts, some of these with a single one that is cut into stretches."""
+    lengths = [3000, 9000, 10, 700, 5000, 1, 6000, 200]
+    model, data = draw_model(rng, 3, 4), draw_data(rng, lengths, 4)
+    evidence, log_likelihood = model.e_step(data)
+    each = [model.e_step(data[i : i + 1]) for i in range(len(lengths))]
+    assert_allclose(log_likelihood, np.mean([value for _, value in each]), rtol=1e-12)
+    total = sum((e for e, _ in each[1:]), each[0][0]) * (1 / len(lengths))
+    assert_close(evidence, total, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("lengths", [[50] * 300, [9000, 40, 5000]])
+def test_threads_change_no_bit_of_shared_gains(lengths, rng):
+    model, data = draw_model(rng, 3, 4), draw_data(rng, lengths, 4)
+    threaded = Sequences(Rows(data.X, n_threads=3), data.offsets)
+    assert_identical(model.e_step(data), model.e_step(threaded))
 
 
 def test_iterations_remember_nothing_of_other_models(rng):

@@ -23,35 +23,54 @@
 #define ROUNDING 2.220446049250313e-16
 #define WIDEST_LOCAL 64
 #define TILE 4
+#define WIDEST_TILE 8
+#define MOST_SEEN 128
 
 /* ---------------------------------------------------------------------- matrices of W x W */
+
+SIMD_INLINE void multiply_tiled(
+    const double *a, const double *b, const ptrdiff_t k, const ptrdiff_t W, const int tile,
+    double *RESTRICT out)
+{
+    for (ptrdiff_t start = 0; start < W; start += tile)
+        for (ptrdiff_t i = 0; i < k; i++) {
+            double sum[WIDEST_TILE];
+            for (int j = 0; j < tile; j++) sum[j] = 0;
+            for (ptrdiff_t l = 0; l < k; l++)
+                for (int j = 0; j < tile; j++) sum[j] += a[i * W + l] * b[l * W + start + j];
+            for (int j = 0; j < tile; j++) out[i * W + start + j] = sum[j];
+        }
+    for (ptrdiff_t i = k * W; i < W * W; i++) out[i] = 0;
+}
 
 /* out <- a b */
 SIMD_CLONES SIMD_UNUSED static void multiply(
     const double *a, const double *b, ptrdiff_t k, ptrdiff_t W, double *RESTRICT out)
 {
-    for (ptrdiff_t start = 0; start < W; start += TILE)
+    if (W == 8) multiply_tiled(a, b, k, 8, 8, out);
+    else multiply_tiled(a, b, k, W, TILE, out);
+}
+
+SIMD_INLINE void add_product_tiled(
+    const double *a, const double *b, const ptrdiff_t n, const ptrdiff_t k, const ptrdiff_t W,
+    const int tile, double *RESTRICT out)
+{
+    for (ptrdiff_t start = 0; start < W; start += tile)
         for (ptrdiff_t i = 0; i < k; i++) {
-            double sum[TILE] = {0};
-            for (ptrdiff_t l = 0; l < k; l++)
-                for (int j = 0; j < TILE; j++) sum[j] += a[i * W + l] * b[l * W + start + j];
-            for (int j = 0; j < TILE; j++) out[i * W + start + j] = sum[j];
+            double sum[WIDEST_TILE];
+            for (int j = 0; j < tile; j++) sum[j] = out[i * W + start + j];
+            for (ptrdiff_t l = 0; l < n; l++)
+                for (int j = 0; j < tile; j++) sum[j] += a[l * W + i] * b[l * W + start + j];
+            for (int j = 0; j < tile; j++) out[i * W + start + j] = sum[j];
         }
-    for (ptrdiff_t i = k * W; i < W * W; i++) out[i] = 0;
 }
 
 /* out <- out + a' b, a and b of n rows; of a, k columns count */
 SIMD_CLONES SIMD_UNUSED static void add_product(
     const double *a, const double *b, ptrdiff_t n, ptrdiff_t k, ptrdiff_t W, double *RESTRICT out)
 {
-    for (ptrdiff_t start = 0; start < W; start += TILE)
-        for (ptrdiff_t i = 0; i < k; i++) {
-            double sum[TILE];
-            for (int j = 0; j < TILE; j++) sum[j] = out[i * W + start + j];
-            for (ptrdiff_t l = 0; l < n; l++)
-                for (int j = 0; j < TILE; j++) sum[j] += a[l * W + i] * b[l * W + start + j];
-            for (int j = 0; j < TILE; j++) out[i * W + start + j] = sum[j];
-        }
+    if (W == 8) add_product_tiled(a, b, n, k, 8, 8, out);
+    else add_product_tiled(a, b, n, k, W, TILE, out);
 }
 
 SIMD_INLINE void clear(double *out, ptrdiff_t n)
@@ -295,12 +314,16 @@ SIMD_UNUSED static void whiten(const System *system, const double *v, ptrdiff_t 
     add_product(seen->H, seen->H, n, system->k, W, seen->G);
 }
 
-/* One of the two: rows without gaps, or the last pattern with gaps. */
-SIMD_UNUSED static Seen *seen_of(const System *system, const double *v, ptrdiff_t W, Seen *two)
+/* What is seen of v, whitened unless it is remembered: the first of n is for rows without gaps, the
+ * others for the last pattern of gaps that fell to each. */
+SIMD_UNUSED static Seen *seen_of(
+    const System *system, const double *v, ptrdiff_t W, ptrdiff_t n, Seen *remembered)
 {
-    Seen *seen = two;
+    uint64_t code = 0;
     for (ptrdiff_t i = 0; i < system->d; i++)
-        if (isnan(v[i])) seen = two + 1;
+        code = code * 0x9e3779b97f4a7c15u + (isnan(v[i]) ? 1 : 0);
+    ptrdiff_t place = code ? 1 + (ptrdiff_t)((code >> 32) % (uint64_t)(n - 1)) : 0;
+    Seen *seen = remembered + place;
     if (!is_same(seen, v, system->d)) whiten(system, v, W, seen);
     return seen;
 }
@@ -371,7 +394,8 @@ enum { FIRST, DEPARTING, ARRIVING, EMITTING, LAGGED, N_SUMS };
 /* Scratch memory of a sequence. */
 typedef struct {
     ptrdiff_t B;      /* rows of a block */
-    Seen seen[2];
+    ptrdiff_t n_seen; /* at least 2 */
+    Seen seen[MOST_SEEN];
     Update update;
     double *rows;     /* (B + 1) rows; the last is the first of the block after */
     double *starts;   /* (most blocks, W + W * W): predicted moments of their first rows */
@@ -398,7 +422,7 @@ SIMD_UNUSED static double forward_row(
     const System *system, const double *v, ptrdiff_t W, Workspace *space, Row row)
 {
     double *mean = space->state, *covariance = space->state + W, log_density = 0;
-    Seen *seen = seen_of(system, v, W, space->seen);
+    Seen *seen = seen_of(system, v, W, space->n_seen, space->seen);
     copy(mean, W, row.predicted);
     factorise(covariance, system->k, W, row.upper, row.inverse);
     if (seen->n > 0) {
@@ -529,7 +553,7 @@ SIMD_UNUSED static void finish_row(
         if (t > 0) add(covariance, n, wanted->sums + ARRIVING * n);
     }
     if (!wanted->filled) return;
-    Seen *seen = seen_of(system, v, W, space->seen);
+    Seen *seen = seen_of(system, v, W, space->n_seen, space->seen);
     double *filled = wanted->filled + t * system->d;
     copy(v, system->d, filled);
     if (seen->n < system->d && (seen->n > 0 || !wanted->sums))

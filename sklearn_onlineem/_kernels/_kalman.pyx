@@ -54,7 +54,7 @@ cdef extern from "_kalman.h" nogil:
         double* across
         double* within
     ctypedef struct Workspace:
-        Py_ssize_t B
+        Py_ssize_t B, n_seen
         Seen* seen
         Update update
         double* rows
@@ -64,16 +64,17 @@ cdef extern from "_kalman.h" nogil:
         double* work
         double* vector
         double* gaps
-    enum: N_SUMS
+    enum: N_SUMS, MOST_SEEN
     Py_ssize_t row_size(Py_ssize_t W)
     double kalman_sequence(
         const System* system, const double* X, Py_ssize_t T, Workspace* space,
         const Wanted* wanted)
 
 cdef enum:
-    MOST_ROWS = 4096
+    MOST_ROWS = 1 << 15
     FEWEST_ROWS = 16
-    MOST_BLOCK_BYTES = 1 << 22
+    MOST_BLOCK_BYTES = 1 << 25
+    MOST_SEEN_BYTES = 1 << 19
 
 
 def width(Py_ssize_t k):
@@ -112,10 +113,12 @@ cdef void* workspace(
     cdef Py_ssize_t W = system.W, d = system.d, n_row = row_size(W), n_state = W + W * W
     cdef Py_ssize_t most = min(MOST_ROWS, MOST_BLOCK_BYTES // (n_row * <Py_ssize_t> sizeof(double)))
     space.B = min(max(FEWEST_ROWS, most), longest)
-    cdef Py_ssize_t n_blocks = longest // space.B + 1
+    cdef Py_ssize_t n_blocks = longest // space.B + 1, i
+    cdef Py_ssize_t fit = MOST_SEEN_BYTES // (seen_size(W, d) * <Py_ssize_t> sizeof(double))
+    space.n_seen = min(MOST_SEEN, max(2, fit))
     cdef void* memory = allocate(
         (space.B + 1) * n_row + n_blocks * n_state + 2 * n_state + 11 * W * W + 5 * W + d
-        + 2 * d * d + d * W + 2 * (seen_size(W, d) + W), sizeof(double))
+        + 2 * d * d + d * W + space.n_seen * seen_size(W, d) + W, sizeof(double))
     space.rows = <double*> aligned(memory)
     space.starts = space.rows + (space.B + 1) * n_row
     space.state = space.starts + n_blocks * n_state
@@ -127,8 +130,9 @@ cdef void* workspace(
     space.update.M_inverse = space.update.work + 2 * W * W
     space.vector = space.update.M_inverse + W
     space.gaps = space.vector + 3 * W + d
-    place_seen(&space.seen[0], space.gaps + 2 * d * d + d * W + W, W, d)
-    place_seen(&space.seen[1], <double*> space.seen[0].seen + d, W, d)
+    for i in range(space.n_seen):
+        place_seen(
+            &space.seen[i], space.gaps + 2 * d * d + d * W + W + i * seen_size(W, d), W, d)
     memset(space.rows, 0, ((space.B + 1) * n_row) * sizeof(double))
     memset(space.update.X, 0, (2 * W * W) * sizeof(double))
     memset(space.update.M_inverse, 0, W * sizeof(double))

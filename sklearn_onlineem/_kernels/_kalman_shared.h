@@ -107,110 +107,470 @@ SIMD_UNUSED static void add_covariances(
     for (ptrdiff_t i = 0; i < N_SUMS * size; i++) sums[i] += count * one[i];
 }
 
-/* out (width,) <- origin + sign x' table, x of n numbers, n a multiple of 4. out may be origin. */
-SIMD_INLINE void weigh_row(
-    const double *RESTRICT x, const double *RESTRICT table, const ptrdiff_t n,
-    const ptrdiff_t width, const ptrdiff_t tile, const double *origin, double sign, double *out)
-{
-    for (ptrdiff_t start = 0; start < width; start += tile) {
-        double sum[8];
-        for (ptrdiff_t j = 0; j < tile; j++) sum[j] = 0;
-        for (ptrdiff_t i = 0; i < n; i += 4) {
-            const double *row = table + i * width + start;
-            for (ptrdiff_t j = 0; j < tile; j++)
-                sum[j] += (x[i] * row[j] + x[i + 1] * row[width + j])
-                          + (x[i + 2] * row[2 * width + j] + x[i + 3] * row[3 * width + j]);
-        }
-        for (ptrdiff_t j = 0; j < tile; j++) out[start + j] = origin[start + j] + sign * sum[j];
-    }
-}
+/* ---------------------------------------------------------------------------------- the means */
 
-/* What turns rows into information about states, and states into residuals; D is d, padded. */
+/* Stretches of rows that are walked side by side, one in each lane of the vectors. */
+#define LANES 8
+
+/* What turns rows into information about states, and states into residuals. */
 typedef struct {
-    ptrdiff_t d, D;
+    ptrdiff_t d;
     const double *offset;    /* (d,) */
-    const double *weights;   /* (D, W), R^-1 C */
-    const double *emission;  /* (W, D), C' */
-    const double *whitening; /* (D, D), L'^-1 with R = L L' */
-    const double *G;         /* (W, W), C' R^-1 C */
+    const double *whitening; /* (d, d), L'^-1 with R = L L' */
+    const double *seen;      /* (d, W), H = L^-1 C, and its transpose */
+    const double *seen_t;    /* (W, d) */
+    const double *G;         /* (W, W), H' H */
 } Sight;
 
-/* Sequences that are walked side by side, as a step waits for the one before it. */
-#define ABREAST 4
+typedef struct {
+    const System *system;
+    const Tables *tables;
+    const Sight *sight;
+    const double *start;  /* (W,): mean of the first states */
+    const void *X;        /* (n_rows, d), floats or doubles */
+    int is_float;
+    const double *centre; /* (d,): of rows */
+} Shared;
 
-/* m <- filtered mean, from p, the predicted one; squares <- squares + squared innovations */
-SIMD_INLINE void filter_row(
-    const Sight *sight, const double *filtered, const double *root, const double *v, const ptrdiff_t W,
-    const ptrdiff_t D, const ptrdiff_t tile, const double *zeros, const double *p, double *m, double *squares)
+typedef struct {
+    ptrdiff_t T;             /* rows of the longest stretch */
+    ptrdiff_t step;          /* rows of their sequences before them */
+    int64_t begins[LANES];   /* first rows */
+    int64_t lengths[LANES];
+    int64_t goes_on[LANES];  /* whether the row after the last one is known, too */
+    double *means;           /* (T, k, LANES): filtered */
+} Walk;
+
+/* Sums over rows, for each lane; of deviations of states from `centre`, and of rows from theirs */
+typedef struct {
+    double *squares; /* (1, LANES), of innovations */
+    double *total;   /* (k, LANES): of filtered means, then of deviations of smoothed ones */
+    double *rows;    /* (d, LANES) */
+    double *states;  /* (k, k, LANES) */
+    double *lags;    /* (k, k, LANES) */
+    double *across;  /* (d, k, LANES) */
+    double *centre;  /* (k,) */
+} LaneSums;
+
+SIMD_INLINE ptrdiff_t n_lane_sums(ptrdiff_t k, ptrdiff_t d) { return 1 + k + d + 2 * k * k + d * k; }
+
+/* Vectors are those of GCC and clang, cut by the compiler to what the CPU has; others get loops. */
+#if defined(__GNUC__)
+typedef double Lanes __attribute__((vector_size(64), aligned(8), may_alias));
+typedef int64_t Bits __attribute__((vector_size(64), aligned(8), may_alias));
+#define LANEWISE(type, out, x, op, y) \
+    (*(type *)(out) = *(const type *)(x) op *(const type *)(y))
+#define ADD_SCALED(sum, a, x) (*(Lanes *)(sum) += (a) * *(const Lanes *)(x))
+#define ADD_PRODUCT(sum, x, y) (*(Lanes *)(sum) += *(const Lanes *)(x) * *(const Lanes *)(y))
+#else
+typedef struct { double lane[LANES]; } Lanes;
+typedef struct { int64_t lane[LANES]; } Bits;
+#define LANEWISE(type, out, x, op, y) \
+    for (int l = 0; l < LANES; l++) \
+        ((type *)(out))->lane[l] = ((const type *)(x))->lane[l] op ((const type *)(y))->lane[l]
+#define ADD_SCALED(sum, a, x) \
+    for (int l = 0; l < LANES; l++) ((Lanes *)(sum))->lane[l] += (a) * ((const Lanes *)(x))->lane[l]
+#define ADD_PRODUCT(sum, x, y) \
+    for (int l = 0; l < LANES; l++) \
+        ((Lanes *)(sum))->lane[l] += ((const Lanes *)(x))->lane[l] * ((const Lanes *)(y))->lane[l]
+#endif
+
+/* out (n_x, n_y, LANES) <- out + x y' */
+SIMD_INLINE void add_outer(
+    const double *x, const double *y, const ptrdiff_t n_x, const ptrdiff_t n_y, double *out)
 {
-    double centred[WIDEST_MEAN], residual[WIDEST_MEAN], u[WIDEST_MEAN], r[WIDEST_MEAN];
-    ptrdiff_t d = sight->d;
-    for (ptrdiff_t j = 0; j < d; j++) centred[j] = v[j] - sight->offset[j];
-    for (ptrdiff_t j = d; j < D; j++) centred[j] = 0;
-    weigh_row(centred, sight->weights, D, W, tile, zeros, 1, u);
-    weigh_row(p, sight->G, W, W, tile, u, -1, u);
-    weigh_row(u, filtered, W, W, tile, p, 1, m);
-    weigh_row(u, root, W, W, tile, zeros, 1, r);
-    weigh_row(m, sight->emission, W, D, 4, centred, -1, residual);
-    weigh_row(residual, sight->whitening, D, D, 4, zeros, 1, centred);
-    for (ptrdiff_t j = 0; j < W; j++) squares[j] += r[j] * r[j];
-    for (ptrdiff_t j = 0; j < D; j++) squares[j] += centred[j] * centred[j];
+    for (ptrdiff_t i = 0; i < n_x; i++) {
+        const Lanes here = *(const Lanes *)(x + i * LANES);
+        for (ptrdiff_t j = 0; j < n_y; j++, out += LANES) ADD_PRODUCT(out, &here, y + j * LANES);
+    }
 }
 
-/* Forward and backward passes over S sequences, in order of falling length. */
-SIMD_INLINE void means_abreast(
-    const System *system, const Tables *tables, const Sight *sight, const double *start,
-    const double *X, const int64_t *begins, const int64_t *lengths, ptrdiff_t S,
-    const ptrdiff_t W, const ptrdiff_t D, const ptrdiff_t tile, const double *zeros, double *predicted, double *means, double *squares)
+SIMD_INLINE void put_lanes(const double *origin, const double sign, const Lanes *sum, double *out)
 {
-    ptrdiff_t active = S, last = tables->n - 1;
-    for (ptrdiff_t t = 0; t < lengths[0]; t++) {
-        ptrdiff_t step = (t < last ? t : last) * W * W;
-        while (lengths[active - 1] <= t) active--;
-        for (ptrdiff_t s = 0; s < active; s++) {
-            ptrdiff_t row = begins[s] + t;
-            double *p = predicted + row * W, *m = means + row * W;
-            if (t == 0)
-                for (ptrdiff_t j = 0; j < W; j++) p[j] = start[j];
-            else
-                weigh_row(m - W, system->At, W, W, tile, system->b, 1, p);
-            filter_row(sight, tables->filtered + step, tables->root + step, X + row * sight->d, W,
-                       D, tile, zeros, p, m, squares);
+    Lanes result = *(const Lanes *)origin;
+    ADD_SCALED(&result, sign, sum);
+    *(Lanes *)out = result;
+}
+
+/* out (n_out, LANES) <- origin + sign table' x, x of n_in lanes. out may be origin. */
+SIMD_INLINE void weigh_lanes(
+    const double *table, const ptrdiff_t stride, const ptrdiff_t n_in, const ptrdiff_t n_out,
+    const double *x, const double *origin, const double sign, double *out)
+{
+    ptrdiff_t i = 0;
+    for (; i + 4 <= n_out; i += 4) {
+        Lanes a = {0}, b = {0}, c = {0}, e = {0};
+        for (ptrdiff_t j = 0; j < n_in; j++) {
+            const double *row = table + j * stride + i, *here = x + j * LANES;
+            ADD_SCALED(&a, row[0], here);
+            ADD_SCALED(&b, row[1], here);
+            ADD_SCALED(&c, row[2], here);
+            ADD_SCALED(&e, row[3], here);
         }
+        put_lanes(origin + i * LANES, sign, &a, out + i * LANES);
+        put_lanes(origin + (i + 1) * LANES, sign, &b, out + (i + 1) * LANES);
+        put_lanes(origin + (i + 2) * LANES, sign, &c, out + (i + 2) * LANES);
+        put_lanes(origin + (i + 3) * LANES, sign, &e, out + (i + 3) * LANES);
     }
-    active = 0;
-    for (ptrdiff_t t = lengths[0] - 2; t >= 0; t--) {
-        const double *gain = tables->gain + (t < last ? t : last) * W * W;
-        while (active < S && lengths[active] > t + 1) active++;
-        for (ptrdiff_t s = 0; s < active; s++) {
-            double *m = means + (begins[s] + t) * W, later[WIDEST_MEAN];
-            const double *p = predicted + (begins[s] + t + 1) * W;
-            for (ptrdiff_t j = 0; j < W; j++) later[j] = m[W + j] - p[j];
-            weigh_row(later, gain, W, W, tile, m, 1, m);
-        }
+    for (; i < n_out; i++) {
+        Lanes a = {0};
+        for (ptrdiff_t j = 0; j < n_in; j++) ADD_SCALED(&a, table[j * stride + i], x + j * LANES);
+        put_lanes(origin + i * LANES, sign, &a, out + i * LANES);
     }
 }
 
-/* means (n, W) <- smoothed means; returns the sum of squared innovations. */
-SIMD_CLONES SIMD_UNUSED static double smooth_means(
-    const System *system, const Tables *tables, const Sight *sight, const double *start,
-    const double *X, const int64_t *begins, const int64_t *lengths, ptrdiff_t S,
-    double *predicted, double *means)
+/* sum (n, LANES) <- sum + x, where mask is -1, and not where it is 0 */
+SIMD_INLINE void add_kept(const int64_t *mask, const double *x, const ptrdiff_t n, double *sum)
 {
-    const double zeros[WIDEST_MEAN] = {0};
-    double squares[WIDEST_MEAN] = {0}, sum = 0;
-    for (ptrdiff_t first = 0; first < S; first += ABREAST) {
-        ptrdiff_t n = S - first < ABREAST ? S - first : ABREAST;
-#define MEANS(W, D, tile) \
-        means_abreast(system, tables, sight, start, X, begins + first, lengths + first, n, W, D, \
-                      tile, zeros, predicted, means, squares)
-        if (system->W == 8 && sight->D == 12) MEANS(8, 12, 8);
-        else if (system->W == 8) MEANS(8, sight->D, 8);
-        else MEANS(system->W, sight->D, 4);
-#undef MEANS
+    for (ptrdiff_t i = 0; i < n * LANES; i += LANES) {
+        Lanes kept;
+        LANEWISE(Bits, &kept, x + i, &, mask);
+        LANEWISE(Lanes, sum + i, sum + i, +, &kept);
     }
-    for (ptrdiff_t j = 0; j < WIDEST_MEAN; j++) sum += squares[j];
-    return sum;
+}
+
+/* out (n, LANES) <- x - y where mask is -1, and 0 where it is 0 */
+SIMD_INLINE void subtract_kept(
+    const int64_t *mask, const double *x, const double *y, const ptrdiff_t n, double *out)
+{
+    for (ptrdiff_t i = 0; i < n * LANES; i += LANES) {
+        Lanes difference;
+        LANEWISE(Lanes, &difference, x + i, -, y + i);
+        LANEWISE(Bits, out + i, &difference, &, mask);
+    }
+}
+
+SIMD_INLINE void spread(const double *x, const ptrdiff_t n, double *out)
+{
+    for (ptrdiff_t i = 0; i < n; i++)
+        for (int l = 0; l < LANES; l++) out[i * LANES + l] = x[i];
+}
+
+/* out (d, LANES) <- row t of each stretch (its last one if that is earlier), less `from` */
+SIMD_INLINE void gather(
+    const Shared *shared, const Walk *walk, ptrdiff_t t, const double *from, double *out)
+{
+    const ptrdiff_t d = shared->sight->d;
+    for (int l = 0; l < LANES; l++) {
+        ptrdiff_t last = walk->lengths[l] > 0 ? walk->lengths[l] - 1 : 0;
+        ptrdiff_t row = (walk->begins[l] + (t < last ? t : last)) * d;
+        if (shared->is_float)
+            for (ptrdiff_t j = 0; j < d; j++)
+                out[j * LANES + l] = ((const float *)shared->X)[row + j] - from[j];
+        else
+            for (ptrdiff_t j = 0; j < d; j++)
+                out[j * LANES + l] = ((const double *)shared->X)[row + j] - from[j];
+    }
+}
+
+/* -1 where t is below length (and what goes on), else 0 */
+SIMD_INLINE void mask_below(
+    const int64_t *lengths, const int64_t *goes_on, ptrdiff_t t, int64_t *mask)
+{
+    for (int l = 0; l < LANES; l++) mask[l] = -(t < lengths[l] + (goes_on ? goes_on[l] : 0));
+}
+
+/* walk->means <- filtered means; predicted (k, LANES): those of the first rows, and then of the rows
+ * after the last ones. `sums` may be NULL. `work` has room for 4 d + 5 W lanes. */
+SIMD_CLONES SIMD_UNUSED static void walk_forward(
+    const Shared *shared, const Walk *walk, double *predicted, LaneSums *sums, double *work)
+{
+    const System *system = shared->system;
+    const Tables *tables = shared->tables;
+    const Sight *sight = shared->sight;
+    const ptrdiff_t k = system->k, W = system->W, d = sight->d, last = tables->n - 1;
+    double *v = work, *e = v + d * LANES, *rest = e + d * LANES, *zeros = rest + d * LANES;
+    double *u = zeros + (d + W) * LANES, *move = u + W * LANES, *r = move + W * LANES;
+    double *offset = r + W * LANES;
+    int64_t mask[LANES];
+    clear(zeros, (d + W) * LANES);
+    spread(system->b, k, offset);
+    for (ptrdiff_t t = 0; t < walk->T; t++) {
+        const ptrdiff_t step = (walk->step + t < last ? walk->step + t : last) * W * W;
+        double *mean = walk->means + t * k * LANES;
+        gather(shared, walk, t, sight->offset, v);
+        weigh_lanes(sight->whitening, d, d, d, v, zeros, 1, e);
+        weigh_lanes(sight->seen_t, d, k, d, predicted, e, -1, e);
+        weigh_lanes(sight->seen, W, d, k, e, zeros, 1, u);
+        weigh_lanes(tables->filtered + step, W, k, k, u, zeros, 1, move);
+        for (ptrdiff_t i = 0; i < k * LANES; i += LANES)
+            LANEWISE(Lanes, mean + i, predicted + i, +, move + i);
+        weigh_lanes(system->At, W, k, k, mean, offset, 1, predicted);
+        if (!sums) continue;
+        weigh_lanes(tables->root + step, W, k, k, u, zeros, 1, r);
+        weigh_lanes(sight->seen_t, d, k, d, move, e, -1, rest);
+        Lanes squares = {0};
+        for (ptrdiff_t i = 0; i < k * LANES; i += LANES) ADD_PRODUCT(&squares, r + i, r + i);
+        for (ptrdiff_t i = 0; i < d * LANES; i += LANES)
+            ADD_PRODUCT(&squares, rest + i, rest + i);
+        mask_below(walk->lengths, NULL, t, mask);
+        add_kept(mask, (const double *)&squares, 1, sums->squares);
+        add_kept(mask, mean, k, sums->total);
+    }
+}
+
+/* later (k, LANES): smoothed means of the rows after the last ones where these are known, and then
+ * of the first ones. `sums` may be NULL. `work` has room for d + 5 W lanes. */
+SIMD_CLONES SIMD_UNUSED static void walk_backward(
+    const Shared *shared, const Walk *walk, double *later, LaneSums *sums, double *work)
+{
+    const System *system = shared->system;
+    const Tables *tables = shared->tables;
+    const ptrdiff_t k = system->k, W = system->W, d = shared->sight->d, last = tables->n - 1;
+    double *v = work, *offset = v + d * LANES, *rest = offset + W * LANES;
+    double *now = rest + W * LANES, *next = now + W * LANES, *centre = next + W * LANES;
+    int64_t mask[LANES];
+    spread(system->b, k, offset);
+    if (sums) spread(sums->centre, k, centre);
+    for (ptrdiff_t t = walk->T - 1; t >= 0; t--) {
+        const ptrdiff_t step = (walk->step + t < last ? walk->step + t : last) * W * W;
+        const double *mean = walk->means + t * k * LANES;
+        mask_below(walk->lengths, walk->goes_on, t + 1, mask);
+        weigh_lanes(system->At, W, k, k, mean, offset, 1, rest);
+        subtract_kept(mask, later, rest, k, rest);
+        if (sums) subtract_kept(mask, later, centre, k, next);
+        weigh_lanes(tables->gain + step, W, k, k, rest, mean, 1, later);
+        if (!sums) continue;
+        mask_below(walk->lengths, NULL, t, mask);
+        subtract_kept(mask, later, centre, k, now);
+        gather(shared, walk, t, shared->centre, v);
+        add_kept(mask, now, k, sums->total);
+        add_kept(mask, v, d, sums->rows);
+        add_outer(now, now, k, k, sums->states);
+        add_outer(next, now, k, k, sums->lags);
+        add_outer(v, now, d, k, sums->across);
+    }
+}
+
+/* ends (S, 2, k) <- means (k, LANES) of first or last rows of n sequences */
+SIMD_UNUSED static void put_end(
+    const double *means, const int64_t *order, ptrdiff_t n, ptrdiff_t k, ptrdiff_t which,
+    double *ends)
+{
+    for (ptrdiff_t l = 0; l < n; l++)
+        for (ptrdiff_t i = 0; i < k; i++)
+            ends[(order[l] * 2 + which) * k + i] = means[i * LANES + l];
+}
+
+SIMD_UNUSED static void put_last(
+    const Walk *walk, const int64_t *order, ptrdiff_t n, ptrdiff_t k, double *ends)
+{
+    for (ptrdiff_t l = 0; l < n; l++)
+        put_end(walk->means + ((walk->lengths[l] - 1) * k) * LANES + l, order + l, 1, k, 1, ends);
+}
+
+/* sums (n,) <- sums over lanes */
+SIMD_UNUSED static void add_up_lanes(const double *lanes, ptrdiff_t n, double *sums)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double *x = lanes + i * LANES;
+        sums[i] = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+    }
+}
+
+/* Sequences of a part, whose rows one thread walks. */
+typedef struct {
+    ptrdiff_t S;
+    const int64_t *begins;  /* (n_sequences,) of all parts */
+    const int64_t *lengths;
+    const int64_t *order;   /* (S,): which of these, by falling length */
+} Part;
+
+/* A sequence is cut if its rows at rest fill so many steps of all lanes. */
+#define FEWEST_STEPS 32
+
+SIMD_INLINE ptrdiff_t cut_length(const Part *part, ptrdiff_t n_tables)
+{
+    ptrdiff_t length = (part->lengths[part->order[0]] - n_tables) / LANES;
+    return part->S == 1 && length >= FEWEST_STEPS ? length : 0;
+}
+
+/* Steps of all walks of a part. */
+SIMD_UNUSED static ptrdiff_t count_steps(const Part *part, ptrdiff_t n_tables)
+{
+    ptrdiff_t n = 0, length = cut_length(part, n_tables);
+    if (length) return part->lengths[part->order[0]] - (LANES - 1) * length;
+    for (ptrdiff_t s = 0; s < part->S; s += LANES) n += part->lengths[part->order[s]];
+    return n;
+}
+
+SIMD_UNUSED static Walk walk_of(const Part *part, ptrdiff_t first, double *means)
+{
+    Walk walk = {0};
+    for (int l = 0; l < LANES; l++) {
+        int is_there = first + l < part->S;
+        ptrdiff_t s = part->order[is_there ? first + l : first];
+        walk.begins[l] = part->begins[s];
+        walk.lengths[l] = is_there ? part->lengths[s] : 0;
+    }
+    walk.T = walk.lengths[0];
+    walk.means = means;
+    return walk;
+}
+
+SIMD_UNUSED static void start_from(const Shared *shared, double *state)
+{
+    spread(shared->start, shared->system->k, state);
+}
+
+/* The centre of deviations: the mean of the filtered means, which is near that of smoothed ones. */
+SIMD_UNUSED static void take_centre(LaneSums *sums, ptrdiff_t k, double n_rows)
+{
+    add_up_lanes(sums->total, k, sums->centre);
+    for (ptrdiff_t i = 0; i < k; i++) sums->centre[i] /= n_rows;
+    clear(sums->total, k * LANES);
+}
+
+SIMD_UNUSED static void expect_abreast(
+    const Shared *shared, const Part *part, double *means, LaneSums *sums, double *state,
+    double *work, double *ends)
+{
+    ptrdiff_t k = shared->system->k, n_rows = 0;
+    double *next = means;
+    for (ptrdiff_t s = 0; s < part->S; s += LANES) {
+        Walk walk = walk_of(part, s, next);
+        start_from(shared, state);
+        walk_forward(shared, &walk, state, sums, work);
+        put_last(&walk, part->order + s, part->S - s < LANES ? part->S - s : LANES, k, ends);
+        for (int l = 0; l < LANES; l++) n_rows += walk.lengths[l];
+        next += walk.T * k * LANES;
+    }
+    take_centre(sums, k, (double)n_rows);
+    for (ptrdiff_t s = 0; s < part->S; s += LANES) {
+        Walk walk = walk_of(part, s, means);
+        walk_backward(shared, &walk, state, sums, work);
+        put_end(state, part->order + s, part->S - s < LANES ? part->S - s : LANES, k, 0, ends);
+        means += walk.T * k * LANES;
+    }
+}
+
+/* power <- table^n; overwrites table. `work` has room for W W. */
+SIMD_UNUSED static void raise(
+    double *table, ptrdiff_t n, ptrdiff_t k, ptrdiff_t W, double *work, double *power)
+{
+    clear(power, W * W);
+    for (ptrdiff_t i = 0; i < k; i++) power[i * W + i] = 1;
+    for (; n > 0; n /= 2) {
+        if (n % 2) {
+            multiply(power, table, k, W, work);
+            copy(work, W * W, power);
+        }
+        multiply(table, table, k, W, work);
+        copy(work, W * W, table);
+    }
+}
+
+/* What a walk from zero ends with differs from its true end by a linear map of its true start.
+ *
+ * ends (k, LANES) <- true starts of stretches, in turn from the `first` lane, where it is `now` and
+ * where the walk did begin there. */
+SIMD_UNUSED static void join_stretches(
+    const double *power, ptrdiff_t k, ptrdiff_t W, int first, double *now, double *ends)
+{
+    double next[WIDEST_MEAN];
+    for (int i = 0; i < LANES; i++) {
+        int l = first == 0 ? i : first - i;
+        for (ptrdiff_t j = 0; j < k; j++) next[j] = ends[j * LANES + l];
+        if (i > 0)
+            for (ptrdiff_t j = 0; j < k; j++)
+                for (ptrdiff_t h = 0; h < k; h++) next[j] += power[h * W + j] * now[h];
+        for (ptrdiff_t j = 0; j < k; j++) ends[j * LANES + l] = now[j];
+        copy(next, k, now);
+    }
+}
+
+/* Forward through stretches that follow each other, from `state` of the first lane. `work` has room
+ * for 4 W W besides. */
+SIMD_UNUSED static void walk_linked_forward(
+    const Shared *shared, const Walk *body, double *state, LaneSums *sums, double *work)
+{
+    const System *system = shared->system;
+    ptrdiff_t k = system->k, W = system->W;
+    double start[WIDEST_MEAN], *step = work, *power = work + W * W, *scratch = work + 2 * W * W;
+    const double *filtered = shared->tables->filtered + (shared->tables->n - 1) * W * W;
+    for (ptrdiff_t i = 0; i < k; i++) {
+        start[i] = state[i * LANES];
+        for (int l = 1; l < LANES; l++) state[i * LANES + l] = 0;
+    }
+    walk_forward(shared, body, state, NULL, work);
+    multiply(shared->sight->G, filtered, k, W, scratch);
+    for (ptrdiff_t i = 0; i < W * W; i++) scratch[i] = -scratch[i];
+    for (ptrdiff_t i = 0; i < k; i++) scratch[i * W + i] += 1;
+    multiply(scratch, system->At, k, W, step);
+    raise(step, body->T, k, W, scratch, power);
+    join_stretches(power, k, W, 0, start, state);
+    walk_forward(shared, body, state, sums, work);
+}
+
+SIMD_UNUSED static void walk_linked_backward(
+    const Shared *shared, const Walk *body, double *state, LaneSums *sums, double *work)
+{
+    ptrdiff_t k = shared->system->k, W = shared->system->W;
+    double unknown[WIDEST_MEAN] = {0};
+    double *step = work, *power = work + W * W, *scratch = work + 2 * W * W;
+    clear(state, k * LANES);
+    walk_backward(shared, body, state, NULL, work);
+    copy(shared->tables->gain + (shared->tables->n - 1) * W * W, W * W, step);
+    raise(step, body->T, k, W, scratch, power);
+    join_stretches(power, k, W, LANES - 1, unknown, state);
+    walk_backward(shared, body, state, sums, work);
+}
+
+/* A long sequence: a head, until gains are at rest, and a body that is cut. */
+SIMD_UNUSED static void expect_cut(
+    const Shared *shared, const Part *part, ptrdiff_t length, double *means, LaneSums *sums,
+    double *state, double *work, double *ends)
+{
+    ptrdiff_t k = shared->system->k;
+    Walk head = walk_of(part, 0, means), body = head;
+    ptrdiff_t T = head.T;
+    head.T = head.lengths[0] = T - LANES * length;
+    head.goes_on[0] = 1;
+    body.T = length;
+    body.step = head.T;
+    body.means = means + head.T * k * LANES;
+    for (int l = 0; l < LANES; l++) {
+        body.begins[l] = head.begins[0] + head.T + l * length;
+        body.lengths[l] = length;
+        body.goes_on[l] = l + 1 < LANES;
+    }
+    start_from(shared, state);
+    walk_forward(shared, &head, state, sums, work);
+    walk_linked_forward(shared, &body, state, sums, work);
+    const double *last = body.means + (length - 1) * k * LANES + LANES - 1;
+    put_end(last, part->order, 1, k, 1, ends);
+    take_centre(sums, k, (double)T);
+    walk_linked_backward(shared, &body, state, sums, work);
+    walk_backward(shared, &head, state, sums, work);
+    put_end(state, part->order, 1, k, 0, ends);
+}
+
+SIMD_INLINE ptrdiff_t work_size(ptrdiff_t k, ptrdiff_t W, ptrdiff_t d)
+{
+    return (4 * d + 6 * W + n_lane_sums(k, d)) * LANES + 4 * W * W;
+}
+
+/* sums (n_lane_sums + k,): over the rows of a part, and the centre of its states; ends (S, 2, k):
+ * smoothed means of first and last rows. `work`: work_size, and count_steps times k lanes. */
+SIMD_UNUSED static void expect_part(
+    const Shared *shared, const Part *part, double *work, double *sums, double *ends)
+{
+    ptrdiff_t k = shared->system->k, W = shared->system->W, d = shared->sight->d;
+    ptrdiff_t n = n_lane_sums(k, d), length = cut_length(part, shared->tables->n);
+    double *state = work + n * LANES, *scratch = state + W * LANES;
+    double *means = work + work_size(k, W, d);
+    LaneSums lanes;
+    clear(work, n * LANES);
+    lanes.squares = work;
+    lanes.total = lanes.squares + LANES;
+    lanes.rows = lanes.total + k * LANES;
+    lanes.states = lanes.rows + d * LANES;
+    lanes.lags = lanes.states + k * k * LANES;
+    lanes.across = lanes.lags + k * k * LANES;
+    lanes.centre = sums + n;
+    if (length) expect_cut(shared, part, length, means, &lanes, state, scratch, ends);
+    else expect_abreast(shared, part, means, &lanes, state, scratch, ends);
+    add_up_lanes(work, n, sums);
 }
 
 #if defined(__GNUC__) && !defined(__clang__)

@@ -3,13 +3,15 @@
 Arrays of the system are padded, as in `_kalman`.
 """
 
+from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
-from numpy cimport ndarray
+from numpy cimport NPY_FLOAT, ndarray
 
-from ._arrays cimport extent, readable, writable
+from ._arrays cimport extent, readable, readable_reals, real_type, writable
 from ._memory cimport aligned, allocate
+from ._openmp cimport omp_get_thread_num
 
 cdef extern from "_kalman_shared.h" nogil:
     ctypedef struct System:
@@ -39,16 +41,31 @@ cdef extern from "_kalman_shared.h" nogil:
         const Tables* tables, Py_ssize_t T, double count, Py_ssize_t k, Py_ssize_t W,
         double* work, double* sums)
     ctypedef struct Sight:
-        Py_ssize_t d, D
+        Py_ssize_t d
         const double* offset
-        const double* weights
-        const double* emission
         const double* whitening
+        const double* seen
+        const double* seen_t
         const double* G
-    double smooth_means(
-        const System* system, const Tables* tables, const Sight* sight, const double* start,
-        const double* X, const int64_t* begins, const int64_t* lengths, Py_ssize_t S,
-        double* predicted, double* means)
+    ctypedef struct Shared:
+        const System* system
+        const Tables* tables
+        const Sight* sight
+        const double* start
+        const void* X
+        int is_float
+        const double* centre
+    ctypedef struct Part:
+        Py_ssize_t S
+        const int64_t* begins
+        const int64_t* lengths
+        const int64_t* order
+    enum: LANES
+    Py_ssize_t n_lane_sums(Py_ssize_t k, Py_ssize_t d)
+    Py_ssize_t work_size(Py_ssize_t k, Py_ssize_t W, Py_ssize_t d)
+    Py_ssize_t count_steps(const Part* part, Py_ssize_t n_tables)
+    void expect_part(
+        const Shared* shared, const Part* part, double* work, double* sums, double* ends)
 
 
 cdef int read_tables(Tables* tables, tuple arrays, Py_ssize_t W) except -1:
@@ -124,39 +141,74 @@ def covariances(
         free(memory)
 
 
-def means(
+def expected(
     Py_ssize_t k,
     tuple moves,                    # IN A, A' (W, W), b (W,), Q (W, W)
     tuple arrays,                   # IN (n, W, W) filtered, root, gain, rest; (n,) log_det
-    tuple sight,                    # IN offset (d,), R^-1 C (D, W), C' (W, D), L'^-1 (D, D) where
-                                    #  R = L L', C' R^-1 C (W, W); d is padded to D
+    tuple sight,                    # IN offset (d,), L'^-1 (d, d) where R = L L', H = L^-1 C
+                                    #  (d, W), H' (W, d), H' H (W, W)
     ndarray start,                  # IN (W,): mean of the first state
-    ndarray X,                      # IN (n_rows, d)
-    const int64_t[::1] begins,      # IN (S,): first rows of sequences, in order of falling length
+    ndarray X,                      # IN (n_rows, d): floats or doubles
+    const int64_t[::1] begins,      # IN (S,): first rows of sequences
     const int64_t[::1] lengths,     # IN (S,)
-    ndarray predicted,              # OUT (n_rows, W): scratch
-    ndarray smoothed,               # OUT (n_rows, W)
+    const int64_t[::1] order,       # IN (S,): sequences by part, and by falling length in each
+    const int64_t[::1] bounds,      # IN (P + 1,): where parts begin in `order`
+    ndarray centre,                 # IN (d,): what deviations of rows are from
+    ndarray sums,                   # OUT (P, 1 + 2 k + d + 2 k k + d k), of each part: squared
+                                    #  innovations; sums of deviations, of smoothed means from a
+                                    #  centre (k,) and of rows (d,); of products of the former with
+                                    #  themselves (k, k) and with those before (k, k), and of rows
+                                    #  with them (d, k); the centre (k,)
+    ndarray ends,                   # OUT (S, 2, k): smoothed means of first and last rows
+    int n_threads,                  # IN
 ):
-    """Smoothed means; returns the sum of squared innovations."""
+    """Sums that an E-step needs of sequences without gaps."""
     cdef System system
     cdef Tables tables
     cdef Sight seen
-    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), W = extent(smoothed, 1)
-    offset, weights, emission, whitening, G = sight
-    cdef Py_ssize_t D = extent(whitening, 0)
+    cdef Shared shared
+    cdef Py_ssize_t W = extent(start, 0), d = extent(X, 1), P = bounds.shape[0] - 1, p
+    cdef Py_ssize_t S = order.shape[0], size = n_lane_sums(k, d) + k
+    cdef int type = real_type(X)
+    offset, whitening, H, Ht, G = sight
     read_moves(&system, k, moves)
     read_tables(&tables, arrays, W)
-    seen.d, seen.D = d, D
-    seen.offset, seen.weights = readable(offset, d), readable(weights, D * W)
-    seen.emission, seen.whitening = readable(emission, W * D), readable(whitening, D * D)
+    seen.d, seen.offset, seen.whitening = d, readable(offset, d), readable(whitening, d * d)
+    seen.seen, seen.seen_t = readable(H, d * W), readable(Ht, W * d)
     seen.G = readable(G, W * W)
-    cdef const double* first = readable(start, W)
-    cdef const double* rows = readable(X, n * d)
-    cdef double* before = writable(predicted, n * W)
-    cdef double* out = writable(smoothed, n * W)
-    cdef double squares
-    with nogil:
-        squares = smooth_means(
-            &system, &tables, &seen, first, rows, &begins[0], &lengths[0], lengths.shape[0],
-            before, out)
-    return squares
+    shared.system, shared.tables, shared.sight = &system, &tables, &seen
+    shared.start, shared.centre = readable(start, W), readable(centre, d)
+    shared.X, shared.is_float = readable_reals(X, extent(X, 0) * d, type), type == NPY_FLOAT
+    cdef double* out = writable(sums, P * size)
+    cdef double* first_and_last = writable(ends, S * 2 * k)
+    cdef Py_ssize_t n_work = 0
+    cdef Part part
+    for p in range(P):
+        part = part_at(begins, lengths, order, bounds, p)
+        n_work = max(n_work, count_steps(&part, tables.n))
+    n_work = work_size(k, W, d) + n_work * k * LANES
+    cdef void* memory = allocate(n_threads * n_work, sizeof(double))
+    cdef double* work = <double*> aligned(memory)
+    try:
+        for p in prange(P, schedule="dynamic", num_threads=n_threads, nogil=True):
+            expect_one(
+                &shared, part_at(begins, lengths, order, bounds, p),
+                work + omp_get_thread_num() * n_work, out + p * size, first_and_last)
+    finally:
+        free(memory)
+
+
+cdef Part part_at(
+    const int64_t[::1] begins, const int64_t[::1] lengths, const int64_t[::1] order,
+    const int64_t[::1] bounds, Py_ssize_t p
+) noexcept nogil:
+    cdef Part part
+    part.S = bounds[p + 1] - bounds[p]
+    part.begins, part.lengths, part.order = &begins[0], &lengths[0], &order[bounds[p]]
+    return part
+
+
+cdef void expect_one(
+    const Shared* shared, Part part, double* work, double* sums, double* ends
+) noexcept nogil:
+    expect_part(shared, &part, work, sums, ends)

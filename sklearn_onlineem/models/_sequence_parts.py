@@ -7,11 +7,17 @@ from functools import cached_property
 
 import numpy as np
 
-from sklearn_onlineem.families import Rows
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["LinearDynamicalStatistics", "gaps_last", "joined", "moments", "parts"]
+__all__ = [
+    "LinearDynamicalStatistics",
+    "joined",
+    "moments",
+    "parts",
+    "row_moments",
+    "split_by_gaps",
+]
 
 # Rows of a part, a sequence at least.
 _PART_ROWS = 1 << 13
@@ -50,29 +56,16 @@ class Part:
     n_lead : int, default=0
         1 if the only sequence goes on from another: then there is a row in front, without any
         value, that stands for the state before, and is no part of the data.
-    rows : Rows, default=None
-        Where X comes from; remembers what does not change.
     """
 
     X: np.ndarray
     offsets: np.ndarray
     start: tuple
     n_lead: int = 0
-    rows: Rows | None = None
 
     @cached_property
     def has_gaps(self):
         return bool(np.isnan(np.sum(self.X)))
-
-    @property
-    def row_moments(self):
-        """Mean of the rows, and scatter about it; remembered, as all iterations need them."""
-        return self.rows.remember("moments", self._row_moments)
-
-    def _row_moments(self):
-        mean = self.X.mean(axis=0)
-        deviations = self.X - mean
-        return mean, deviations.T @ deviations
 
     def statistics(self, means, filled, covariances):
         """Sums over the sequences of this part.
@@ -122,20 +115,38 @@ def _chunk_key(data):
     return "sequences", data.offsets.tobytes()
 
 
-def gaps_last(data):
-    """The same sequences, those with missing values at the end."""
-    if data.observed is None:
-        return data
+def split_by_gaps(data):
+    """Sequences without missing values, and the others; None if there are none.
+
+    A sequence that goes on from another one is among the others.
+    """
+    if data.before is None and data.observed is None:
+        return data, None
     has_gaps = np.logical_or.reduceat(np.isnan(data.X).any(axis=1), data.offsets[:-1])
-    has_gaps[0] &= data.before is None  # what goes on from another stays first
-    is_sorted = (has_gaps[1:] >= has_gaps[:-1]).all()
-    return data if is_sorted else data[np.argsort(has_gaps, kind="stable")]
+    has_gaps[0] |= data.before is not None
+    if has_gaps.all():
+        return None, data
+    return data[np.flatnonzero(~has_gaps)], data[np.flatnonzero(has_gaps)]
 
 
 def _part(chunk, start):
-    return Part(
-        np.ascontiguousarray(chunk.X, dtype=np.float64), chunk.offsets, start, rows=chunk.rows
-    )
+    return Part(np.ascontiguousarray(chunk.X, dtype=np.float64), chunk.offsets, start)
+
+
+def row_moments(rows):
+    """Mean of the rows, and scatter about it; remembered, as all iterations need them."""
+    return rows.remember("moments", lambda: _row_moments(rows.X))
+
+
+def _row_moments(X):
+    n, d = X.shape
+    blocks = [X[i : i + _PART_ROWS] for i in range(0, n, _PART_ROWS)]
+    mean = sum(np.ones(len(block)) @ block for block in blocks) / n
+    scatter = np.zeros((d, d))
+    for block in blocks:
+        deviations = block - mean
+        scatter += deviations.T @ deviations
+    return mean, scatter
 
 
 def moments(rows, covariance):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -11,12 +12,19 @@ from scipy import linalg
 from sklearn_onlineem._kernels import _kalman_shared
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.models._kalman import Covariances
-from sklearn_onlineem.models._sequence_parts import LinearDynamicalStatistics, joined, moments
+from sklearn_onlineem.models._sequence_parts import (
+    LinearDynamicalStatistics,
+    joined,
+    moments,
+    row_moments,
+)
 
 __all__ = ["SharedGains"]
 
 _LOG_2_PI = math.log(2.0 * math.pi)
 _TABLE_BYTES = 1 << 26
+# Rows of a part, which one thread walks; a sequence at least.
+_PART_ROWS = 1 << 12
 # What the kernel has room for, both padded.
 _WIDEST = 504
 
@@ -68,59 +76,31 @@ class SharedGains:
     def _sight(self):
         """Maps between rows and states, as the kernel takes them."""
         C, offset, _ = self._padded.system[4:]
-        d, width = C.shape
-        # One more than d, as kernels take two at a time.
-        D = 4 * (d // 4 + 1)
-        whitening, weights, emission = np.zeros((D, D)), np.zeros((D, width)), np.zeros((width, D))
-        whitening[:d, :d] = linalg.solve_triangular(self._factor, np.eye(d), lower=True).T
-        H = whitening[:d, :d].T @ C
-        weights[:d], emission[:, :d] = whitening[:d, :d] @ H, C.T
-        return offset, weights, emission, whitening, H.T @ H
+        H = np.ascontiguousarray(linalg.solve_triangular(self._factor, C, lower=True))
+        inverse = linalg.solve_triangular(self._factor, np.eye(len(C)), lower=True)
+        return offset, np.ascontiguousarray(inverse.T), H, np.ascontiguousarray(H.T), H.T @ H
 
-    def expected(self, part):
-        """Sums over the sequences of a part without gaps: statistics, and log-likelihood."""
-        lengths = np.diff(part.offsets)
-        order = np.argsort(-lengths, kind="stable")
-        means = np.empty((len(part.X), self._width))
-        squares = _kalman_shared.means(
-            self._k, self._moves, self._tables[0], self._sight, self._first[: self._width], part.X,
-            part.offsets[:-1][order], lengths[order], np.empty_like(means), means,
+    def expected(self, data):
+        """Sums over sequences without gaps: statistics, and log-likelihood."""
+        row_centre, row_scatter = row_moments(data.rows)
+        k, d, lengths = self._k, self._padded.d, data.lengths
+        order, bounds = _parts(lengths)
+        sums = np.empty((len(bounds) - 1, 1 + 2 * k + d + 2 * k * k + d * k))
+        ends = np.empty((len(data), 2, k))
+        _kalman_shared.expected(
+            k, self._moves, self._tables[0], self._sight, self._first[: self._width], data.X,
+            data.offsets[:-1], lengths, order, bounds, row_centre, sums, ends, data.n_threads,
         )  # fmt: skip
         log_likelihood = -0.5 * (
-            len(part.X) * part.X.shape[1] * _LOG_2_PI
-            + len(part.X) * 2.0 * np.log(np.diag(self._factor)).sum()
+            len(data.X) * (d * _LOG_2_PI + 2.0 * np.log(np.diag(self._factor)).sum())
             + self._log_dets(lengths)
-            + squares
+            + sums[:, 0].sum()
         )
-        return self._statistics(part, means, self._covariances(lengths)), log_likelihood
-
-    def _statistics(self, part, means, covariances):
-        n, begins, k = len(part.X), part.offsets[:-1], self._k
-        row_centre, row_scatter = part.row_moments
-        centre = np.full(n, 1.0 / n) @ means
-        first = means[begins, :k]
-        means -= centre
-        from_first, from_last = means[begins], means[part.offsets[1:] - 1]
-        states, across = means.T @ means, ((part.X - row_centre).T @ means)[:, :k]
-        lags = means[1:].T @ means[:-1] - from_first[1:].T @ from_last[:-1]
-        states, lags, centre = states[:k, :k], lags[:k, :k], centre[:k]
-        from_first, from_last = from_first[:, :k], from_last[:, :k]
-        return LinearDynamicalStatistics(
-            moments(first, covariances.first),
-            _about(
-                centre, centre, float(n - len(begins)),
-                -from_last.sum(axis=0), -from_first.sum(axis=0),
-                joined(
-                    states - from_last.T @ from_last + covariances.departing,
-                    lags + covariances.lagged,
-                    states - from_first.T @ from_first + covariances.arriving,
-                ),
-            ),
-            _about(
-                centre, row_centre, float(n), np.zeros(k), np.zeros(len(row_centre)),
-                joined(states + covariances.emitting, across, row_scatter),
-            ),
+        statistics = _statistics(
+            _Means.of_parts(sums, lengths[order], bounds, ends[order]), ends, len(data.X),
+            self._covariances(lengths), row_centre, row_scatter,
         )  # fmt: skip
+        return statistics, log_likelihood
 
     def _log_dets(self, lengths):
         """Sum over all rows of log-determinants, as far as these are not of R."""
@@ -134,6 +114,85 @@ class SharedGains:
         distinct, counts = np.unique(lengths, return_counts=True)
         _kalman_shared.covariances(k, self._tables[0], distinct, counts, sums)
         return Covariances(*sums[:, :k, :k], np.zeros((d, k)), np.zeros((d, d)))
+
+
+def _parts(lengths):
+    """Sequences in the order in which they are walked, and where parts begin in it."""
+    part = (np.cumsum(lengths) - lengths) // _PART_ROWS
+    order = np.lexsort((-lengths, part))
+    bounds = np.concatenate(([0], np.flatnonzero(np.diff(part)) + 1, [len(lengths)]))
+    return order, bounds
+
+
+@dataclass(frozen=True)
+class _Means:
+    """Sums over rows of smoothed means.
+
+    Parameters
+    ----------
+    centre : ndarray of shape (k,)
+        Their mean.
+    states, lags : ndarray of shape (k, k)
+        Of products of deviations from it: with themselves, and with those of the rows before.
+    across : ndarray of shape (d, k)
+        Of products of deviations of rows with these.
+    """
+
+    centre: np.ndarray
+    states: np.ndarray
+    lags: np.ndarray
+    across: np.ndarray
+
+    @classmethod
+    def of_parts(cls, sums, lengths, bounds, ends):
+        """From sums of the kernel, about a centre for each part; lengths and ends by part."""
+        k, n_parts = ends.shape[2], len(sums)
+        d = (sums.shape[1] - 1 - 2 * k - 2 * k * k) // (k + 1)
+        cuts = np.cumsum([1, k, d, k * k, k * k, d * k])
+        _, total, rows, states, lags, across, centres = np.split(sums, cuts, axis=1)
+        n_rows = np.add.reduceat(lengths, bounds[:-1])[:, None].astype(np.float64)
+        n_sequences = np.diff(bounds)[:, None]
+        centre = (n_rows * centres + total).sum(axis=0) / n_rows.sum()
+        shift = centres - centre
+        deviations = ends - np.repeat(centres, n_sequences[:, 0], axis=0)[:, None]
+        first, last = np.add.reduceat(deviations, bounds[:-1]).swapaxes(0, 1)
+        return cls(
+            centre,
+            _recentred(states.reshape(n_parts, k, k), total, total, n_rows, shift, shift),
+            _recentred(
+                lags.reshape(n_parts, k, k), total - first, total - last, n_rows - n_sequences,
+                shift, shift,
+            ),
+            _recentred(
+                across.reshape(n_parts, d, k), rows, total, n_rows, np.zeros_like(rows), shift
+            ),
+        )  # fmt: skip
+
+
+def _recentred(products, x, y, n, shift_x, shift_y):
+    """Sum over parts of sums of products, where (x, y) in each part are shifted by a constant."""
+    return products.sum(axis=0) + x.T @ shift_y + shift_x.T @ (y + n * shift_y)
+
+
+def _statistics(means, ends, n_rows, covariances, row_centre, row_scatter):
+    """Of all sequences; ends (S, 2, k): smoothed means of their first and last rows."""
+    first, last = (ends[:, i] - means.centre for i in (0, 1))
+    centre, states, n_rows = means.centre, means.states, float(n_rows)
+    return LinearDynamicalStatistics(
+        moments(ends[:, 0], covariances.first),
+        _about(
+            centre, centre, n_rows - len(ends), -last.sum(axis=0), -first.sum(axis=0),
+            joined(
+                states - last.T @ last + covariances.departing,
+                means.lags + covariances.lagged,
+                states - first.T @ first + covariances.arriving,
+            ),
+        ),
+        _about(
+            centre, row_centre, n_rows, np.zeros_like(centre), np.zeros_like(row_centre),
+            joined(states + covariances.emitting, means.across, row_scatter),
+        ),
+    )  # fmt: skip
 
 
 def _about(centre_x, centre_y, weight, first_x, first_y, second):

@@ -13,7 +13,7 @@ from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaus
 from sklearn_onlineem.models._dynamical_usage import moved, usage
 from sklearn_onlineem.models._kalman import Padded
 from sklearn_onlineem.models._model import Model
-from sklearn_onlineem.models._sequence_parts import LinearDynamicalStatistics, gaps_last, parts
+from sklearn_onlineem.models._sequence_parts import LinearDynamicalStatistics, parts, split_by_gaps
 from sklearn_onlineem.models._shared_gains import SharedGains
 from sklearn_onlineem.models._threads import thread_map
 from sklearn_onlineem.models.sequences import Sequences
@@ -120,29 +120,31 @@ class LinearDynamicalModel(Model):
     # ------------------------------------------------------------------------------------ the EM
 
     def e_step(self, data, rng=None):
-        pieces = self._parts(gaps_last(data))
-        generators = [None] * len(pieces) if rng is None else rng.spawn(len(pieces))
-        gains = self._gains(pieces) if rng is None else None
-        sums = thread_map(
-            lambda part, rng: self._sums(part, gains, rng), pieces, generators,
-            n_threads=data.n_threads,
-        )  # fmt: skip
+        complete, others = split_by_gaps(data) if rng is None else (None, data)
+        gains = self._gains(complete)
+        if gains is None:
+            sums = self._sums(data, rng)
+        else:
+            sums = [gains.expected(complete)]
+            sums += self._sums(others, rng) if others else []
         evidence = combine([(1.0 / len(data), statistics) for statistics, _ in sums])
         return evidence, sum(log_likelihood for _, log_likelihood in sums) / len(data)
 
-    def _gains(self, pieces):
-        """Gains for all parts without gaps, or None if there are no such, or too many."""
-        lengths = [np.diff(part.offsets).max() for part in pieces if not part.has_gaps]
-        if not lengths:
+    def _gains(self, data):
+        """Gains of sequences without gaps, or None if there are no such, or too many gains."""
+        if data is None:
             return None
         start = self.initial_mean, self.initial_covariance
-        gains = SharedGains(self._padded, start, max(lengths))
+        gains = SharedGains(self._padded, start, data.lengths.max())
         return gains if gains.suffice else None
 
-    def _sums(self, part, gains, rng):
-        """Sums over sequences: expected statistics, and log-likelihood."""
-        if gains is not None and not part.has_gaps:
-            return gains.expected(part)
+    def _sums(self, data, rng):
+        """Sums over sequences, by part: expected statistics, and log-likelihood."""
+        pieces = self._parts(data)
+        generators = [None] * len(pieces) if rng is None else rng.spawn(len(pieces))
+        return thread_map(self._part_sums, pieces, generators, n_threads=data.n_threads)
+
+    def _part_sums(self, part, rng):
         *moments, log_likelihood = self._padded.expected(part.X, part.offsets, part.start, rng)
         return part.statistics(*moments), log_likelihood
 
