@@ -34,6 +34,15 @@ def test_complete_sequences_may_share_their_gains(k, d, lengths, rng):
     assert_close(shared, own, rtol=1e-9, atol=1e-9)
 
 
+def test_gains_are_shared_by_rows_of_many_values_and_of_floats(rng):
+    model, data = draw_model(rng, 2, 520), draw_data(rng, [9, 12], 520)
+    shared, own = both_ways(model, data)
+    assert_close(shared, own, rtol=1e-9, atol=1e-9)
+    single = data.X.astype(np.float32)
+    floats, doubles = (Sequences(Rows(X), data.offsets) for X in (single, single.astype(float)))
+    assert_identical(model.e_step(floats), model.e_step(doubles))
+
+
 def test_gains_that_change_slowly_are_shared_as_well(rng):
     """A random walk with little noise: the gains come to rest after thousands of steps."""
     model, data = draw_model(rng, 2, 2), draw_data(rng, [3000, 3000, 2999], 2)

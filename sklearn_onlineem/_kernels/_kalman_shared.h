@@ -1,7 +1,9 @@
 /* Sequences without gaps: covariances and gains do not depend on the data.
  *
  * They are tabulated once, up to where they no longer change; means of all sequences then follow
- * from products of rows with these tables.
+ * from products of rows with these tables. Sequences are walked side by side, one a lane; a long
+ * one, whose steps at rest are all the same affine map, in stretches of equal lengths: a walk from
+ * zero says what the true start of a stretch is, once that of the one before is known.
  */
 #ifndef SKLEARN_ONLINEEM_KALMAN_SHARED_H
 #define SKLEARN_ONLINEEM_KALMAN_SHARED_H
@@ -152,7 +154,10 @@ typedef struct {
     double *centre;  /* (k,) */
 } LaneSums;
 
-SIMD_INLINE ptrdiff_t n_lane_sums(ptrdiff_t k, ptrdiff_t d) { return 1 + k + d + 2 * k * k + d * k; }
+SIMD_INLINE ptrdiff_t n_lane_sums(ptrdiff_t k, ptrdiff_t d)
+{
+    return 1 + k + d + 2 * k * k + d * k;
+}
 
 /* Vectors are those of GCC and clang, cut by the compiler to what the CPU has; others get loops. */
 #if defined(__GNUC__)
@@ -270,8 +275,8 @@ SIMD_INLINE void mask_below(
     for (int l = 0; l < LANES; l++) mask[l] = -(t < lengths[l] + (goes_on ? goes_on[l] : 0));
 }
 
-/* walk->means <- filtered means; predicted (k, LANES): those of the first rows, and then of the rows
- * after the last ones. `sums` may be NULL. `work` has room for 4 d + 5 W lanes. */
+/* walk->means <- filtered means; predicted (k, LANES): those of the first rows, and then of the
+ * rows after the last ones. `sums` may be NULL. `work` has room for 4 d + 5 W lanes. */
 SIMD_CLONES SIMD_UNUSED static void walk_forward(
     const Shared *shared, const Walk *walk, double *predicted, LaneSums *sums, double *work)
 {
@@ -480,7 +485,7 @@ SIMD_UNUSED static void join_stretches(
 }
 
 /* Forward through stretches that follow each other, from `state` of the first lane. `work` has room
- * for 4 W W besides. */
+ * for 3 W W, too. */
 SIMD_UNUSED static void walk_linked_forward(
     const Shared *shared, const Walk *body, double *state, LaneSums *sums, double *work)
 {

@@ -25,8 +25,8 @@ _LOG_2_PI = math.log(2.0 * math.pi)
 _TABLE_BYTES = 1 << 26
 # Rows of a part, which one thread walks; a sequence at least.
 _PART_ROWS = 1 << 12
-# What the kernel has room for, both padded.
-_WIDEST = 504
+# What the kernel has room for, padded.
+_WIDEST = 512
 
 
 class SharedGains:
@@ -50,9 +50,7 @@ class SharedGains:
     @property
     def suffice(self):
         """Whether tables are small enough."""
-        return max(self._width, self._padded.d) <= _WIDEST and (
-            self._tables[1] or self._n_most >= self._longest
-        )
+        return self._width <= _WIDEST and (self._tables[1] or self._n_most >= self._longest)
 
     @property
     def _n_most(self):
