@@ -119,7 +119,7 @@ def test_dask_arrays_are_shards_already(client, X):
 
 
 def test_dask_frames_are_shards_already(client, X):
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="data frames of Dask need it")
     dd = pytest.importorskip("dask.dataframe")
     expected = DistributedEM(mixture()).fit(X).estimator_.model_
     frame = pd.DataFrame(X, columns=list("abcd"))
