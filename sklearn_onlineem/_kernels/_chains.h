@@ -21,10 +21,25 @@
 #define WIDEST_TILE 32
 #define ROWS_PER_DIVISION 4
 
+/* `product` of 4 states. GCC unrolls so short a loop before it vectorises, and then no longer can. */
+SIMD_INLINE void product_of_four(const double *x, const double *table, double *out)
+{
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC unroll 1
+#endif
+    for (ptrdiff_t j = 0; j < 4; j++)
+        out[j] = (x[0] * table[j] + x[1] * table[4 + j])
+                 + (x[2] * table[8 + j] + x[3] * table[12 + j]);
+}
+
 /* out (W,) <- x (W,) table (W, W), four rows of the table at a time, by tiles of columns */
 SIMD_INLINE void product(
     const double *x, const double *table, const ptrdiff_t W, const ptrdiff_t tile, double *out)
 {
+    if (W == 4) {
+        product_of_four(x, table, out);
+        return;
+    }
     for (ptrdiff_t start = 0; start < W; start += tile) {
         double sum[WIDEST_TILE];
         for (ptrdiff_t j = 0; j < tile; j++) sum[j] = 0;
@@ -185,9 +200,9 @@ SIMD_INLINE REAL name##_largest(const REAL *x, ptrdiff_t K) \
     for (; k < K; k++) most = x[k] > most ? x[k] : most; \
     return most; \
 } \
-SIMD_CLONES SIMD_UNUSED static void name( \
-    const REAL *RESTRICT x, ptrdiff_t T, ptrdiff_t K, ptrdiff_t W, double *RESTRICT density, \
-    double *RESTRICT largest) \
+SIMD_INLINE void name##_of( \
+    const REAL *RESTRICT x, ptrdiff_t T, const ptrdiff_t K, const ptrdiff_t W, \
+    double *RESTRICT density, double *RESTRICT largest) \
 { \
     for (ptrdiff_t t = 0; t < T; t++) { \
         REAL most = name##_largest(x + t * K, K); \
@@ -199,6 +214,16 @@ SIMD_CLONES SIMD_UNUSED static void name( \
         for (ptrdiff_t k = K; k < W; k++) density[t * W + k] = -INFINITY; \
     } \
     for (ptrdiff_t i = 0; i < T * W; i++) density[i] = exp_double(density[i]); \
+} \
+SIMD_CLONES SIMD_UNUSED static void name( \
+    const REAL *x, ptrdiff_t T, ptrdiff_t K, ptrdiff_t W, double *density, double *largest) \
+{ \
+    switch (K) { \
+    case 2: name##_of(x, T, 2, 4, density, largest); break; \
+    case 3: name##_of(x, T, 3, 4, density, largest); break; \
+    case 4: name##_of(x, T, 4, 4, density, largest); break; \
+    default: name##_of(x, T, K, W, density, largest); \
+    } \
 }
 EMISSIONS(float, emissions_float)
 EMISSIONS(double, emissions_double)
