@@ -31,7 +31,7 @@ except ImportError:
 N_LETTERS = 26
 KINDS = np.array([0.78, 0.02, 0.05, 0.06, 0.09])
 # Mean length, pairs, and pairs that NumPy gets.
-LENGTHS = [(9, 50_000, 300), (100, 1000, 30), (1000, 16, 2)]
+LENGTHS = [(9, 50_000, 300), (100, 1000, 30), (1000, 64, 2)]
 CELLS_REQUIRED, NUMPY_REQUIRED, RAPIDFUZZ_REQUIRED = 1e8, 20.0, 0.5
 
 
