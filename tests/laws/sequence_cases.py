@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from laws.cases import (
-    arrays,
     count_clusters,
     document_clusters,
     normal_clusters,
@@ -138,22 +137,6 @@ finite_models = pytest.mark.parametrize(
 finite_estimators = pytest.mark.parametrize(
     "case", [case for case in SEQUENCE_ESTIMATORS if not case.ends_by_itself], ids=repr
 )
-
-
-def state_of(hmm):
-    """All that later updates depend on."""
-    before = hmm._state_before()
-    return (
-        hmm.n_steps_,
-        hmm.n_samples_seen_,
-        *[np.asarray(step) for step in hmm.history_],
-        *([] if before is None else arrays(before)),
-        *arrays(hmm.model_),
-    )
-
-
-def essentials_of(hmm):
-    return hmm.n_steps_, hmm.n_samples_seen_, *arrays(hmm.model_)
 
 
 def accuracy(states, found):

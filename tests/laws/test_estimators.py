@@ -1,17 +1,7 @@
 """What holds for every estimator."""
 
 import copy
-import multiprocessing
-import os
 import pickle
-import signal
-import subprocess
-import sys
-import textwrap
-import threading
-import time
-from collections import deque
-from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -25,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 from laws.cases import (
@@ -37,29 +26,15 @@ from laws.cases import (
     assert_close,
     assert_identical,
 )
-from laws.interruptions import InterruptAtLine, Interruption
+from laws.states import state_of
 from sklearn_onlineem import (
-    HMM,
-    BernoulliMixture,
-    CategoricalHMM,
-    CompoundDirichlet,
-    CompoundDirichletMixture,
-    ExponentialMixture,
-    GammaMixture,
-    GaussianHMM,
     GaussianMixture,
-    KalmanFilter,
     Mixture,
-    MultinomialHMM,
     MultinomialMixture,
-    PerSequence,
-    PoissonHMM,
     PoissonMixture,
-    WishartMixture,
 )
 from sklearn_onlineem.em import batch_step, online_step
-from sklearn_onlineem.estimators._sequence_model import SequenceModel
-from sklearn_onlineem.families import Categorical, Rows
+from sklearn_onlineem.families import Rows
 from sklearn_onlineem.models import MixtureStatistics
 
 # Tests stop fits on purpose before they converge.
@@ -77,106 +52,6 @@ def accuracy(y, found):
 def centres(X, y):
     """The means of the clusters, to start from without chance."""
     return np.array([X[y == k].mean(axis=0) for k in range(y.max() + 1)])
-
-
-def state_of(mixture):
-    """All that later updates depend on."""
-    return (
-        mixture.n_steps_,
-        mixture.n_samples_seen_,
-        *[np.asarray(step) for step in mixture.history_],
-        *arrays(mixture.model_),
-    )
-
-
-def essentials_of(mixture):
-    """The state without the record of how it came about."""
-    return mixture.n_steps_, mixture.n_samples_seen_, *arrays(mixture.model_)
-
-
-# ---------------------------------------------------------------------------- scikit-learn's checks
-
-
-class WishartMixtureOfAnyRows(WishartMixture):
-    """Takes x as the matrix I + u u', u = x / (1 + |x|), so that scikit-learn's checks apply."""
-
-    def _prepared(self, X):
-        u = X / (1.0 + np.abs(X))
-        matrices = np.eye(X.shape[1], dtype=X.dtype) + u[:, :, None] * u[:, None, :]
-        return matrices.reshape(len(X), -1)
-
-
-class SymbolsOfAnyRows(Categorical):
-    """Takes x as one of four symbols in each column, so that scikit-learn's checks apply."""
-
-    def bind(self, X, sample_weight=None):
-        return replace(self, n_categories=4)
-
-    def check(self, X):
-        pass
-
-    def sufficient_statistics(self, X):
-        return super().sufficient_statistics(np.floor(np.abs(X)) % 4)
-
-
-class CategoricalHMMOfAnyRows(CategoricalHMM):
-    def _family(self):
-        return SymbolsOfAnyRows()
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = False
-        return tags
-
-
-# To hidden Markov models and Kalman filters a 2-D array is one sequence.
-ROWS_ARE_NO_SAMPLES = {
-    "check_methods_subset_invariance": "states of a row depend on the rows around it, and"
-    " score_samples returns one value for a sequence",
-    "check_methods_sample_order_invariance": "the order of rows is what a sequence is about, and"
-    " score_samples returns one value for a sequence",
-}
-
-
-def expected_failures(estimator):
-    return ROWS_ARE_NO_SAMPLES if isinstance(estimator, SequenceModel) else {}
-
-
-@pytest.mark.filterwarnings("ignore:.* zeros are taken to be:UserWarning")
-@parametrize_with_checks(
-    [
-        *(GaussianMixture(covariance_type=kind) for kind in ("full", "tied", "diag", "spherical")),
-        GaussianMixture(solver="batch"),
-        # `check_estimator_sparse_*` expect a column of `predict_proba` for each of four classes.
-        PoissonMixture(4),
-        MultinomialMixture(4),
-        CompoundDirichletMixture(4),
-        CompoundDirichletMixture(4, inertia="sampled", n_pseudo_samples=20),
-        CompoundDirichlet(),
-        CompoundDirichlet(solver="newton"),
-        BernoulliMixture(4),
-        GaussianMixture(4),
-        ExponentialMixture(),
-        GammaMixture(),
-        GammaMixture(shape=2.0),
-        WishartMixtureOfAnyRows(),
-        Mixture(),
-        Mixture(family="gaussian_diag"),
-        *(GaussianHMM(covariance_type=kind) for kind in ("full", "tied", "diag", "spherical")),
-        GaussianHMM(solver="batch"),
-        CategoricalHMMOfAnyRows(),
-        MultinomialHMM(),
-        PoissonHMM(),
-        HMM(),
-        HMM(horizon="absorbing"),
-        KalmanFilter(),
-        KalmanFilter(2, observation_covariance_type="diag", solver="batch"),
-        PerSequence(StandardScaler()),
-    ],
-    expected_failed_checks=expected_failures,
-)
-def test_scikit_learns_checks(estimator, check):
-    check(estimator)
 
 
 # ----------------------------------------------------------------------------- learning in parts
@@ -711,154 +586,3 @@ def test_warm_starts_take_the_data_that_the_model_takes(rng):
         with pytest.raises(ValueError, match="n_components"):
             mixture.set_params(n_components=3)
             learn(X)
-
-
-# ------------------------------------------------------------------------------------------ faults
-
-
-@all_estimators
-def test_an_interrupted_fit_leaves_the_estimator_as_it_was(case, rng):
-    X, _ = case.data(rng)
-    for solver in ("online", "batch"):
-        arguments = {"solver": solver, "batch_size": 100, "tol": 0.0}
-        mixture = case(**arguments, callbacks=[Interruption(2)])
-        with pytest.raises(KeyboardInterrupt):
-            mixture.fit(X)
-        with pytest.raises(NotFittedError):
-            mixture.predict(X)
-        mixture.set_params(callbacks=None).partial_fit(X)
-        before = state_of(mixture)
-        with pytest.raises(KeyboardInterrupt):
-            mixture.set_params(callbacks=[Interruption(2)]).fit(X)
-        assert_identical(state_of(mixture), before)
-        assert np.isfinite(mixture.set_params(callbacks=None).partial_fit(X).score(X))
-
-
-@pytest.mark.parametrize("case", ESTIMATORS[:1] + ESTIMATORS[4:5], ids=repr)
-def test_partial_fit_can_be_interrupted_at_any_line(case, rng):
-    """An update is made or not made, wherever Ctrl-C comes."""
-    X, _ = case.data(rng, 60)
-    fitted = case().partial_fit(X)
-    updated = copy.deepcopy(fitted).partial_fit(X[:20])
-    before, after = essentials_of(fitted), essentials_of(updated)
-    line, done = 0, False
-    while not done:
-        line += 1
-        mixture = copy.deepcopy(fitted)
-        try:
-            with InterruptAtLine(line):
-                mixture.partial_fit(X[:20])
-                done = True
-        except KeyboardInterrupt:
-            found = essentials_of(mixture)
-            assert_identical(found, before if found[0] == before[0] else after)
-    assert line > 50
-
-
-INTERRUPTED_SCRIPT = """
-    import numpy as np
-    from sklearn_onlineem import {name}
-
-    rng = np.random.default_rng(0)
-    X = rng.poisson(5.0, ({n_rows}, 16)) + rng.random(({n_rows}, 16))
-    mixture = {name}(32, init=X[:32], solver="{solver}", max_iter=1000, tol=0.0)
-    mixture.set_params(callbacks=[lambda step: print("step", flush=True)])
-    try:
-        mixture.fit(X)
-    except KeyboardInterrupt:
-        print("interrupted", "_training" in vars(mixture), flush=True)
-"""
-
-
-@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-@pytest.mark.parametrize(
-    "name, n_rows", [("GaussianMixture", 200_000), ("PoissonMixture", 400_000)]
-)
-@pytest.mark.parametrize("solver", ["online", "batch"])
-def test_ctrl_c_ends_a_long_fit_within_a_second(name, n_rows, solver):
-    script = textwrap.dedent(INTERRUPTED_SCRIPT.format(name=name, n_rows=n_rows, solver=solver))
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout.readline() == "step\n"
-        time.sleep(0.3)
-        sent = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        last = next(line for line in process.stdout if line != "step\n")
-        assert time.monotonic() - sent < 1.0
-        assert last == "interrupted False\n"
-    finally:
-        process.kill()
-        process.wait()
-
-
-def in_threads(function, items, n_threads=4):
-    """Call the function on all items; returns the exceptions that the threads raised."""
-    items, errors = deque(items), []
-
-    def work():
-        while items:
-            try:
-                function(items.popleft())
-            except IndexError:
-                return
-            except BaseException as error:
-                errors.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(n_threads)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in threads)
-    return errors
-
-
-@all_estimators
-def test_concurrent_updates_are_not_lost(case, rng):
-    """With one component and harmonic rates the means do not depend on the order of the batches."""
-    X, _ = case.data(rng, 2020)
-    batches = [X[20 * i : 20 * i + 20] for i in range(101)]
-    arguments = {"n_components": 1, "schedule": "harmonic"}
-    parallel, serial = (case(**arguments).partial_fit(batches[0]) for _ in range(2))
-    n_start = parallel.n_steps_
-    assert in_threads(parallel.partial_fit, batches[1:]) == []
-    for batch in batches[1:]:
-        serial.partial_fit(batch)
-    assert (parallel.n_steps_ - n_start, parallel.n_samples_seen_) == (100, 2020)
-    # Expectations of variables that components hide depend on the parameters before.
-    rtol = 0.01 if case.hidden else 1e-9
-    assert_allclose(parallel.means_, serial.means_, rtol=rtol, atol=1e-10)
-
-
-@all_estimators
-def test_concurrent_first_updates_are_not_lost(case, rng):
-    X, _ = case.data(rng, 400)
-    batches = [X[50 * i : 50 * i + 50] for i in range(8)]
-    mixture, serial = case(n_components=2), case(n_components=2)
-    assert in_threads(mixture.partial_fit, batches) == []
-    for batch in batches:
-        serial.partial_fit(batch)
-    assert (mixture.n_steps_, mixture.n_samples_seen_) == (serial.n_steps_, 400)
-
-
-def _fit_in_child(case, X, how, results):
-    mixture = getattr(case(n_jobs=2), how)(X)
-    results.put(mixture.weights_.sum())
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-@pytest.mark.parametrize("how", ["fit", "partial_fit"])
-@pytest.mark.parametrize("case", ESTIMATORS[:1] + ESTIMATORS[4:5], ids=repr)
-def test_a_forked_process_does_not_hang(case, how, rng):
-    X, _ = case.data(rng, 5000)
-    case(n_jobs=2).fit(X)  # the parent's threads
-    context = multiprocessing.get_context("fork")
-    results = context.Queue()
-    child = context.Process(target=_fit_in_child, args=(case, X, how, results))
-    child.start()
-    try:
-        assert results.get(timeout=20) == pytest.approx(1.0)
-        child.join(20)
-        assert child.exitcode == 0
-    finally:
-        child.kill()

@@ -16,8 +16,8 @@ from laws.sequence_cases import (
     finite_estimators,
     finite_models,
     flat,
-    state_of,
 )
+from laws.states import state_of
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

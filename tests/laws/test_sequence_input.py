@@ -14,8 +14,8 @@ from laws.sequence_cases import (
     all_models,
     finite_estimators,
     flat,
-    state_of,
 )
+from laws.states import state_of
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -10,15 +10,8 @@ from sklearn.exceptions import NotFittedError
 
 from laws.cases import assert_close, assert_identical
 from laws.interruptions import InterruptAtLine, Interruption
-from laws.sequence_cases import (
-    N_STATES,
-    SEQUENCE_ESTIMATORS,
-    accuracy,
-    all_estimators,
-    all_models,
-    essentials_of,
-    state_of,
-)
+from laws.sequence_cases import N_STATES, SEQUENCE_ESTIMATORS, accuracy, all_estimators, all_models
+from laws.states import essentials_of, state_of
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

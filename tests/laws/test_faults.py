@@ -1,0 +1,176 @@
+"""Interruptions, threads and forks, for every estimator."""
+
+import copy
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections import deque
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import NotFittedError
+
+from laws.cases import (
+    ESTIMATORS,
+    assert_identical,
+)
+from laws.interruptions import InterruptAtLine, Interruption
+from laws.states import essentials_of, state_of
+
+# Tests stop fits on purpose before they converge.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+all_estimators = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
+
+
+@all_estimators
+def test_an_interrupted_fit_leaves_the_estimator_as_it_was(case, rng):
+    X, _ = case.data(rng)
+    for solver in ("online", "batch"):
+        arguments = {"solver": solver, "batch_size": 100, "tol": 0.0}
+        mixture = case(**arguments, callbacks=[Interruption(2)])
+        with pytest.raises(KeyboardInterrupt):
+            mixture.fit(X)
+        with pytest.raises(NotFittedError):
+            mixture.predict(X)
+        mixture.set_params(callbacks=None).partial_fit(X)
+        before = state_of(mixture)
+        with pytest.raises(KeyboardInterrupt):
+            mixture.set_params(callbacks=[Interruption(2)]).fit(X)
+        assert_identical(state_of(mixture), before)
+        assert np.isfinite(mixture.set_params(callbacks=None).partial_fit(X).score(X))
+
+
+@pytest.mark.parametrize("case", ESTIMATORS[:1] + ESTIMATORS[4:5], ids=repr)
+def test_partial_fit_can_be_interrupted_at_any_line(case, rng):
+    """An update is made or not made, wherever Ctrl-C comes."""
+    X, _ = case.data(rng, 60)
+    fitted = case().partial_fit(X)
+    updated = copy.deepcopy(fitted).partial_fit(X[:20])
+    before, after = essentials_of(fitted), essentials_of(updated)
+    line, done = 0, False
+    while not done:
+        line += 1
+        mixture = copy.deepcopy(fitted)
+        try:
+            with InterruptAtLine(line):
+                mixture.partial_fit(X[:20])
+                done = True
+        except KeyboardInterrupt:
+            found = essentials_of(mixture)
+            assert_identical(found, before if found[0] == before[0] else after)
+    assert line > 50
+
+
+INTERRUPTED_SCRIPT = """
+    import numpy as np
+    from sklearn_onlineem import {name}
+
+    rng = np.random.default_rng(0)
+    X = rng.poisson(5.0, ({n_rows}, 16)) + rng.random(({n_rows}, 16))
+    mixture = {name}(32, init=X[:32], solver="{solver}", max_iter=1000, tol=0.0)
+    mixture.set_params(callbacks=[lambda step: print("step", flush=True)])
+    try:
+        mixture.fit(X)
+    except KeyboardInterrupt:
+        print("interrupted", "_training" in vars(mixture), flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize(
+    "name, n_rows", [("GaussianMixture", 200_000), ("PoissonMixture", 400_000)]
+)
+@pytest.mark.parametrize("solver", ["online", "batch"])
+def test_ctrl_c_ends_a_long_fit_within_a_second(name, n_rows, solver):
+    script = textwrap.dedent(INTERRUPTED_SCRIPT.format(name=name, n_rows=n_rows, solver=solver))
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "step\n"
+        time.sleep(0.3)
+        sent = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        last = next(line for line in process.stdout if line != "step\n")
+        assert time.monotonic() - sent < 1.0
+        assert last == "interrupted False\n"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def in_threads(function, items, n_threads=4):
+    """Call the function on all items; returns the exceptions that the threads raised."""
+    items, errors = deque(items), []
+
+    def work():
+        while items:
+            try:
+                function(items.popleft())
+            except IndexError:
+                return
+            except BaseException as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(n_threads)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    return errors
+
+
+@all_estimators
+def test_concurrent_updates_are_not_lost(case, rng):
+    """With one component and harmonic rates the means do not depend on the order of the batches."""
+    X, _ = case.data(rng, 2020)
+    batches = [X[20 * i : 20 * i + 20] for i in range(101)]
+    arguments = {"n_components": 1, "schedule": "harmonic"}
+    parallel, serial = (case(**arguments).partial_fit(batches[0]) for _ in range(2))
+    n_start = parallel.n_steps_
+    assert in_threads(parallel.partial_fit, batches[1:]) == []
+    for batch in batches[1:]:
+        serial.partial_fit(batch)
+    assert (parallel.n_steps_ - n_start, parallel.n_samples_seen_) == (100, 2020)
+    # Expectations of variables that components hide depend on the parameters before.
+    rtol = 0.01 if case.hidden else 1e-9
+    assert_allclose(parallel.means_, serial.means_, rtol=rtol, atol=1e-10)
+
+
+@all_estimators
+def test_concurrent_first_updates_are_not_lost(case, rng):
+    X, _ = case.data(rng, 400)
+    batches = [X[50 * i : 50 * i + 50] for i in range(8)]
+    mixture, serial = case(n_components=2), case(n_components=2)
+    assert in_threads(mixture.partial_fit, batches) == []
+    for batch in batches:
+        serial.partial_fit(batch)
+    assert (mixture.n_steps_, mixture.n_samples_seen_) == (serial.n_steps_, 400)
+
+
+def _fit_in_child(case, X, how, results):
+    mixture = getattr(case(n_jobs=2), how)(X)
+    results.put(mixture.weights_.sum())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize("how", ["fit", "partial_fit"])
+@pytest.mark.parametrize("case", ESTIMATORS[:1] + ESTIMATORS[4:5], ids=repr)
+def test_a_forked_process_does_not_hang(case, how, rng):
+    X, _ = case.data(rng, 5000)
+    case(n_jobs=2).fit(X)  # the parent's threads
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    child = context.Process(target=_fit_in_child, args=(case, X, how, results))
+    child.start()
+    try:
+        assert results.get(timeout=20) == pytest.approx(1.0)
+        child.join(20)
+        assert child.exitcode == 0
+    finally:
+        child.kill()

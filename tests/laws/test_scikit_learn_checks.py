@@ -1,0 +1,112 @@
+"""scikit-learn's own checks of estimators."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sklearn_onlineem import (
+    HMM,
+    BernoulliMixture,
+    CategoricalHMM,
+    CompoundDirichlet,
+    CompoundDirichletMixture,
+    ExponentialMixture,
+    GammaMixture,
+    GaussianHMM,
+    GaussianMixture,
+    KalmanFilter,
+    Mixture,
+    MultinomialHMM,
+    MultinomialMixture,
+    PerSequence,
+    PoissonHMM,
+    PoissonMixture,
+    WishartMixture,
+)
+from sklearn_onlineem.estimators._sequence_model import SequenceModel
+from sklearn_onlineem.families import Categorical
+
+
+class WishartMixtureOfAnyRows(WishartMixture):
+    """Takes x as the matrix I + u u', u = x / (1 + |x|), so that scikit-learn's checks apply."""
+
+    def _prepared(self, X):
+        u = X / (1.0 + np.abs(X))
+        matrices = np.eye(X.shape[1], dtype=X.dtype) + u[:, :, None] * u[:, None, :]
+        return matrices.reshape(len(X), -1)
+
+
+class SymbolsOfAnyRows(Categorical):
+    """Takes x as one of four symbols in each column, so that scikit-learn's checks apply."""
+
+    def bind(self, X, sample_weight=None):
+        return replace(self, n_categories=4)
+
+    def check(self, X):
+        pass
+
+    def sufficient_statistics(self, X):
+        return super().sufficient_statistics(np.floor(np.abs(X)) % 4)
+
+
+class CategoricalHMMOfAnyRows(CategoricalHMM):
+    def _family(self):
+        return SymbolsOfAnyRows()
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = False
+        return tags
+
+
+# To hidden Markov models and Kalman filters a 2-D array is one sequence.
+ROWS_ARE_NO_SAMPLES = {
+    "check_methods_subset_invariance": "states of a row depend on the rows around it, and"
+    " score_samples returns one value for a sequence",
+    "check_methods_sample_order_invariance": "the order of rows is what a sequence is about, and"
+    " score_samples returns one value for a sequence",
+}
+
+
+def expected_failures(estimator):
+    return ROWS_ARE_NO_SAMPLES if isinstance(estimator, SequenceModel) else {}
+
+
+@pytest.mark.filterwarnings("ignore:.* zeros are taken to be:UserWarning")
+@parametrize_with_checks(
+    [
+        *(GaussianMixture(covariance_type=kind) for kind in ("full", "tied", "diag", "spherical")),
+        GaussianMixture(solver="batch"),
+        # `check_estimator_sparse_*` expect a column of `predict_proba` for each of four classes.
+        PoissonMixture(4),
+        MultinomialMixture(4),
+        CompoundDirichletMixture(4),
+        CompoundDirichletMixture(4, inertia="sampled", n_pseudo_samples=20),
+        CompoundDirichlet(),
+        CompoundDirichlet(solver="newton"),
+        BernoulliMixture(4),
+        GaussianMixture(4),
+        ExponentialMixture(),
+        GammaMixture(),
+        GammaMixture(shape=2.0),
+        WishartMixtureOfAnyRows(),
+        Mixture(),
+        Mixture(family="gaussian_diag"),
+        *(GaussianHMM(covariance_type=kind) for kind in ("full", "tied", "diag", "spherical")),
+        GaussianHMM(solver="batch"),
+        CategoricalHMMOfAnyRows(),
+        MultinomialHMM(),
+        PoissonHMM(),
+        HMM(),
+        HMM(horizon="absorbing"),
+        KalmanFilter(),
+        KalmanFilter(2, observation_covariance_type="diag", solver="batch"),
+        PerSequence(StandardScaler()),
+    ],
+    expected_failed_checks=expected_failures,
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
