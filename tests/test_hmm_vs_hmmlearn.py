@@ -208,6 +208,18 @@ def test_information_criteria_count_as_hmmlearns(name, rng):
     assert ours.aic(pair.X, lengths=LENGTHS) == pytest.approx(theirs.aic(pair.X, LENGTHS))
 
 
+@pytest.mark.parametrize("params", ["m", "sc", "tmc", "s", "t"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_information_criteria_count_what_is_learnt(kind, params, rng):
+    pair = gaussian_pair(rng, kind)
+    ours = pair.ours(max_iter=1, params=params).fit(pair.X, lengths=LENGTHS)
+    penalty = ours.aic(pair.X, lengths=LENGTHS)
+    penalty += 2.0 * ours.score_samples(pair.X, lengths=LENGTHS).sum()
+    theirs = pair.theirs(1).fit(pair.X, LENGTHS)
+    counts = theirs._get_n_fit_scalars_per_param()
+    assert penalty == pytest.approx(2.0 * sum(counts[letter] for letter in params))
+
+
 @pytest.mark.parametrize("n_iter", [1, 5])
 @pytest.mark.parametrize("params, kept", [("mt", "covars_"), ("ct", "means_")])
 @pytest.mark.parametrize("kind", KINDS)

@@ -146,7 +146,4 @@ class ChainInference:
         return float(log_probabilities.sum()), form.restored(states)
 
     def _n_parameters(self):
-        model = self.model_
-        free = np.count_nonzero(model.start) - 1
-        free += np.count_nonzero(model.transmat) - model.n_components
-        return free + model.family.n_parameters(model.parameters)
+        return self.model_.n_parameters()

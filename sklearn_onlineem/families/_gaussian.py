@@ -56,6 +56,12 @@ class Gaussian(ExponentialFamily):
             return self
         return replace(self, floor=variance_floor(X, sample_weight, self.reg_covar))
 
+    def n_parameters(self, parameters):
+        return (
+            self.learns_means * parameters.mean.size
+            + self.learns_covariances * self._n_covariance_parameters(parameters)
+        )
+
     def means(self, parameters):
         return parameters.mean
 
@@ -202,6 +208,10 @@ class Gaussian(ExponentialFamily):
     @abstractmethod
     def _maximiser(self, statistics, previous):
         """The M-step for both means and covariances."""
+
+    @abstractmethod
+    def _n_covariance_parameters(self, parameters):
+        """Number of different entries of all covariances."""
 
     @abstractmethod
     def covariance_matrices(self, parameters):

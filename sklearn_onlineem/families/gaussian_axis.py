@@ -174,8 +174,8 @@ class _AxisGaussian(Gaussian):
         weight = np.full(n_components, float(mean_precision))
         return self.moments(weight, np.full(n_components, mode), mean, scatter)
 
-    def n_parameters(self, parameters):
-        return parameters.mean.size + parameters.covariance.size
+    def _n_covariance_parameters(self, parameters):
+        return parameters.covariance.size
 
     def covariance_matrices(self, parameters):
         variances = np.broadcast_to(parameters.covariance, parameters.mean.shape)

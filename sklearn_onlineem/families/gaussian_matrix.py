@@ -169,9 +169,9 @@ class _MatrixGaussian(Gaussian):
         weight = np.full(n_components, float(mean_precision))
         return self.moments(weight, np.full(len(scatter), mode), mean, scatter)
 
-    def n_parameters(self, parameters):
+    def _n_covariance_parameters(self, parameters):
         n_covariances, d, _ = parameters.covariance.shape
-        return parameters.mean.size + n_covariances * (d * (d + 1) // 2)
+        return n_covariances * (d * (d + 1) // 2)
 
     def _quadratic(self, precision, covariance, deviation):
         traces = np.einsum("kij,kij->k", precision, covariance)

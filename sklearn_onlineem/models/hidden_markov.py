@@ -89,6 +89,15 @@ class HiddenMarkovModel(Model):
     def n_components(self):
         return len(self.start)
 
+    def n_parameters(self):
+        """Return the number of free parameters that are learnt; zeros among probabilities stay."""
+        counts = {
+            "s": np.count_nonzero(self.start) - 1,
+            "t": np.count_nonzero(self.transmat) - self.n_components,
+            "e": self.family.n_parameters(self.parameters),
+        }
+        return sum(counts[part] for part in self.learnt)
+
     # ------------------------------------------------------------------------------------ the EM
 
     def e_step(self, data, rng=None):
