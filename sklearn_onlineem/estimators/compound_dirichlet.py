@@ -41,7 +41,7 @@ class CompoundDirichlet(BurstyCounts, OneToOneFeatureMixin, RowModel):
         is there for comparison.
     n_pseudo_samples : int, default=2000
         Documents drawn in a step where ``inertia="sampled"``.
-    eta0, beta, schedule, batch_size, online_passes, max_iter, tol, stopping, \
+    eta0, beta, schedule, batch_size, online_passes, max_iter, tol, stopping
     warm_start, random_state, n_jobs, verbose, verbose_interval, callbacks
         As in :class:`PoissonMixture`.
     prior : dict, default=None
@@ -227,8 +227,8 @@ class CompoundDirichletMixture(BurstyCounts, BaseMixture):
         is there for comparison.
     n_pseudo_samples : int, default=2000
         Documents drawn in a step where ``inertia="sampled"``.
-    eta0, beta, schedule, batch_size, online_passes, max_iter, tol, stopping, n_init, init, \
-    weights_init, means_init, weight_concentration_prior, warm_start, random_state, n_jobs, \
+    eta0, beta, schedule, batch_size, online_passes, max_iter, tol, stopping, n_init, init
+    weights_init, means_init, weight_concentration_prior, warm_start, random_state, n_jobs
     verbose, verbose_interval, callbacks
         As in :class:`PoissonMixture`.
     prior : dict, default=None

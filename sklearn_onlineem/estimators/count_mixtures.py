@@ -33,9 +33,9 @@ class PoissonMixture(PositiveMixture):
         Decay of the learning rate, in [0, 1]; the forgetting factor where
         ``schedule="forgetting"``.
     schedule : str or callable, default="power"
-        "power": eta0 / t**beta; "harmonic": 1 / (t - 1 + 1 / eta0); "constant": eta0;
-        "forgetting": batches that are k steps old weigh beta**k; "bayesian": the pseudo-counts of
-        the prior and the rows seen weigh the old model; or any callable t -> eta.
+        "power": ``eta0 / t**beta``; "harmonic": ``1 / (t - 1 + 1 / eta0)``; "constant":
+        ``eta0``; "forgetting": batches that are k steps old weigh ``beta**k``; "bayesian": the
+        pseudo-counts of the prior and the rows seen weigh the old model; or any callable t -> eta.
     batch_size : int, default=1000
         Rows in a mini-batch of `fit`. Data of no more rows are fitted by batch EM.
     online_passes : int, default=1
@@ -141,9 +141,9 @@ class MultinomialMixture(PositiveMixture):
         Decay of the learning rate, in [0, 1]; the forgetting factor where
         ``schedule="forgetting"``.
     schedule : str or callable, default="power"
-        "power": eta0 / t**beta; "harmonic": 1 / (t - 1 + 1 / eta0); "constant": eta0;
-        "forgetting": batches that are k steps old weigh beta**k; "bayesian": the pseudo-counts of
-        the prior and the rows seen weigh the old model; or any callable t -> eta.
+        "power": ``eta0 / t**beta``; "harmonic": ``1 / (t - 1 + 1 / eta0)``; "constant":
+        ``eta0``; "forgetting": batches that are k steps old weigh ``beta**k``; "bayesian": the
+        pseudo-counts of the prior and the rows seen weigh the old model; or any callable t -> eta.
     batch_size : int, default=1000
         Rows in a mini-batch of `fit`. Data of no more rows are fitted by batch EM.
     online_passes : int, default=1
@@ -238,8 +238,8 @@ class BernoulliMixture(BaseMixture):
     binarize : float or None, default=0.0
         Values above are 1, others 0, as in :class:`sklearn.naive_bayes.BernoulliNB`. None: the
         data are between 0 and 1 already.
-    solver, eta0, beta, schedule, batch_size, online_passes, max_iter, tol, stopping, n_init, \
-    init, weights_init, means_init, weight_concentration_prior, prior, warm_start, \
+    solver, eta0, beta, schedule, batch_size, online_passes, max_iter, tol, stopping, n_init
+    init, weights_init, means_init, weight_concentration_prior, prior, warm_start
     random_state, n_jobs, verbose, verbose_interval, callbacks
         As in :class:`PoissonMixture`; `prior` takes ``alpha`` and ``beta`` of a beta distribution.
 

@@ -33,9 +33,9 @@ class ExponentialMixture(PositiveMixture):
         Decay of the learning rate, in [0, 1]; the forgetting factor where
         ``schedule="forgetting"``.
     schedule : str or callable, default="power"
-        "power": eta0 / t**beta; "harmonic": 1 / (t - 1 + 1 / eta0); "constant": eta0;
-        "forgetting": batches that are k steps old weigh beta**k; "bayesian": the pseudo-counts of
-        the prior and the rows seen weigh the old model; or any callable t -> eta.
+        "power": ``eta0 / t**beta``; "harmonic": ``1 / (t - 1 + 1 / eta0)``; "constant":
+        ``eta0``; "forgetting": batches that are k steps old weigh ``beta**k``; "bayesian": the
+        pseudo-counts of the prior and the rows seen weigh the old model; or any callable t -> eta.
     batch_size : int, default=1000
         Rows in a mini-batch of `fit`. Data of no more rows are fitted by batch EM.
     online_passes : int, default=1
@@ -129,8 +129,8 @@ class GammaMixture(PositiveMixture):
     zero_value : float or None, default=1e-6
         What an exact 0, at which gamma densities are 0 or infinite, is taken to be (with a
         warning). None: zeros are an error.
-    solver, eta0, beta, schedule, batch_size, online_passes, max_iter, tol, stopping, n_init, \
-    init, weights_init, means_init, weight_concentration_prior, prior, warm_start, \
+    solver, eta0, beta, schedule, batch_size, online_passes, max_iter, tol, stopping, n_init
+    init, weights_init, means_init, weight_concentration_prior, prior, warm_start
     random_state, n_jobs, verbose, verbose_interval, callbacks
         As in :class:`PoissonMixture`; `prior` takes ``pseudo_count``, ``mean_log`` and ``mean``, or
         with a given shape ``shape`` and ``rate`` of a gamma distribution.

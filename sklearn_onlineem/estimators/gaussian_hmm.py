@@ -41,9 +41,9 @@ class GaussianHMM(BaseHMM):
     covars_weight : float, default=1.0
         Its weight. As in hmmlearn, what exceeds 1 (diagonal and spherical) or n_features (full and
         tied) is added to the numbers of rows that the sums are divided by.
-    horizon, absorbing_states, params, startprob_init, transmat_init, startprob_prior, \
-    transmat_prior, prior, init, algorithm, solver, eta0, beta, schedule, batch_size, \
-    online_passes, max_iter, tol, stopping, n_init, warm_start, random_state, n_jobs, verbose, \
+    horizon, absorbing_states, params, startprob_init, transmat_init, startprob_prior
+    transmat_prior, prior, init, algorithm, solver, eta0, beta, schedule, batch_size
+    online_passes, max_iter, tol, stopping, n_init, warm_start, random_state, n_jobs, verbose
     verbose_interval, callbacks
         As in :class:`HMM`; among `params`, "m" stands for the means and "c" for the covariances.
 

@@ -64,9 +64,9 @@ class GaussianMixture(BaseMixture):
         Decay of the learning rate, in [0, 1]; the forgetting factor where
         ``schedule="forgetting"``.
     schedule : str or callable, default="power"
-        "power": eta0 / t**beta; "harmonic": 1 / (t - 1 + 1 / eta0); "constant": eta0;
-        "forgetting": batches that are k steps old weigh beta**k; "bayesian": the pseudo-counts of
-        the prior and the rows seen weigh the old model; or any callable t -> eta.
+        "power": ``eta0 / t**beta``; "harmonic": ``1 / (t - 1 + 1 / eta0)``; "constant":
+        ``eta0``; "forgetting": batches that are k steps old weigh ``beta**k``; "bayesian": the
+        pseudo-counts of the prior and the rows seen weigh the old model; or any callable t -> eta.
     batch_size : int, default=1000
         Rows in a mini-batch of `fit`. Data of no more rows are fitted by batch EM.
     online_passes : int, default=1

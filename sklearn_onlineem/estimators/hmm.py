@@ -72,9 +72,9 @@ class HMM(BaseHMM):
         Decay of the learning rate, in [0, 1]; the forgetting factor where
         ``schedule="forgetting"``.
     schedule : str or callable, default="power"
-        "power": eta0 / t**beta; "harmonic": 1 / (t - 1 + 1 / eta0); "constant": eta0;
-        "forgetting": batches that are k steps old weigh beta**k; "bayesian": pseudo-counts and the
-        sequences seen weigh the old model; or any callable t -> eta.
+        "power": ``eta0 / t**beta``; "harmonic": ``1 / (t - 1 + 1 / eta0)``; "constant":
+        ``eta0``; "forgetting": batches that are k steps old weigh ``beta**k``; "bayesian":
+        pseudo-counts and the sequences seen weigh the old model; or any callable t -> eta.
     batch_size : int, default=10
         Sequences in a mini-batch of `fit`. No more sequences are fitted by batch EM.
     online_passes : int, default=1

@@ -86,7 +86,7 @@ class KalmanFilter(SystemParameters, SystemInference, SequenceModel):
     solver : {"online", "batch"}, default="online"
         What `fit` does. "online": `online_passes` in mini-batches of sequences, which come most of
         the way, then batch EM until `tol`; "batch": batch EM only.
-    eta0, beta, schedule, batch_size, online_passes, max_iter, tol, stopping, n_init, warm_start, \
+    eta0, beta, schedule, batch_size, online_passes, max_iter, tol, stopping, n_init, warm_start
     random_state, n_jobs, verbose, verbose_interval, callbacks
         As in :class:`HMM`.
 

@@ -49,8 +49,8 @@ class Mixture(BaseMixture):
         "gaussian_full", "gaussian_tied", "gaussian_diag", "gaussian_spherical", "poisson",
         "multinomial", "compound_dirichlet", "bernoulli", "categorical", "exponential", "gamma",
         "wishart", or an instance of a :class:`~sklearn_onlineem.families.Family`.
-    solver, eta0, beta, schedule, batch_size, online_passes, max_iter, tol, stopping, n_init, \
-    init, weights_init, means_init, weight_concentration_prior, prior, warm_start, \
+    solver, eta0, beta, schedule, batch_size, online_passes, max_iter, tol, stopping, n_init
+    init, weights_init, means_init, weight_concentration_prior, prior, warm_start
     random_state, n_jobs, verbose, verbose_interval, callbacks
         As in :class:`PoissonMixture`; `prior` takes the arguments of the family's
         `prior_statistics`.

@@ -26,9 +26,9 @@ class MultinomialHMM(BaseHMM):
         Probabilities to start from.
     emissionprob_prior : float or array-like of shape (n_components, n_features), default=None
         Concentration of the Dirichlet prior of the probabilities. None: no prior, as 1.
-    horizon, absorbing_states, params, startprob_init, transmat_init, startprob_prior, \
-    transmat_prior, prior, init, algorithm, solver, eta0, beta, schedule, batch_size, \
-    online_passes, max_iter, tol, stopping, n_init, warm_start, random_state, n_jobs, verbose, \
+    horizon, absorbing_states, params, startprob_init, transmat_init, startprob_prior
+    transmat_prior, prior, init, algorithm, solver, eta0, beta, schedule, batch_size
+    online_passes, max_iter, tol, stopping, n_init, warm_start, random_state, n_jobs, verbose
     verbose_interval, callbacks
         As in :class:`HMM`.
 

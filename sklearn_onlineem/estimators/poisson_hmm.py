@@ -26,9 +26,9 @@ class PoissonHMM(BaseHMM):
     lambdas_prior, lambdas_weight : float, default=0.0
         Gamma prior of the rates: counts and rows that are added to those of each state. (hmmlearn
         0.3 weighs the prior of each state against the rows of all.)
-    horizon, absorbing_states, params, startprob_init, transmat_init, startprob_prior, \
-    transmat_prior, prior, init, algorithm, solver, eta0, beta, schedule, batch_size, \
-    online_passes, max_iter, tol, stopping, n_init, warm_start, random_state, n_jobs, verbose, \
+    horizon, absorbing_states, params, startprob_init, transmat_init, startprob_prior
+    transmat_prior, prior, init, algorithm, solver, eta0, beta, schedule, batch_size
+    online_passes, max_iter, tol, stopping, n_init, warm_start, random_state, n_jobs, verbose
     verbose_interval, callbacks
         As in :class:`HMM`, and "l" among `params` stands for the emissions too.
 

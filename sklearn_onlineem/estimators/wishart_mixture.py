@@ -22,8 +22,8 @@ class WishartMixture(BaseMixture):
     n_components : int, default=1
     degrees_of_freedom : float, default=None
         Of all components. None: learnt, one for each.
-    solver, eta0, beta, schedule, batch_size, online_passes, max_iter, tol, stopping, n_init, \
-    init, weights_init, means_init, weight_concentration_prior, prior, warm_start, \
+    solver, eta0, beta, schedule, batch_size, online_passes, max_iter, tol, stopping, n_init
+    init, weights_init, means_init, weight_concentration_prior, prior, warm_start
     random_state, n_jobs, verbose, verbose_interval, callbacks
         As in :class:`PoissonMixture`; `prior` takes ``pseudo_count``, ``mean_log_det`` and
         ``mean``, or with given degrees of freedom ``degrees`` and ``inverse_scale`` of a Wishart
