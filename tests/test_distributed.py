@@ -23,9 +23,10 @@ from sklearn_onlineem import (
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
-from sklearn_onlineem.distributed._tasks import _aligned
+from sklearn_onlineem.distributed._tasks import Part, _aligned, merge, whole
 from sklearn_onlineem.em import online_step, rate_of
 from sklearn_onlineem.families import Rows
+from sklearn_onlineem.statistics import Sums
 
 all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)
 regular_estimators = pytest.mark.parametrize("case", REGULAR, ids=repr)
@@ -189,6 +190,20 @@ def test_pairs_of_strings_come_in_all_their_forms(rng):
         assert_identical(model, models[0])
     assert learner.estimator_.n_samples_seen_ == 5
     assert learner.score(pairs) == learner.estimator_.score(pairs)
+
+
+@pytest.mark.parametrize("n_parts", [1, 2, 5, 8, 13])
+def test_parts_may_be_merged_in_any_order_and_company(n_parts, rng):
+    parts = [Part(w, Sums(rng.random(3), rng.random((3, 2))), -w) for w in rng.random(n_parts)]
+    branches = [{(0, place): part} for place, part in enumerate(parts)]
+    expected = whole(branches, n_parts)
+    assert expected.total_weight == pytest.approx(sum(part.total_weight for part in parts))
+    weighted = sum(part.total_weight * part.content.total for part in parts)
+    assert_allclose(expected.content.total, weighted / expected.total_weight)
+    for _ in range(5):
+        packs = np.array_split(rng.permutation(n_parts), rng.integers(1, n_parts + 1))
+        packed = [merge([branches[place] for place in pack], n_parts) for pack in packs]
+        assert_identical(whole(packed, n_parts), expected)
 
 
 def test_misaligned_arrays_are_copied():

@@ -6,17 +6,30 @@ same bits.
 
 from __future__ import annotations
 
+import time
 import uuid
 
 from joblib import Parallel, delayed
 
 from sklearn_onlineem.distributed._shards import is_future
-from sklearn_onlineem.distributed._tasks import begin, merge, n_entries, prepare
+from sklearn_onlineem.distributed._tasks import (
+    Parcel,
+    begin,
+    merge,
+    n_entries,
+    perform,
+    prepare,
+    whole,
+)
 
 __all__ = ["DaskExecutor", "DistributionError", "JoblibExecutor"]
 
-# How many parts a task merges.
+# How many tasks a further one merges.
 _FAN_IN = 8
+# Seconds for a shard of a round of which more goes to scheduling than to learning.
+_SHORT = 0.03
+# Seconds until tasks have been sent out.
+_LATER = 0.01
 # How often data that were sent from here are sent again.
 _ATTEMPTS = 4
 # Seconds that a scheduler has for an answer.
@@ -32,8 +45,8 @@ def _check_some(shards):
         raise ValueError("DistributedEM: all shards are empty.")
 
 
-def _groups(items):
-    return [items[i : i + _FAN_IN] for i in range(0, len(items), _FAN_IN)]
+def _runs(items, length):
+    return [items[i : i + length] for i in range(0, len(items), length)]
 
 
 class JoblibExecutor:
@@ -70,14 +83,15 @@ class JoblibExecutor:
             parts = parallel(
                 delayed(task)(self.data[i], self.shards[i][0], *arguments) for i in chosen
             )
-        parts = [merge(group) for group in _groups(parts)]
-        while len(parts) > 1:
-            parts = [merge(group) for group in _groups(parts)]
-        return parts[0]
+        return whole([{(0, place): part for place, part in enumerate(parts)}], len(parts))
 
 
 class DaskExecutor:
     """Tasks by dask.distributed; the scheduler places them, and does again what a worker has lost.
+
+    A task costs the scheduler milliseconds. So when rounds turn out to be short, one task takes as
+    many shards as there are for a thread, which move there once, and few results are merged here;
+    else each shard has its own task, and the scheduler a free hand. None of this changes a bit.
 
     Parameters
     ----------
@@ -92,6 +106,7 @@ class DaskExecutor:
         self.client, self.source, self.is_local = client, shards, is_local
         self.template, self.numbers = None, []
         self.futures, self.data = self._placed(), []
+        self.pack_size, self.last = 1, []
 
     def _placed(self):
         """Futures of the raw shards."""
@@ -131,11 +146,33 @@ class DaskExecutor:
 
     def reduce(self, task, chosen, *arguments):
         """Map a task over the chosen shards, and merge, by one graph."""
-        return self._insisting(lambda: self._round(task, chosen, arguments))
+        start = time.perf_counter()
+        part = self._insisting(lambda: self._round(task, chosen, arguments))
+        if time.perf_counter() - start > _SHORT * len(chosen):
+            self.pack_size = 1
+        elif self.pack_size == 1:
+            self.pack_size = self._shards_per_thread()
+        return part
 
     def _round(self, task, chosen, arguments):
-        graph, root = _graph(task, [(self.numbers[i], self.data[i]) for i in chosen], arguments)
-        return self.client.get(graph, root, sync=False).result()
+        shards = [(place, self.data[i], self.numbers[i]) for place, i in enumerate(chosen)]
+        packs = _runs(shards, self.pack_size)
+        most = 1 if self.pack_size == 1 else _FAN_IN
+        graph, keys = _graph(task, packs, len(shards), arguments, most)
+        futures = self.client.get(graph, keys, sync=False)
+        # To release the last ones at once would hold up the messages of this round.
+        self.client.loop.add_callback(self.client.loop.call_later, _LATER, self.last.clear)
+        self.last = futures
+        return whole(self.client.gather(futures), len(shards))
+
+    def _shards_per_thread(self):
+        """A power of 2, so that a pack is a branch of the tree of merges."""
+        try:
+            n_threads = sum(self.client.nthreads().values())
+        except OSError:
+            return 1
+        share = -(-len(self.data) // max(1, n_threads))
+        return 1 << (share - 1).bit_length()
 
     def _is_connected(self):
         """Whether the scheduler answers."""
@@ -174,24 +211,26 @@ def _same(value):
     return value
 
 
-def _graph(task, shards, arguments):
-    """A Dask graph that maps a task over shards and merges by groups; and the key of the whole."""
+def _graph(task, packs, n_parts, arguments, most):
+    """A Dask graph that performs a task on packs of shards, and merges; and its last keys."""
     from dask._task_spec import DataNode, List, Task, TaskRef, parse_input
 
-    name = uuid.uuid4().hex
-    graph = {}
-    for i, value in enumerate(arguments):
-        key = f"argument-{name}-{i}"
-        graph[key] = DataNode(key, value)
-    references = [TaskRef(key) for key in graph]
-    keys = [f"{task.__name__}-{name}-{number}" for number, _ in shards]
-    for key, (number, data) in zip(keys, shards, strict=True):
-        graph[key] = Task(key, task, parse_input(data), number, *references)
+    name, graph = uuid.uuid4().hex, {}
+    parcel = Parcel(name, arguments)
+    if len(packs) > most:
+        # Workers send it on to each other.
+        key = f"parcel-{name}"
+        graph[key], parcel = DataNode(key, parcel), TaskRef(key)
+    keys = [f"{task.__name__}-{name}-{i}" for i in range(len(packs))]
+    for key, pack in zip(keys, packs, strict=True):
+        places, data, numbers = zip(*pack, strict=True)
+        data = List(*map(parse_input, data))
+        graph[key] = Task(key, perform, task, data, places, numbers, n_parts, parcel)
     level = 0
-    while level == 0 or len(keys) > 1:
-        groups = _groups(keys)
+    while len(keys) > most:
+        groups = _runs(keys, _FAN_IN)
         keys = [f"merge-{name}-{level}-{i}" for i in range(len(groups))]
         for key, group in zip(keys, groups, strict=True):
-            graph[key] = Task(key, merge, List(*map(TaskRef, group)))
+            graph[key] = Task(key, merge, List(*map(TaskRef, group)), n_parts)
         level += 1
-    return graph, keys[0]
+    return graph, keys

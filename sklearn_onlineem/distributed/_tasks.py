@@ -17,7 +17,19 @@ from sklearn_onlineem.families._parameters import n_bytes
 from sklearn_onlineem.models import Lengths, Model
 from sklearn_onlineem.statistics import Statistics, combine
 
-__all__ = ["Errand", "Part", "begin", "evidence", "learn", "merge", "n_entries", "prepare"]
+__all__ = [
+    "Errand",
+    "Parcel",
+    "Part",
+    "begin",
+    "evidence",
+    "learn",
+    "merge",
+    "n_entries",
+    "perform",
+    "prepare",
+    "whole",
+]
 
 
 @dataclass(frozen=True)
@@ -78,6 +90,20 @@ class Errand:
     averages: bool
 
 
+@dataclass(frozen=True)
+class Parcel:
+    """Arguments that Dask knows by name: to hash a model takes longer than to send it."""
+
+    name: str
+    content: tuple
+
+    def __dask_tokenize__(self):
+        return self.name
+
+    def __sizeof__(self):
+        return sum(map(n_bytes, self.content))
+
+
 def begin(estimator, X):
     """A fitted estimator at its start."""
     return estimator._begin(X)
@@ -131,7 +157,49 @@ def _order(n, seed):
     return np.random.default_rng(seed).permutation(n) if seed else None
 
 
-def merge(parts):
+def perform(task, data, places, numbers, n_parts, parcel):
+    """Do a task on the data of some shards, and merge what comes of neighbours."""
+    shards = zip(places, data, numbers, strict=True)
+    parts = {(0, place): task(X, number, *parcel.content) for place, X, number in shards}
+    return merge([parts], n_parts)
+
+
+def merge(groups, n_parts):
+    """Merge branches of a binary tree over parts with their siblings, where these are here.
+
+    Parts may meet in any order and company, and what comes out has the same bits.
+
+    Parameters
+    ----------
+    groups : list of dicts of (int, int) to Part
+        Branches by level and place; parts are at level 0.
+    n_parts : int
+        Parts of the whole tree.
+
+    Returns
+    -------
+    branches : dict of (int, int) to Part
+        The root alone, once all parts are in.
+    """
+    branches = {place: branch for group in groups for place, branch in group.items()}
+    level, width = 0, n_parts
+    while width > 1:
+        for place in sorted(place for at, place in branches if at == level and place % 2 == 0):
+            pair = [(level, place), (level, place + 1)][: width - place]
+            if all(branch in branches for branch in pair):
+                parts = [branches.pop(branch) for branch in pair]
+                branches[level + 1, place // 2] = parts[0] if len(parts) == 1 else _sum(parts)
+        level, width = level + 1, (width + 1) // 2
+    return branches
+
+
+def whole(groups, n_parts):
+    """What all parts say together; groups are as in `merge`."""
+    (part,) = merge(groups, n_parts).values()
+    return _aligned(part)
+
+
+def _sum(parts):
     """What several parts say together."""
     parts = [_aligned(part) for part in parts]
     total = sum(part.total_weight for part in parts)
