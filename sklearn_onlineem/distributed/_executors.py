@@ -15,6 +15,7 @@ from sklearn_onlineem.distributed._shards import is_future
 from sklearn_onlineem.distributed._tasks import (
     Parcel,
     begin,
+    extent,
     merge,
     n_entries,
     perform,
@@ -54,28 +55,30 @@ class JoblibExecutor:
 
     Parameters
     ----------
-    shards : list
-        Local data.
+    columns : dict of str to list
+        Shards of local data: X, and what goes with it.
     n_jobs : int or None
     """
 
-    def __init__(self, shards, n_jobs):
-        self.shards, self.n_jobs = list(enumerate(shards)), n_jobs
+    def __init__(self, columns, n_jobs):
+        self.names, self.n_jobs = tuple(columns), n_jobs
+        self.shards = list(enumerate(zip(*columns.values(), strict=True)))
         self.data = []
 
     def open(self):
         """Find the shards that are not empty."""
-        self.shards = [(number, shard) for number, shard in self.shards if n_entries(shard)]
+        self.shards = [part for part in self.shards if n_entries(self.names, *part[1])]
         _check_some(self.shards)
 
     def begin(self, estimator):
         """The estimator at its start, which the first shard gives."""
-        return begin(estimator, self.shards[0][1])
+        number, first = self.shards[0]
+        return begin(estimator, number, self.names, *first)
 
     def prepare(self, template):
-        """Convert the shards; return their sizes."""
-        self.data = [prepare(template, number, shard) for number, shard in self.shards]
-        return [len(data) for data in self.data]
+        """Convert the shards; return their sizes and weights."""
+        self.data = [prepare(template, number, self.names, *part) for number, part in self.shards]
+        return [extent(data) for data in self.data]
 
     def reduce(self, task, chosen, *arguments):
         """Map a task over the chosen shards, and merge."""
@@ -96,53 +99,64 @@ class DaskExecutor:
     Parameters
     ----------
     client : distributed.Client
-    shards : list
-        Local data, or delayed objects and futures.
+    columns : dict of str to list
+        Shards of local data, or delayed objects and futures: X, and what goes with it.
     is_local : bool
         Whether the data are here, and so can be sent again.
     """
 
-    def __init__(self, client, shards, is_local):
-        self.client, self.source, self.is_local = client, shards, is_local
+    def __init__(self, client, columns, is_local):
+        self.client, self.is_local = client, is_local
+        self.names, self.source = tuple(columns), list(columns.values())
         self.template, self.numbers = None, []
         self.futures, self.data = self._placed(), []
         self.pack_size, self.last = 1, []
 
     def _placed(self):
-        """Futures of the raw shards."""
+        """Futures of the raw shards, a list for each name."""
         if self.is_local:
-            return self.client.scatter(self.source, hash=False)
-        return [x if is_future(x) else self.client.compute(x) for x in self.source]
+            return [self.client.scatter(column, hash=False) for column in self.source]
+        return [
+            [x if is_future(x) else self.client.compute(x) for x in column]
+            for column in self.source
+        ]
 
     def open(self):
         """Find the shards that are not empty."""
-        sizes = self._insisting(lambda: self._gathered(n_entries, self.futures))
+        sizes = self._insisting(lambda: self._gathered(n_entries, *self._named(self.futures)))
         self.numbers = [number for number, size in enumerate(sizes) if size]
         _check_some(self.numbers)
 
     def begin(self, estimator):
         """The estimator at its start, which the first shard gives."""
-        first = self.numbers[0]
-        return self._insisting(
-            lambda: self.client.submit(begin, estimator, self.futures[first], pure=False).result()
-        )
+        return self._insisting(lambda: self._begun(estimator))
 
-    def _gathered(self, function, futures):
-        return self.client.gather(self._map(function, futures))
+    def _begun(self, estimator):
+        number = self.numbers[0]
+        first = [column[number] for column in self.futures]
+        return self.client.submit(begin, estimator, number, self.names, *first, pure=False).result()
+
+    def _named(self, columns):
+        """Columns of arguments for a task on each shard: the names, and the values."""
+        return [self.names] * len(columns[0]), *columns
+
+    def _gathered(self, function, *columns):
+        return self.client.gather(self._map(function, *columns))
 
     def _map(self, function, *columns):
         return self.client.map(function, *columns, pure=False)
 
     def prepare(self, template):
-        """Convert the shards; return their sizes."""
+        """Convert the shards; return their sizes and weights."""
         self.template = template
         self._convert()
-        return self._insisting(lambda: self._gathered(len, self.data))
+        return self._insisting(lambda: self._gathered(extent, self.data))
 
     def _convert(self):
         template = self.client.submit(_same, self.template, pure=False)
-        chosen = [self.futures[i] for i in self.numbers]
-        self.data = self._map(prepare, [template] * len(chosen), self.numbers, chosen)
+        templates = [template] * len(self.numbers)
+        chosen = [[column[i] for i in self.numbers] for column in self.futures]
+        self.data = self._map(prepare, templates, self.numbers, *self._named(chosen))
 
     def reduce(self, task, chosen, *arguments):
         """Map a task over the chosen shards, and merge, by one graph."""

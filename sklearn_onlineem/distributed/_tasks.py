@@ -6,6 +6,7 @@ nothing else.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = [
     "Part",
     "begin",
     "evidence",
+    "extent",
     "learn",
     "merge",
     "n_entries",
@@ -104,22 +106,39 @@ class Parcel:
         return sum(map(n_bytes, self.content))
 
 
-def begin(estimator, X):
+@contextmanager
+def _naming(number):
+    """Let invalid input be reported with the number of its shard."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"DistributedEM: shard {number}: {error}") from error
+
+
+def begin(estimator, number, names, *values):
     """A fitted estimator at its start."""
-    return estimator._begin(X)
+    with _naming(number):
+        return estimator._begin(**dict(zip(names, values, strict=True)))
 
 
-def n_entries(X):
-    """Number of rows, or of sequences, of a shard."""
+def n_entries(names, *values):
+    """Number of rows, or of sequences, of a shard; those of weight 0 do not count."""
+    counted = dict(zip(names, values, strict=True))
+    if "sample_weight" in counted:
+        return np.count_nonzero(counted["sample_weight"])
+    X = counted["X"]
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
-def prepare(estimator, number, X):
+def extent(data):
+    """Rows, or sequences, of a shard, and what they weigh."""
+    return len(data), data.total_weight
+
+
+def prepare(estimator, number, names, *values):
     """The data of a shard as kernels take them."""
-    try:
-        return estimator._data_of(X, reset=False)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"DistributedEM: shard {number}: {error}") from error
+    with _naming(number):
+        return estimator._data_of(reset=False, **dict(zip(names, values, strict=True)))
 
 
 def evidence(data, number, model):
