@@ -7,11 +7,13 @@ import sys
 import joblib
 import numpy as np
 import pytest
-from laws.cases import ESTIMATORS, assert_close, assert_identical
+from laws.cases import ESTIMATORS, SPARSE_ESTIMATORS, assert_close, assert_identical
 from laws.merged_cases import MERGED, NUMBERED, REGULAR
 from numpy.testing import assert_allclose
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.mixture import BayesianGaussianMixture
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_onlineem import (
     CompoundDirichlet,
@@ -38,6 +40,10 @@ MODES = [
     {"mode": "asynchronous"},
     {"mode": "synchronous", "combine": "averaging"},
 ]
+CUTS_MOVE = {
+    "check_sample_weight_equivalence_on_dense_data": "repeated rows move the cuts between shards,"
+    " of which the first provides the start",
+}
 all_modes = pytest.mark.parametrize(
     "mode", MODES, ids=lambda m: f"{m['mode']}-{m.get('combine', '')}"
 )
@@ -222,6 +228,34 @@ def test_bits_do_not_depend_on_the_backend_nor_on_jobs(mode, backend, rng):
         found = DistributedEM(estimator, **mode, n_jobs=2).fit(X)
     assert_identical(found.estimator_.model_, expected.estimator_.model_)
     assert found.history_[-1][1:5] == expected.history_[-1][1:5]
+
+
+@parametrize_with_checks(
+    [
+        DistributedEM(GaussianMixture()),
+        DistributedEM(GaussianMixture(), mode="synchronous"),
+        DistributedEM(GaussianMixture(), mode="asynchronous"),
+        # Data of ten rows need shards of enough rows to start from.
+        DistributedEM(GaussianMixture(4), n_shards=2),
+        DistributedEM(PoissonMixture(4), n_shards=2),
+    ],
+    expected_failed_checks=lambda learner: (
+        CUTS_MOVE if repr(learner.estimator) == "GaussianMixture(n_components=4)" else {}
+    ),
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("case", SPARSE_ESTIMATORS, ids=repr)
+@all_modes
+def test_sparse_shards_are_learnt_as_dense_ones(mode, case, rng):
+    X, _ = case.data(rng, 80)
+    estimator = case(max_iter=3, tol=0.0, batch_size=10)
+    dense = DistributedEM(estimator, n_shards=4, **mode).fit(X)
+    for convert in (sparse.csr_array, sparse.coo_matrix):
+        found = DistributedEM(estimator, n_shards=4, **mode).fit(convert(X))
+        assert_close(found.estimator_.model_, dense.estimator_.model_, rtol=1e-8, atol=1e-8)
 
 
 @all_modes

@@ -43,7 +43,7 @@ class DistributionError(RuntimeError):
 
 def _check_some(shards):
     if not shards:
-        raise ValueError("DistributedEM: all shards are empty.")
+        raise ValueError("DistributedEM: all shards are empty, or have zero weight.")
 
 
 def _runs(items, length):

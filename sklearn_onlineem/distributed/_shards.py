@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import _num_samples
 
@@ -85,7 +86,7 @@ def cut(columns, n_shards, estimator):
     X = columns["X"]
     is_nested = _is_nested(X, get_tags(estimator).input_tags)
     if get_tags(estimator).input_tags.three_d_array and not is_nested:
-        return {name: [values] for name, values in columns.items()}
+        return {name: [_sliceable(values)] for name, values in columns.items()}
     n = _num_samples(X)
     bounds = np.linspace(0, n, min(n_shards, max(1, n)) + 1).astype(int)
     slices = [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
@@ -108,5 +109,11 @@ def _cut(name, values, slices, is_nested):
         )
     if is_nested:
         return [values[part] for part in slices]
-    values = np.asarray(values) if isinstance(values, list | tuple) else values
+    values = _sliceable(values)
     return [_safe_indexing(values, part) for part in slices]
+
+
+def _sliceable(values):
+    if sparse.issparse(values):
+        return values.tocsr()
+    return values if hasattr(values, "shape") else np.asarray(values)

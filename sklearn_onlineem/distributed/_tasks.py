@@ -144,7 +144,7 @@ def prepare(estimator, number, names, *values):
 def evidence(data, number, model):
     """E-step of a shard."""
     data = _own(data)
-    with single_threaded_blas(len(data.X)):
+    with single_threaded_blas(data.X.shape[0]):
         statistics, log_likelihood = _aligned(model).e_step(data)
     return Part(data.total_weight, statistics, log_likelihood, model.lengths(data))
 

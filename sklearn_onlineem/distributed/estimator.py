@@ -9,6 +9,7 @@ from dataclasses import replace
 from numbers import Integral
 
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, clone
+from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -218,6 +219,9 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         estimator._training = training.resumed(estimator._prior(estimator.model_), callbacks)
         return estimator
 
+    def __sklearn_tags__(self):
+        return get_tags(self.estimator)
+
     # --------------------------------------------------------------------------------- inference
 
     def _delegated(self, method, X, arguments):
@@ -243,6 +247,11 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
     def predict_proba(self, X, **arguments):
         """Return the `predict_proba` of `estimator_`."""
         return self._delegated("predict_proba", X, arguments)
+
+    @available_if(_estimator_has("transform"))
+    def fit_transform(self, X, y=None, **arguments):
+        """Fit, and return what `transform` makes of X, which is local data."""
+        return self.fit(X, y, **arguments).transform(X)
 
     @available_if(_estimator_has("transform"))
     def transform(self, X, **arguments):
