@@ -110,7 +110,7 @@ class DaskExecutor:
         self.names, self.source = tuple(columns), list(columns.values())
         self.template, self.numbers = None, []
         self.futures, self.data = self._placed(), []
-        self.pack_size, self.last = 1, []
+        self.pack_size, self.last = None, []
 
     def _placed(self):
         """Futures of the raw shards, a list for each name."""
@@ -163,15 +163,14 @@ class DaskExecutor:
         start = time.perf_counter()
         part = self._insisting(lambda: self._round(task, chosen, arguments))
         if time.perf_counter() - start > _SHORT * len(chosen):
-            self.pack_size = 1
-        elif self.pack_size == 1:
+            self.pack_size = None
+        elif self.pack_size is None:
             self.pack_size = self._shards_per_thread()
         return part
 
     def _round(self, task, chosen, arguments):
         shards = [(place, self.data[i], self.numbers[i]) for place, i in enumerate(chosen)]
-        packs = _runs(shards, self.pack_size)
-        most = 1 if self.pack_size == 1 else _FAN_IN
+        packs, most = _runs(shards, self.pack_size or 1), _FAN_IN if self.pack_size else 1
         graph, keys = _graph(task, packs, len(shards), arguments, most)
         futures = self.client.get(graph, keys, sync=False)
         # To release the last ones at once would hold up the messages of this round.
@@ -184,7 +183,7 @@ class DaskExecutor:
         try:
             n_threads = sum(self.client.nthreads().values())
         except OSError:
-            return 1
+            return None
         share = -(-len(self.data) // max(1, n_threads))
         return 1 << (share - 1).bit_length()
 
@@ -201,12 +200,14 @@ class DaskExecutor:
     def _insisting(self, compute):
         """Compute; if data that were sent from here have got lost, send them again."""
         from distributed.client import FutureCancelledError
+        from distributed.comm import CommClosedError
 
         for attempt in range(_ATTEMPTS):
             try:
                 return compute()
-            except FutureCancelledError as error:
-                if "scheduler" in str(error) or not self._is_connected():
+            except (FutureCancelledError, CommClosedError) as error:
+                is_lost = isinstance(error, CommClosedError) or "scheduler" in str(error)
+                if is_lost or not self._is_connected():
                     raise DistributionError(
                         "DistributedEM lost the connection to the Dask scheduler."
                     ) from error
