@@ -4,7 +4,8 @@ The local folder is the argument `data_home`, or what the environment variable
 SKLEARN_ONLINEEM_DATA names. It holds one folder for each data set:
 
 =======================================  =========================================================
-covtype/covtype.npz                      ``numeric`` (10, 581012) int16
+covtype/covtype.npz                      ``numeric`` (10, 581012) int16; ``wilderness``, ``soil``
+                                         (581012,) the columns that are 1, of 4 and of 40
 fashion_mnist/fashion_mnist.npz          ``X_train`` (60000, 784), ``X_test`` (10000, 784) uint8
 pendigits/pendigits.npz                  ``X_train`` (7494, 8, 2), ``X_test`` (3498, 8, 2) uint8
 kos/kos.npz                              CSR parts ``data``, ``indices``, ``indptr``, ``shape``
@@ -43,6 +44,16 @@ def load_covertype(data_home=None):
     if path is None:
         return datasets.fetch_covtype().data[:, :10]
     return np.ascontiguousarray(np.load(path)["numeric"].T, dtype=np.float64)
+
+
+def load_covertype_54(data_home=None):
+    """Forest cover types: the ten numeric columns, and 4 + 40 of zeros and ones."""
+    path = _local("covtype/covtype.npz", data_home)
+    if path is None:
+        return datasets.fetch_covtype().data
+    arrays = np.load(path)
+    kinds = [np.eye(n)[arrays[name]] for name, n in (("wilderness", 4), ("soil", 40))]
+    return np.hstack([arrays["numeric"].T, *kinds])
 
 
 def load_fashion_mnist(data_home=None):

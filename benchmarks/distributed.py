@@ -4,8 +4,8 @@
 
 speed    : batch EM of a Gaussian mixture, two workers of one thread against one. Required: 1.7.
 overhead : seconds of a round beyond its E-step, with hardly any data. Required: 30 ms.
-traffic  : what workers send each other and the client in a round, over the size of the statistics
-           times the number of shards. Required: 1.5.
+traffic  : what workers, the scheduler and the client send each other in a round, over the size of
+           the statistics times the number of shards. Required: 1.5.
 
 The last lines say what these come to for 1,000 workers and 10 billion rows.
 """
@@ -79,9 +79,10 @@ def overhead(n_shards, n_rounds=60):
     statistics = learner.estimator_.model_.own_statistics()
     size = n_shards * (statistics.emissions.mean.nbytes + statistics.emissions.scatter.nbytes)
     seconds = median(part.seconds for part in learner.history_[1:]) - own
-    print(f"({elapsed:.2f} s a fit; {sent / n_rounds / 1e3:.0f} kB a round between workers)")
-    # Besides, the client sends the model and takes the statistics, once each.
-    return seconds, (sent / n_rounds + 2 * size / n_shards) / size
+    print(f"({elapsed:.2f} s a fit; {sent / n_rounds / 1e3:.0f} kB a round from workers)")
+    # Besides, the client sends the model to the scheduler, which sends it to both workers, and what
+    # comes from them on to the client.
+    return seconds, (2 * sent / n_rounds + 3 * size / n_shards) / size
 
 
 def local_round(estimator, parts):

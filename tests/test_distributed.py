@@ -7,13 +7,16 @@ import sys
 import joblib
 import numpy as np
 import pytest
-from laws.cases import ESTIMATORS, assert_close, assert_identical
+from laws.cases import ESTIMATORS, SPARSE_ESTIMATORS, assert_close, assert_identical
 from laws.merged_cases import MERGED, NUMBERED, REGULAR
 from numpy.testing import assert_allclose
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.mixture import BayesianGaussianMixture
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sklearn_onlineem import (
+    CompoundDirichlet,
     EditDistance,
     GaussianHMM,
     GaussianMixture,
@@ -23,9 +26,11 @@ from sklearn_onlineem import (
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
-from sklearn_onlineem.distributed._tasks import _aligned
+from sklearn_onlineem.distributed._tasks import Part, _aligned, merge, whole
 from sklearn_onlineem.em import online_step, rate_of
+from sklearn_onlineem.estimators._mixture import RowModel
 from sklearn_onlineem.families import Rows
+from sklearn_onlineem.statistics import Sums
 
 all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)
 regular_estimators = pytest.mark.parametrize("case", REGULAR, ids=repr)
@@ -35,9 +40,17 @@ MODES = [
     {"mode": "asynchronous"},
     {"mode": "synchronous", "combine": "averaging"},
 ]
+CUTS_MOVE = {
+    "check_sample_weight_equivalence_on_dense_data": "repeated rows move the cuts between shards,"
+    " of which the first provides the start",
+}
 all_modes = pytest.mark.parametrize(
     "mode", MODES, ids=lambda m: f"{m['mode']}-{m.get('combine', '')}"
 )
+
+
+def shards_of(X, n_shards, estimator):
+    return cut({"X": X}, n_shards, estimator)["X"]
 
 
 @all_estimators
@@ -45,7 +58,7 @@ def test_rounds_of_batch_em_are_those_of_one_machine(case, rng):
     X, _ = case.data(rng, 60)
     estimator = case(max_iter=4, tol=0.0, batch_size=10)
     learner = DistributedEM(estimator, n_shards=5).fit(X)
-    local = clone(estimator)._begin(cut(X, 5, estimator)[0])
+    local = clone(estimator)._begin(shards_of(X, 5, estimator)[0])
     path = [local._training.batch_pass(local._data_of(X, False))[0] for _ in range(4)]
     assert_close(learner.estimator_.model_, local.model_, rtol=1e-8, atol=1e-8)
     assert_allclose(learner.estimator_.lower_bounds_, path, rtol=1e-10)
@@ -63,7 +76,7 @@ def test_merging_after_every_step_is_one_machine_with_larger_batches(case, rng):
     estimator = case(batch_size=8, schedule="harmonic", eta0=0.5, **init)
     arguments = {"mode": "synchronous", "shuffle": False, "n_shards": 3}
     learner = DistributedEM(estimator, **arguments).fit(X)
-    shards = cut(X, 3, estimator)
+    shards = shards_of(X, 3, estimator)
     local = clone(estimator)._begin(shards[0])
     model, schedule = local.model_, local._schedule(local._training)
     for t in range(10):
@@ -76,13 +89,126 @@ def test_merging_after_every_step_is_one_machine_with_larger_batches(case, rng):
     assert len(learner.history_) == learner.estimator_.n_steps_ == 10
 
 
+row_estimators = pytest.mark.parametrize(
+    "case", [case for case in MERGED if isinstance(case(), RowModel)], ids=repr
+)
+
+
+def besides(rng, estimator, n):
+    """Some labels, and weights of which some are 0."""
+    labels = rng.integers(0, estimator.n_components, n)
+    y = np.where(rng.random(n) < 0.3, labels, -1)
+    return {"y": y, "sample_weight": rng.integers(0, 4, n).astype(float)}
+
+
+def parts_of(arguments, part):
+    return {name: values[part] for name, values in arguments.items()}
+
+
+@row_estimators
+def test_labels_and_weights_are_those_of_one_machine(case, rng):
+    X, _ = case.data(rng, 60)
+    estimator = case(max_iter=4, tol=0.0)
+    arguments = besides(rng, estimator, 60)
+    learner = DistributedEM(estimator, n_shards=5).fit(X, **arguments)
+    local = clone(estimator)._begin(X[:12], **parts_of(arguments, slice(12)))
+    data = local._data_of(X, False, **arguments)
+    path = [local._training.batch_pass(data)[0] for _ in range(4)]
+    assert_close(learner.estimator_.model_, local.model_, rtol=1e-8, atol=1e-8)
+    assert_allclose(learner.estimator_.lower_bounds_, path, rtol=1e-10)
+    assert learner.estimator_.n_samples_seen_ == arguments["sample_weight"].sum()
+
+
+@row_estimators
+def test_learners_take_labels_and_weights(case, rng):
+    X, _ = case.data(rng, 90)
+    estimator = case(batch_size=10, schedule="harmonic", eta0=0.5)
+    arguments = besides(rng, estimator, 90)
+    arguments["sample_weight"] += 1.0
+    learner = DistributedEM(estimator, mode="asynchronous", shuffle=False, n_shards=3)
+    learner.fit(X, **arguments)
+    slices = [slice(start, start + 30) for start in range(0, 90, 30)]
+    start, members = clone(estimator)._begin(X[:30], **parts_of(arguments, slices[0])), []
+    for part in slices:
+        member, own = copy.deepcopy(start), parts_of(arguments, part)
+        for t in range(0, 30, 10):
+            batch = slice(t, t + 10)
+            member.partial_fit(X[part][batch], **parts_of(own, batch))
+        members.append(member)
+    assert_close(learner.estimator_.model_, combine_estimators(members).model_, rtol=1e-8)
+    assert learner.estimator_.n_samples_seen_ == arguments["sample_weight"].sum()
+
+
+@row_estimators
+def test_merging_after_every_step_takes_labels_and_weights(case, rng):
+    """Equal to one machine where the learners' batches weigh the same."""
+    X, _ = case.data(rng, 3 * 40)
+    init = {"init": "random"} if case in NUMBERED else {}
+    estimator = case(batch_size=8, schedule="harmonic", eta0=0.5, **init)
+    arguments = besides(rng, estimator, 120)
+    arguments["sample_weight"] = np.tile(rng.integers(1, 4, 40).astype(float), 3)
+    learner = DistributedEM(estimator, mode="synchronous", shuffle=False, n_shards=3)
+    learner.fit(X, **arguments)
+    local = clone(estimator)._begin(X[:40], **parts_of(arguments, slice(40)))
+    model, schedule, n_seen = local.model_, local._schedule(local._training), 0.0
+    rows = np.arange(120).reshape(3, 5, 8).swapaxes(0, 1).reshape(5, 24)
+    for batch in rows:
+        data = local._data_of(X[batch], False, **parts_of(arguments, batch))
+        model, _ = online_step(model, data, rate_of(schedule, n_seen, data.total_weight))
+        n_seen += data.total_weight
+    assert_close(learner.estimator_.model_, model, rtol=1e-9, atol=1e-9)
+
+
+def test_states_of_sequences_are_cut_as_they_are(rng):
+    X = [rng.standard_normal((length, 2)) for length in (5, 3, 8, 4)]
+    y = [rng.integers(-1, 2, len(sequence)) for sequence in X]
+    estimator = GaussianHMM(2, random_state=0, max_iter=3, tol=0.0)
+    learner = DistributedEM(estimator, n_shards=2).fit(X, y)
+    local = clone(estimator)._begin(X[:2], y=y[:2])
+    for _ in range(3):
+        local._training.batch_pass(local._data_of(X, False, y=y))
+    assert_close(learner.estimator_.model_, local.model_, rtol=1e-9, atol=1e-9)
+
+
+def test_labels_and_weights_that_do_not_fit_are_named(rng):
+    X = rng.standard_normal((80, 2))
+    learner = DistributedEM(GaussianMixture(2))
+    with pytest.raises(ValueError, match="DistributedEM: X has 80 entries, and sample_weight 79"):
+        learner.fit(X, sample_weight=np.ones(79))
+    weights = np.where(np.arange(80) == 45, -1.0, 1.0)
+    with pytest.raises(ValueError, match="DistributedEM: shard 4: .*sample_weight"):
+        learner.fit(X, sample_weight=weights)
+    with pytest.raises(TypeError, match="GaussianHMM takes no sample_weight"):
+        DistributedEM(GaussianHMM()).fit([X], sample_weight=[1.0])
+
+
+def test_shards_without_weight_are_left_out(rng):
+    X = ESTIMATORS[0].data(rng, 80)[0]
+    estimator = GaussianMixture(2, random_state=0, max_iter=3, tol=0.0)
+    weights = np.repeat([0.0, 1.0, 0.0, 2.0], 20)
+    found = DistributedEM(estimator, n_shards=4).fit(X, sample_weight=weights)
+    kept = weights > 0
+    expected = DistributedEM(estimator, n_shards=2).fit(X[kept], sample_weight=weights[kept])
+    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+
+
+def test_learners_hold_on_to_exact_statistics(rng):
+    X = rng.poisson(3.0, (80, 3))
+    estimator = CompoundDirichlet(inertia="sampled", max_iter=2, tol=0.0)
+    for mode in ("synchronous", "asynchronous"):
+        with pytest.raises(ValueError, match="inertia='exact'.*, got 'sampled'"):
+            DistributedEM(estimator, mode=mode).fit(X)
+    exact = DistributedEM(clone(estimator).set_params(inertia="exact")).fit(X)
+    assert_identical(DistributedEM(estimator).fit(X).estimator_.model_, exact.estimator_.model_)
+
+
 @all_estimators
 def test_asynchronous_learners_are_merged_as_estimators_are(case, rng):
     X, _ = case.data(rng, 90)
     estimator = case(batch_size=10, schedule="harmonic", eta0=0.5)
     arguments = {"mode": "asynchronous", "shuffle": False, "n_shards": 3}
     learner = DistributedEM(estimator, **arguments).fit(X)
-    shards = cut(X, 3, estimator)
+    shards = shards_of(X, 3, estimator)
     start, members = clone(estimator)._begin(shards[0]), []
     for shard in shards:
         member = copy.deepcopy(start)
@@ -102,6 +228,34 @@ def test_bits_do_not_depend_on_the_backend_nor_on_jobs(mode, backend, rng):
         found = DistributedEM(estimator, **mode, n_jobs=2).fit(X)
     assert_identical(found.estimator_.model_, expected.estimator_.model_)
     assert found.history_[-1][1:5] == expected.history_[-1][1:5]
+
+
+@parametrize_with_checks(
+    [
+        DistributedEM(GaussianMixture()),
+        DistributedEM(GaussianMixture(), mode="synchronous"),
+        DistributedEM(GaussianMixture(), mode="asynchronous"),
+        # Data of ten rows need shards of enough rows to start from.
+        DistributedEM(GaussianMixture(4), n_shards=2),
+        DistributedEM(PoissonMixture(4), n_shards=2),
+    ],
+    expected_failed_checks=lambda learner: (
+        CUTS_MOVE if repr(learner.estimator) == "GaussianMixture(n_components=4)" else {}
+    ),
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("case", SPARSE_ESTIMATORS, ids=repr)
+@all_modes
+def test_sparse_shards_are_learnt_as_dense_ones(mode, case, rng):
+    X, _ = case.data(rng, 80)
+    estimator = case(max_iter=3, tol=0.0, batch_size=10)
+    dense = DistributedEM(estimator, n_shards=4, **mode).fit(X)
+    for convert in (sparse.csr_array, sparse.coo_matrix):
+        found = DistributedEM(estimator, n_shards=4, **mode).fit(convert(X))
+        assert_close(found.estimator_.model_, dense.estimator_.model_, rtol=1e-8, atol=1e-8)
 
 
 @all_modes
@@ -143,7 +297,7 @@ def test_empty_shards_are_left_out(rng):
     shards, models = [X[:0], X[:20], X[:0], X[20:50], X[50:]], []
     estimator = GaussianMixture(2, random_state=0)
     for parts in (shards, [part for part in shards if len(part)]):
-        executor = JoblibExecutor(parts, None)
+        executor = JoblibExecutor({"X": parts}, None)
         executor.open()
         start = executor.begin(clone(estimator))
         executor.prepare(start)
@@ -151,14 +305,17 @@ def test_empty_shards_are_left_out(rng):
         assert executor.data[0].X.shape == (20, 4)
     assert_identical(*models)
     with pytest.raises(ValueError, match="all shards are empty"):
-        JoblibExecutor([X[:0]], None).open()
+        JoblibExecutor({"X": [X[:0]]}, None).open()
 
 
 def test_errors_name_the_shard(rng):
     X = ESTIMATORS[0].data(rng, 80)[0]
-    X[45, 2] = np.nan
-    with pytest.raises(ValueError, match=r"DistributedEM: shard 4: .*NaN"):
-        DistributedEM(GaussianMixture(2), n_shards=8).fit(X)
+    for row in (45, 5):
+        X[row, 2] = np.nan
+        with pytest.raises(ValueError, match=rf"DistributedEM: shard {row // 10}: .*NaN"):
+            DistributedEM(GaussianMixture(2), n_shards=8).fit(X)
+    with pytest.raises(ValueError, match="^The 'tol' parameter of GaussianMixture"):
+        DistributedEM(GaussianMixture(tol=-1.0)).fit(X)
     with pytest.raises(TypeError, match="needs an estimator of this library"):
         DistributedEM(BayesianGaussianMixture()).fit(X)
 
@@ -172,9 +329,9 @@ def test_shards_on_a_cluster_need_a_client(rng):
 
 def test_a_shorter_list_makes_fewer_shards(rng):
     X = [rng.standard_normal((9, 2)) for _ in range(3)]
-    assert [len(shard) for shard in cut(X, 8, GaussianHMM())] == [1, 1, 1]
-    assert len(cut(X[0], 8, GaussianHMM())) == 1
-    assert [len(shard) for shard in cut(X[0], 4, PoissonMixture())] == [2, 2, 2, 3]
+    assert [len(shard) for shard in shards_of(X, 8, GaussianHMM())] == [1, 1, 1]
+    assert len(shards_of(X[0], 8, GaussianHMM())) == 1
+    assert [len(shard) for shard in shards_of(X[0], 4, PoissonMixture())] == [2, 2, 2, 3]
 
 
 def test_pairs_of_strings_come_in_all_their_forms(rng):
@@ -189,6 +346,20 @@ def test_pairs_of_strings_come_in_all_their_forms(rng):
         assert_identical(model, models[0])
     assert learner.estimator_.n_samples_seen_ == 5
     assert learner.score(pairs) == learner.estimator_.score(pairs)
+
+
+@pytest.mark.parametrize("n_parts", [1, 2, 5, 8, 13])
+def test_parts_may_be_merged_in_any_order_and_company(n_parts, rng):
+    parts = [Part(w, Sums(rng.random(3), rng.random((3, 2))), -w) for w in rng.random(n_parts)]
+    branches = [{(0, place): part} for place, part in enumerate(parts)]
+    expected = whole(branches, n_parts)
+    assert expected.total_weight == pytest.approx(sum(part.total_weight for part in parts))
+    weighted = sum(part.total_weight * part.content.total for part in parts)
+    assert_allclose(expected.content.total, weighted / expected.total_weight)
+    for _ in range(5):
+        packs = np.array_split(rng.permutation(n_parts), rng.integers(1, n_parts + 1))
+        packed = [merge([branches[place] for place in pack], n_parts) for pack in packs]
+        assert_identical(whole(packed, n_parts), expected)
 
 
 def test_misaligned_arrays_are_copied():

@@ -118,6 +118,30 @@ def test_dask_arrays_are_shards_already(client, X):
     assert_identical(DistributedEM(mixture()).fit(array).estimator_.model_, expected)
 
 
+def test_labels_and_weights_come_in_shards_alike(client, X, rng):
+    da = pytest.importorskip("dask.array")
+    besides = {"y": rng.integers(-1, 3, len(X)), "sample_weight": rng.random(len(X))}
+    expected = DistributedEM(mixture()).fit(X, **besides).estimator_.model_
+    arrays = {name: da.from_array(values, chunks=500) for name, values in besides.items()}
+    delayed = {name: shards_of(values) for name, values in besides.items()}
+    for data, arguments in (
+        (X, besides),
+        (da.from_array(X, chunks=(500, 4)), arrays),
+        (shards_of(X), delayed),
+    ):
+        found = DistributedEM(mixture()).fit(data, **arguments, client=client)
+        assert_identical(found.estimator_.model_, expected)
+    array = da.from_array(X, chunks=(500, 4))
+    for y in (besides["y"], arrays["y"].rechunk(1000)):
+        with pytest.raises(ValueError, match="DistributedEM: y must come in shards as X does"):
+            DistributedEM(mixture()).fit(array, y, client=client)
+    with pytest.raises(ValueError, match="DistributedEM: y must come in shards as X does"):
+        DistributedEM(mixture()).fit(X, arrays["y"], client=client)
+    uneven = arrays["y"].rechunk(((400, 600, *[500] * 6),))
+    with pytest.raises(ValueError, match="DistributedEM: shard 0: .*X has 500 rows, and y 400"):
+        DistributedEM(mixture()).fit(array, uneven, client=client)
+
+
 def test_dask_frames_are_shards_already(client, X):
     pytest.importorskip("pyarrow", reason="data frames of Dask need it")
     dd = pytest.importorskip("dask.dataframe")

@@ -6,17 +6,31 @@ same bits.
 
 from __future__ import annotations
 
+import time
 import uuid
 
 from joblib import Parallel, delayed
 
 from sklearn_onlineem.distributed._shards import is_future
-from sklearn_onlineem.distributed._tasks import begin, merge, n_entries, prepare
+from sklearn_onlineem.distributed._tasks import (
+    Parcel,
+    begin,
+    extent,
+    merge,
+    n_entries,
+    perform,
+    prepare,
+    whole,
+)
 
 __all__ = ["DaskExecutor", "DistributionError", "JoblibExecutor"]
 
-# How many parts a task merges.
+# How many tasks a further one merges.
 _FAN_IN = 8
+# Seconds for a shard of a round of which more goes to scheduling than to learning.
+_SHORT = 0.03
+# Seconds until tasks have been sent out.
+_LATER = 0.01
 # How often data that were sent from here are sent again.
 _ATTEMPTS = 4
 # Seconds that a scheduler has for an answer.
@@ -29,11 +43,11 @@ class DistributionError(RuntimeError):
 
 def _check_some(shards):
     if not shards:
-        raise ValueError("DistributedEM: all shards are empty.")
+        raise ValueError("DistributedEM: all shards are empty, or have zero weight.")
 
 
-def _groups(items):
-    return [items[i : i + _FAN_IN] for i in range(0, len(items), _FAN_IN)]
+def _runs(items, length):
+    return [items[i : i + length] for i in range(0, len(items), length)]
 
 
 class JoblibExecutor:
@@ -41,28 +55,30 @@ class JoblibExecutor:
 
     Parameters
     ----------
-    shards : list
-        Local data.
+    columns : dict of str to list
+        Shards of local data: X, and what goes with it.
     n_jobs : int or None
     """
 
-    def __init__(self, shards, n_jobs):
-        self.shards, self.n_jobs = list(enumerate(shards)), n_jobs
+    def __init__(self, columns, n_jobs):
+        self.names, self.n_jobs = tuple(columns), n_jobs
+        self.shards = list(enumerate(zip(*columns.values(), strict=True)))
         self.data = []
 
     def open(self):
         """Find the shards that are not empty."""
-        self.shards = [(number, shard) for number, shard in self.shards if n_entries(shard)]
+        self.shards = [part for part in self.shards if n_entries(self.names, *part[1])]
         _check_some(self.shards)
 
     def begin(self, estimator):
         """The estimator at its start, which the first shard gives."""
-        return begin(estimator, self.shards[0][1])
+        number, first = self.shards[0]
+        return begin(estimator, number, self.names, *first)
 
     def prepare(self, template):
-        """Convert the shards; return their sizes."""
-        self.data = [prepare(template, number, shard) for number, shard in self.shards]
-        return [len(data) for data in self.data]
+        """Convert the shards; return their sizes and weights."""
+        self.data = [prepare(template, number, self.names, *part) for number, part in self.shards]
+        return [extent(data) for data in self.data]
 
     def reduce(self, task, chosen, *arguments):
         """Map a task over the chosen shards, and merge."""
@@ -70,72 +86,106 @@ class JoblibExecutor:
             parts = parallel(
                 delayed(task)(self.data[i], self.shards[i][0], *arguments) for i in chosen
             )
-        parts = [merge(group) for group in _groups(parts)]
-        while len(parts) > 1:
-            parts = [merge(group) for group in _groups(parts)]
-        return parts[0]
+        return whole([{(0, place): part for place, part in enumerate(parts)}], len(parts))
 
 
 class DaskExecutor:
     """Tasks by dask.distributed; the scheduler places them, and does again what a worker has lost.
 
+    A task costs the scheduler milliseconds. So when rounds turn out to be short, one task takes as
+    many shards as there are for a thread, which move there once, and few results are merged here;
+    else each shard has its own task, and the scheduler a free hand. None of this changes a bit.
+
     Parameters
     ----------
     client : distributed.Client
-    shards : list
-        Local data, or delayed objects and futures.
+    columns : dict of str to list
+        Shards of local data, or delayed objects and futures: X, and what goes with it.
     is_local : bool
         Whether the data are here, and so can be sent again.
     """
 
-    def __init__(self, client, shards, is_local):
-        self.client, self.source, self.is_local = client, shards, is_local
+    def __init__(self, client, columns, is_local):
+        self.client, self.is_local = client, is_local
+        self.names, self.source = tuple(columns), list(columns.values())
         self.template, self.numbers = None, []
         self.futures, self.data = self._placed(), []
+        self.pack_size, self.last = None, []
 
     def _placed(self):
-        """Futures of the raw shards."""
+        """Futures of the raw shards, a list for each name."""
         if self.is_local:
-            return self.client.scatter(self.source, hash=False)
-        return [x if is_future(x) else self.client.compute(x) for x in self.source]
+            return [self.client.scatter(column, hash=False) for column in self.source]
+        return [
+            [x if is_future(x) else self.client.compute(x) for x in column]
+            for column in self.source
+        ]
 
     def open(self):
         """Find the shards that are not empty."""
-        sizes = self._insisting(lambda: self._gathered(n_entries, self.futures))
+        sizes = self._insisting(lambda: self._gathered(n_entries, *self._named(self.futures)))
         self.numbers = [number for number, size in enumerate(sizes) if size]
         _check_some(self.numbers)
 
     def begin(self, estimator):
         """The estimator at its start, which the first shard gives."""
-        first = self.numbers[0]
-        return self._insisting(
-            lambda: self.client.submit(begin, estimator, self.futures[first], pure=False).result()
-        )
+        return self._insisting(lambda: self._begun(estimator))
 
-    def _gathered(self, function, futures):
-        return self.client.gather(self._map(function, futures))
+    def _begun(self, estimator):
+        number = self.numbers[0]
+        first = [column[number] for column in self.futures]
+        return self.client.submit(begin, estimator, number, self.names, *first, pure=False).result()
+
+    def _named(self, columns):
+        """Columns of arguments for a task on each shard: the names, and the values."""
+        return [self.names] * len(columns[0]), *columns
+
+    def _gathered(self, function, *columns):
+        return self.client.gather(self._map(function, *columns))
 
     def _map(self, function, *columns):
         return self.client.map(function, *columns, pure=False)
 
     def prepare(self, template):
-        """Convert the shards; return their sizes."""
+        """Convert the shards; return their sizes and weights."""
         self.template = template
         self._convert()
-        return self._insisting(lambda: self._gathered(len, self.data))
+        return self._insisting(lambda: self._gathered(extent, self.data))
 
     def _convert(self):
         template = self.client.submit(_same, self.template, pure=False)
-        chosen = [self.futures[i] for i in self.numbers]
-        self.data = self._map(prepare, [template] * len(chosen), self.numbers, chosen)
+        templates = [template] * len(self.numbers)
+        chosen = [[column[i] for i in self.numbers] for column in self.futures]
+        self.data = self._map(prepare, templates, self.numbers, *self._named(chosen))
 
     def reduce(self, task, chosen, *arguments):
         """Map a task over the chosen shards, and merge, by one graph."""
-        return self._insisting(lambda: self._round(task, chosen, arguments))
+        start = time.perf_counter()
+        part = self._insisting(lambda: self._round(task, chosen, arguments))
+        if time.perf_counter() - start > _SHORT * len(chosen):
+            self.pack_size = None
+        elif self.pack_size is None:
+            self.pack_size = self._shards_per_thread()
+        return part
 
     def _round(self, task, chosen, arguments):
-        graph, root = _graph(task, [(self.numbers[i], self.data[i]) for i in chosen], arguments)
-        return self.client.get(graph, root, sync=False).result()
+        shards = [(place, self.data[i], self.numbers[i]) for place, i in enumerate(chosen)]
+        packs, most = _runs(shards, self.pack_size or 1), _FAN_IN if self.pack_size else 1
+        graph, keys = _graph(task, packs, len(shards), arguments, most)
+        futures = self.client.get(graph, keys, sync=False)
+        # To release the last ones at once would hold up the messages of this round.
+        self.client.loop.add_callback(self.client.loop.call_later, _LATER, self.last.clear)
+        self.last = futures
+        return whole(self.client.gather(futures), len(shards))
+
+    def _shards_per_thread(self):
+        """A power of 2, so that a pack is a branch of the tree of merges."""
+        try:
+            n_threads = sum(self.client.nthreads().values())
+        except OSError:
+            return None
+        share = -(-len(self.data) // max(1, n_threads))
+        return 1 << (share - 1).bit_length()
 
     def _is_connected(self):
         """Whether the scheduler answers."""
@@ -150,12 +200,14 @@ class DaskExecutor:
     def _insisting(self, compute):
         """Compute; if data that were sent from here have got lost, send them again."""
         from distributed.client import FutureCancelledError
+        from distributed.comm import CommClosedError
 
         for attempt in range(_ATTEMPTS):
             try:
                 return compute()
-            except FutureCancelledError as error:
-                if "scheduler" in str(error) or not self._is_connected():
+            except (FutureCancelledError, CommClosedError) as error:
+                is_lost = isinstance(error, CommClosedError) or "scheduler" in str(error)
+                if is_lost or not self._is_connected():
                     raise DistributionError(
                         "DistributedEM lost the connection to the Dask scheduler."
                     ) from error
@@ -174,24 +226,26 @@ def _same(value):
     return value
 
 
-def _graph(task, shards, arguments):
-    """A Dask graph that maps a task over shards and merges by groups; and the key of the whole."""
+def _graph(task, packs, n_parts, arguments, most):
+    """A Dask graph that performs a task on packs of shards, and merges; and its last keys."""
     from dask._task_spec import DataNode, List, Task, TaskRef, parse_input
 
-    name = uuid.uuid4().hex
-    graph = {}
-    for i, value in enumerate(arguments):
-        key = f"argument-{name}-{i}"
-        graph[key] = DataNode(key, value)
-    references = [TaskRef(key) for key in graph]
-    keys = [f"{task.__name__}-{name}-{number}" for number, _ in shards]
-    for key, (number, data) in zip(keys, shards, strict=True):
-        graph[key] = Task(key, task, parse_input(data), number, *references)
+    name, graph = uuid.uuid4().hex, {}
+    parcel = Parcel(name, arguments)
+    if len(packs) > most:
+        # Workers send it on to each other.
+        key = f"parcel-{name}"
+        graph[key], parcel = DataNode(key, parcel), TaskRef(key)
+    keys = [f"{task.__name__}-{name}-{i}" for i in range(len(packs))]
+    for key, pack in zip(keys, packs, strict=True):
+        places, data, numbers = zip(*pack, strict=True)
+        data = List(*map(parse_input, data))
+        graph[key] = Task(key, perform, task, data, places, numbers, n_parts, parcel)
     level = 0
-    while level == 0 or len(keys) > 1:
-        groups = _groups(keys)
+    while len(keys) > most:
+        groups = _runs(keys, _FAN_IN)
         keys = [f"merge-{name}-{level}-{i}" for i in range(len(groups))]
         for key, group in zip(keys, groups, strict=True):
-            graph[key] = Task(key, merge, List(*map(TaskRef, group)))
+            graph[key] = Task(key, merge, List(*map(TaskRef, group)), n_parts)
         level += 1
-    return graph, keys[0]
+    return graph, keys

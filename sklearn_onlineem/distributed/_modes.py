@@ -58,6 +58,8 @@ class Session:
     executor : JoblibExecutor or DaskExecutor
     sizes : list of int
         Rows, or sequences, of each shard.
+    total_weight : float
+        What all of them weigh.
     sync_every : int
     combine : str
     shuffle : bool
@@ -66,6 +68,7 @@ class Session:
     estimator: object
     executor: object
     sizes: list
+    total_weight: float
     sync_every: int
     combine: str
     shuffle: bool
@@ -122,7 +125,7 @@ class Session:
 
     def _count(self, n_before):
         """Set the rows seen: one that was passed over several times counts once."""
-        n_seen = n_before + sum(self.sizes)
+        n_seen = n_before + self.total_weight
         self.training.progress = self.training.progress._replace(n_seen=n_seen)
 
     def _online_round(self, active, number, first, n_batches, n_learners):
@@ -137,7 +140,7 @@ class Session:
             n_batches,
             n_seen if n_learners > 1 else n_seen / len(active),
             n_learners,
-            training.prior_terms(float(sum(self.sizes))),
+            training.prior_terms(self.total_weight),
             (*self.seed, number) if self.shuffle else (),
             self.combine == "averaging",
         )

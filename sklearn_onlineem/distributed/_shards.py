@@ -5,13 +5,36 @@ from __future__ import annotations
 import sys
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import _num_samples
 
 __all__ = ["cut", "is_future", "remote_shards"]
 
 
-def remote_shards(X):
+def remote_shards(columns):
+    """Shards of what lives on a cluster; None where nothing does.
+
+    Parameters
+    ----------
+    columns : dict of str to object
+        X, and what each of its rows or sequences has besides.
+
+    Returns
+    -------
+    columns : dict of str to list of Delayed or Future, or None
+    """
+    shards = {name: _remote(values) for name, values in columns.items()}
+    counts = {name: None if parts is None else len(parts) for name, parts in shards.items()}
+    for name, count in counts.items():
+        if count != counts["X"]:
+            raise ValueError(
+                f"DistributedEM: {name} must come in shards as X does, one for each of its shards."
+            )
+    return None if counts["X"] is None else shards
+
+
+def _remote(X):
     """Shards of a Dask collection, or of a list of delayed objects or futures; None for others.
 
     Parameters
@@ -44,22 +67,53 @@ def is_future(x):
     return distributed is not None and isinstance(x, distributed.Future)
 
 
-def cut(X, n_shards, estimator):
+def cut(columns, n_shards, estimator):
     """Cut local data into shards of about equal numbers of rows, or of sequences.
 
     One long sequence is never cut.
+
+    Parameters
+    ----------
+    columns : dict of str to array-like
+        X first, then what each of its rows or sequences has besides.
+    n_shards : int
+    estimator : estimator
+
+    Returns
+    -------
+    columns : dict of str to list of shards
     """
-    tags, is_list = get_tags(estimator).input_tags, isinstance(X, list | tuple)
-    if tags.string:
-        is_nested = is_list
-    else:
-        is_nested = is_list and len(X) > 0 and np.ndim(X[0]) == 2
-        is_nested = is_nested or getattr(X, "ndim", 2) == 3
-    if tags.three_d_array and not is_nested:
-        return [X]
-    if isinstance(X, list | tuple) and not is_nested:
-        X = np.asarray(X)
+    X = columns["X"]
+    is_nested = _is_nested(X, get_tags(estimator).input_tags)
+    if get_tags(estimator).input_tags.three_d_array and not is_nested:
+        return {name: [_sliceable(values)] for name, values in columns.items()}
     n = _num_samples(X)
     bounds = np.linspace(0, n, min(n_shards, max(1, n)) + 1).astype(int)
     slices = [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-    return [X[part] if is_nested else _safe_indexing(X, part) for part in slices]
+    return {name: _cut(name, values, slices, is_nested) for name, values in columns.items()}
+
+
+def _is_nested(X, tags):
+    """Whether each entry of X is a sequence, or a pair of them."""
+    is_list = isinstance(X, list | tuple)
+    if tags.string:
+        return is_list
+    return (is_list and len(X) > 0 and np.ndim(X[0]) == 2) or getattr(X, "ndim", 2) == 3
+
+
+def _cut(name, values, slices, is_nested):
+    n_entries = slices[-1].stop
+    if _num_samples(values) != n_entries:
+        raise ValueError(
+            f"DistributedEM: X has {n_entries} entries, and {name} {_num_samples(values)}."
+        )
+    if is_nested:
+        return [values[part] for part in slices]
+    values = _sliceable(values)
+    return [_safe_indexing(values, part) for part in slices]
+
+
+def _sliceable(values):
+    if sparse.issparse(values):
+        return values.tocsr()
+    return values if hasattr(values, "shape") else np.asarray(values)

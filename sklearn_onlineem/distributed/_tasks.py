@@ -6,6 +6,7 @@ nothing else.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 
 import numpy as np
@@ -17,7 +18,20 @@ from sklearn_onlineem.families._parameters import n_bytes
 from sklearn_onlineem.models import Lengths, Model
 from sklearn_onlineem.statistics import Statistics, combine
 
-__all__ = ["Errand", "Part", "begin", "evidence", "learn", "merge", "n_entries", "prepare"]
+__all__ = [
+    "Errand",
+    "Parcel",
+    "Part",
+    "begin",
+    "evidence",
+    "extent",
+    "learn",
+    "merge",
+    "n_entries",
+    "perform",
+    "prepare",
+    "whole",
+]
 
 
 @dataclass(frozen=True)
@@ -78,28 +92,59 @@ class Errand:
     averages: bool
 
 
-def begin(estimator, X):
+@dataclass(frozen=True)
+class Parcel:
+    """Arguments that Dask knows by name: to hash a model takes longer than to send it."""
+
+    name: str
+    content: tuple
+
+    def __dask_tokenize__(self):
+        return self.name
+
+    def __sizeof__(self):
+        return sum(map(n_bytes, self.content))
+
+
+@contextmanager
+def _naming(number):
+    """Let invalid input be reported with the number of its shard."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"DistributedEM: shard {number}: {error}") from error
+
+
+def begin(estimator, number, names, *values):
     """A fitted estimator at its start."""
-    return estimator._begin(X)
+    with _naming(number):
+        return estimator._begin(**dict(zip(names, values, strict=True)))
 
 
-def n_entries(X):
-    """Number of rows, or of sequences, of a shard."""
+def n_entries(names, *values):
+    """Number of rows, or of sequences, of a shard; those of weight 0 do not count."""
+    counted = dict(zip(names, values, strict=True))
+    if "sample_weight" in counted:
+        return np.count_nonzero(counted["sample_weight"])
+    X = counted["X"]
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
-def prepare(estimator, number, X):
+def extent(data):
+    """Rows, or sequences, of a shard, and what they weigh."""
+    return len(data), data.total_weight
+
+
+def prepare(estimator, number, names, *values):
     """The data of a shard as kernels take them."""
-    try:
-        return estimator._data_of(X, reset=False)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"DistributedEM: shard {number}: {error}") from error
+    with _naming(number):
+        return estimator._data_of(reset=False, **dict(zip(names, values, strict=True)))
 
 
 def evidence(data, number, model):
     """E-step of a shard."""
     data = _own(data)
-    with single_threaded_blas(len(data.X)):
+    with single_threaded_blas(data.X.shape[0]):
         statistics, log_likelihood = _aligned(model).e_step(data)
     return Part(data.total_weight, statistics, log_likelihood, model.lengths(data))
 
@@ -131,7 +176,49 @@ def _order(n, seed):
     return np.random.default_rng(seed).permutation(n) if seed else None
 
 
-def merge(parts):
+def perform(task, data, places, numbers, n_parts, parcel):
+    """Do a task on the data of some shards, and merge what comes of neighbours."""
+    shards = zip(places, data, numbers, strict=True)
+    parts = {(0, place): task(X, number, *parcel.content) for place, X, number in shards}
+    return merge([parts], n_parts)
+
+
+def merge(groups, n_parts):
+    """Merge branches of a binary tree over parts with their siblings, where these are here.
+
+    Parts may meet in any order and company, and what comes out has the same bits.
+
+    Parameters
+    ----------
+    groups : list of dicts of (int, int) to Part
+        Branches by level and place; parts are at level 0.
+    n_parts : int
+        Parts of the whole tree.
+
+    Returns
+    -------
+    branches : dict of (int, int) to Part
+        The root alone, once all parts are in.
+    """
+    branches = {place: branch for group in groups for place, branch in group.items()}
+    level, width = 0, n_parts
+    while width > 1:
+        for place in sorted(place for at, place in branches if at == level and place % 2 == 0):
+            pair = [(level, place), (level, place + 1)][: width - place]
+            if all(branch in branches for branch in pair):
+                parts = [branches.pop(branch) for branch in pair]
+                branches[level + 1, place // 2] = parts[0] if len(parts) == 1 else _sum(parts)
+        level, width = level + 1, (width + 1) // 2
+    return branches
+
+
+def whole(groups, n_parts):
+    """What all parts say together; groups are as in `merge`."""
+    (part,) = merge(groups, n_parts).values()
+    return _aligned(part)
+
+
+def _sum(parts):
     """What several parts say together."""
     parts = [_aligned(part) for part in parts]
     total = sum(part.total_weight for part in parts)

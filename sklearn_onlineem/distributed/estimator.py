@@ -9,9 +9,10 @@ from dataclasses import replace
 from numbers import Integral
 
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, clone
+from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from sklearn_onlineem.distributed._executors import DaskExecutor, JoblibExecutor
 from sklearn_onlineem.distributed._modes import MODES, Session
@@ -76,9 +77,8 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    Learners hold on to the exact statistics of their models, whatever `inertia` says. Symbols that
-    the first shard lacks are unknown to an :class:`~sklearn_onlineem.EditDistance` without
-    `alphabet`.
+    Symbols that the first shard lacks are unknown to an :class:`~sklearn_onlineem.EditDistance`
+    without `alphabet`.
 
     References
     ----------
@@ -133,15 +133,17 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         self.progress = progress
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y=None, *, client=None, validation=None):
+    def fit(self, X, y=None, sample_weight=None, *, client=None, validation=None):
         """Fit to all shards.
 
         Parameters
         ----------
         X : array-like, list of sequences, Dask array or data frame, or list of shards
             Shards are delayed objects or futures. Local data are cut into `n_shards`.
-        y : object
-            Ignored.
+        y, sample_weight : as X, default=None
+            As the estimator's `fit` takes them, in shards as X: local data are cut alike, chunks of
+            Dask arrays are those of X, and lists of shards are as long. A shard whose weights are
+            all 0 is left out.
         client : distributed.Client, default=None
             None: the present client for what lives on a cluster, and joblib for local data.
         validation : array-like, default=None
@@ -154,22 +156,23 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter or a shard is invalid; the message names the shard.
+            If a parameter or a shard is invalid; the message names the shard. If learners are to
+            hold on to samples (``inertia="sampled"``), which only batch EM does without.
         DistributionError
             If the cluster has lost data that cannot be computed again, or its scheduler.
         distributed.KilledWorker
             If the same task took down one worker after the other, by its memory for example.
         """
-        if not isinstance(self.estimator, OnlineEM):
-            raise TypeError(
-                "DistributedEM needs an estimator of this library, got"
-                f" {type(self.estimator).__name__}."
-            )
-        executor = self._executor(X, client)
+        columns = {"X": X, "y": y, "sample_weight": sample_weight}
+        columns = {name: values for name, values in columns.items() if values is not None}
+        self._check_supported(columns)
+        executor = self._executor(columns, client)
         executor.open()
         estimator = self._started(executor)
-        sizes = executor.prepare(_for_workers(estimator))
-        session = Session(estimator, executor, sizes, self.sync_every, self.combine, self.shuffle)
+        sizes, weights = zip(*executor.prepare(_for_workers(estimator)), strict=True)
+        session = Session(
+            estimator, executor, sizes, sum(weights), self.sync_every, self.combine, self.shuffle
+        )
         history = []
         with _bar(self.progress, type(self.estimator).__name__) as advance:
             for part in MODES[self.mode](session):
@@ -181,11 +184,24 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
             self.n_features_in_ = estimator.n_features_in_
         return self
 
-    def _executor(self, X, client):
-        shards = remote_shards(X)
+    def _check_supported(self, columns):
+        name = type(self.estimator).__name__
+        if not isinstance(self.estimator, OnlineEM):
+            raise TypeError(f"DistributedEM needs an estimator of this library, got {name}.")
+        self.estimator._validate_params()
+        if "sample_weight" in columns and not has_fit_parameter(self.estimator, "sample_weight"):
+            raise TypeError(f"DistributedEM: {name} takes no sample_weight.")
+        if self.mode != "batch" and getattr(self.estimator, "inertia", "exact") != "exact":
+            raise ValueError(
+                f"DistributedEM: learners hold on to exact statistics, so mode={self.mode!r} needs"
+                f" {name}(inertia='exact'), got {self.estimator.inertia!r}."
+            )
+
+    def _executor(self, columns, client):
+        shards = remote_shards(columns)
         if shards is not None:
             return DaskExecutor(_present(client), shards, is_local=False)
-        shards = cut(X, self.n_shards, self.estimator)
+        shards = cut(columns, self.n_shards, self.estimator)
         if client is None:
             return JoblibExecutor(shards, self.n_jobs)
         return DaskExecutor(client, shards, is_local=True)
@@ -202,6 +218,9 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         callbacks = tuple(estimator.callbacks or ())
         estimator._training = training.resumed(estimator._prior(estimator.model_), callbacks)
         return estimator
+
+    def __sklearn_tags__(self):
+        return get_tags(self.estimator)
 
     # --------------------------------------------------------------------------------- inference
 
@@ -228,6 +247,11 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
     def predict_proba(self, X, **arguments):
         """Return the `predict_proba` of `estimator_`."""
         return self._delegated("predict_proba", X, arguments)
+
+    @available_if(_estimator_has("transform"))
+    def fit_transform(self, X, y=None, **arguments):
+        """Fit, and return what `transform` makes of X, which is local data."""
+        return self.fit(X, y, **arguments).transform(X)
 
     @available_if(_estimator_has("transform"))
     def transform(self, X, **arguments):

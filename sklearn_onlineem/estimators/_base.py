@@ -93,16 +93,16 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
         """Return how many rows the model needs to be determined: its parameters per feature."""
 
     @abstractmethod
-    def _data_of(self, X, reset):
-        """Convert and check data of which nothing else is known."""
+    def _data_of(self, X, reset, y=None):
+        """Convert and check data; estimators that weigh theirs take `sample_weight`, too."""
 
     # ----------------------------------------------------------------------------------- fitting
 
-    def _begin(self, X):
+    def _begin(self, X, **besides):
         """Set the model that EM starts from, and learn nothing from X."""
         self._validate_params()
         with self._kept_on_failure(), naming(self), self._lock():
-            data = self._data_of(X, reset=True)
+            data = self._data_of(X, reset=True, **besides)
             with single_threaded_blas(data.X.shape[0]):
                 start = self._start(data, check_random_state(self.random_state))
             self._training = self._training_from(start, data)

@@ -90,8 +90,8 @@ class RowModel(TransformerMixin, OnlineEM):
         """
         return self._partial_fit(lambda reset: self._observe(X, y, sample_weight, reset))
 
-    def _data_of(self, X, reset):
-        return self._observe(X, None, None, reset)
+    def _data_of(self, X, reset, y=None, sample_weight=None):
+        return self._observe(X, y, sample_weight, reset)
 
     def _observe(self, X, y, sample_weight, reset):
         """Convert and check data; the estimator's parameters are valid when this is called."""

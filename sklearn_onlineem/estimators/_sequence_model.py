@@ -131,8 +131,8 @@ class SequenceModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM)
         model, filtered = self.__dict__.get("_seam", (None, None))
         return filtered if model is self.model_ else None
 
-    def _data_of(self, X, reset):
-        return self._observe(X, None, None, None, reset)[0]
+    def _data_of(self, X, reset, y=None):
+        return self._observe(X, y, None, None, reset)[0]
 
     def _observe(self, X, y, lengths, groups, reset):
         """Convert and check data; return them, and the form in which the user gave them."""

@@ -256,7 +256,7 @@ class EditDistance(
         """
         return self._partial_fit(lambda reset: self._data_of(X, reset))
 
-    def _data_of(self, X, reset):
+    def _data_of(self, X, reset, y=None):
         """Convert pairs; with `reset`, take their symbols, or the parameter's, for the alphabet."""
         with naming(self):
             sources, targets = pairs_of(X)
