@@ -100,6 +100,25 @@ def test_threads_change_no_bit_of_shared_gains(lengths, rng):
     assert_identical(model.e_step(data), model.e_step(threaded))
 
 
+@pytest.mark.parametrize("lengths", [[1], [1, 2], [2000], [3, 400, 1, 7]])
+def test_usages_are_sums_over_steps(lengths, rng):
+    model, data = draw_model(rng, 5, 2), draw_data(rng, lengths, 2)
+    own = model.own_statistics(data)
+    mean, covariance = model.initial_mean, model.initial_covariance
+    left, emitting = 0.0, 0.0
+    for t in range(max(lengths)):
+        second = covariance + np.outer(mean, mean)
+        left += np.mean(np.greater(lengths, t + 1)) * second
+        emitting += np.mean(np.greater(lengths, t)) * second
+        mean = model.transition @ mean + model.transition_offset
+        covariance = model.transition @ covariance @ model.transition.T
+        covariance += model.transition_covariance
+    for moments, expected in ((own.transitions, left), (own.emissions, emitting)):
+        mean = moments.mean[0, :5]
+        found = moments.scatter[0, :5, :5] + moments.weight * np.outer(mean, mean)
+        assert_allclose(found, expected + np.zeros((5, 5)), rtol=1e-9, atol=1e-9)
+
+
 def test_iterations_remember_nothing_of_other_models(rng):
     data = draw_data(rng, [20] * 30, 3)
     for _ in range(3):

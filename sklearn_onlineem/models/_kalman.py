@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import lapack
 
 from sklearn_onlineem._kernels import _kalman
 from sklearn_onlineem.families._family import NOTHING
@@ -58,25 +59,25 @@ class Padded:
         self._model = model
 
     @cached_property
-    def system(self):
+    def moves(self):
         model = self._model
-        try:
-            np.linalg.cholesky(model.observation_covariance)
-        except np.linalg.LinAlgError:
-            message = "The covariance of the observations is not positive definite."
-            raise ValueError(message) from None
         A = self._square(model.transition)
-        C = np.zeros((self.d, self.width))
-        C[:, : self.k] = model.observation
         return (
             A,
             np.ascontiguousarray(A.T),
             self._vector(model.transition_offset),
             self._square(model.transition_covariance),
-            C,
-            np.array(model.observation_offset, dtype=np.float64),
-            np.array(model.observation_covariance, dtype=np.float64),
         )
+
+    @cached_property
+    def system(self):
+        model = self._model
+        C = np.zeros((self.d, self.width))
+        C[:, : self.k] = model.observation
+        R = np.array(model.observation_covariance, dtype=np.float64)
+        if lapack.dpotrf(R, lower=1)[1]:
+            raise ValueError("The covariance of the observations is not positive definite.")
+        return *self.moves, C, np.array(model.observation_offset, dtype=np.float64), R
 
     def filtered(self, X, offsets, start, *, predicted=False, filtered=False):
         """Moments before each row and given it, where wanted, and log densities of rows."""

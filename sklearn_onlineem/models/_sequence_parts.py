@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
+from sklearn_onlineem.families.linear_gaussian import joined
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = [
     "LinearDynamicalStatistics",
-    "joined",
     "moments",
     "parts",
     "row_moments",
@@ -155,8 +155,3 @@ def moments(rows, covariance):
     mean = rows.mean(axis=0) if len(rows) else np.zeros(rows.shape[1])
     deviations = rows - mean
     return MatrixMoments(n, n, mean[None], (deviations.T @ deviations + covariance)[None])
-
-
-def joined(first, across, second):
-    """Covariance of (x, y), from those of x, of y with x, and of y."""
-    return np.block([[first, across.T], [across, second]])

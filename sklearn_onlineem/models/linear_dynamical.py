@@ -10,7 +10,7 @@ import numpy as np
 from sklearn_onlineem.families import Rows
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-from sklearn_onlineem.models._dynamical_usage import moved, usage
+from sklearn_onlineem.models._dynamical_usage import usages
 from sklearn_onlineem.models._kalman import Padded
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models._sequence_parts import LinearDynamicalStatistics, parts, split_by_gaps
@@ -235,16 +235,7 @@ class LinearDynamicalModel(Model):
         return np.concatenate(blocks)
 
     def _usages(self, like):
-        """Moments of the states that are left, and of those that emit, for each sequence."""
-        start = self.initial_mean, self.initial_covariance
-        departures = usage(self, *start, like.survival[1:])
-        states = usage(self, *start, like.survival)
-        if like.before is not None:
-            steps = np.full(like.lengths[0], 1.0 / len(like))
-            before = [np.asarray(moment, dtype=np.float64) for moment in like.before]
-            departures = departures + usage(self, *before, steps)
-            states = states + usage(self, *moved(self, *before), steps)
-        return departures, states
+        return usages(self._padded, (self.initial_mean, self.initial_covariance), like)
 
     # --------------------------------------------------------------------------------- inference
 
