@@ -543,52 +543,6 @@ SIMD_UNUSED static void expect_cut(
     put_end(state, 1, k, 0, ends);
 }
 
-/* What an E-step needs of some sequences, but for covariances of the states given the rows. */
-typedef struct {
-    double *squares;     /* (1,): of innovations */
-    Moments initial;     /* of first states */
-    Moments transitions; /* of states, and the ones after them */
-    Moments emissions;   /* of states and rows; the scatter of the rows themselves is left out */
-} Evidence;
-
-SIMD_INLINE ptrdiff_t evidence_size(ptrdiff_t k, ptrdiff_t d)
-{
-    return 1 + moments_size(k) + moments_size(2 * k) + moments_size(k + d);
-}
-
-SIMD_INLINE Evidence evidence_at(double *memory, ptrdiff_t k, ptrdiff_t d)
-{
-    double *initial = memory + 1, *transitions = initial + moments_size(k);
-    Evidence evidence = {
-        memory, moments_at(initial, k), moments_at(transitions, 2 * k),
-        moments_at(transitions + moments_size(2 * k), k + d)};
-    return evidence;
-}
-
-SIMD_UNUSED static void add_part(Evidence *total, const Evidence *part)
-{
-    const Moments *initial = &part->initial, *moves = &part->transitions, *rows = &part->emissions;
-    *total->squares += *part->squares;
-    add_moments(&total->initial, *initial->weight, initial->mean, 1, initial->scatter);
-    add_moments(&total->transitions, *moves->weight, moves->mean, 1, moves->scatter);
-    add_moments(&total->emissions, *rows->weight, rows->mean, 1, rows->scatter);
-}
-
-/* out (n_x + n_y, n_x + n_y) <- xx, yx' / yx, yy; yy may be NULL, for 0 */
-SIMD_UNUSED static void join(
-    const double *xx, const double *yx, const double *yy, ptrdiff_t n_x, ptrdiff_t n_y,
-    double *RESTRICT out)
-{
-    const ptrdiff_t n = n_x + n_y;
-    for (ptrdiff_t i = 0; i < n_x; i++) copy(xx + i * n_x, n_x, out + i * n);
-    for (ptrdiff_t i = 0; i < n_y; i++)
-        for (ptrdiff_t j = 0; j < n_x; j++)
-            out[(n_x + i) * n + j] = out[j * n + n_x + i] = yx[i * n_x + j];
-    for (ptrdiff_t i = 0; i < n_y; i++)
-        for (ptrdiff_t j = 0; j < n_y; j++)
-            out[(n_x + i) * n + n_x + j] = yy ? yy[i * n_y + j] : 0;
-}
-
 /* sums <- sums - deviation; products <- products - deviation deviation' */
 SIMD_UNUSED static void take_out(
     const double *mean, const double *centre, ptrdiff_t k, double *sums, double *products)
@@ -602,14 +556,14 @@ SIMD_UNUSED static void take_out(
  * sequences (S, 2, k). `work` has room for 2 k k. */
 SIMD_UNUSED static void finish_part(
     const Shared *shared, const Part *part, const double *sums, const double *centre,
-    const double *ends, double *work, Evidence *evidence)
+    const double *ends, double *work, double *squares, Evidence *evidence)
 {
     const ptrdiff_t k = shared->system->k, d = shared->sight->d, size = k * k;
     const double *total = sums + 1, *rows = total + k, *states = rows + d, *lags = states + size;
     double *departing = work, *arriving = work + size, n_rows = 0;
     Moments *moves = &evidence->transitions, *emissions = &evidence->emissions;
-    clear(evidence->squares, evidence_size(k, d));
-    *evidence->squares = sums[0];
+    *squares = sums[0];
+    clear(evidence->initial.weight, evidence_size(k, d));
     clear(work, size);
     for (ptrdiff_t s = 0; s < part->S; s++) {
         add_moments(&evidence->initial, 1, ends + 2 * s * k, 0, work);
@@ -623,11 +577,11 @@ SIMD_UNUSED static void finish_part(
         take_out(ends + (2 * s + 1) * k, centre, k, moves->mean, departing);
         take_out(ends + 2 * s * k, centre, k, moves->mean + k, arriving);
     }
-    join(departing, lags, arriving, k, k, moves->scatter);
+    add_joint(departing, lags, k, arriving, k, k, k, moves->scatter);
     *moves->weight = n_rows - (double)part->S;
     centre_moments(moves, centre, k, centre);
     copy(total, k + d, emissions->mean);
-    join(states, lags + size, NULL, k, d, emissions->scatter);
+    add_joint(states, lags + size, k, NULL, 0, k, d, emissions->scatter);
     *emissions->weight = n_rows;
     centre_moments(emissions, centre, k, shared->centre);
 }
@@ -646,7 +600,7 @@ SIMD_UNUSED static ptrdiff_t work_size(
 }
 
 SIMD_UNUSED static void expect_part(
-    const Shared *shared, const Part *part, double *work, Evidence *evidence)
+    const Shared *shared, const Part *part, double *work, double *squares, Evidence *evidence)
 {
     ptrdiff_t k = shared->system->k, W = shared->system->W, d = shared->sight->d;
     ptrdiff_t n = n_lane_sums(k, d), length = cut_length(part, shared->tables->n);
@@ -665,7 +619,7 @@ SIMD_UNUSED static void expect_part(
     if (length) expect_cut(shared, part, length, means, &lanes, state, scratch, ends);
     else expect_abreast(shared, part, means, &lanes, state, scratch, ends);
     add_up_lanes(work, n, sums);
-    finish_part(shared, part, sums, lanes.centre, ends, scratch, evidence);
+    finish_part(shared, part, sums, lanes.centre, ends, scratch, squares, evidence);
 }
 
 #if defined(__GNUC__) && !defined(__clang__)

@@ -40,7 +40,6 @@ cdef extern from "_kalman_shared.h" nogil:
         double* mean
         double* scatter
     ctypedef struct Evidence:
-        double* squares
         Moments initial
         Moments transitions
         Moments emissions
@@ -78,10 +77,11 @@ cdef extern from "_kalman_shared.h" nogil:
         const int64_t* order
     Py_ssize_t evidence_size(Py_ssize_t k, Py_ssize_t d)
     Evidence evidence_at(double* memory, Py_ssize_t k, Py_ssize_t d)
-    void add_part(Evidence* total, const Evidence* part)
+    void add_evidence(Evidence* total, const Evidence* part)
     Py_ssize_t work_size(
         const Part* part, Py_ssize_t n_tables, Py_ssize_t k, Py_ssize_t W, Py_ssize_t d)
-    void expect_part(const Shared* shared, const Part* part, double* work, Evidence* evidence)
+    void expect_part(
+        const Shared* shared, const Part* part, double* work, double* squares, Evidence* evidence)
 
 
 cdef int read_tables(Tables* tables, tuple arrays, Py_ssize_t W) except -1:
@@ -142,7 +142,8 @@ def covariances(
     tuple arrays,                   # IN (n, W, W) filtered, root, gain, rest; (n,) log_det
     const int64_t[::1] lengths,     # IN (L,), distinct
     const int64_t[::1] counts,      # IN (L,), numbers of sequences
-    ndarray sums,                   # INOUT (5, W, W): as in `_kalman.expected`
+    ndarray sums,                   # INOUT (5, W, W): of first, departing, arriving and seen
+                                    #  states, and of an arriving with its departing one
 ):
     """Adds the sums over all rows of smoothed covariances; returns that of log-determinants."""
     cdef Py_ssize_t W = extent(sums, 1), i
@@ -185,7 +186,7 @@ def expected(
     cdef Sight seen
     cdef Shared shared
     cdef Py_ssize_t W = extent(start, 0), d = extent(X, 1), P = bounds.shape[0] - 1, p
-    cdef Py_ssize_t n_evidence = evidence_size(k, d), n_work = 0
+    cdef Py_ssize_t n_sums = 1 + evidence_size(k, d), n_work = 0
     cdef int type = real_type(X)
     offset, whitening, H, Ht, G = sight
     read_moves(&system, k, moves)
@@ -198,7 +199,6 @@ def expected(
     shared.X, shared.is_float = readable_reals(X, extent(X, 0) * d, type), type == NPY_FLOAT
     cdef double squares = 0.0
     cdef Evidence total, one
-    total.squares = &squares
     total.initial = cleared(initial, k)
     total.transitions = cleared(transitions, 2 * k)
     total.emissions = cleared(emissions, k + d)
@@ -206,17 +206,18 @@ def expected(
     for p in range(P):
         part = part_at(begins, lengths, order, bounds, p)
         n_work = max(n_work, padded(work_size(&part, tables.n, k, W, d), sizeof(double)))
-    cdef void* memory = allocate(n_threads * n_work + P * n_evidence, sizeof(double))
+    cdef void* memory = allocate(n_threads * n_work + P * n_sums, sizeof(double))
     cdef double* work = <double*> aligned(memory)
     cdef double* sums = work + n_threads * n_work
     for p in prange(P, nogil=True, schedule="dynamic", num_threads=n_threads,
                     use_threads_if=n_threads > 1):
         expect_one(
             &shared, part_at(begins, lengths, order, bounds, p),
-            work + omp_get_thread_num() * n_work, sums + p * n_evidence, d)
+            work + omp_get_thread_num() * n_work, sums + p * n_sums, d)
     for p in range(P):
-        one = evidence_at(sums + p * n_evidence, k, d)
-        add_part(&total, &one)
+        squares += sums[p * n_sums]
+        one = evidence_at(sums + p * n_sums + 1, k, d)
+        add_evidence(&total, &one)
     free(memory)
     return squares
 
@@ -240,8 +241,8 @@ cdef Part part_at(
 cdef void expect_one(
     const Shared* shared, Part part, double* work, double* sums, Py_ssize_t d
 ) noexcept nogil:
-    cdef Evidence evidence = evidence_at(sums, shared.system.k, d)
-    expect_part(shared, &part, work, &evidence)
+    cdef Evidence evidence = evidence_at(sums + 1, shared.system.k, d)
+    expect_part(shared, &part, work, sums, &evidence)
 
 
 def usage(

@@ -3,7 +3,6 @@
 #define SKLEARN_ONLINEEM_KALMAN_USAGE_H
 
 #include "_kalman.h"
-#include "_moments.h"
 
 /* What moments change by, relative to standard deviations and means, when they are at rest. */
 #define AT_REST (4 * ROUNDING)

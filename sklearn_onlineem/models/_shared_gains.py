@@ -9,9 +9,8 @@ import numpy as np
 from scipy.linalg import lapack
 
 from sklearn_onlineem._kernels import _kalman_shared
-from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.families.linear_gaussian import joined
-from sklearn_onlineem.models._sequence_parts import LinearDynamicalStatistics, row_moments
+from sklearn_onlineem.models._sequence_parts import row_moments, statistics_of
 
 __all__ = ["SharedGains"]
 
@@ -77,20 +76,17 @@ class SharedGains:
             ("walks", data.offsets.tobytes()), lambda: _walks(data.lengths)
         )
         row_centre, row_scatter = row_moments(data.rows)
-        initial, transitions, emissions = (np.empty(1 + n + n * n) for n in (k, 2 * k, k + d))
+        sums, covariances = self._padded.room_for_sums(), np.zeros((5, self._width, self._width))
         squares = _kalman_shared.expected(
             k, self._moves, self._tables[0], self._sight, self._first[: self._width], data.X,
-            data.offsets[:-1], data.lengths, order, bounds, row_centre, initial, transitions,
-            emissions, data.n_threads,
+            data.offsets[:-1], data.lengths, order, bounds, row_centre, *sums, data.n_threads,
         )  # fmt: skip
-        sums = np.zeros((5, self._width, self._width))
-        log_det = _kalman_shared.covariances(k, self._tables[0], distinct, counts, sums)
-        first, departing, arriving, emitting, lagged = sums[:, :k, :k]
-        statistics = LinearDynamicalStatistics(
-            _moments(initial, first),
-            _moments(transitions, joined(departing, lagged, arriving)),
-            _moments(emissions, joined(emitting, np.zeros((d, k)), 0.0)),
-        )
+        log_det = _kalman_shared.covariances(k, self._tables[0], distinct, counts, covariances)
+        first, departing, arriving, emitting, lagged = covariances[:, :k, :k]
+        statistics = statistics_of(sums)
+        statistics.initial.scatter[0] += first
+        statistics.transitions.scatter[0] += joined(departing, lagged, arriving)
+        statistics.emissions.scatter[0, :k, :k] += emitting
         statistics.emissions.scatter[0, k:, k:] = row_scatter
         log_det += n_rows * (d * _LOG_2_PI - 2.0 * np.log(np.diag(self._sight[1])).sum())
         return statistics, -0.5 * (log_det + squares)
@@ -104,10 +100,3 @@ def _walks(lengths):
     part = begins // _PART_ROWS
     bounds = np.concatenate(([0], np.flatnonzero(np.diff(part)) + 1, [len(lengths)]))
     return np.lexsort((-lengths, part)), bounds, *np.unique(lengths, return_counts=True)
-
-
-def _moments(sums, covariance):
-    """Of what a kernel found, with the sum of covariances."""
-    n = len(covariance)
-    weight, scatter = sums[:1], sums[n + 1 :].reshape(1, n, n)
-    return MatrixMoments(weight, weight, sums[None, 1 : n + 1], scatter + covariance)
