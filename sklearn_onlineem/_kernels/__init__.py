@@ -15,7 +15,7 @@
 #   _log_chains         ... with logarithms, where those would lose states; Viterbi (with a .pxd and
 #                       _best_paths.h)
 #   _kalman             filter and smoother of linear dynamical systems, any value missing (with .h,
-#                       _kalman_evidence.h, _moments.h)
+#                       _kalman_evidence.h and .pxd, _moments.h)
 #   _kalman_shared      ... of sequences without gaps, which share covariances; the states under the
 #                       model itself (with .h, _kalman_usage.h)
 #   _edit_lattice       transducers of strings: expected edit operations, distances (with a .h)

@@ -11,6 +11,7 @@ from libc.string cimport memcpy, memset
 from numpy cimport ndarray
 
 from ._arrays cimport extent, optional_readable, optional_writable, readable, writable
+from ._kalman_evidence cimport Evidence, add_evidence, evidence_at, evidence_size, no_evidence
 from ._memory cimport aligned, allocate, padded
 from ._openmp cimport MOST_SLABS, first_block, omp_get_thread_num
 
@@ -41,20 +42,6 @@ cdef extern from "_kalman.h" nogil:
         double* M_inverse
         double log_det
         double* work
-    ctypedef struct Moments:
-        Py_ssize_t n
-        double* weight
-        double* mean
-        double* scatter
-    ctypedef struct Evidence:
-        Moments initial
-        Moments transitions
-        Moments emissions
-    Py_ssize_t moments_size(Py_ssize_t n)
-    Py_ssize_t evidence_size(Py_ssize_t k, Py_ssize_t d)
-    Moments moments_at(double* memory, Py_ssize_t n)
-    Evidence evidence_at(double* memory, Py_ssize_t k, Py_ssize_t d)
-    void add_evidence(Evidence* total, const Evidence* part)
     ctypedef struct Sums:
         pass
     Py_ssize_t sums_size(Py_ssize_t k, Py_ssize_t W, Py_ssize_t d)
@@ -334,17 +321,8 @@ def expected(
 ):
     """Sums over rows of expected moments."""
     cdef Wanted wanted
-    cdef Evidence total
     cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1)
+    cdef Evidence total = no_evidence(initial, transitions, emissions, k, d)
     memset(&wanted, 0, sizeof(Wanted))
     wanted.noise = optional_readable(noise, n * k)
-    total.initial = cleared(initial, k)
-    total.transitions = cleared(transitions, 2 * k)
-    total.emissions = cleared(emissions, k + d)
     run(system, k, X, offsets, start, &wanted, log_likelihoods, &total, n_threads)
-
-
-cdef Moments cleared(ndarray array, Py_ssize_t n):
-    cdef double* memory = writable(array, moments_size(n))
-    memset(memory, 0, moments_size(n) * sizeof(double))
-    return moments_at(memory, n)

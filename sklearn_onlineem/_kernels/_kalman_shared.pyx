@@ -10,6 +10,16 @@ from libc.string cimport memcpy, memset
 from numpy cimport NPY_FLOAT, ndarray
 
 from ._arrays cimport extent, readable, readable_reals, real_type, writable
+from ._kalman_evidence cimport (
+    Evidence,
+    Moments,
+    add_evidence,
+    evidence_at,
+    evidence_size,
+    moments_at,
+    moments_size,
+    no_evidence,
+)
 from ._memory cimport aligned, allocate, padded
 from ._openmp cimport omp_get_thread_num
 
@@ -34,17 +44,6 @@ cdef extern from "_kalman_shared.h" nogil:
         double* log_det
     enum: N_SUMS
     Py_ssize_t row_size(Py_ssize_t W)
-    ctypedef struct Moments:
-        Py_ssize_t n
-        double* weight
-        double* mean
-        double* scatter
-    ctypedef struct Evidence:
-        Moments initial
-        Moments transitions
-        Moments emissions
-    Moments moments_at(double* memory, Py_ssize_t n)
-    Py_ssize_t moments_size(Py_ssize_t n)
     void add_usage(
         const System* system, const double* weights, Py_ssize_t T, Py_ssize_t n, double* state,
         double* next, double* moved, Moments* totals)
@@ -75,9 +74,6 @@ cdef extern from "_kalman_shared.h" nogil:
         const int64_t* begins
         const int64_t* lengths
         const int64_t* order
-    Py_ssize_t evidence_size(Py_ssize_t k, Py_ssize_t d)
-    Evidence evidence_at(double* memory, Py_ssize_t k, Py_ssize_t d)
-    void add_evidence(Evidence* total, const Evidence* part)
     Py_ssize_t work_size(
         const Part* part, Py_ssize_t n_tables, Py_ssize_t k, Py_ssize_t W, Py_ssize_t d)
     void expect_part(
@@ -198,10 +194,7 @@ def expected(
     shared.start, shared.centre = readable(start, W), readable(centre, d)
     shared.X, shared.is_float = readable_reals(X, extent(X, 0) * d, type), type == NPY_FLOAT
     cdef double squares = 0.0
-    cdef Evidence total, one
-    total.initial = cleared(initial, k)
-    total.transitions = cleared(transitions, 2 * k)
-    total.emissions = cleared(emissions, k + d)
+    cdef Evidence total = no_evidence(initial, transitions, emissions, k, d), one
     cdef Part part
     for p in range(P):
         part = part_at(begins, lengths, order, bounds, p)
@@ -220,12 +213,6 @@ def expected(
         add_evidence(&total, &one)
     free(memory)
     return squares
-
-
-cdef Moments cleared(ndarray array, Py_ssize_t n):
-    cdef double* memory = writable(array, moments_size(n))
-    memset(memory, 0, moments_size(n) * sizeof(double))
-    return moments_at(memory, n)
 
 
 cdef Part part_at(
