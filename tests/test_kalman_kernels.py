@@ -22,8 +22,7 @@ def both_ways(model, data):
     (part,) = parts(data, start)
     gains = SharedGains(padded, start, data.lengths.max())
     assert gains.suffice
-    *moments, log_likelihood = padded.expected(part.X, part.offsets, start)
-    return gains.expected(data), (part.statistics(*moments), log_likelihood)
+    return gains.expected(data), padded.expected(part, n_threads=1)
 
 
 @pytest.mark.parametrize("lengths", [[1], [1, 1, 2], [3, 400, 1, 7, 7], [2000], [50] * 30])
@@ -93,11 +92,38 @@ def test_parts_add_up(rng):
     assert_close(evidence, total, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize("lengths", [[50] * 300, [9000, 40, 5000]])
-def test_threads_change_no_bit_of_shared_gains(lengths, rng):
-    model, data = draw_model(rng, 3, 4), draw_data(rng, lengths, 4)
-    threaded = Sequences(Rows(data.X, n_threads=3), data.offsets)
-    assert_identical(model.e_step(data), model.e_step(threaded))
+def test_threads_change_no_bit(lengths, missing, rng):
+    model, data = draw_model(rng, 3, 4), draw_data(rng, lengths, 4, missing)
+
+    def results(n_threads):
+        threaded = Sequences(Rows(data.X, n_threads=n_threads), data.offsets)
+        drawn = model.e_step(threaded, rng=np.random.default_rng(0))
+        return model.e_step(threaded), drawn, model.filtered(threaded), model.smoothed(threaded)
+
+    expected = results(1)
+    for n_threads in (2, 4):
+        assert_identical(results(n_threads), expected)
+
+
+@pytest.mark.parametrize("lengths", [[1], [1, 2], [2000], [3, 400, 1, 7]])
+def test_usages_are_sums_over_steps(lengths, rng):
+    model, data = draw_model(rng, 5, 2), draw_data(rng, lengths, 2)
+    own = model.own_statistics(data)
+    mean, covariance = model.initial_mean, model.initial_covariance
+    left, emitting = 0.0, 0.0
+    for t in range(max(lengths)):
+        second = covariance + np.outer(mean, mean)
+        left += np.mean(np.greater(lengths, t + 1)) * second
+        emitting += np.mean(np.greater(lengths, t)) * second
+        mean = model.transition @ mean + model.transition_offset
+        covariance = model.transition @ covariance @ model.transition.T
+        covariance += model.transition_covariance
+    for moments, expected in ((own.transitions, left), (own.emissions, emitting)):
+        mean = moments.mean[0, :5]
+        found = moments.scatter[0, :5, :5] + moments.weight * np.outer(mean, mean)
+        assert_allclose(found, expected + np.zeros((5, 5)), rtol=1e-9, atol=1e-9)
 
 
 def test_iterations_remember_nothing_of_other_models(rng):
@@ -119,6 +145,6 @@ def test_kernels_refuse_arrays_of_other_sizes(rng):
     with pytest.raises(TypeError, match="a kernel needs"):
         _kalman.filtered(
             padded.system, 2, data.X[:, :2].copy(), data.offsets, start, nothing, nothing, nothing,
-            nothing, np.empty(4), np.empty(1),
+            nothing, np.empty(4), np.empty(1), 1,
         )  # fmt: skip
     assert len(arrays(padded.system)) == 7

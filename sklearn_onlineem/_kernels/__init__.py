@@ -14,8 +14,10 @@
 #   _forward_backward   hidden chains: posteriors, filtered states, drawn paths (with _chains.h)
 #   _log_chains         ... with logarithms, where those would lose states; Viterbi (with a .pxd and
 #                       _best_paths.h)
-#   _kalman             filter and smoother of linear dynamical systems, any value missing (with .h)
-#   _kalman_shared      ... of sequences without gaps, which share covariances (with .h)
+#   _kalman             filter and smoother of linear dynamical systems, any value missing (with .h,
+#                       _kalman_evidence.h and .pxd, _moments.h)
+#   _kalman_shared      ... of sequences without gaps, which share covariances; the states under the
+#                       model itself (with .h, _kalman_usage.h)
 #   _edit_lattice       transducers of strings: expected edit operations, distances (with a .h)
 #   _small_matrices     factorising and comparing K matrices of d x d
 #   _centred_moments    weights, means and scatters: made, added, turned into covariances

@@ -11,7 +11,7 @@
 #ifndef SKLEARN_ONLINEEM_KALMAN_H
 #define SKLEARN_ONLINEEM_KALMAN_H
 
-#include "_simd.h"
+#include "_kalman_evidence.h"
 
 /* Loops over a tile are vectors as they stand; GCC would rather put these together from pieces. */
 #if defined(__GNUC__) && !defined(__clang__)
@@ -371,25 +371,35 @@ SIMD_UNUSED static double filter_mean(
 
 /* ------------------------------------------------------------------------------- one sequence */
 
-/* What is wanted of a sequence of T rows; NULL is not. Sums are over its rows. */
+enum { FIRST, DEPARTING, ARRIVING, EMITTING, LAGGED, N_SUMS };
+
+/* Sums over rows, for an E-step: of covariances, and of means in blocks. */
+typedef struct {
+    double *states; /* (N_SUMS, W, W): first, departing, arriving and seen ones, and an arriving with
+                       its departing one */
+    double *across; /* (d, W), of what is missing with the state */
+    double *within; /* (d, d), of what is missing */
+    double *after;  /* (k,), mean of the state after */
+    double *filled; /* (d,), the row without gaps */
+    Moments initial;
+    Block transitions;
+    Block emissions;
+} Sums;
+
+/* What is wanted of a sequence of T rows; NULL is not. */
 typedef struct {
     double *predicted;             /* (T, k) */
     double *predicted_covariances; /* (T, k, k) */
     double *filtered;              /* (T, k) */
     double *filtered_covariances;  /* (T, k, k) */
     double *log_densities;         /* (T,) */
-    double *smoothed;              /* (T, k); NULL: no backward pass */
+    double *smoothed;              /* (T, k) */
     double *covariances;           /* (T, k, k) */
     double *lags;                  /* (T, k, k) */
     double *filled;                /* (T, d): gaps are filled by expectation */
     const double *noise;           /* (T, k): states are drawn with these */
-    double *sums;                  /* (5, W, W): of covariances of first, departing, arriving and
-                                      seen states, and of an arriving with its departing one */
-    double *across;                /* (d, W): of covariances of what is missing with the state */
-    double *within;                /* (d, d): of what is missing */
+    Sums *sums;
 } Wanted;
-
-enum { FIRST, DEPARTING, ARRIVING, EMITTING, LAGGED, N_SUMS };
 
 /* Scratch memory of a sequence. */
 typedef struct {
@@ -403,7 +413,8 @@ typedef struct {
     double *later;    /* (W + W * W): smoothed moments of the row after */
     double *work;     /* (6, W, W) */
     double *vector;   /* (3 W + d) */
-    double *gaps;     /* (2 d d + d W) */
+    double *gaps;     /* (2 d d + d W + W) */
+    double *sums;     /* sums_size */
 } Workspace;
 
 SIMD_UNUSED static void unpad(const double *x, ptrdiff_t n, ptrdiff_t k, ptrdiff_t W, double *out)
@@ -496,7 +507,7 @@ SIMD_UNUSED static void backward_row(
 /* Fills the gaps of a row and adds the covariances of what they hold. */
 SIMD_UNUSED static void complete(
     const System *system, const Seen *seen, const double *v, const double *state,
-    const double *covariance, ptrdiff_t W, double *gaps, double *filled, const Wanted *wanted)
+    const double *covariance, ptrdiff_t W, double *gaps, double *filled, Sums *sums)
 {
     ptrdiff_t d = system->d, n = seen->n, n_gone = d - n;
     const ptrdiff_t *gone = seen->seen + n;
@@ -526,39 +537,68 @@ SIMD_UNUSED static void complete(
             for (ptrdiff_t l = 0; l < W; l++) slope[j * W + l] -= weight * C[l];
         }
     }
-    if (!wanted->across) return;
+    if (!sums) return;
     for (ptrdiff_t j = 0; j < n_gone; j++) {
-        double *product = wanted->across + gone[j] * W, row[WIDEST_LOCAL];
+        double *product = sums->across + gone[j] * W, row[WIDEST_LOCAL];
         double *local = W <= WIDEST_LOCAL ? row : gaps + 2 * d * d + d * W;
         weigh(slope + j * W, covariance, system->k, W, local);
         add(local, W, product);
         for (ptrdiff_t i = 0; i < n_gone; i++)
-            wanted->within[gone[j] * d + gone[i]] +=
+            sums->within[gone[j] * d + gone[i]] +=
                 dot(local, slope + i * W, W) + rest[j * n_gone + i];
     }
 }
 
-/* Adds row t of T, whose smoothed moments are in `later`, to what is wanted. */
+/* Adds state t of T, whose smoothed moments are given. */
+SIMD_UNUSED static void sum_state(
+    const double *mean, const double *covariance, ptrdiff_t t, ptrdiff_t T, ptrdiff_t k,
+    ptrdiff_t W, double *zeros, Sums *sums)
+{
+    const ptrdiff_t n = W * W;
+    if (t > 0) add(covariance, n, sums->states + ARRIVING * n);
+    if (t + 1 < T) {
+        double *pair = next_row(&sums->transitions);
+        copy(mean, k, pair);
+        copy(sums->after, k, pair + k);
+        add(covariance, n, sums->states + DEPARTING * n);
+    }
+    if (t == 0) {
+        clear(zeros, k * k);
+        add_moments(&sums->initial, 1, mean, 0, zeros);
+        add(covariance, n, sums->states + FIRST * n);
+    }
+    copy(mean, k, sums->after);
+}
+
+/* Adds a row of which something is seen, and its state. */
+SIMD_UNUSED static void sum_row(
+    const double *mean, const double *covariance, const double *filled, ptrdiff_t k, ptrdiff_t d,
+    ptrdiff_t W, Sums *sums)
+{
+    double *pair = next_row(&sums->emissions);
+    copy(mean, k, pair);
+    copy(filled, d, pair + k);
+    add(covariance, W * W, sums->states + EMITTING * W * W);
+}
+
+/* Hands out row t of T, whose smoothed moments are in `later`, as wanted. */
 SIMD_UNUSED static void finish_row(
     const System *system, const double *v, ptrdiff_t t, ptrdiff_t T, ptrdiff_t W,
     Workspace *space, const Wanted *wanted)
 {
-    ptrdiff_t k = system->k, n = W * W;
+    ptrdiff_t k = system->k, d = system->d;
     const double *mean = space->later, *covariance = space->later + W;
+    Sums *sums = wanted->sums;
     put(mean, t, 1, k, W, wanted->smoothed);
     put(covariance, t, k, k, W, wanted->covariances);
-    if (wanted->sums) {
-        if (t == 0) add(covariance, n, wanted->sums + FIRST * n);
-        if (t + 1 < T) add(covariance, n, wanted->sums + DEPARTING * n);
-        if (t > 0) add(covariance, n, wanted->sums + ARRIVING * n);
-    }
-    if (!wanted->filled) return;
+    if (sums) sum_state(mean, covariance, t, T, k, W, space->work, sums);
+    if (!sums && !wanted->filled) return;
     Seen *seen = seen_of(system, v, W, space->n_seen, space->seen);
-    double *filled = wanted->filled + t * system->d;
-    copy(v, system->d, filled);
-    if (seen->n < system->d && (seen->n > 0 || !wanted->sums))
-        complete(system, seen, v, mean, covariance, W, space->gaps, filled, wanted);
-    if (wanted->sums && seen->n > 0) add(covariance, n, wanted->sums + EMITTING * n);
+    double *filled = sums ? sums->filled : wanted->filled + t * d;
+    copy(v, d, filled);
+    if (sums && seen->n == 0) return;
+    if (seen->n < d) complete(system, seen, v, mean, covariance, W, space->gaps, filled, sums);
+    if (sums) sum_row(mean, covariance, filled, k, d, W, sums);
 }
 
 /* Rows begin .. begin + n, the last of which may be the last of all. */
@@ -580,11 +620,47 @@ SIMD_UNUSED static void backward_block(
             Row next = row_at(space->rows + (i + 1 < n ? i + 1 : space->B) * size, W);
             backward_row(system, W, row, next, noise, space->work, space->later, lag);
             put(lag, t + 1, k, k, W, wanted->lags);
-            if (wanted->sums) add(lag, W * W, wanted->sums + LAGGED * W * W);
+            if (wanted->sums) add(lag, W * W, wanted->sums->states + LAGGED * W * W);
         }
         finish_row(system, X + t * system->d, t, T, W, space, wanted);
     }
     copy(space->rows, size, space->rows + space->B * size);
+}
+
+SIMD_INLINE ptrdiff_t sums_size(ptrdiff_t k, ptrdiff_t W, ptrdiff_t d)
+{
+    return N_SUMS * W * W + d * W + d * d + k + d + block_size(2 * k) + block_size(k + d);
+}
+
+/* Sums of nothing yet, which end in `total`. `memory`: sums_size. */
+SIMD_UNUSED static Sums sums_at(
+    double *memory, ptrdiff_t k, ptrdiff_t W, ptrdiff_t d, const Evidence *total)
+{
+    Sums sums;
+    clear(memory, sums_size(k, W, d));
+    clear(total->initial.weight, evidence_size(k, d));
+    sums.states = memory;
+    sums.across = sums.states + N_SUMS * W * W;
+    sums.within = sums.across + d * W;
+    sums.after = sums.within + d * d;
+    sums.filled = sums.after + k;
+    sums.initial = total->initial;
+    sums.transitions = block_at(sums.filled + d, total->transitions);
+    sums.emissions = block_at(sums.filled + d + block_size(2 * k), total->emissions);
+    return sums;
+}
+
+/* Adds what is in blocks, and covariances. */
+SIMD_UNUSED static void finish_sums(Sums *sums, ptrdiff_t k, ptrdiff_t W, ptrdiff_t d)
+{
+    const double *states = sums->states, *emitting = states + EMITTING * W * W;
+    add_up_block(&sums->transitions);
+    add_up_block(&sums->emissions);
+    add_joint(states + FIRST * W * W, NULL, W, NULL, 0, k, 0, sums->initial.scatter);
+    add_joint(
+        states + DEPARTING * W * W, states + LAGGED * W * W, W, states + ARRIVING * W * W, W, k, k,
+        sums->transitions.total.scatter);
+    add_joint(emitting, sums->across, W, sums->within, d, k, d, sums->emissions.total.scatter);
 }
 
 /* Filters a sequence from the predicted moments in space->state, and smooths it if that is wanted;
@@ -603,7 +679,7 @@ SIMD_UNUSED static double kalman_sequence(
         copy(space->state, n_state, space->starts + block * n_state);
         log_likelihood += forward_block(system, X, begin, n, W, space, wanted);
     }
-    if (!wanted->smoothed) return log_likelihood;
+    if (!wanted->smoothed && !wanted->sums) return log_likelihood;
     while (1) {
         begin -= n;
         backward_block(system, X, begin, n, T, W, space, wanted);

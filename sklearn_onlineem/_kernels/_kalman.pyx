@@ -4,13 +4,16 @@ Rows of all sequences lie one after the other; `offsets` says where each begins,
 what is missing. Arrays of the system are padded: k states to W (see `width`).
 """
 
+from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 from numpy cimport ndarray
 
 from ._arrays cimport extent, optional_readable, optional_writable, readable, writable
-from ._memory cimport aligned, allocate
+from ._kalman_evidence cimport Evidence, add_evidence, evidence_at, evidence_size, no_evidence
+from ._memory cimport aligned, allocate, padded
+from ._openmp cimport MOST_SLABS, first_block, omp_get_thread_num
 
 cdef extern from "_kalman.h" nogil:
     ctypedef struct System:
@@ -39,6 +42,12 @@ cdef extern from "_kalman.h" nogil:
         double* M_inverse
         double log_det
         double* work
+    ctypedef struct Sums:
+        pass
+    Py_ssize_t sums_size(Py_ssize_t k, Py_ssize_t W, Py_ssize_t d)
+    Sums sums_at(
+        double* memory, Py_ssize_t k, Py_ssize_t W, Py_ssize_t d, const Evidence* total)
+    void finish_sums(Sums* sums, Py_ssize_t k, Py_ssize_t W, Py_ssize_t d)
     ctypedef struct Wanted:
         double* predicted
         double* predicted_covariances
@@ -50,9 +59,7 @@ cdef extern from "_kalman.h" nogil:
         double* lags
         double* filled
         const double* noise
-        double* sums
-        double* across
-        double* within
+        Sums* sums
     ctypedef struct Workspace:
         Py_ssize_t B, n_seen
         Seen* seen
@@ -64,7 +71,8 @@ cdef extern from "_kalman.h" nogil:
         double* work
         double* vector
         double* gaps
-    enum: N_SUMS, MOST_SEEN
+        double* sums
+    enum: MOST_SEEN
     Py_ssize_t row_size(Py_ssize_t W)
     double kalman_sequence(
         const System* system, const double* X, Py_ssize_t T, Workspace* space,
@@ -106,20 +114,32 @@ cdef void place_seen(Seen* seen, double* memory, Py_ssize_t W, Py_ssize_t d) noe
     seen.seen = <Py_ssize_t*> (seen.inverse + d)
 
 
-cdef void* workspace(
+cdef void choose_blocks(
     const System* system, Py_ssize_t longest, Workspace* space
-) except NULL:
-    """Allocate scratch memory for sequences; free what is returned."""
-    cdef Py_ssize_t W = system.W, d = system.d, n_row = row_size(W), n_state = W + W * W
-    cdef Py_ssize_t most = min(MOST_ROWS, MOST_BLOCK_BYTES // (n_row * <Py_ssize_t> sizeof(double)))
-    space.B = min(max(FEWEST_ROWS, most), longest)
-    cdef Py_ssize_t n_blocks = longest // space.B + 1, i
-    cdef Py_ssize_t fit = MOST_SEEN_BYTES // (seen_size(W, d) * <Py_ssize_t> sizeof(double))
-    space.n_seen = min(MOST_SEEN, max(2, fit))
-    cdef void* memory = allocate(
-        (space.B + 1) * n_row + n_blocks * n_state + 2 * n_state + 11 * W * W + 5 * W + d
-        + 2 * d * d + d * W + space.n_seen * seen_size(W, d) + W, sizeof(double))
-    space.rows = <double*> aligned(memory)
+) noexcept nogil:
+    """Rows of a block, and patterns of gaps that are remembered."""
+    cdef Py_ssize_t n_row = row_size(system.W) * <Py_ssize_t> sizeof(double)
+    cdef Py_ssize_t n_seen = seen_size(system.W, system.d) * <Py_ssize_t> sizeof(double)
+    space.B = min(max(FEWEST_ROWS, min(MOST_ROWS, MOST_BLOCK_BYTES // n_row)), longest)
+    space.n_seen = min(MOST_SEEN, max(2, MOST_SEEN_BYTES // n_seen))
+
+
+cdef Py_ssize_t space_size(
+    const System* system, Py_ssize_t longest, const Workspace* space
+) noexcept nogil:
+    cdef Py_ssize_t W = system.W, d = system.d, n_state = W + W * W
+    cdef Py_ssize_t n_blocks = longest // space.B + 1
+    return padded((space.B + 1) * row_size(W) + n_blocks * n_state + 2 * n_state + 11 * W * W
+                  + 6 * W + d + 2 * d * d + d * W + space.n_seen * seen_size(W, d)
+                  + sums_size(system.k, W, d), sizeof(double))
+
+
+cdef void place(
+    const System* system, Py_ssize_t longest, double* memory, Workspace* space
+) noexcept nogil:
+    cdef Py_ssize_t W = system.W, d = system.d, n_row = row_size(W), n_state = W + W * W, i
+    cdef Py_ssize_t n_blocks = longest // space.B + 1
+    space.rows = memory
     space.starts = space.rows + (space.B + 1) * n_row
     space.state = space.starts + n_blocks * n_state
     space.later = space.state + n_state
@@ -130,13 +150,13 @@ cdef void* workspace(
     space.update.M_inverse = space.update.work + 2 * W * W
     space.vector = space.update.M_inverse + W
     space.gaps = space.vector + 3 * W + d
+    space.sums = space.gaps + 2 * d * d + d * W + W
     for i in range(space.n_seen):
         place_seen(
-            &space.seen[i], space.gaps + 2 * d * d + d * W + W + i * seen_size(W, d), W, d)
+            &space.seen[i], space.sums + sums_size(system.k, W, d) + i * seen_size(W, d), W, d)
     memset(space.rows, 0, ((space.B + 1) * n_row) * sizeof(double))
     memset(space.update.X, 0, (2 * W * W) * sizeof(double))
     memset(space.update.M_inverse, 0, W * sizeof(double))
-    return memory
 
 
 cdef Wanted of_sequence(
@@ -165,18 +185,27 @@ cdef Wanted of_sequence(
 
 
 cdef void walk(
-    const System* system, const double* X, const int64_t* offsets, Py_ssize_t S,
-    const double* start, Workspace* space, const Wanted* wanted, double* log_likelihoods,
+    const System* system, const double* X, const int64_t* offsets, Py_ssize_t begin,
+    Py_ssize_t stop, const double* start, Workspace* space, const Wanted* wanted,
+    double* log_likelihoods, double* sums,
 ) noexcept nogil:
-    cdef Py_ssize_t s, i, begin, n_state = system.W + system.W * system.W
+    """Sequences from begin to stop; `sums` of them, if these are wanted."""
+    cdef Py_ssize_t s, first, k = system.k, W = system.W, d = system.d
     cdef Wanted here
-    for s in range(S):
-        begin = offsets[s]
-        for i in range(n_state):
-            space.state[i] = start[i]
-        here = of_sequence(wanted, begin, system.k, system.d)
+    cdef Sums own
+    cdef Evidence evidence
+    if sums != NULL:
+        evidence = evidence_at(sums, k, d)
+        own = sums_at(space.sums, k, W, d, &evidence)
+    for s in range(begin, stop):
+        first = offsets[s]
+        memcpy(space.state, start, (W + W * W) * sizeof(double))
+        here = of_sequence(wanted, first, k, d)
+        here.sums = NULL if sums == NULL else &own
         log_likelihoods[s] = kalman_sequence(
-            system, X + begin * system.d, offsets[s + 1] - begin, space, &here)
+            system, X + first * d, offsets[s + 1] - first, space, &here)
+    if sums != NULL:
+        finish_sums(&own, k, W, d)
 
 
 cdef Py_ssize_t longest(const int64_t* offsets, Py_ssize_t S) noexcept nogil:
@@ -188,19 +217,42 @@ cdef Py_ssize_t longest(const int64_t* offsets, Py_ssize_t S) noexcept nogil:
 
 cdef int run(
     tuple system_arrays, Py_ssize_t k, ndarray X, const int64_t[::1] offsets, ndarray start,
-    Wanted* wanted, ndarray log_likelihoods,
+    const Wanted* wanted, ndarray log_likelihoods, Evidence* total, int n_threads,
 ) except -1:
+    """`total` <- sums over slabs of sequences, in order; NULL if not wanted."""
     cdef System system
     read_system(&system, k, system_arrays)
-    cdef Py_ssize_t S = offsets.shape[0] - 1, n_state = system.W + system.W * system.W
-    cdef const double* rows = readable(X, offsets[S] * system.d)
-    cdef const double* start_state = readable(start, n_state)
+    cdef Py_ssize_t S = offsets.shape[0] - 1, d = system.d, n_slabs = min(MOST_SLABS, S), slab
+    cdef const double* rows = readable(X, offsets[S] * d)
+    cdef const double* start_state = readable(start, system.W + system.W * system.W)
     cdef double* out = writable(log_likelihoods, S)
-    cdef Workspace space
-    cdef void* memory = workspace(&system, longest(&offsets[0], S), &space)
-    with nogil:
-        walk(&system, rows, &offsets[0], S, start_state, &space, wanted, out)
-        free(memory)
+    cdef Workspace plan
+    cdef Py_ssize_t most = longest(&offsets[0], S)
+    choose_blocks(&system, most, &plan)
+    n_threads = min(n_threads, n_slabs)
+    cdef Py_ssize_t n_space = space_size(&system, most, &plan)
+    cdef Py_ssize_t n_sums = 0 if total == NULL else evidence_size(k, d)
+    cdef Py_ssize_t n_doubles = n_threads * n_space + n_slabs * n_sums
+    cdef void* memory = allocate(
+        n_doubles * sizeof(double) + n_threads * sizeof(Workspace), 1)
+    cdef double* scratch = <double*> aligned(memory)
+    cdef double* sums = scratch + n_threads * n_space
+    cdef Workspace* spaces = <Workspace*> (scratch + n_doubles)
+    cdef Evidence part
+    for slab in range(n_threads):
+        spaces[slab] = plan
+        place(&system, most, scratch + slab * n_space, spaces + slab)
+    for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
+                       use_threads_if=n_threads > 1):
+        walk(
+            &system, rows, &offsets[0], first_block(slab, n_slabs, S),
+            first_block(slab + 1, n_slabs, S), start_state, spaces + omp_get_thread_num(), wanted,
+            out, NULL if total == NULL else sums + slab * n_sums)
+    if total != NULL:
+        for slab in range(n_slabs):
+            part = evidence_at(sums + slab * n_sums, k, d)
+            add_evidence(total, &part)
+    free(memory)
     return 0
 
 
@@ -216,6 +268,7 @@ def filtered(
     ndarray covariances,            # OUT (n, k, k)
     ndarray log_densities,          # OUT (n,)
     ndarray log_likelihoods,        # OUT (S,), never empty
+    int n_threads,
 ):
     """Moments of the states given the rows before, and up to, each; log p(v_t | past)."""
     cdef Wanted wanted
@@ -226,7 +279,7 @@ def filtered(
     wanted.filtered = optional_writable(means, n * k)
     wanted.filtered_covariances = optional_writable(covariances, n * k * k)
     wanted.log_densities = optional_writable(log_densities, n)
-    run(system, k, X, offsets, start, &wanted, log_likelihoods)
+    run(system, k, X, offsets, start, &wanted, log_likelihoods, NULL, n_threads)
 
 
 def smoothed(
@@ -240,6 +293,7 @@ def smoothed(
     ndarray lags,                   # INOUT (n, k, k), or empty: all but the sequences' first rows
     ndarray filled,                 # OUT (n, d), or empty: gaps filled by expectation
     ndarray log_likelihoods,        # OUT (S,)
+    int n_threads,
 ):
     """Moments of the states given all rows."""
     cdef Wanted wanted
@@ -249,7 +303,7 @@ def smoothed(
     wanted.covariances = optional_writable(covariances, n * k * k)
     wanted.lags = optional_writable(lags, n * k * k)
     wanted.filled = optional_writable(filled, n * d)
-    run(system, k, X, offsets, start, &wanted, log_likelihoods)
+    run(system, k, X, offsets, start, &wanted, log_likelihoods, NULL, n_threads)
 
 
 def expected(
@@ -259,21 +313,16 @@ def expected(
     const int64_t[::1] offsets,     # IN (S + 1,)
     ndarray start,                  # IN (W + W * W,): moments that sequences start from
     ndarray noise,                  # IN (n, k) to draw states with, or empty to average over them
-    ndarray means,                  # OUT (n, k)
-    ndarray filled,                 # OUT (n, d): gaps filled by expectation, if not all is one
-    ndarray sums,                   # INOUT (5, W, W): covariances of first, departing, arriving and
-                                    #  seen states, and of an arriving with its departing one
-    ndarray across,                 # INOUT (d, W): covariances of what is missing with the state
-    ndarray within,                 # INOUT (d, d): of what is missing
+    ndarray initial,                # OUT weight, mean (k,), scatter (k, k): of first states;
+    ndarray transitions,            # OUT of states and those after them, 2 k variables;
+    ndarray emissions,              # OUT of states and rows of which something is seen, k + d
     ndarray log_likelihoods,        # OUT (S,)
+    int n_threads,
 ):
-    """What an E-step needs: means of the states, and sums over rows of their covariances."""
+    """Sums over rows of expected moments."""
     cdef Wanted wanted
-    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1), W = extent(sums, 1)
+    cdef Py_ssize_t n = extent(X, 0), d = extent(X, 1)
+    cdef Evidence total = no_evidence(initial, transitions, emissions, k, d)
     memset(&wanted, 0, sizeof(Wanted))
-    wanted.smoothed = writable(means, n * k)
-    wanted.filled = writable(filled, n * d)
     wanted.noise = optional_readable(noise, n * k)
-    wanted.sums = writable(sums, N_SUMS * W * W)
-    wanted.across, wanted.within = writable(across, d * W), writable(within, d * d)
-    run(system, k, X, offsets, start, &wanted, log_likelihoods)
+    run(system, k, X, offsets, start, &wanted, log_likelihoods, &total, n_threads)

@@ -8,7 +8,7 @@
 #ifndef SKLEARN_ONLINEEM_KALMAN_SHARED_H
 #define SKLEARN_ONLINEEM_KALMAN_SHARED_H
 
-#include "_kalman.h"
+#include "_kalman_usage.h"
 
 /* Loops over a tile are vectors as they stand; GCC would rather put these together from pieces. */
 #if defined(__GNUC__) && !defined(__clang__)
@@ -18,9 +18,6 @@
 
 #define WIDEST_MEAN 512
 
-/* What a covariance changes by, relative to its variances, when it is at rest. */
-#define AT_REST (4 * ROUNDING)
-
 typedef struct {
     ptrdiff_t n;       /* steps; the last one stands for all that follow */
     double *filtered;  /* (n, W, W), covariances */
@@ -29,16 +26,6 @@ typedef struct {
     double *rest;      /* (n, W, W), covariances given the next state */
     double *log_det;   /* (n,) */
 } Tables;
-
-SIMD_UNUSED static int is_at_rest(const double *x, const double *y, ptrdiff_t k, ptrdiff_t W)
-{
-    for (ptrdiff_t i = 0; i < k; i++)
-        for (ptrdiff_t j = 0; j <= i; j++)
-            if (!(fabs(x[i * W + j] - y[i * W + j])
-                  <= AT_REST * sqrt(fabs(x[i * (W + 1)] * x[j * (W + 1)]))))
-                return 0;
-    return 1;
-}
 
 /* Fills in at most n steps from `covariance`, that before the first row; returns whether the last
  * one stands for all that follow. `work` has room for 7 W W. */
@@ -73,6 +60,15 @@ SIMD_UNUSED static int tabulate(
         next = swap;
     }
     return 0;
+}
+
+/* Sum over T rows of what is in log_det. */
+SIMD_UNUSED static double sum_log_dets(const Tables *tables, ptrdiff_t T)
+{
+    const ptrdiff_t n = T < tables->n ? T : tables->n;
+    double sum = (double)(T - n) * tables->log_det[tables->n - 1];
+    for (ptrdiff_t t = 0; t < n; t++) sum += tables->log_det[t];
+    return sum;
 }
 
 /* sums (N_SUMS, W, W) <- sums + count times those of a sequence of T rows. `work`: 8 W W. */
@@ -347,21 +343,18 @@ SIMD_CLONES SIMD_UNUSED static void walk_backward(
     }
 }
 
-/* ends (S, 2, k) <- means (k, LANES) of first or last rows of n sequences */
+/* ends (n, 2, k) <- means (k, LANES) of first or last rows of n sequences */
 SIMD_UNUSED static void put_end(
-    const double *means, const int64_t *order, ptrdiff_t n, ptrdiff_t k, ptrdiff_t which,
-    double *ends)
+    const double *means, ptrdiff_t n, ptrdiff_t k, ptrdiff_t which, double *ends)
 {
     for (ptrdiff_t l = 0; l < n; l++)
-        for (ptrdiff_t i = 0; i < k; i++)
-            ends[(order[l] * 2 + which) * k + i] = means[i * LANES + l];
+        for (ptrdiff_t i = 0; i < k; i++) ends[(l * 2 + which) * k + i] = means[i * LANES + l];
 }
 
-SIMD_UNUSED static void put_last(
-    const Walk *walk, const int64_t *order, ptrdiff_t n, ptrdiff_t k, double *ends)
+SIMD_UNUSED static void put_last(const Walk *walk, ptrdiff_t n, ptrdiff_t k, double *ends)
 {
     for (ptrdiff_t l = 0; l < n; l++)
-        put_end(walk->means + ((walk->lengths[l] - 1) * k) * LANES + l, order + l, 1, k, 1, ends);
+        put_end(walk->means + ((walk->lengths[l] - 1) * k) * LANES + l, 1, k, 1, ends + l * 2 * k);
 }
 
 /* sums (n,) <- sums over lanes */
@@ -436,7 +429,7 @@ SIMD_UNUSED static void expect_abreast(
         Walk walk = walk_of(part, s, next);
         start_from(shared, state);
         walk_forward(shared, &walk, state, sums, work);
-        put_last(&walk, part->order + s, part->S - s < LANES ? part->S - s : LANES, k, ends);
+        put_last(&walk, part->S - s < LANES ? part->S - s : LANES, k, ends + s * 2 * k);
         for (int l = 0; l < LANES; l++) n_rows += walk.lengths[l];
         next += walk.T * k * LANES;
     }
@@ -444,7 +437,7 @@ SIMD_UNUSED static void expect_abreast(
     for (ptrdiff_t s = 0; s < part->S; s += LANES) {
         Walk walk = walk_of(part, s, means);
         walk_backward(shared, &walk, state, sums, work);
-        put_end(state, part->order + s, part->S - s < LANES ? part->S - s : LANES, k, 0, ends);
+        put_end(state, part->S - s < LANES ? part->S - s : LANES, k, 0, ends + s * 2 * k);
         means += walk.T * k * LANES;
     }
 }
@@ -543,27 +536,77 @@ SIMD_UNUSED static void expect_cut(
     walk_forward(shared, &head, state, sums, work);
     walk_linked_forward(shared, &body, state, sums, work);
     const double *last = body.means + (length - 1) * k * LANES + LANES - 1;
-    put_end(last, part->order, 1, k, 1, ends);
+    put_end(last, 1, k, 1, ends);
     take_centre(sums, k, (double)T);
     walk_linked_backward(shared, &body, state, sums, work);
     walk_backward(shared, &head, state, sums, work);
-    put_end(state, part->order, 1, k, 0, ends);
+    put_end(state, 1, k, 0, ends);
 }
 
-SIMD_INLINE ptrdiff_t work_size(ptrdiff_t k, ptrdiff_t W, ptrdiff_t d)
+/* sums <- sums - deviation; products <- products - deviation deviation' */
+SIMD_UNUSED static void take_out(
+    const double *mean, const double *centre, ptrdiff_t k, double *sums, double *products)
+{
+    double deviation[WIDEST_MEAN];
+    for (ptrdiff_t i = 0; i < k; i++) sums[i] -= deviation[i] = mean[i] - centre[i];
+    for (ptrdiff_t i = 0; i < k; i++)
+        for (ptrdiff_t j = 0; j < k; j++) products[i * k + j] -= deviation[i] * deviation[j];
+}
+/* From sums (n_lane_sums,) over the rows of a part, and the smoothed means at the ends of its
+ * sequences (S, 2, k). `work` has room for 2 k k. */
+SIMD_UNUSED static void finish_part(
+    const Shared *shared, const Part *part, const double *sums, const double *centre,
+    const double *ends, double *work, double *squares, Evidence *evidence)
+{
+    const ptrdiff_t k = shared->system->k, d = shared->sight->d, size = k * k;
+    const double *total = sums + 1, *rows = total + k, *states = rows + d, *lags = states + size;
+    double *departing = work, *arriving = work + size, n_rows = 0;
+    Moments *moves = &evidence->transitions, *emissions = &evidence->emissions;
+    *squares = sums[0];
+    clear(evidence->initial.weight, evidence_size(k, d));
+    clear(work, size);
+    for (ptrdiff_t s = 0; s < part->S; s++) {
+        add_moments(&evidence->initial, 1, ends + 2 * s * k, 0, work);
+        n_rows += (double)part->lengths[part->order[s]];
+    }
+    for (int side = 0; side < 2; side++) {
+        copy(total, k, moves->mean + side * k);
+        copy(states, size, work + side * size);
+    }
+    for (ptrdiff_t s = 0; s < part->S; s++) {
+        take_out(ends + (2 * s + 1) * k, centre, k, moves->mean, departing);
+        take_out(ends + 2 * s * k, centre, k, moves->mean + k, arriving);
+    }
+    add_joint(departing, lags, k, arriving, k, k, k, moves->scatter);
+    *moves->weight = n_rows - (double)part->S;
+    centre_moments(moves, centre, k, centre);
+    copy(total, k + d, emissions->mean);
+    add_joint(states, lags + size, k, NULL, 0, k, d, emissions->scatter);
+    *emissions->weight = n_rows;
+    centre_moments(emissions, centre, k, shared->centre);
+}
+
+/* What comes before the filtered means is whole vectors. */
+SIMD_INLINE ptrdiff_t means_at(ptrdiff_t k, ptrdiff_t W, ptrdiff_t d)
 {
     return (4 * d + 6 * W + n_lane_sums(k, d)) * LANES + 4 * W * W;
 }
 
-/* sums (n_lane_sums + k,): over the rows of a part, and the centre of its states; ends (S, 2, k):
- * smoothed means of first and last rows. `work`: work_size, and count_steps times k lanes. */
+SIMD_UNUSED static ptrdiff_t work_size(
+    const Part *part, ptrdiff_t n_tables, ptrdiff_t k, ptrdiff_t W, ptrdiff_t d)
+{
+    ptrdiff_t n_ends = 2 * part->S * k, n_sums = n_lane_sums(k, d) + k;
+    return means_at(k, W, d) + count_steps(part, n_tables) * k * LANES + n_ends + n_sums;
+}
+
 SIMD_UNUSED static void expect_part(
-    const Shared *shared, const Part *part, double *work, double *sums, double *ends)
+    const Shared *shared, const Part *part, double *work, double *squares, Evidence *evidence)
 {
     ptrdiff_t k = shared->system->k, W = shared->system->W, d = shared->sight->d;
     ptrdiff_t n = n_lane_sums(k, d), length = cut_length(part, shared->tables->n);
-    double *state = work + n * LANES, *scratch = state + W * LANES;
-    double *means = work + work_size(k, W, d);
+    double *state = work + n * LANES, *scratch = state + W * LANES, *means = work + means_at(k, W, d);
+    double *ends = means + count_steps(part, shared->tables->n) * k * LANES;
+    double *sums = ends + 2 * part->S * k;
     LaneSums lanes;
     clear(work, n * LANES);
     lanes.squares = work;
@@ -576,6 +619,7 @@ SIMD_UNUSED static void expect_part(
     if (length) expect_cut(shared, part, length, means, &lanes, state, scratch, ends);
     else expect_abreast(shared, part, means, &lanes, state, scratch, ends);
     add_up_lanes(work, n, sums);
+    finish_part(shared, part, sums, lanes.centre, ends, scratch, squares, evidence);
 }
 
 #if defined(__GNUC__) && !defined(__clang__)

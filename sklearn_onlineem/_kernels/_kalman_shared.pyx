@@ -6,11 +6,21 @@ Arrays of the system are padded, as in `_kalman`.
 from cython.parallel cimport prange
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 from numpy cimport NPY_FLOAT, ndarray
 
 from ._arrays cimport extent, readable, readable_reals, real_type, writable
-from ._memory cimport aligned, allocate
+from ._kalman_evidence cimport (
+    Evidence,
+    Moments,
+    add_evidence,
+    evidence_at,
+    evidence_size,
+    moments_at,
+    moments_size,
+    no_evidence,
+)
+from ._memory cimport aligned, allocate, padded
 from ._openmp cimport omp_get_thread_num
 
 cdef extern from "_kalman_shared.h" nogil:
@@ -34,9 +44,13 @@ cdef extern from "_kalman_shared.h" nogil:
         double* log_det
     enum: N_SUMS
     Py_ssize_t row_size(Py_ssize_t W)
+    void add_usage(
+        const System* system, const double* weights, Py_ssize_t T, Py_ssize_t n, double* state,
+        double* next, double* moved, Moments* totals)
     bint tabulate(
         const System* system, const double* G, double* covariance, Py_ssize_t n, Update* update,
         double* work, double* now_memory, double* next_memory, Tables* tables)
+    double sum_log_dets(const Tables* tables, Py_ssize_t T)
     void add_covariances(
         const Tables* tables, Py_ssize_t T, double count, Py_ssize_t k, Py_ssize_t W,
         double* work, double* sums)
@@ -60,12 +74,10 @@ cdef extern from "_kalman_shared.h" nogil:
         const int64_t* begins
         const int64_t* lengths
         const int64_t* order
-    enum: LANES
-    Py_ssize_t n_lane_sums(Py_ssize_t k, Py_ssize_t d)
-    Py_ssize_t work_size(Py_ssize_t k, Py_ssize_t W, Py_ssize_t d)
-    Py_ssize_t count_steps(const Part* part, Py_ssize_t n_tables)
+    Py_ssize_t work_size(
+        const Part* part, Py_ssize_t n_tables, Py_ssize_t k, Py_ssize_t W, Py_ssize_t d)
     void expect_part(
-        const Shared* shared, const Part* part, double* work, double* sums, double* ends)
+        const Shared* shared, const Part* part, double* work, double* squares, Evidence* evidence)
 
 
 cdef int read_tables(Tables* tables, tuple arrays, Py_ssize_t W) except -1:
@@ -126,19 +138,23 @@ def covariances(
     tuple arrays,                   # IN (n, W, W) filtered, root, gain, rest; (n,) log_det
     const int64_t[::1] lengths,     # IN (L,), distinct
     const int64_t[::1] counts,      # IN (L,), numbers of sequences
-    ndarray sums,                   # INOUT (5, W, W): as in `_kalman.expected`
+    ndarray sums,                   # INOUT (5, W, W): of first, departing, arriving and seen
+                                    #  states, and of an arriving with its departing one
 ):
-    """Adds the sums over all rows of smoothed covariances."""
+    """Adds the sums over all rows of smoothed covariances; returns that of log-determinants."""
     cdef Py_ssize_t W = extent(sums, 1), i
+    cdef double log_det = 0.0
     cdef Tables tables
     read_tables(&tables, arrays, W)
     cdef double* out = writable(sums, N_SUMS * W * W)
     cdef void* memory = allocate((N_SUMS + 3) * W * W, sizeof(double))
     with nogil:
         for i in range(lengths.shape[0]):
+            log_det += counts[i] * sum_log_dets(&tables, lengths[i])
             add_covariances(
                 &tables, lengths[i], <double> counts[i], k, W, <double*> aligned(memory), out)
         free(memory)
+    return log_det
 
 
 def expected(
@@ -154,21 +170,19 @@ def expected(
     const int64_t[::1] order,       # IN (S,): sequences by part, and by falling length in each
     const int64_t[::1] bounds,      # IN (P + 1,): where parts begin in `order`
     ndarray centre,                 # IN (d,): what deviations of rows are from
-    ndarray sums,                   # OUT (P, 1 + 2 k + d + 2 k k + d k), of each part: squared
-                                    #  innovations; sums of deviations, of smoothed means from a
-                                    #  centre (k,) and of rows (d,); of products of the former with
-                                    #  themselves (k, k) and with those before (k, k), and of rows
-                                    #  with them (d, k); the centre (k,)
-    ndarray ends,                   # OUT (S, 2, k): smoothed means of first and last rows
+    ndarray initial,                # OUT weight, mean (k,), scatter (k, k): of first states;
+    ndarray transitions,            # OUT of states and those after them, 2 k variables;
+    ndarray emissions,              # OUT of states and rows, k + d; but what their scatter says of
+                                    #  the rows alone has no meaning
     int n_threads,                  # IN
 ):
-    """Sums that an E-step needs of sequences without gaps."""
+    """Moments of smoothed means; returns the sum of squared innovations."""
     cdef System system
     cdef Tables tables
     cdef Sight seen
     cdef Shared shared
     cdef Py_ssize_t W = extent(start, 0), d = extent(X, 1), P = bounds.shape[0] - 1, p
-    cdef Py_ssize_t S = order.shape[0], size = n_lane_sums(k, d) + k
+    cdef Py_ssize_t n_sums = 1 + evidence_size(k, d), n_work = 0
     cdef int type = real_type(X)
     offset, whitening, H, Ht, G = sight
     read_moves(&system, k, moves)
@@ -179,23 +193,26 @@ def expected(
     shared.system, shared.tables, shared.sight = &system, &tables, &seen
     shared.start, shared.centre = readable(start, W), readable(centre, d)
     shared.X, shared.is_float = readable_reals(X, extent(X, 0) * d, type), type == NPY_FLOAT
-    cdef double* out = writable(sums, P * size)
-    cdef double* first_and_last = writable(ends, S * 2 * k)
-    cdef Py_ssize_t n_work = 0
+    cdef double squares = 0.0
+    cdef Evidence total = no_evidence(initial, transitions, emissions, k, d), one
     cdef Part part
     for p in range(P):
         part = part_at(begins, lengths, order, bounds, p)
-        n_work = max(n_work, count_steps(&part, tables.n))
-    n_work = work_size(k, W, d) + n_work * k * LANES
-    cdef void* memory = allocate(n_threads * n_work, sizeof(double))
+        n_work = max(n_work, padded(work_size(&part, tables.n, k, W, d), sizeof(double)))
+    cdef void* memory = allocate(n_threads * n_work + P * n_sums, sizeof(double))
     cdef double* work = <double*> aligned(memory)
-    try:
-        for p in prange(P, schedule="dynamic", num_threads=n_threads, nogil=True):
-            expect_one(
-                &shared, part_at(begins, lengths, order, bounds, p),
-                work + omp_get_thread_num() * n_work, out + p * size, first_and_last)
-    finally:
-        free(memory)
+    cdef double* sums = work + n_threads * n_work
+    for p in prange(P, nogil=True, schedule="dynamic", num_threads=n_threads,
+                    use_threads_if=n_threads > 1):
+        expect_one(
+            &shared, part_at(begins, lengths, order, bounds, p),
+            work + omp_get_thread_num() * n_work, sums + p * n_sums, d)
+    for p in range(P):
+        squares += sums[p * n_sums]
+        one = evidence_at(sums + p * n_sums + 1, k, d)
+        add_evidence(&total, &one)
+    free(memory)
+    return squares
 
 
 cdef Part part_at(
@@ -209,6 +226,35 @@ cdef Part part_at(
 
 
 cdef void expect_one(
-    const Shared* shared, Part part, double* work, double* sums, double* ends
+    const Shared* shared, Part part, double* work, double* sums, Py_ssize_t d
 ) noexcept nogil:
-    expect_part(shared, &part, work, sums, ends)
+    cdef Evidence evidence = evidence_at(sums + 1, shared.system.k, d)
+    expect_part(shared, &part, work, sums, &evidence)
+
+
+def usage(
+    Py_ssize_t k,
+    tuple moves,            # IN A, A' (W, W), b (W,), Q (W, W)
+    ndarray start,          # IN (W + W * W,): moments of the first state
+    ndarray weights,        # IN (n, T)
+    ndarray totals,         # OUT (n, 1 + W + W * W): of each, weight, mean and scatter
+):
+    """Sums over steps of the moments of states under the model, with weights."""
+    cdef System system
+    read_moves(&system, k, moves)
+    cdef Py_ssize_t W = system.W, n = extent(weights, 0), T = extent(weights, 1), i
+    cdef Py_ssize_t n_state = W + W * W, n_total = moments_size(W)
+    cdef const double* first = readable(start, n_state)
+    cdef const double* weight = readable(weights, n * T)
+    cdef double* out = writable(totals, n * n_total)
+    cdef void* memory = allocate(2 * n_state + W * W + n * sizeof(Moments), sizeof(double))
+    cdef double* state = <double*> aligned(memory)
+    cdef Moments* sums = <Moments*> (state + 2 * n_state + W * W)
+    memset(out, 0, n * n_total * sizeof(double))
+    memcpy(state, first, n_state * sizeof(double))
+    for i in range(n):
+        sums[i] = moments_at(out + i * n_total, W)
+    with nogil:
+        add_usage(
+            &system, weight, T, n, state, state + n_state, state + 2 * n_state, sums)
+        free(memory)

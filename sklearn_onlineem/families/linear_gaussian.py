@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
+from scipy.linalg import lapack
 
 from sklearn_onlineem.families._gaussian import NEGLIGIBLE
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
@@ -19,6 +20,7 @@ __all__ = [
     "FullCovariance",
     "LinearGaussian",
     "SphericalCovariance",
+    "joined",
     "joint_moments",
 ]
 
@@ -137,7 +139,7 @@ class LinearGaussian:
         mean = np.concatenate([inputs.mean[0], B @ inputs.mean[0] + parameters.offset])
         within, across = inputs.scatter[0], B @ inputs.scatter[0]
         noise = weight * (parameters.covariance - self._floor(len(B)))
-        scatter = np.block([[within, across.T], [across, across @ B.T + noise]])
+        scatter = joined(within, across, across @ B.T + noise)
         return MatrixMoments(inputs.weight, inputs.degrees, mean[None], scatter[None])
 
     def m_step(self, statistics, previous=None, learnt=_EVERYTHING):
@@ -247,7 +249,7 @@ class LinearGaussian:
         """
         M = np.broadcast_to(np.asarray(matrix, dtype=float), (n_outputs, n_inputs))
         K, Psi = _square(matrix_precision, n_inputs), _square(covariance, n_outputs)
-        scatter = np.block([[K, K @ M.T], [M @ K, Psi + M @ K @ M.T]])
+        scatter = joined(K, M @ K, Psi + M @ K @ M.T)
         mean = np.zeros(n_inputs + n_outputs)
         mean[n_inputs:] = offset
         mode = 0.0
@@ -281,7 +283,7 @@ class _Blocks:
 
     def residual(self, B, c):
         """Sum of the outer products of y - B x - c."""
-        contrast = np.hstack([-B, np.eye(len(B))])
+        contrast = np.concatenate([-B, np.eye(len(B))], axis=1)
         mean = self.mean_y - B @ self.mean_x - c
         return contrast @ self.scatter @ contrast.T + self.weight * np.outer(mean, mean)
 
@@ -292,15 +294,27 @@ def joint_moments(z):
     return MatrixMoments(n, n, mean[None], ((z - mean).T @ (z - mean))[None])
 
 
+def joined(xx, yx, yy):
+    """Covariance of (x, y), from those of x, of y with x, and of y."""
+    q, n = len(xx), len(xx) + len(yx)
+    joint = np.empty((n, n))
+    joint[:q, :q], joint[:q, q:] = xx, yx.T
+    joint[q:, :q], joint[q:, q:] = yx, yy
+    return joint
+
+
 def _solved(matrix, right):
     """Solve matrix x = right; what a singular matrix leaves open is 0."""
+    if not len(matrix):
+        return right
     scale = np.sqrt(np.diag(matrix))
     inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
     matrix, right = matrix * inverse[:, None] * inverse, right * inverse[:, None]
-    try:
-        solution = linalg.cho_solve(linalg.cho_factor(matrix, lower=True), right)
-    except linalg.LinAlgError:
+    factor, failed = lapack.dpotrf(matrix, lower=1)
+    if failed:
         solution = linalg.pinvh(matrix) @ right
+    else:
+        solution = lapack.dpotrs(factor, right, lower=1)[0]
     return solution * inverse[:, None]
 
 

@@ -4,57 +4,41 @@ from __future__ import annotations
 
 import numpy as np
 
+from sklearn_onlineem._kernels import _kalman_shared
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 
-__all__ = ["moved", "usage"]
-
-# An unstable system is taken to stop growing at so many times its start: any usage keeps the
-# promise that a step lowers the objective of its batch, but not one that overflows.
-_LARGEST_GROWTH = 1e10
-_ROUNDING = 4.0 * np.finfo(float).eps
+__all__ = ["usages"]
 
 
-def usage(model, mean, covariance, survival):
-    """Return the moments of h_1, h_2, ..., summed with weights.
+def usages(padded, start, like):
+    """Return the moments of the states that are left, and of those that emit, for each sequence.
 
     Parameters
     ----------
-    model : LinearDynamicalModel
-    mean, covariance : ndarray
-        Moments of h_1.
-    survival : ndarray of shape (n_steps,)
-        Weight of each step.
+    padded : Padded
+    start : tuple
+        Mean and covariance of the first state.
+    like : Sequences, or Lengths
     """
-    total = _moments(0.0, mean, covariance)
-    largest = _LARGEST_GROWTH * _size(mean, covariance + model.transition_covariance)
-    for t, weight in enumerate(survival):
-        next_mean, next_covariance = moved(model, mean, covariance)
-        if _is_at_rest(mean, covariance, next_mean, next_covariance) or (
-            _size(next_mean, next_covariance) > largest
-        ):
-            return total + _moments(survival[t:].sum(), mean, covariance)
-        total = total + _moments(weight, mean, covariance)
-        mean, covariance = next_mean, next_covariance
-    return total
+    survival = like.survival
+    departures, states = _usages(padded, start, np.append(survival, 0.0)[1:], survival)
+    if like.before is None:
+        return departures, states
+    steps = np.full(like.lengths[0], 1.0 / len(like))
+    left, entered = np.append(steps, 0.0), np.insert(steps, 0, 0.0)
+    more_departures, more_states = _usages(padded, like.before, left, entered)
+    return departures + more_departures, states + more_states
 
 
-def moved(model, mean, covariance):
-    """Moments of the next state."""
-    A = model.transition
-    return A @ mean + model.transition_offset, A @ covariance @ A.T + model.transition_covariance
+def _usages(padded, start, *weights):
+    """Moments of h_1, h_2, ..., summed with each of the given weights."""
+    k, width = padded.k, padded.width
+    totals = np.empty((len(weights), 1 + width + width**2))
+    _kalman_shared.usage(k, padded.moves, padded.moments(*start), np.stack(weights), totals)
+    return [_unpadded(total, k, width) for total in totals]
 
 
-def _moments(weight, mean, covariance):
-    weights = np.array([float(weight)])
-    return MatrixMoments(weights, weights, mean[None], weight * covariance[None])
-
-
-def _size(mean, covariance):
-    return mean @ mean + np.trace(covariance)
-
-
-def _is_at_rest(mean, covariance, next_mean, next_covariance):
-    scale = np.sqrt(np.diag(covariance))
-    return (np.abs(next_mean - mean) <= _ROUNDING * (scale + np.abs(mean))).all() and (
-        np.abs(next_covariance - covariance) <= _ROUNDING * np.outer(scale, scale)
-    ).all()
+def _unpadded(total, k, width):
+    weight, mean, scatter = np.split(total, [1, 1 + width])
+    scatter = scatter.reshape(width, width)[:k, :k].copy()
+    return MatrixMoments(weight, weight, mean[None, :k].copy(), scatter[None])

@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import lapack
 
 from sklearn_onlineem._kernels import _kalman
 from sklearn_onlineem.families._family import NOTHING
+from sklearn_onlineem.models._sequence_parts import statistics_of
 
-__all__ = ["Covariances", "Padded"]
-
-
-@dataclass(frozen=True)
-class Covariances:
-    """Sums over rows of covariances given the data.
-
-    Parameters
-    ----------
-    first, departing, arriving, emitting : ndarray of shape (k, k)
-        Of states: of the first of each sequence; of all but the last; of all but the first; of
-        those of which something is seen.
-    lagged : ndarray of shape (k, k)
-        Of states with the ones before them.
-    across : ndarray of shape (d, k)
-        Of missing values with the state.
-    within : ndarray of shape (d, d)
-        Of missing values.
-    """
-
-    first: np.ndarray
-    departing: np.ndarray
-    arriving: np.ndarray
-    emitting: np.ndarray
-    lagged: np.ndarray
-    across: np.ndarray
-    within: np.ndarray
+__all__ = ["Padded"]
 
 
 class Padded:
@@ -58,60 +33,61 @@ class Padded:
         self._model = model
 
     @cached_property
-    def system(self):
+    def moves(self):
         model = self._model
-        try:
-            np.linalg.cholesky(model.observation_covariance)
-        except np.linalg.LinAlgError:
-            message = "The covariance of the observations is not positive definite."
-            raise ValueError(message) from None
         A = self._square(model.transition)
-        C = np.zeros((self.d, self.width))
-        C[:, : self.k] = model.observation
         return (
             A,
             np.ascontiguousarray(A.T),
             self._vector(model.transition_offset),
             self._square(model.transition_covariance),
-            C,
-            np.array(model.observation_offset, dtype=np.float64),
-            np.array(model.observation_covariance, dtype=np.float64),
         )
 
-    def filtered(self, X, offsets, start, *, predicted=False, filtered=False):
+    @cached_property
+    def system(self):
+        model = self._model
+        C = np.zeros((self.d, self.width))
+        C[:, : self.k] = model.observation
+        R = np.array(model.observation_covariance, dtype=np.float64)
+        if lapack.dpotrf(R, lower=1)[1]:
+            raise ValueError("The covariance of the observations is not positive definite.")
+        return *self.moves, C, np.array(model.observation_offset, dtype=np.float64), R
+
+    def filtered(self, part, n_threads, *, predicted=False, filtered=False):
         """Moments before each row and given it, where wanted, and log densities of rows."""
-        moments = [*self._room(len(X), predicted), *self._room(len(X), filtered)]
-        log_densities = np.empty(len(X))
+        n_rows = len(part.X)
+        moments = [*self._room(n_rows, predicted), *self._room(n_rows, filtered)]
+        log_densities = np.empty(n_rows)
         _kalman.filtered(
-            self.system, self.k, X, offsets, self.moments(*start), *moments, log_densities,
-            np.empty(len(offsets) - 1),
+            self.system, self.k, part.X, part.offsets, self.moments(*part.start), *moments,
+            log_densities, np.empty(len(part)), n_threads,
         )  # fmt: skip
         return *moments, log_densities
 
-    def smoothed(self, X, offsets, start):
+    def smoothed(self, part, n_threads):
         """Means, covariances and lag-one covariances given all rows; the rows without gaps."""
-        means, covariances = self._room(len(X), True)
-        lags, filled = np.zeros_like(covariances), np.empty_like(X)
+        means, covariances = self._room(len(part.X), True)
+        lags, filled = np.zeros_like(covariances), np.empty_like(part.X)
         _kalman.smoothed(
-            self.system, self.k, X, offsets, self.moments(*start), means, covariances, lags,
-            filled, np.empty(len(offsets) - 1),
+            self.system, self.k, part.X, part.offsets, self.moments(*part.start), means,
+            covariances, lags, filled, np.empty(len(part)), n_threads,
         )  # fmt: skip
         return means, covariances, lags, filled
 
-    def expected(self, X, offsets, start, rng=None):
-        """Means and filled rows, sums of covariances over rows, and the log-likelihood."""
-        noise = NOTHING if rng is None else rng.standard_normal((len(X), self.k))
-        means, filled = np.empty((len(X), self.k)), np.empty_like(X)
-        sums = np.zeros((5, self.width, self.width))
-        across, within = np.zeros((self.d, self.width)), np.zeros((self.d, self.d))
-        log_likelihoods = np.empty(len(offsets) - 1)
+    def expected(self, part, n_threads, rng=None):
+        """Sums over sequences: statistics, and log-likelihood."""
+        noise = NOTHING if rng is None else rng.standard_normal((len(part.X), self.k))
+        sums, log_likelihoods = self.room_for_sums(), np.empty(len(part))
         _kalman.expected(
-            self.system, self.k, X, offsets, self.moments(*start), noise, means, filled, sums,
-            across, within, log_likelihoods,
+            self.system, self.k, part.X, part.offsets, self.moments(*part.start), noise, *sums,
+            log_likelihoods, n_threads,
         )  # fmt: skip
-        k = self.k
-        covariances = Covariances(*sums[:, :k, :k], across[:, :k], within)
-        return means, filled, covariances, log_likelihoods.sum()
+        return statistics_of(sums, fresh=not part.n_lead), log_likelihoods.sum()
+
+    def room_for_sums(self):
+        """Weight, mean and scatter, of each part of the statistics."""
+        k, d = self.k, self.d
+        return [np.empty(1 + n + n * n) for n in (k, 2 * k, k + d)]
 
     def _room(self, n_rows, wanted):
         if not wanted:

@@ -1,9 +1,9 @@
-"""Sequences in parts that a thread walks, and what an E-step makes of each."""
+"""Sequences as kernels of linear dynamical systems take them, and what an E-step makes of them."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -12,15 +12,13 @@ from sklearn_onlineem.statistics import Statistics
 
 __all__ = [
     "LinearDynamicalStatistics",
-    "joined",
-    "moments",
     "parts",
     "row_moments",
     "split_by_gaps",
+    "statistics_of",
 ]
 
-# Rows of a part, a sequence at least.
-_PART_ROWS = 1 << 13
+_BLOCK_ROWS = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -63,56 +61,19 @@ class Part:
     start: tuple
     n_lead: int = 0
 
-    @cached_property
-    def has_gaps(self):
-        return bool(np.isnan(np.sum(self.X)))
-
-    def statistics(self, means, filled, covariances):
-        """Sums over the sequences of this part.
-
-        Parameters
-        ----------
-        means : ndarray of shape (n_rows, k)
-            Of the states.
-        filled : ndarray of shape (n_rows, d)
-            Rows without gaps; where nothing is seen it does not matter.
-        covariances : Covariances
-        """
-        begins, ends = self.offsets[:-1], self.offsets[1:]
-        fresh = means[:0] if self.n_lead else means[begins]
-        return LinearDynamicalStatistics(
-            moments(fresh, np.zeros_like(covariances.first) if self.n_lead else covariances.first),
-            moments(
-                np.hstack([np.delete(means, ends - 1, axis=0), np.delete(means, begins, axis=0)]),
-                joined(covariances.departing, covariances.lagged, covariances.arriving),
-            ),
-            moments(
-                self._seen(np.hstack([means, filled])),
-                joined(covariances.emitting, covariances.across, covariances.within),
-            ),
-        )
-
-    def _seen(self, rows):
-        if not self.has_gaps:
-            return rows
-        return rows[~np.isnan(self.X).all(axis=1)]
+    def __len__(self):
+        return len(self.offsets) - 1
 
 
 def parts(data, start):
-    """Cut data into parts, in the order of the data."""
+    """The sequence that goes on from another one, if there is one, and the others."""
     if data.before is None:
-        chunks = data.rows.remember(_chunk_key(data), lambda: data.chunks(_PART_ROWS))
-        return [_part(chunk, start) for chunk in chunks]
+        return [Part(np.ascontiguousarray(data.X, dtype=np.float64), data.offsets, start)]
     gap = np.full((1, data.X.shape[1]), np.nan)
     first = np.concatenate([gap, data.X[: data.offsets[1]]]).astype(np.float64, copy=False)
     continued = Part(first, np.array([0, len(first)]), data.before, n_lead=1)
     rest = data[1:]
     return [continued, *(parts(rest, start) if len(rest) else ())]
-
-
-def _chunk_key(data):
-    """Equal for data with the same rows and the same offsets."""
-    return "sequences", data.offsets.tobytes()
 
 
 def split_by_gaps(data):
@@ -129,10 +90,6 @@ def split_by_gaps(data):
     return data[np.flatnonzero(~has_gaps)], data[np.flatnonzero(has_gaps)]
 
 
-def _part(chunk, start):
-    return Part(np.ascontiguousarray(chunk.X, dtype=np.float64), chunk.offsets, start)
-
-
 def row_moments(rows):
     """Mean of the rows, and scatter about it; remembered, as all iterations need them."""
     return rows.remember("moments", lambda: _row_moments(rows.X))
@@ -140,7 +97,7 @@ def row_moments(rows):
 
 def _row_moments(X):
     n, d = X.shape
-    blocks = [X[i : i + _PART_ROWS] for i in range(0, n, _PART_ROWS)]
+    blocks = [X[i : i + _BLOCK_ROWS] for i in range(0, n, _BLOCK_ROWS)]
     mean = sum(np.ones(len(block)) @ block for block in blocks) / n
     scatter = np.zeros((d, d))
     for block in blocks:
@@ -149,14 +106,15 @@ def _row_moments(X):
     return mean, scatter
 
 
-def moments(rows, covariance):
-    """Moments of rows of expectations, with the sum of their covariances."""
-    n = np.array([float(len(rows))])
-    mean = rows.mean(axis=0) if len(rows) else np.zeros(rows.shape[1])
-    deviations = rows - mean
-    return MatrixMoments(n, n, mean[None], (deviations.T @ deviations + covariance)[None])
+def statistics_of(sums, fresh=True):
+    """Statistics from what a kernel has found; of first states only if sequences are fresh."""
+    initial, transitions, emissions = map(_moments, sums)
+    return LinearDynamicalStatistics(
+        initial if fresh else initial.scale(0.0), transitions, emissions
+    )
 
 
-def joined(first, across, second):
-    """Covariance of (x, y), from those of x, of y with x, and of y."""
-    return np.block([[first, across.T], [across, second]])
+def _moments(sums):
+    n = math.isqrt(len(sums))
+    scatter = sums[n + 1 :].reshape(1, n, n)
+    return MatrixMoments(sums[:1], sums[:1], sums[None, 1 : n + 1], scatter)

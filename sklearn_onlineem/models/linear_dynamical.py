@@ -10,12 +10,11 @@ import numpy as np
 from sklearn_onlineem.families import Rows
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-from sklearn_onlineem.models._dynamical_usage import moved, usage
+from sklearn_onlineem.models._dynamical_usage import usages
 from sklearn_onlineem.models._kalman import Padded
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models._sequence_parts import LinearDynamicalStatistics, parts, split_by_gaps
 from sklearn_onlineem.models._shared_gains import SharedGains
-from sklearn_onlineem.models._threads import thread_map
 from sklearn_onlineem.models.sequences import Sequences
 from sklearn_onlineem.statistics import combine
 
@@ -142,11 +141,10 @@ class LinearDynamicalModel(Model):
         """Sums over sequences, by part: expected statistics, and log-likelihood."""
         pieces = self._parts(data)
         generators = [None] * len(pieces) if rng is None else rng.spawn(len(pieces))
-        return thread_map(self._part_sums, pieces, generators, n_threads=data.n_threads)
-
-    def _part_sums(self, part, rng):
-        *moments, log_likelihood = self._padded.expected(part.X, part.offsets, part.start, rng)
-        return part.statistics(*moments), log_likelihood
+        return [
+            self._padded.expected(part, data.n_threads, generator)
+            for part, generator in zip(pieces, generators, strict=True)
+        ]
 
     def _parts(self, data):
         return parts(data, (self.initial_mean, self.initial_covariance))
@@ -235,16 +233,7 @@ class LinearDynamicalModel(Model):
         return np.concatenate(blocks)
 
     def _usages(self, like):
-        """Moments of the states that are left, and of those that emit, for each sequence."""
-        start = self.initial_mean, self.initial_covariance
-        departures = usage(self, *start, like.survival[1:])
-        states = usage(self, *start, like.survival)
-        if like.before is not None:
-            steps = np.full(like.lengths[0], 1.0 / len(like))
-            before = [np.asarray(moment, dtype=np.float64) for moment in like.before]
-            departures = departures + usage(self, *before, steps)
-            states = states + usage(self, *moved(self, *before), steps)
-        return departures, states
+        return usages(self._padded, (self.initial_mean, self.initial_covariance), like)
 
     # --------------------------------------------------------------------------------- inference
 
@@ -310,11 +299,12 @@ class LinearDynamicalModel(Model):
         return self._over_parts(data, self._padded.smoothed, {})
 
     def _over_parts(self, data, function, wanted):
-        def without_lead(part):
-            arrays = function(part.X, part.offsets, part.start, **wanted)
-            return [array[part.n_lead :] for array in arrays]
-
-        found = thread_map(without_lead, self._parts(data), n_threads=data.n_threads)
+        found = []
+        for part in self._parts(data):
+            arrays = function(part, data.n_threads, **wanted)
+            found.append([array[part.n_lead :] for array in arrays])
+        if len(found) == 1:
+            return tuple(found[0])
         return tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))
 
     @cached_property
