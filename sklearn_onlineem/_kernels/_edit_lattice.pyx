@@ -46,6 +46,8 @@ cdef extern from "_edit_lattice.h" nogil:
         const EditLattice* a, Py_ssize_t i, const double* substitutions, double* sums)
     void best_rows(const EditLattice* a, double* best)
 
+# Pairs that share a lattice.
+LANES = EDIT_LANES
 # Pairs with a target from here on get a lattice of their own, as those of many fill the memory.
 LONG = 2000
 

@@ -15,7 +15,7 @@ from sklearn_onlineem.statistics import Statistics
 __all__ = ["EditStatistics", "EditTransducer"]
 
 # Cells of a lattice that a chunk has; Python looks for Ctrl-C between chunks.
-_CHUNK_CELLS = float(1 << 25)
+_CHUNK_CELLS = float(1 << 26)
 _NO_UNIFORMS = np.empty(0), np.empty(0, dtype=np.int64)
 
 
@@ -180,14 +180,18 @@ class EditTransducer(Model):
 
 def _chunks(data):
     return length_order(
-        data.sources.lengths, data.targets.lengths, _edit_lattice.LONG, _CHUNK_CELLS
+        data.sources.lengths,
+        data.targets.lengths,
+        _edit_lattice.LONG,
+        _CHUNK_CELLS,
+        _edit_lattice.LANES,
     )
 
 
 def _columns(targets):
     """Targets in the order of their lengths: short ones, and long ones."""
     nothing = np.zeros(len(targets), dtype=np.int64)
-    return length_order(nothing, targets.lengths, _edit_lattice.LONG, np.inf)
+    return length_order(nothing, targets.lengths, _edit_lattice.LONG, np.inf, _edit_lattice.LANES)
 
 
 def _same(chunk):

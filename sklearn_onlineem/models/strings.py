@@ -83,7 +83,7 @@ class StringPairs:
         return StringPairs(self.sources[index], self.targets[index], self.n_threads)
 
 
-def length_order(n, m, long, n_cells):
+def length_order(n, m, long, n_cells, n_abreast):
     """Order pairs so that neighbours have like lengths, and cut them into chunks.
 
     Parameters
@@ -94,6 +94,8 @@ def length_order(n, m, long, n_cells):
         Targets from this length on are long.
     n_cells : float
         What a chunk has about, a pair at least. Python looks for Ctrl-C between chunks.
+    n_abreast : int
+        Pairs of short targets that kernels take at a time: chunks are multiples of it.
 
     Yields
     ------
@@ -107,6 +109,8 @@ def length_order(n, m, long, n_cells):
     for chosen, is_short in ((order[~is_long], True), (order[is_long], False)):
         cells = np.cumsum((n[chosen] + 1.0) * (m[chosen] + 1.0))
         cuts = np.flatnonzero(np.diff(cells // n_cells)) + 1
+        if is_short:
+            cuts = np.unique(-(-cuts // n_abreast) * n_abreast)
         for chunk in np.split(chosen, cuts):
             if len(chunk):
                 yield chunk, is_short
