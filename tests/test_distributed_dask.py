@@ -233,8 +233,15 @@ def test_a_stopped_worker_changes_no_bit(X):
 def test_a_worker_that_stays_stopped_is_given_up(X):
     expected = DistributedEM(mixture(max_iter=15)).fit(X)
     with dask.config.set({"distributed.scheduler.worker-ttl": "5s"}), cluster() as client:
-        pid = process_of(client)
-        found = fit_with(lambda: os.kill(pid, signal.SIGSTOP), client, shards_of(X), max_iter=15)
+        scheduler, pid = client.cluster.scheduler, process_of(client)
+        # Until then nobody is given up: on a busy machine, to load modules takes as long.
+        scheduler.worker_ttl = LONGEST
+
+        def stop():
+            os.kill(pid, signal.SIGSTOP)
+            scheduler.worker_ttl = 5.0
+
+        found = fit_with(stop, client, shards_of(X), max_iter=15)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     assert_identical(found.estimator_.model_, expected.estimator_.model_)
