@@ -23,3 +23,13 @@ def ratio(slow, fast, clock=WALL, n_rounds=5, n_calls=1):
     return median(
         seconds(slow, clock, n_calls) / seconds(fast, clock, n_calls) for _ in range(n_rounds)
     )
+
+
+def scaling(one, several, n_rounds=50):
+    """Return how many times faster several threads are than one: the ratio of their best times.
+
+    Short runs on all cores are disturbed more often than not, and only ever made longer.
+    """
+    one(), several()
+    rounds = [(seconds(one), seconds(several)) for _ in range(n_rounds)]
+    return min(one for one, _ in rounds) / min(several for _, several in rounds)
