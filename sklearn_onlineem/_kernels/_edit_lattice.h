@@ -49,16 +49,17 @@ typedef struct {
     double match, mismatch;   /* r, or log r in lattices of logarithms */
     const double *table;      /* (., stride): otherwise, the weights of all pairs of symbols */
     int stride;
-    double *looked_up;        /* (m + 1, W): where a row of these goes */
+    double *looked_up;        /* (rows of a block, m + 1, W): where these go, row by row */
 } EditLattice;
 
 /* Look up the weights of row i before any is needed: a loop with look-ups in it stays scalar. */
-SIMD_INLINE void look_up_row(const EditLattice *a, ptrdiff_t i, const ptrdiff_t W)
+SIMD_INLINE void look_up_row(
+    const EditLattice *a, ptrdiff_t i, const ptrdiff_t W, double *looked_up)
 {
     const double *table = a->table;
     const int *RESTRICT x = a->x + i * W;
     const int *RESTRICT y = a->y;
-    double *RESTRICT out = a->looked_up + W;
+    double *RESTRICT out = looked_up + W;
     int start[EDIT_LANES];
     for (ptrdiff_t l = 0; l < W; l++) start[l] = x[l] * a->stride;
     for (ptrdiff_t j = 0; j < a->m; j++)
@@ -67,8 +68,8 @@ SIMD_INLINE void look_up_row(const EditLattice *a, ptrdiff_t i, const ptrdiff_t 
 
 /* Rows begin + 1 .. end of the shares, from row `begin` in H.
  *
- * With `keeps`, H (end - begin + 1, m + 1, W) and V (end - begin, m + 1, W) are filled; without, row
- * after row takes the place of the first. The shares V of the last column multiply `product` (W,),
+ * With `keeps`, H (end - begin + 1, m + 1, W), V (end - begin, m + 1, W) and what is looked up are
+ * filled; without, row after row takes the place of the first. The shares V of the last column multiply `product` (W,),
  * whose powers of two move to `exponent` (W,). */
 SIMD_INLINE void share_rows_of(
     const EditLattice *a, ptrdiff_t begin, ptrdiff_t end, const int tied, const ptrdiff_t W,
@@ -80,8 +81,9 @@ SIMD_INLINE void share_rows_of(
     for (ptrdiff_t i = begin; i < end; i++) {
         const int *RESTRICT x = lattice.x + i * W;
         const double *above = H;
+        double *weights = lattice.looked_up + (keeps ? (i - begin) * row : 0);
         double v[EDIT_LANES];
-        if (!tied) look_up_row(&lattice, i, W);
+        if (!tied) look_up_row(&lattice, i, W, weights);
         if (keeps) H += row;
         for (ptrdiff_t l = 0; l < W; l++) v[l] = i >= lattice.row_padding[l] ? 1.0 : 0.0;
         if (keeps)
@@ -91,7 +93,7 @@ SIMD_INLINE void share_rows_of(
             }
         for (ptrdiff_t j = 1; j <= lattice.m; j++) {
             const int *RESTRICT y = lattice.y + (j - 1) * W;
-            const double *RESTRICT looked_up = lattice.looked_up + j * W;
+            const double *RESTRICT looked_up = weights + j * W;
             const double *up = above + j * W;
             double *h = H + j * W;
             double *RESTRICT kept = V + j * W;
@@ -122,22 +124,22 @@ typedef struct {
     double *deletions, *substitutions, *insertions, *match, *mismatch;
 } EditFlows;
 
-/* Let probability flow from row i of the lattice to the row above, `flow` (m + 1, W). */
+/* Let probability flow from row i of the lattice to the row above, `flow` (m + 1, W); `weights` are
+ * those that were looked up for the row. */
 SIMD_INLINE void flow_row_of(
-    const EditLattice *a, ptrdiff_t i, const int tied, const ptrdiff_t W, const double *above,
-    const double *H, const double *V, double *flow, const EditFlows *to)
+    const EditLattice *a, ptrdiff_t i, const int tied, const ptrdiff_t W, const double *weights,
+    const double *above, const double *H, const double *V, double *flow, const EditFlows *to)
 {
     const EditLattice lattice = *a;
     const double match = lattice.match, mismatch = lattice.mismatch;
     const int *RESTRICT x = lattice.x + i * W;
     double from_right[EDIT_LANES], diagonal[EDIT_LANES], deleted[EDIT_LANES];
     double matched[EDIT_LANES], mismatched[EDIT_LANES];
-    if (!tied) look_up_row(&lattice, i, W);
     for (ptrdiff_t l = 0; l < W; l++)
         from_right[l] = diagonal[l] = deleted[l] = matched[l] = mismatched[l] = 0.0;
     for (ptrdiff_t j = lattice.m; j >= 1; j--) {
         const int *RESTRICT y = lattice.y + (j - 1) * W;
-        const double *RESTRICT looked_up = lattice.looked_up + j * W;
+        const double *RESTRICT looked_up = weights + j * W;
         const double *RESTRICT h = H + j * W;
         const double *RESTRICT v = V + j * W;
         const double *RESTRICT up = above + j * W;
@@ -195,7 +197,7 @@ SIMD_INLINE void best_rows_of(
     const double match = lattice.match, mismatch = lattice.mismatch;
     for (ptrdiff_t i = 0; i < lattice.n; i++) {
         const int *RESTRICT x = lattice.x + i * W;
-        if (!tied) look_up_row(&lattice, i, W);
+        if (!tied) look_up_row(&lattice, i, W, lattice.looked_up);
         double left[EDIT_LANES], corner[EDIT_LANES], padded[EDIT_LANES];
         for (ptrdiff_t l = 0; l < W; l++) {
             left[l] = corner[l] = best[l];
@@ -233,7 +235,7 @@ SIMD_INLINE void best_rows_of(
     share_rows_of(a, begin, end, tied, W, 0, H, NULL, product, exponent)
 #define EDIT_KEPT_SHARES(begin, end, tied, W) \
     share_rows_of(a, begin, end, tied, W, 1, H, V, product, exponent)
-#define EDIT_FLOW(i, tied, W) flow_row_of(a, i, tied, W, above, H, V, flow, to)
+#define EDIT_FLOW(i, tied, W) flow_row_of(a, i, tied, W, weights, above, H, V, flow, to)
 #define EDIT_BEST(best, tied, W) best_rows_of(a, tied, W, best)
 
 SIMD_UNUSED SIMD_CLONES static void share_rows(
@@ -250,8 +252,8 @@ SIMD_UNUSED SIMD_CLONES static void keep_shares(
 }
 
 SIMD_UNUSED SIMD_CLONES static void flow_row(
-    const EditLattice *a, ptrdiff_t i, const double *above, const double *H, const double *V,
-    double *flow, const EditFlows *to)
+    const EditLattice *a, ptrdiff_t i, const double *weights, const double *above, const double *H,
+    const double *V, double *flow, const EditFlows *to)
 {
     EDIT_CALL(EDIT_FLOW, i);
 }

@@ -40,8 +40,8 @@ cdef extern from "_edit_lattice.h" nogil:
         const EditLattice* a, Py_ssize_t begin, Py_ssize_t end, double* H, double* V,
         double* product, int64_t* exponent)
     void flow_row(
-        const EditLattice* a, Py_ssize_t i, const double* above, const double* H, const double* V,
-        double* flow, const EditFlows* to)
+        const EditLattice* a, Py_ssize_t i, const double* weights, const double* above,
+        const double* H, const double* V, double* flow, const EditFlows* to)
     void scatter_row(
         const EditLattice* a, Py_ssize_t i, const double* substitutions, double* sums)
     void best_rows(const EditLattice* a, double* best)
@@ -208,7 +208,7 @@ cdef Py_ssize_t length(const int64_t* offsets, int64_t i) noexcept nogil:
 cdef Py_ssize_t workspace(const Call* call, bint posterior) noexcept nogil:
     """Doubles of scratch memory that a thread needs, in whole cache lines."""
     cdef Py_ssize_t row = (call.m + 1) * call.lattice.W
-    cdef Py_ssize_t n_rows = (2 * call.R + call.n_blocks + 5) if posterior else 2
+    cdef Py_ssize_t n_rows = (3 * call.R + call.n_blocks + 4) if posterior else 2
     cdef Py_ssize_t n_symbols = (call.n + call.m + 2) * call.lattice.W
     return (n_rows * row + n_symbols + 8 * call.lattice.W + 63) // 64 * 64
 
@@ -223,15 +223,17 @@ cdef Group group_of(const Call* call, Py_ssize_t g, double* bench, bint posterio
     for p in range(group.first, group.first + group.count):
         group.lattice.n = max(group.lattice.n, length(call.source_offsets, call.pairs[2 * p]))
         group.lattice.m = max(group.lattice.m, length(call.target_offsets, call.pairs[2 * p + 1]))
-    group.lattice.looked_up, group.H = bench, bench + row
-    bench += ((call.R + 2) if posterior else 2) * row
+    group.lattice.looked_up = bench
+    group.H = bench + (call.R if posterior else 1) * row
     if posterior:
-        group.V = bench
+        group.V = group.H + (call.R + 1) * row
         group.kept = group.V + call.R * row
         group.flow = group.kept + call.n_blocks * row
         group.flows.insertions = group.flow + row
         group.flows.substitutions = group.flows.insertions + row
         bench = group.flows.substitutions + row
+    else:
+        bench = group.H + row
     group.product, group.base, group.deleted = bench, bench + W, bench + 2 * W
     group.flows.deletions = bench + 3 * W
     group.flows.match, group.flows.mismatch = bench + 4 * W, bench + 5 * W
@@ -361,7 +363,7 @@ cdef void add_expected(
 ) noexcept nogil:
     """The way back, block by block, of probability that flows from the last cell to the first."""
     cdef Py_ssize_t W = group.lattice.W, row = (group.lattice.m + 1) * W, lane, i
-    cdef Py_ssize_t last = last_block(call, group), block, begin
+    cdef Py_ssize_t last = last_block(call, group), block, begin, done
     memset(group.flow, 0, 2 * (call.m + 1) * W * sizeof(double))  # and insertions
     for lane in range(W):
         group.deleted[lane] = group.flows.match[lane] = group.flows.mismatch[lane] = 0
@@ -371,9 +373,9 @@ cdef void add_expected(
             keep_block(call, group, block)
         begin = block_begin(call, block)
         for i in range(min(group.lattice.n, begin + call.R) - 1, begin - 1, -1):
-            flow_row(&group.lattice, i, group.H + (i - begin) * row,
-                     group.H + (i - begin + 1) * row, group.V + (i - begin) * row, group.flow,
-                     &group.flows)
+            done = (i - begin) * row
+            flow_row(&group.lattice, i, group.lattice.looked_up + done, group.H + done,
+                     group.H + done + row, group.V + done, group.flow, &group.flows)
             add_row(call, group, i, sums)
     flow_along_first_row(group)
     add_group(call, group, kinds, sums)
