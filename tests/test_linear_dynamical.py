@@ -229,7 +229,7 @@ def test_online_step_minimises_bound_plus_divergence(k, d, eta, learnt, rng):
     found = decode(found, model, learnt)
     for parameter in PARAMETERS:
         expected = getattr(found, parameter)
-        assert_allclose(getattr(step, parameter), expected, rtol=1e-5, atol=1e-6)
+        assert_allclose(getattr(step, parameter), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_what_is_known_stays(rng):
