@@ -2,9 +2,13 @@
 
 Both start from the same arrays, of two kinds: "clusters" is what one M-step makes of the nearest of
 k-means++ centres; "vague" gives every component the covariance of all rows and a mean halfway from
-a random row to theirs. Which of the two does better in one pass depends on the data, so both are
-shown. Cells are held-out mean log-likelihoods in nats per row: medians over seeds, each with its
-own split.
+a random row to theirs. Cells are held-out mean log-likelihoods in nats per row: medians over seeds,
+each with its own split.
+
+From the vague start one pass is ahead on all three data sets. From clusters batch EM is nearly
+settled after ten iterations; what is left is the variance of an estimate, and an online pass, which
+forgets its first rows, has more of it: about 0.3 nats on Fashion-MNIST. On the digits (13,000
+parameters for 1,437 rows) splits differ by several nats either way, and more seeds come out level.
 """
 
 import argparse
@@ -19,8 +23,8 @@ from benchmarks._table import Table
 from benchmarks.tasks import COVERTYPE, DIGITS, FASHION
 from sklearn_onlineem import GaussianMixture
 
-# The digits are only 1,437: batches of 1000 would make two updates.
-BATCH_SIZES = {COVERTYPE: 1000, FASHION: 1000, DIGITS: 100}
+# The digits are only 1,437: batches of 1000 would make two updates, batches of 5 make 288.
+BATCH_SIZES = {COVERTYPE: 1000, FASHION: 1000, DIGITS: 5}
 HEADINGS = ("partial_fit", "fit, 1 pass", "1 batch it.", "10 batch its", "gain")
 
 
