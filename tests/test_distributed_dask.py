@@ -270,6 +270,26 @@ def test_data_that_only_a_dead_worker_held_are_a_named_error(X):
             fit_with(kill, client, futures, max_iter=1000)
 
 
+def _paused(dask_worker):
+    dask_worker.status = distributed.Status.paused
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        lambda client: client.cluster.scale(0),
+        # What a worker does whose memory runs out.
+        pytest.param(lambda client: client.run(_paused), marks=pytest.mark.slow),
+    ],
+    ids=["gone", "paused"],
+)
+def test_a_cluster_where_no_worker_takes_tasks_is_given_up(action, X):
+    with cluster(n_workers=1, memory_limit=0) as client:
+        estimator = mixture(max_iter=1000, callbacks=[After(2, lambda: action(client))])
+        with pytest.raises(DistributionError, match="no worker that takes tasks"):
+            DistributedEM(estimator, worker_timeout=1.0).fit(shards_of(X), client=client)
+
+
 @contextlib.contextmanager
 def processes(folder):
     """A scheduler and a worker, each a process of its own; yields a client and the scheduler."""

@@ -6,6 +6,7 @@ same bits.
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 
@@ -33,12 +34,12 @@ _SHORT = 0.03
 _LATER = 0.01
 # How often data that were sent from here are sent again.
 _ATTEMPTS = 4
-# Seconds that a scheduler has for an answer.
-_PATIENCE = 5
+# Seconds that a scheduler has for an answer, and until it is asked for the workers it has.
+_PATIENCE = 5.0
 
 
 class DistributionError(RuntimeError):
-    """What a cluster has lost: data that nobody can compute again, or its scheduler."""
+    """What a cluster has lost: data that nobody can compute again, its workers or its scheduler."""
 
 
 def _check_some(shards):
@@ -103,10 +104,12 @@ class DaskExecutor:
         Shards of local data, or delayed objects and futures: X, and what goes with it.
     is_local : bool
         Whether the data are here, and so can be sent again.
+    worker_timeout : float
+        Seconds to wait for a worker while none can run a task.
     """
 
-    def __init__(self, client, columns, is_local):
-        self.client, self.is_local = client, is_local
+    def __init__(self, client, columns, is_local, worker_timeout):
+        self.client, self.is_local, self.worker_timeout = client, is_local, worker_timeout
         self.names, self.source = tuple(columns), list(columns.values())
         self.template, self.numbers = None, []
         self.futures, self.data = self._placed(), []
@@ -134,14 +137,15 @@ class DaskExecutor:
     def _begun(self, estimator):
         number = self.numbers[0]
         first = [column[number] for column in self.futures]
-        return self.client.submit(begin, estimator, number, self.names, *first, pure=False).result()
+        start = self.client.submit(begin, estimator, number, self.names, *first, pure=False)
+        return self._fetched([start])[0]
 
     def _named(self, columns):
         """Columns of arguments for a task on each shard: the names, and the values."""
         return [self.names] * len(columns[0]), *columns
 
     def _gathered(self, function, *columns):
-        return self.client.gather(self._map(function, *columns))
+        return self._fetched(self._map(function, *columns))
 
     def _map(self, function, *columns):
         return self.client.map(function, *columns, pure=False)
@@ -176,7 +180,27 @@ class DaskExecutor:
         # To release the last ones at once would hold up the messages of this round.
         self.client.loop.add_callback(self.client.loop.call_later, _LATER, self.last.clear)
         self.last = futures
-        return whole(self.client.gather(futures), len(shards))
+        return whole(self._fetched(futures), len(shards))
+
+    def _fetched(self, futures):
+        """The results of tasks; waits for them, but not without end where nobody does them."""
+        return self.client.sync(self._awaited, futures)
+
+    async def _awaited(self, futures):
+        gathering = asyncio.ensure_future(self.client.gather(futures, asynchronous=True))
+        waited = 0.0
+        try:
+            while not (await asyncio.wait([gathering], timeout=_PATIENCE))[0]:
+                able = await self.client.scheduler.ncores_running()
+                waited = 0.0 if able else waited + _PATIENCE
+                if waited > self.worker_timeout:
+                    raise DistributionError(
+                        "DistributedEM: for longer than worker_timeout the cluster has had no"
+                        " worker that takes tasks: there is none, or memory limits have paused all."
+                    )
+        finally:
+            gathering.cancel()
+        return gathering.result()
 
     def _shards_per_thread(self):
         """A power of 2, so that a pack is a branch of the tree of merges."""

@@ -6,7 +6,7 @@ import copy
 import math
 from contextlib import contextmanager
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, clone
 from sklearn.utils import get_tags
@@ -62,6 +62,9 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         futures are shards already.
     n_jobs : int, default=None
         Without a client: jobs of joblib, under whatever backend is in force.
+    worker_timeout : float, default=300.0
+        Seconds to wait while a cluster has no worker that takes tasks; ``math.inf`` waits for ever,
+        where a cluster scales up from nothing through a queue.
     warm_start : bool, default=False
         Whether `fit` goes on from `estimator_`.
     progress : bool, default=False
@@ -105,6 +108,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         "shuffle": ["boolean"],
         "n_shards": [Interval(Integral, 1, None, closed="left")],
         "n_jobs": [None, Integral],
+        "worker_timeout": [Interval(Real, 0, None, closed="right")],
         "warm_start": ["boolean"],
         "progress": ["boolean"],
     }
@@ -119,6 +123,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         shuffle=True,
         n_shards=8,
         n_jobs=None,
+        worker_timeout=300.0,
         warm_start=False,
         progress=False,
     ):
@@ -129,6 +134,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         self.shuffle = shuffle
         self.n_shards = n_shards
         self.n_jobs = n_jobs
+        self.worker_timeout = worker_timeout
         self.warm_start = warm_start
         self.progress = progress
 
@@ -159,7 +165,8 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
             If a parameter or a shard is invalid; the message names the shard. If learners are to
             hold on to samples (``inertia="sampled"``), which only batch EM does without.
         DistributionError
-            If the cluster has lost data that cannot be computed again, or its scheduler.
+            If the cluster has lost data that cannot be computed again, or its scheduler, or all
+            workers for longer than `worker_timeout`.
         distributed.KilledWorker
             If the same task took down one worker after the other, by its memory for example.
         """
@@ -200,11 +207,11 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
     def _executor(self, columns, client):
         shards = remote_shards(columns)
         if shards is not None:
-            return DaskExecutor(_present(client), shards, is_local=False)
+            return DaskExecutor(_present(client), shards, False, self.worker_timeout)
         shards = cut(columns, self.n_shards, self.estimator)
         if client is None:
             return JoblibExecutor(shards, self.n_jobs)
-        return DaskExecutor(client, shards, is_local=True)
+        return DaskExecutor(client, shards, True, self.worker_timeout)
 
     def _started(self, executor):
         """An estimator that has its start, or what it learnt in the last fit."""
