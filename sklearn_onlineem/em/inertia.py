@@ -16,7 +16,7 @@ def exact_inertia(model, data):
     ----------
     model : Model
     data : object
-        The batch, which brings lengths where the model has lengths.
+        The batch, or the law of its lengths, where lengths are not modelled; else of no account.
 
     Returns
     -------

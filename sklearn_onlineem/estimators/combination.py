@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem.em import SampledInertia
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._training import Progress, Training
-from sklearn_onlineem.families import Rows
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine
 
@@ -112,45 +109,30 @@ def combine_estimators(
         progresses = [_aligned(progress, progresses[0]) for progress in progresses]
     chosen = [(w, progress) for w, progress in zip(weights, progresses, strict=True) if w > 0.0]
     with single_threaded_blas(n_rows=n_pseudo_samples):
-        draws = _Draws(n_pseudo_samples, check_random_state(random_state))
-        model, statistics = _METHODS[method](chosen, draws)
+        seed = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=4)
+        sampled_statistics = SampledInertia(n_pseudo_samples, np.random.default_rng(seed))
+        model, statistics = _METHODS[method](chosen, sampled_statistics)
     return _estimator_of(model, statistics, estimators)
 
 
 # ------------------------------------------------------------------------------- ways of merging
 
 
-@dataclass(frozen=True)
-class _Draws:
-    """How many rows or sequences to draw from a model, and with what."""
-
-    n: int
-    random_state: np.random.RandomState
-
-    def statistics(self, model, lengths):
-        """Statistics of a sample of the model: its own, with the noise of the sample."""
-        rng = np.random.default_rng(self.random_state.randint(np.iinfo(np.int32).max, size=4))
-        arguments = () if lengths is None else (lengths,)
-        data, _ = model.sample(self.n, rng, *arguments)
-        if isinstance(data, np.ndarray) or sparse.issparse(data):
-            data = Rows(data)
-        return model.e_step(data)[0]
-
-
-def _averaging(members, draws):
+def _averaging(members, sampled_statistics):
     total = sum(weight for weight, _ in members)
     shares = [weight / total for weight, _ in members]
     return Model.averaged([progress.model for _, progress in members], shares), None
 
 
-def _entropic(members, draws):
+def _entropic(members, sampled_statistics):
     statistics = combine((weight, progress.own_statistics) for weight, progress in members)
     return _maximiser(members, statistics)
 
 
-def _sampled(members, draws):
+def _sampled(members, sampled_statistics):
     statistics = combine(
-        (weight, draws.statistics(progress.model, progress.lengths)) for weight, progress in members
+        (weight, sampled_statistics(progress.model, progress.lengths))
+        for weight, progress in members
     )
     return _maximiser(members, statistics)
 

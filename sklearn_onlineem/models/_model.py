@@ -59,12 +59,15 @@ class Model(ABC):
         """Return KL(self || other) jointly over hidden and visible variables, in nats."""
 
     @abstractmethod
-    def sample(self, n, rng):
-        """Draw n observations; return ``(visible, hidden)``."""
+    def sample(self, n, rng, like=None):
+        """Draw n observations; return ``(visible, hidden)``.
 
-    def pseudo_data(self, n, rng, like):
-        """Draw n observations in the form that `e_step` takes, with lengths drawn from `like`."""
-        return self.sample(n, rng, like=like)[0]
+        Where lengths are not modelled, they are drawn from those of `like`.
+        """
+
+    def pseudo_data(self, n, rng, like=None):
+        """Draw n observations in the form that `e_step` takes."""
+        return self.sample(n, rng, like)[0]
 
     # ----------------------------------------------------------------------------------- merging
 

@@ -167,7 +167,7 @@ class EditTransducer(Model):
         # Operations have names.
         return self
 
-    def sample(self, n, rng):
+    def sample(self, n, rng, like=None):
         """Draw n pairs of strings; return them and their scripts, operations as `Strings`."""
         p = self.probabilities
         n_operations = rng.geometric(p[-1], size=n) - 1

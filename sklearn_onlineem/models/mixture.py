@@ -148,14 +148,11 @@ class MixtureModel(Model):
         parameters = self.family.taken(self.parameters, order)
         return MixtureModel(self.family, self.weights[order], parameters)
 
-    def sample(self, n, rng):
-        components = self._sample_components(n, rng)
-        return self.family.sample(self.parameters, components, rng), components
+    def sample(self, n, rng, like=None):
+        components = rng.choice(self.n_components, size=n, p=self.weights)
+        if like is None:
+            return self.family.sample(self.parameters, components, rng), components
+        return self.family.sample_like(self.parameters, components, like.X, rng), components
 
-    def pseudo_data(self, n, rng, like):
-        components = self._sample_components(n, rng)
-        X = self.family.sample_like(self.parameters, components, like.X, rng)
-        return Rows(X, n_threads=like.n_threads)
-
-    def _sample_components(self, n, rng):
-        return rng.choice(self.n_components, size=n, p=self.weights)
+    def pseudo_data(self, n, rng, like=None):
+        return Rows(self.sample(n, rng, like)[0], n_threads=1 if like is None else like.n_threads)

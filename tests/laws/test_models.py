@@ -13,7 +13,7 @@ from laws.chains import CHAINS
 from laws.dynamical import DYNAMICAL
 from laws.numerical import minimiser
 from laws.transducers import TRANSDUCERS
-from sklearn_onlineem.em import batch_step, online_step
+from sklearn_onlineem.em import SampledInertia, batch_step, online_step
 from sklearn_onlineem.families import Multinomial, Poisson, Rows
 from sklearn_onlineem.models import MixtureModel
 from sklearn_onlineem.statistics import combine
@@ -290,20 +290,23 @@ def test_samples_have_the_weights_of_the_components(case, rng):
     model.family.check(X)
 
 
-def sampled(case, model, n, rng):
-    """Visible and hidden values; a chain of given lengths takes these from data."""
-    like = {} if case.is_mixture else {"like": case.data(rng, 50)}
-    return model.sample(n, rng, **like), like.get("like")
-
-
 @labelled_models
 def test_a_sample_whose_hidden_values_are_known_has_the_statistics_of_the_model(case, rng):
     model = case.draw(rng)
-    (visible, hidden), like = sampled(case, model, 20_000, rng)
+    like = None if case.is_mixture else case.data(rng, 50)
+    visible, hidden = model.sample(20_000, rng, like)
     evidence, _ = model.e_step(case.labelled(visible, hidden))
     assert_close(case.usage(evidence), case.usage(model.own_statistics(like)), atol=0.05)
     assert_close(model.m_step(evidence), model, rtol=0.1, atol=0.1)
     model.family.check(visible if case.is_mixture else visible.X)
+
+
+@all_models
+def test_sampled_inertia_comes_close_to_the_exact_one(case, rng):
+    model, data = case.draw(rng), case.data(rng, 50)
+    exact, _ = online_step(model, data, 0.5)
+    sampled, _ = online_step(model, data, 0.5, inertia=SampledInertia(20_000, rng))
+    assert 0.0 < exact.kl_divergence(sampled, data) < 0.02
 
 
 @all_models
