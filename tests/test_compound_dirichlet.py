@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from laws.cases import arrays, assert_identical
+from laws.comparing import arrays, assert_identical
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import minimize

@@ -7,7 +7,8 @@ import sys
 import joblib
 import numpy as np
 import pytest
-from laws.cases import ESTIMATORS, SPARSE_ESTIMATORS, assert_close, assert_identical
+from laws.cases import ESTIMATORS, SPARSE_ESTIMATORS
+from laws.comparing import assert_close, assert_identical
 from laws.merged_cases import MERGED, NUMBERED, REGULAR
 from numpy.testing import assert_allclose
 from scipy import sparse

@@ -10,7 +10,8 @@ import threading
 import numpy as np
 import pandas as pd
 import pytest
-from laws.cases import ESTIMATORS, assert_identical
+from laws.cases import ESTIMATORS
+from laws.comparing import assert_identical
 from sklearn.base import clone
 
 from sklearn_onlineem import GaussianHMM, GaussianMixture

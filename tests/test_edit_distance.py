@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from laws.cases import arrays, assert_identical
+from laws.comparing import arrays, assert_identical
 from laws.interruptions import Interruption
 from numpy.testing import assert_allclose
 from sklearn.base import clone

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from laws.cases import assert_identical
+from laws.comparing import assert_identical
 from laws.numerical import minimiser
 from laws.transducers import TRANSDUCERS, Scripts, index_and_log_share, split, strings_of
 from numpy.testing import assert_allclose

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from laws.cases import FAMILIES, assert_close
+from laws.comparing import assert_close
 from laws.enumeration import all_paths, log_prior_of
+from laws.family_cases import FAMILIES
 from laws.numerical import minimiser
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from laws.cases import assert_identical
+from laws.comparing import assert_identical
 from laws.kalman_filters import K, drawn, known
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import linalg

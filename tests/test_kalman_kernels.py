@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from laws.cases import arrays, assert_close, assert_identical
+from laws.comparing import arrays, assert_close, assert_identical
 from laws.dynamical import draw_data, draw_model
 from numpy.testing import assert_allclose
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from laws.cases import assert_close
+from laws.comparing import assert_close
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem import KalmanFilter, combine_estimators

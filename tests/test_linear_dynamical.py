@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from laws import kalman
-from laws.cases import assert_close
+from laws.comparing import assert_close
 from laws.dynamical import NAMES, PARAMETERS, draw_data, draw_model
 from laws.numerical import minimiser
 from numpy.testing import assert_allclose

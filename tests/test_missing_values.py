@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from laws.cases import assert_close, count_rows, normal_rows
+from laws.comparing import assert_close
 from laws.enumeration import Enumeration
+from laws.random_rows import count_rows, normal_rows
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.base import clone

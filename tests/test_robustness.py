@@ -10,7 +10,8 @@ import warnings
 
 import numpy as np
 import pytest
-from laws.cases import ESTIMATORS, SPARSE_ESTIMATORS, arrays, assert_close, assert_identical
+from laws.cases import ESTIMATORS, SPARSE_ESTIMATORS
+from laws.comparing import arrays, assert_close, assert_identical
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning, NotFittedError

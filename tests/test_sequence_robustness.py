@@ -14,7 +14,7 @@ import warnings
 
 import numpy as np
 import pytest
-from laws.cases import arrays, assert_identical
+from laws.comparing import arrays, assert_identical
 from laws.sequence_cases import KALMAN_FILTERS, N_STATES, SEQUENCE_ESTIMATORS
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import logsumexp
 
-from laws.cases import FAMILIES, FamilyCase
 from laws.enumeration import logs
+from laws.family_cases import FAMILIES, FamilyCase
 from sklearn_onlineem.families import Rows
 from sklearn_onlineem.models import (
     EmitsOnce,

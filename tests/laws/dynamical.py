@@ -6,7 +6,7 @@ import numpy as np
 from scipy import stats
 
 from laws import kalman
-from laws.cases import positive_definite
+from laws.random_rows import positive_definite
 from sklearn_onlineem.families import (
     DiagonalCovariance,
     FullCovariance,

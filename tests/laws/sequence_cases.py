@@ -6,12 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from laws.cases import (
-    count_clusters,
-    document_clusters,
-    normal_clusters,
-    waiting_clusters,
-)
+from laws.cases import count_clusters, document_clusters, normal_clusters, waiting_clusters
 from sklearn_onlineem import (
     HMM,
     CategoricalHMM,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from laws.cases import arrays
+from laws.comparing import arrays
 from sklearn_onlineem.estimators._sequence_model import SequenceModel
 
 __all__ = ["essentials_of", "state_of"]

@@ -17,15 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from laws.cases import (
-    ESTIMATORS,
-    FAMILIES,
-    HIDDEN_FAMILIES,
-    SPARSE_ESTIMATORS,
-    arrays,
-    assert_close,
-    assert_identical,
-)
+from laws.cases import ESTIMATORS, SPARSE_ESTIMATORS
+from laws.comparing import arrays, assert_close, assert_identical
+from laws.family_cases import FAMILIES, HIDDEN_FAMILIES
 from laws.states import state_of
 from sklearn_onlineem import (
     GaussianMixture,

@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 from scipy.integrate import quad
 
-from laws.cases import FAMILIES, HIDDEN_FAMILIES, arrays, assert_close
+from laws.comparing import arrays, assert_close
+from laws.family_cases import FAMILIES, HIDDEN_FAMILIES
 from laws.numerical import minimiser
 from sklearn_onlineem.families import (
     Bernoulli,

@@ -16,10 +16,8 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 
-from laws.cases import (
-    ESTIMATORS,
-    assert_identical,
-)
+from laws.cases import ESTIMATORS
+from laws.comparing import assert_identical
 from laws.interruptions import InterruptAtLine, Interruption
 from laws.states import essentials_of, state_of
 

@@ -10,11 +10,12 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 
-from laws.cases import MIXTURES, assert_close
 from laws.chains import CHAINS
+from laws.comparing import assert_close
 from laws.coordinates import coordinates
 from laws.dynamical import DYNAMICAL
 from laws.merged_cases import MERGED, NUMBERED, REGULAR
+from laws.mixture_cases import MIXTURES
 from laws.numerical import minimiser
 from laws.transducers import TRANSDUCERS
 from sklearn_onlineem import (

@@ -8,9 +8,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import softmax
 
-from laws.cases import MIXTURES, arrays, assert_close, assert_identical
 from laws.chains import CHAINS
+from laws.comparing import arrays, assert_close, assert_identical
 from laws.dynamical import DYNAMICAL
+from laws.mixture_cases import MIXTURES
 from laws.numerical import minimiser
 from laws.transducers import TRANSDUCERS
 from sklearn_onlineem.em import SampledInertia, batch_step, online_step

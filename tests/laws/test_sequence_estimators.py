@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from laws.cases import arrays, assert_identical
+from laws.comparing import arrays, assert_identical
 from laws.sequence_cases import (
     SEQUENCE_ESTIMATORS,
     accuracy,

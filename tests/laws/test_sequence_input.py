@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from laws.cases import assert_identical
+from laws.comparing import assert_identical
 from laws.sequence_cases import (
     N_STATES,
     accuracy,

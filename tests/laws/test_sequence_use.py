@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from laws.cases import assert_close, assert_identical
+from laws.comparing import assert_close, assert_identical
 from laws.interruptions import InterruptAtLine, Interruption
 from laws.sequence_cases import N_STATES, SEQUENCE_ESTIMATORS, accuracy, all_estimators, all_models
 from laws.states import essentials_of, state_of

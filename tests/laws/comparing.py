@@ -1,0 +1,36 @@
+"""Comparing parameters, statistics and models, whatever they are made of."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+
+import numpy as np
+
+from sklearn_onlineem.families import Family, LinearGaussian
+
+
+def arrays(value):
+    """All arrays within parameters, statistics, models, or tuples of these."""
+    if isinstance(value, (Family, LinearGaussian, frozenset, str)):
+        return []
+    if is_dataclass(value):
+        return [a for f in fields(value) for a in arrays(getattr(value, f.name))]
+    if isinstance(value, (tuple, list)):
+        return [a for item in value for a in arrays(item)]
+    if hasattr(value, "covariance"):
+        return [value.mean, value.covariance]
+    return [np.asarray(value)]
+
+
+def assert_close(found, expected, rtol=1e-10, atol=1e-10):
+    found, expected = arrays(found), arrays(expected)
+    assert len(found) == len(expected) > 0
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
+
+
+def assert_identical(found, expected):
+    found, expected = arrays(found), arrays(expected)
+    assert len(found) == len(expected) > 0
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -1,0 +1,41 @@
+"""Random data, and matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+SIDE = 2  # of Wishart matrices
+
+
+def positive_definite(rng, n, side):
+    roots = rng.standard_normal((n, side, side + 2))
+    return roots @ roots.transpose(0, 2, 1) / (side + 2) + 0.2 * np.eye(side)
+
+
+def normal_rows(rng, n, d):
+    return 2.0 * rng.standard_normal((n, d))
+
+
+def count_rows(rng, n, d):
+    return rng.poisson(rng.gamma(2.0, 2.0, (n, 1)), (n, d)).astype(float)
+
+
+def document_rows(rng, n, d):
+    """Counts whose totals differ widely, some of them 0."""
+    return rng.multinomial(rng.integers(0, 30, n), rng.dirichlet(np.ones(d))).astype(float)
+
+
+def bit_rows(rng, n, d):
+    return rng.integers(0, 2, (n, d)).astype(float)
+
+
+def code_rows(rng, n, d):
+    return rng.integers(0, 3, (n, d)).astype(float)
+
+
+def positive_rows(rng, n, d):
+    return rng.gamma(2.0, 1.5, (n, d))
+
+
+def matrix_rows(rng, n, d):
+    return positive_definite(rng, n, d).reshape(n, d * d)
