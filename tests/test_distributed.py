@@ -293,6 +293,26 @@ def test_a_warm_start_goes_on(rng):
     assert learner.estimator_.n_steps_ == 6
 
 
+def test_a_warm_start_needs_the_same_model(rng):
+    X = rng.poisson(3.0, (90, 2)).astype(float)
+    learner = DistributedEM(GaussianMixture(3, random_state=0), warm_start=True).fit(X)
+    for name, value in (("n_components", 5), ("covariance_type", "diag")):
+        changed = copy.deepcopy(learner).set_params(**{f"estimator__{name}": value})
+        with pytest.raises(ValueError, match=rf"fitted model has {name}=.*fit anew"):
+            changed.fit(X)
+    with pytest.raises(ValueError, match="has fitted a GaussianMixture.*now a PoissonMixture"):
+        learner.set_params(estimator=PoissonMixture(3)).fit(X)
+
+
+def test_what_shards_cannot_do_is_refused(rng):
+    X = rng.poisson(3.0, (90, 2)).astype(float)
+    for estimator in (CompoundDirichlet(solver="newton"), GaussianMixture(2, n_init=2)):
+        with pytest.raises(ValueError, match=r"must have n_init=1, and not solver='newton'"):
+            DistributedEM(estimator).fit(X)
+    with pytest.raises(TypeError, match="client must be a distributed.Client, got 'tcp://x'"):
+        DistributedEM(GaussianMixture()).fit(X, client="tcp://x")
+
+
 def test_empty_shards_are_left_out(rng):
     X = ESTIMATORS[0].data(rng, 60)[0]
     shards, models = [X[:0], X[:20], X[:0], X[20:50], X[50:]], []

@@ -172,6 +172,20 @@ def test_sequences_are_never_cut(client, rng):
     assert_identical(found.estimator_.model_, expected)
 
 
+def test_arrays_of_sequences_are_cut_between_sequences(client, rng):
+    da = pytest.importorskip("dask.array")
+    X = rng.standard_normal((40, 8, 2)) + [0.0, 5.0]
+    hmm = GaussianHMM(2, random_state=0, max_iter=3, tol=0.0)
+    expected = DistributedEM(hmm, n_shards=4).fit(X).estimator_.model_
+    for chunks in ((10, 8, 2), (10, 4, 1)):
+        found = DistributedEM(hmm).fit(da.from_array(X, chunks=chunks), client=client)
+        assert_identical(found.estimator_.model_, expected)
+    expected = DistributedEM(hmm).fit(X[0]).estimator_
+    found = DistributedEM(hmm).fit(da.from_array(X[0], chunks=(3, 1)), client=client).estimator_
+    assert_identical(found.model_, expected.model_)
+    assert found.n_samples_seen_ == 1
+
+
 # ------------------------------------------------------------------------------------------ faults
 
 
@@ -271,6 +285,12 @@ def test_data_that_only_a_dead_worker_held_are_a_named_error(X):
             fit_with(kill, client, futures, max_iter=1000)
 
 
+def test_data_for_a_cluster_without_workers_are_not_sent_for_ever(X):
+    with cluster(n_workers=0) as client:
+        with pytest.raises(DistributionError, match="no worker that takes tasks"):
+            DistributedEM(mixture(), worker_timeout=0.5).fit(X, client=client)
+
+
 def _paused(dask_worker):
     dask_worker.status = distributed.Status.paused
 
@@ -338,6 +358,10 @@ def test_a_poisoned_shard_is_an_error_that_names_it(client, X):
     shards = [*np.array_split(X, 3), X[:, :2]]
     with pytest.raises(ValueError, match=r"DistributedEM: shard 3: .*2 features"):
         DistributedEM(mixture()).fit([dask.delayed(s) for s in shards], client=client)
+    with pytest.raises(TypeError, match=r"DistributedEM: shard 1: .*NoneType"):
+        DistributedEM(mixture()).fit([dask.delayed(X), dask.delayed(None)], client=client)
+    with pytest.raises(TypeError, match=r"of the 2 entries of X, 1 are delayed"):
+        DistributedEM(mixture()).fit([dask.delayed(X), X], client=client)
 
 
 def test_a_fitted_learner_can_be_cloned_and_holds_no_client(client, X):

@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -263,6 +264,23 @@ def test_another_parametrization_needs_another_fit(rng):
     edit = EditDistance().fit(noisy_pairs(rng, 20)).set_params(parametrization="full")
     with pytest.raises(ValueError, match="fit anew"):
         edit.partial_fit([("a", "b")])
+
+
+def test_sets_of_symbols_have_one_order_everywhere():
+    edit = EditDistance(alphabet=set("shuffled")).fit([("s", "h")])
+    assert edit.symbols_ == sorted(set("shuffled"))
+
+
+def test_long_queries_of_short_words_need_little_memory():
+    words = ["ab" * n for n in range(1, 20)]
+    edit = EditDistance(alphabet="ab", max_iter=1, tol=0.0).fit([(w, w) for w in words])
+    classifier = EditDistanceClassifier(edit, prefit=True).fit(words, words)
+    tracemalloc.start()
+    nearest = classifier.predict(["ab" * 2500])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert nearest[0] == words[-1]
+    assert peak < 2**24
 
 
 def test_single_pairs_and_pairs_without_symbols(rng):

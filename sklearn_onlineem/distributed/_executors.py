@@ -37,6 +37,11 @@ _ATTEMPTS = 4
 # Seconds that a scheduler has for an answer, and until it is asked for the workers it has.
 _PATIENCE = 5.0
 
+_NO_WORKER = (
+    "DistributedEM: for longer than worker_timeout the cluster has had no worker that takes tasks:"
+    " there is none, or memory limits have paused all."
+)
+
 
 class DistributionError(RuntimeError):
     """What a cluster has lost: data that nobody can compute again, its workers or its scheduler."""
@@ -68,7 +73,9 @@ class JoblibExecutor:
 
     def open(self):
         """Find the shards that are not empty."""
-        self.shards = [part for part in self.shards if n_entries(self.names, *part[1])]
+        self.shards = [
+            (number, part) for number, part in self.shards if n_entries(number, self.names, *part)
+        ]
         _check_some(self.shards)
 
     def begin(self, estimator):
@@ -112,21 +119,31 @@ class DaskExecutor:
         self.client, self.is_local, self.worker_timeout = client, is_local, worker_timeout
         self.names, self.source = tuple(columns), list(columns.values())
         self.template, self.numbers = None, []
-        self.futures, self.data = self._placed(), []
+        self.futures, self.data = [], []
         self.pack_size, self.last = None, []
 
     def _placed(self):
         """Futures of the raw shards, a list for each name."""
         if self.is_local:
-            return [self.client.scatter(column, hash=False) for column in self.source]
+            return [self._sent(column) for column in self.source]
         return [
             [x if is_future(x) else self.client.compute(x) for x in column]
             for column in self.source
         ]
 
+    def _sent(self, column):
+        try:
+            return self.client.scatter(column, hash=False, timeout=self.worker_timeout)
+        except TimeoutError as error:
+            raise DistributionError(_NO_WORKER) from error
+
     def open(self):
         """Find the shards that are not empty."""
-        sizes = self._insisting(lambda: self._gathered(n_entries, *self._named(self.futures)))
+        self.futures = self._placed()
+        numbers = range(len(self.futures[0]))
+        sizes = self._insisting(
+            lambda: self._gathered(n_entries, numbers, *self._named(self.futures))
+        )
         self.numbers = [number for number, size in enumerate(sizes) if size]
         _check_some(self.numbers)
 
@@ -194,10 +211,7 @@ class DaskExecutor:
                 able = await self.client.scheduler.ncores_running()
                 waited = 0.0 if able else waited + _PATIENCE
                 if waited > self.worker_timeout:
-                    raise DistributionError(
-                        "DistributedEM: for longer than worker_timeout the cluster has had no"
-                        " worker that takes tasks: there is none, or memory limits have paused all."
-                    )
+                    raise DistributionError(_NO_WORKER)
         finally:
             gathering.cancel()
         return gathering.result()

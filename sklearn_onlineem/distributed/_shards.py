@@ -12,19 +12,25 @@ from sklearn.utils.validation import _num_samples
 __all__ = ["cut", "is_future", "remote_shards"]
 
 
-def remote_shards(columns):
+def remote_shards(columns, estimator):
     """Shards of what lives on a cluster; None where nothing does.
+
+    Rows are cut where a collection is, and sequences never: a collection of two dimensions, or a
+    data frame, is one sequence to an estimator of sequences, and so one shard.
 
     Parameters
     ----------
     columns : dict of str to object
         X, and what each of its rows or sequences has besides.
+    estimator : estimator
 
     Returns
     -------
     columns : dict of str to list of Delayed or Future, or None
     """
-    shards = {name: _remote(values) for name, values in columns.items()}
+    takes_sequences = get_tags(estimator).input_tags.three_d_array
+    is_one = takes_sequences and getattr(columns["X"], "ndim", 1) == 2
+    shards = {name: _remote(name, values, is_one) for name, values in columns.items()}
     counts = {name: None if parts is None else len(parts) for name, parts in shards.items()}
     for name, count in counts.items():
         if count != counts["X"]:
@@ -34,12 +40,15 @@ def remote_shards(columns):
     return None if counts["X"] is None else shards
 
 
-def _remote(X):
+def _remote(name, X, is_one):
     """Shards of a Dask collection, or of a list of delayed objects or futures; None for others.
 
     Parameters
     ----------
+    name : str
     X : object
+    is_one : bool
+        Whether a collection is to be one shard.
 
     Returns
     -------
@@ -50,14 +59,25 @@ def _remote(X):
     from dask.base import is_dask_collection
     from dask.delayed import Delayed
 
-    if isinstance(X, list | tuple) and X:
-        return list(X) if all(isinstance(x, Delayed) or is_future(x) for x in X) else None
-    if isinstance(X, Delayed) or is_future(X):
+    def is_shard(x):
+        return isinstance(x, Delayed) or is_future(x)
+
+    if isinstance(X, list | tuple):
+        n_shards = sum(map(is_shard, X))
+        if 0 < n_shards < len(X):
+            raise TypeError(
+                f"DistributedEM: of the {len(X)} entries of {name}, {n_shards} are delayed objects"
+                " or futures; all must be."
+            )
+        return list(X) if n_shards else None
+    if is_shard(X):
         return [X]
     if not is_dask_collection(X):
         return None
-    if getattr(X, "ndim", 1) == 2 and hasattr(X, "numblocks") and X.numblocks[1] > 1:
-        X = X.rechunk({1: -1})
+    if hasattr(X, "rechunk"):
+        X = X.rechunk({axis: -1 for axis in range(0 if is_one else 1, X.ndim)})
+    elif is_one:
+        X = X.repartition(npartitions=1)
     return np.ravel(X.to_delayed()).tolist()
 
 

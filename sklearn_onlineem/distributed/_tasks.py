@@ -121,13 +121,14 @@ def begin(estimator, number, names, *values):
         return estimator._begin(**dict(zip(names, values, strict=True)))
 
 
-def n_entries(names, *values):
+def n_entries(number, names, *values):
     """Number of rows, or of sequences, of a shard; those of weight 0 do not count."""
     counted = dict(zip(names, values, strict=True))
-    if "sample_weight" in counted:
-        return np.count_nonzero(counted["sample_weight"])
-    X = counted["X"]
-    return X.shape[0] if hasattr(X, "shape") else len(X)
+    with _naming(number):
+        if "sample_weight" in counted:
+            return np.count_nonzero(counted["sample_weight"])
+        X = counted["X"]
+        return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
 def extent(data):

@@ -44,8 +44,8 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
     ----------
     estimator : estimator
         A mixture, a hidden Markov model or another estimator of this library. Its parameters say
-        how it learns (`max_iter`, `tol`, `batch_size`, `eta0`, `online_passes`, ...); the first
-        shard provides its start.
+        how it learns (`max_iter`, `tol`, `batch_size`, `eta0`, `online_passes`, ...), but for
+        `solver`, in whose place is `mode`; the first shard provides its start.
     mode : {"batch", "synchronous", "asynchronous"}, default="batch"
         "batch": rounds of batch EM until `tol`. "synchronous": learners are merged, and all go on
         from there, after every `sync_every` of their batches; `online_passes` over the data.
@@ -162,8 +162,9 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter or a shard is invalid; the message names the shard. If learners are to
-            hold on to samples (``inertia="sampled"``), which only batch EM does without.
+            If a parameter or a shard is invalid; the message names the shard. If the estimator has
+            ``solver="newton"`` or several starts, or learners are to hold on to samples
+            (``inertia="sampled"``), which only batch EM does without.
         DistributionError
             If the cluster has lost data that cannot be computed again, or its scheduler, or all
             workers for longer than `worker_timeout`.
@@ -172,7 +173,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         """
         columns = {"X": X, "y": y, "sample_weight": sample_weight}
         columns = {name: values for name, values in columns.items() if values is not None}
-        self._check_supported(columns)
+        self._check_supported(columns, client)
         executor = self._executor(columns, client)
         executor.open()
         estimator = self._started(executor)
@@ -191,10 +192,17 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
             self.n_features_in_ = estimator.n_features_in_
         return self
 
-    def _check_supported(self, columns):
+    def _check_supported(self, columns, client):
         name = type(self.estimator).__name__
         if not isinstance(self.estimator, OnlineEM):
             raise TypeError(f"DistributedEM needs an estimator of this library, got {name}.")
+        if client is not None and not hasattr(client, "scatter"):
+            raise TypeError(f"client must be a distributed.Client, got {client!r}.")
+        if getattr(self.estimator, "solver", None) == "newton" or self.estimator.n_init > 1:
+            raise ValueError(
+                f"DistributedEM makes one start, and learns by EM: {name} must have n_init=1, and"
+                " not solver='newton'."
+            )
         self.estimator._validate_params()
         if "sample_weight" in columns and not has_fit_parameter(self.estimator, "sample_weight"):
             raise TypeError(f"DistributedEM: {name} takes no sample_weight.")
@@ -205,7 +213,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
             )
 
     def _executor(self, columns, client):
-        shards = remote_shards(columns)
+        shards = remote_shards(columns, self.estimator)
         if shards is not None:
             return DaskExecutor(_present(client), shards, False, self.worker_timeout)
         shards = cut(columns, self.n_shards, self.estimator)
@@ -216,11 +224,19 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
     def _started(self, executor):
         """An estimator that has its start, or what it learnt in the last fit."""
         parameters = clone(self.estimator).get_params()
-        if self.warm_start and hasattr(self, "estimator_"):
+        resumes = self.warm_start and hasattr(self, "estimator_")
+        if resumes:
             estimator = copy.deepcopy(self.estimator_)
+            if type(estimator) is not type(self.estimator):
+                raise ValueError(
+                    f"DistributedEM has fitted a {type(estimator).__name__}, and estimator is now a"
+                    f" {type(self.estimator).__name__}; fit anew."
+                )
         else:
             estimator = executor.begin(_for_workers(clone(self.estimator)))
         estimator.set_params(**parameters)
+        if resumes:
+            estimator._check_same_model()
         training = estimator._training
         callbacks = tuple(estimator.callbacks or ())
         estimator._training = training.resumed(estimator._prior(estimator.model_), callbacks)

@@ -43,6 +43,8 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
     _validated_attributes = ("n_features_in_", "feature_names_in_")
     # What must be the same in estimators that are merged.
     _common_attributes = _validated_attributes
+    # Parameters that a fitted model has taken up, and can't change.
+    _model_parameters = ("n_components",)
 
     _parameter_constraints: dict = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -174,14 +176,19 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
         with single_threaded_blas(data.X.shape[0]):
             training.online_step(data, self._schedule(training))
 
+    def _taken_up(self):
+        """Values of the parameters that a model takes up."""
+        return tuple(getattr(self, name) for name in self._model_parameters)
+
     def _check_same_model(self):
         """Raise ValueError if parameters that shape the model have changed since it was made."""
-        n_components = self._training.progress.model.n_components
-        if n_components != self.n_components:
-            raise ValueError(
-                f"the fitted model has n_components={n_components}, and the parameter is now"
-                f" {self.n_components}; fit anew."
-            )
+        pairs = zip(self._model_parameters, self._training.taken_up, self._taken_up(), strict=True)
+        for name, fitted, now in pairs:
+            if not _are_same(fitted, now):
+                raise ValueError(
+                    f"the fitted model has {name}={fitted!r}, and the parameter is now {now!r}; fit"
+                    " anew."
+                )
 
     def _validate_rates(self, first):
         """Validate parameters once, and again when the user changes the rates in mid-stream."""
@@ -215,6 +222,7 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
             tuple(self.callbacks or ()),
             self._rows_needed(model),
             self._inertia(),
+            self._taken_up(),
         )
 
     def _inertia(self):
@@ -299,6 +307,13 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
     def _generator(self):
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=4)
         return np.random.default_rng(seed)
+
+
+def _are_same(a, b):
+    """Whether two values of a parameter are equal, or of one class that can't say."""
+    if a is b or (type(a) is type(b) and type(a).__eq__ is object.__eq__):
+        return True
+    return np.array_equal(a, b)
 
 
 @lru_cache(maxsize=128)

@@ -19,6 +19,7 @@ class BurstyCounts:
     """Rows of counts, components that are compound Dirichlets, and the choice of the inertia."""
 
     _sparse_ok = True
+    _model_parameters = ("n_components", "inertia", "n_pseudo_samples")
 
     _constraints: dict = {
         "inertia": [StrOptions({"exact", "sampled"})],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 from sklearn.exceptions import InconsistentVersionWarning
@@ -66,9 +67,11 @@ class FittedValues:
 
     @property
     def lower_bound_(self):
-        """The last of `lower_bounds_`."""
-        bounds = self._fitted.lower_bounds
-        return bounds[-1] if bounds else self._fitted.progress.step.log_likelihood
+        """The last of `lower_bounds_`; NaN of what was merged and has learnt nothing since."""
+        bounds, step = self._fitted.lower_bounds, self._fitted.progress.step
+        if bounds:
+            return bounds[-1]
+        return math.nan if step is None else step.log_likelihood
 
     def __getstate__(self):
         state = {**super().__getstate__(), "_sklearn_onlineem_version": __version__}

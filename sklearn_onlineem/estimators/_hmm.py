@@ -19,6 +19,7 @@ __all__ = ["BaseHMM"]
 class BaseHMM(ChainParameters, ChainInference, SequenceModel):
     """Base of the hidden Markov models: they say which family, and name its parameters."""
 
+    _model_parameters = (*SequenceModel._model_parameters, "horizon", "absorbing_states", "params")
     _parameter_constraints: dict = {
         **SequenceModel._parameter_constraints,
         "horizon": [StrOptions({"finite", "absorbing"})],

@@ -141,6 +141,7 @@ class SystemParameters:
         )
 
     def _check_same_model(self):
+        super()._check_same_model()
         n_dim_state = self.model_.n_components
         if n_dim_state != self._n_hidden:
             raise ValueError(

@@ -78,6 +78,8 @@ class Training:
         Rows that determine the model, for schedules that count in these.
     inertia : callable, default=exact_inertia
         What online steps hold on to.
+    taken_up : tuple, default=()
+        Values of the estimator's parameters that the model has taken up.
     """
 
     progress: Progress
@@ -86,12 +88,17 @@ class Training:
     callbacks: tuple = ()
     rows_needed: float = 1.0
     inertia: Callable = exact_inertia
+    taken_up: tuple = ()
     past: deque = field(default_factory=lambda: deque(maxlen=_HISTORY_STEPS))
     n_seen_before: float = 0.0
     lower_bounds: list = field(default_factory=list)
     n_iter: int = 0
     converged: bool = False
     stopped: bool = False
+
+    def __getstate__(self):
+        # Callbacks are the estimator's, which passes them on; they need not be picklable.
+        return {**vars(self), "callbacks": ()}
 
     @property
     def history(self):

@@ -171,7 +171,9 @@ def _estimator_of(model: Model, statistics: Statistics | None, estimators):
     )
     rows_needed = np.average([training.rows_needed for training in trainings], weights=seen)
     dtype = np.result_type(*(training.dtype for training in trainings))
-    merged._training = Training(progress, None, dtype, (), float(rows_needed), merged._inertia())
+    merged._training = Training(
+        progress, None, dtype, (), float(rows_needed), merged._inertia(), merged._taken_up()
+    )
     merged._training.prior = merged._prior(model)
     return merged
 

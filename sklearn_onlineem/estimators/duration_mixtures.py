@@ -169,6 +169,7 @@ class GammaMixture(PositiveMixture):
     array([ 5., 50.])
     """
 
+    _model_parameters = (*BaseMixture._model_parameters, "shape")
     _parameter_constraints: dict = {
         **BaseMixture._parameter_constraints,
         "shape": [None, Interval(Real, 0, None, closed="neither")],

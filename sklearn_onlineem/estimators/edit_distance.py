@@ -156,6 +156,7 @@ class EditDistance(
     """
 
     _validated_attributes = ("symbols_", "_codes", "_makes_text")
+    _model_parameters = ("parametrization", "alphabet")
     _common_attributes = ("symbols_",)
     n_init = 1  # there is one start
 
@@ -264,13 +265,18 @@ class EditDistance(
                 return self._pairs(sources, targets)
             codes = SymbolCodes()
             given = self.alphabet is not None
-            for strings in ([list(self.alphabet)],) if given else (sources, targets):
+            for strings in ([self._ordered_alphabet()],) if given else (sources, targets):
                 codes.encode(strings)
             if not codes.codes:
                 raise ValueError("X has no symbols: all strings are empty.")
             self._codes, self.symbols_ = codes.codes, list(codes.codes)
             self._makes_text = are_text(sources) and are_text(targets)
             return self._pairs(sources, targets)
+
+    def _ordered_alphabet(self):
+        """The alphabet; a set is put in an order that all machines agree on."""
+        is_set = isinstance(self.alphabet, set | frozenset)
+        return sorted(self.alphabet, key=repr) if is_set else list(self.alphabet)
 
     def _pairs(self, sources, targets):
         codes = SymbolCodes(self._codes)
@@ -339,14 +345,6 @@ class EditDistance(
     def _rows_needed(self, model):
         n_operations = 1.0 / model.probabilities[-1]
         return max(1.0, (model.operations.n_probabilities - 1) / n_operations)
-
-    def _check_same_model(self):
-        operations = self._training.progress.model.operations
-        if not isinstance(operations, PARAMETRIZATIONS[self.parametrization]):
-            raise ValueError(
-                f"the fitted model is not of parametrization={self.parametrization!r}, which the"
-                " parameter now says; fit anew."
-            )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

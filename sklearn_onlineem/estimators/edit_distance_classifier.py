@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -251,20 +251,21 @@ class _Dictionary:
     def _bounds_by_length(self, symbols, lengths):
         """Bounds for targets of these lengths that share 0, 1, ... n symbols, relative to alone."""
         match, mismatch = self._best_substitutions(symbols)
-        n = len(symbols)
-        k, shared = np.arange(n + 1), np.arange(n + 1)
+        n, m = len(symbols), lengths[:, None]
+        # No more symbols are substituted, or shared, than the longest target has.
+        k = np.arange(min(n, lengths.max(initial=0)) + 1)
         # The best k places for substitutions, and of them the best for matches.
-        substituted = np.concatenate(([0.0], np.cumsum(np.sort(mismatch)[::-1])))
-        gain = np.sort(np.maximum(match - mismatch, 0.0))[::-1]
-        matched = np.concatenate(([0.0], np.cumsum(gain)))
-        weights = substituted[:, None] + matched[np.minimum.outer(k, shared)]
-        m = lengths[:, None]
-        possible = k <= m
+        substituted = _largest_sums(mismatch)[k]
+        matched = _largest_sums(np.maximum(match - mismatch, 0.0))[k]
         rest = np.maximum(m - k, 0)
         paths = gammaln(n + rest + 1) - gammaln(k + 1) - gammaln(n - k + 1) - gammaln(rest + 1)
-        paths = np.where(possible, 0.0 if self.best else paths, -np.inf)
-        terms = paths[:, :, None] + weights
-        return terms.max(axis=1) if self.best else logsumexp(terms, axis=1)
+        terms = np.where(k <= m, 0.0 if self.best else paths, -np.inf) + substituted
+        # Of k substitutions, k are matches or as many as there are shared symbols.
+        add = np.maximum if self.best else np.logaddexp
+        few = add.accumulate(terms + matched, axis=1)
+        more = np.full_like(terms, -np.inf)
+        more[:, :-1] = add.accumulate(terms[:, :0:-1], axis=1)[:, ::-1]
+        return add(few, more + matched)
 
     def _best_substitutions(self, symbols):
         """Log weights of the match of each symbol, and of its best mismatch."""
@@ -276,6 +277,11 @@ class _Dictionary:
         # Unknown symbols share a place, and so differ from each other there.
         others[-1, -1] = table[-1, -1]
         return np.diagonal(table)[symbols], others.max(axis=1)[symbols]
+
+
+def _largest_sums(values):
+    """Sums of the 0, 1, ... n largest values."""
+    return np.concatenate(([0.0], np.cumsum(np.sort(values)[::-1])))
 
 
 def _hashable(word):

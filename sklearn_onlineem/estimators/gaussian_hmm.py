@@ -92,6 +92,7 @@ class GaussianHMM(BaseHMM):
 
     _emission_letters = "emc"
 
+    _model_parameters = (*BaseHMM._model_parameters, "covariance_type", "reg_covar")
     _parameter_constraints: dict = {
         **BaseHMM._parameter_constraints,
         "covariance_type": [StrOptions(set(FAMILIES))],

@@ -146,6 +146,7 @@ class GaussianMixture(BaseMixture):
     array([-5.,  5.])
     """
 
+    _model_parameters = (*BaseMixture._model_parameters, "covariance_type", "reg_covar")
     _parameter_constraints: dict = {
         **BaseMixture._parameter_constraints,
         "covariance_type": [StrOptions(set(FAMILIES))],

@@ -139,6 +139,7 @@ class HMM(BaseHMM):
     True
     """
 
+    _model_parameters = (*BaseHMM._model_parameters, "family")
     _parameter_constraints: dict = {
         **BaseHMM._parameter_constraints,
         "family": [StrOptions(set(FAMILIES)), Family],

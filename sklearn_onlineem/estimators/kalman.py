@@ -144,6 +144,9 @@ class KalmanFilter(SystemParameters, SystemInference, SequenceModel):
     True
     """
 
+    _model_parameters = (
+        "em_vars", "transition_covariance_type", "observation_covariance_type", "reg_covar",
+    )  # fmt: skip
     _parameter_constraints: dict = {
         **SequenceModel._parameter_constraints,
         "n_dim_state": [None, Interval(Integral, 1, None, closed="left")],

@@ -90,6 +90,7 @@ class Mixture(BaseMixture):
     True
     """
 
+    _model_parameters = (*BaseMixture._model_parameters, "family")
     _parameter_constraints: dict = {
         **BaseMixture._parameter_constraints,
         "family": [StrOptions(set(FAMILIES)), Family],

@@ -66,6 +66,7 @@ class WishartMixture(BaseMixture):
     array([10., 10.])
     """
 
+    _model_parameters = (*BaseMixture._model_parameters, "degrees_of_freedom")
     _parameter_constraints: dict = {
         **BaseMixture._parameter_constraints,
         "degrees_of_freedom": [None, Interval(Real, 0, None, closed="neither")],
