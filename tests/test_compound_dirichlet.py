@@ -259,6 +259,8 @@ def test_samples_have_the_lengths_asked_for(rng):
     X = documents(rng)
     model = CompoundDirichlet(random_state=0).fit(X)
     assert_array_equal(model.sample(3, lengths=[5, 0, 1000]).sum(axis=1), [5, 0, 1000])
+    with pytest.raises(ValueError, match=r"lengths of CompoundDirichlet .*got shape \(2,\)"):
+        model.sample(3, lengths=[1, 2])
     assert_array_equal(model.sample(4, lengths=7).sum(axis=1), 7)
     assert_array_equal(model.sample(4).sum(axis=1), np.rint(X.sum(axis=1).mean()))
     mixture = CompoundDirichletMixture(2, random_state=0).fit(X)

@@ -59,16 +59,22 @@ class BurstyCounts:
             raise ValueError(f"n_samples must be at least 1, got {n_samples}.")
         model, rng = self.model_, self._generator()
         components = rng.choice(model.n_components, size=n_samples, p=model.weights)
-        X = model.family.sample(model.parameters, components, rng, self._lengths(lengths))
+        lengths = self._lengths(lengths, n_samples)
+        X = model.family.sample(model.parameters, components, rng, lengths)
         return self._exposed(X), components
 
-    def _lengths(self, lengths):
+    def _lengths(self, lengths, n_samples):
         if lengths is None:
             return None
         lengths = np.asarray(lengths)
         if not np.issubdtype(lengths.dtype, np.integer) or lengths.min(initial=0) < 0:
             raise ValueError(
                 f"lengths of {type(self).__name__} must be whole numbers from 0 up, got {lengths}."
+            )
+        if lengths.shape not in ((), (n_samples,)):
+            raise ValueError(
+                f"lengths of {type(self).__name__} must be one number or {n_samples}, got shape"
+                f" {lengths.shape}."
             )
         return lengths
 

@@ -53,8 +53,8 @@ class CompoundDirichlet(BurstyCounts, OneToOneFeatureMixin, RowModel):
     Attributes
     ----------
     alpha_ : ndarray of shape (n_features,)
-        Its sum is the precision: the smaller, the burstier. A word that never occurs ends up
-        with 1e-10.
+        Its sum is the precision: the smaller, the burstier. That of a word that never occurs falls
+        from pass to pass, and with ``solver="newton"`` to 1e-10 at once.
     converged_ : bool
     n_iter_ : int
         Passes of the last `fit`.
