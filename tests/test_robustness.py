@@ -17,6 +17,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning, NotFittedError
 
 from sklearn_onlineem import BernoulliMixture, Mixture, MultinomialMixture, WishartMixture
+from sklearn_onlineem.estimators._starts import STARTS
 from sklearn_onlineem.families import Categorical
 
 pytestmark = [
@@ -194,11 +195,16 @@ def test_07_a_scale_of_1e_minus_200(case, rng):
 
 
 @gaussians
-def test_08_an_offset_of_1e8(case, rng):
-    X, _ = case.data(rng)
+@pytest.mark.parametrize("init", [*STARTS, "centres", "responsibilities"])
+def test_08_an_offset_of_1e8(case, init, rng):
+    X, _ = case.data(rng, n_clusters=1)  # of which other starts make other fits
     X = np.round(X * 2**20) / 2**20  # as exact at 1e8 as at 0
-    here, there = case().fit(X), case().fit(X + 1e8)
+    shares = rng.random((len(X), 3))
+    starts = {"centres": (X[:3], X[:3] + 1e8), "responsibilities": (shares, shares)}
+    here, there = (case(init=start) for start in starts.get(init, (init, init)))
+    here.fit(X), there.fit(X + 1e8)
     assert_array_equal(there.predict(X + 1e8), here.predict(X))
+    assert_allclose(there.weights_, here.weights_, rtol=1e-6)
     assert_allclose(there.means_ - 1e8, here.means_, atol=1e-5)
     assert_allclose(there.score(X + 1e8), here.score(X), rtol=1e-6)
     here.partial_fit(X[:50]), there.partial_fit(X[:50] + 1e8)

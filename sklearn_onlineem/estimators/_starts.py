@@ -133,10 +133,9 @@ def _k_means(rows, n_components, rng):
 
 
 def _k_means_plus_plus(rows, n_components, rng):
-    centres, _ = kmeans_plusplus(
-        rows.X, n_components, sample_weight=rows.sample_weight, random_state=rng
-    )
-    return _nearest(rows.X, centres)
+    X = rows.X if sparse.issparse(rows.X) else rows.X - np.median(rows.X, axis=0)
+    _, chosen = kmeans_plusplus(X, n_components, sample_weight=rows.sample_weight, random_state=rng)
+    return _nearest(rows.X, rows.X[chosen])
 
 
 def _random(rows, n_components, rng):
@@ -172,7 +171,15 @@ def _with_labels(responsibilities, rows):
 
 
 def _nearest(X, centres):
-    if sparse.issparse(X) and not sparse.issparse(centres):
+    """Give each row to its nearest centre.
+
+    Squares are taken of differences from the centres' median: far from 0, those of the data
+    would leave no digits to distances. Medians of whole numbers are exact, and so ties stay ties.
+    """
+    if not sparse.issparse(X):
+        origin = np.median(centres, axis=0)
+        X, centres = (X - origin).astype(X.dtype, copy=False), centres - origin
+    elif not sparse.issparse(centres):
         centres = sparse.csr_array(centres)
     centres = centres.astype(X.dtype, copy=False)
     return _one_hot(pairwise_distances_argmin(X, centres), centres.shape[0])
