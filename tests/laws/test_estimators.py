@@ -1,7 +1,10 @@
 """What holds for every estimator."""
 
 import copy
+import inspect
+import math
 import pickle
+import re
 
 import joblib
 import numpy as np
@@ -357,6 +360,33 @@ def test_consistency_of_what_a_fitted_mixture_gives(case, rng):
     assert np.isfinite(mixture.score_samples(drawn)).all()
     with pytest.raises(ValueError, match="n_samples"):
         mixture.sample(0)
+
+
+def documented_attributes(estimator):
+    """Names of fitted attributes, each with the shapes of arrays that its docstring has."""
+    text = inspect.cleandoc(type(estimator).__doc__)
+    section = text.partition("Attributes\n----------\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^(\w.*?) : (.*(?:\n .*)*)", section, re.MULTILINE)
+    return {
+        name: re.findall(r"\(((?:n_components|n_features|side)[^)]*)\)", kind)
+        for names, kind in entries
+        for name in names.split(", ")
+    }
+
+
+@all_estimators
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_every_documented_attribute_can_be_read(case, method, rng):
+    X, _ = case.data(rng)
+    mixture = getattr(case(), method)(X)
+    sizes = {"n_components": 3, "n_features": X.shape[1], "side": math.isqrt(X.shape[1])}
+    attributes = documented_attributes(mixture)
+    assert {"means_", "weights_", "model_", "history_"} <= attributes.keys()
+    for name, shapes in attributes.items():
+        value = getattr(mixture, name)
+        expected = [tuple(sizes[n] for n in re.findall(r"\w+", shape)) for shape in shapes]
+        if expected:
+            assert value.shape in expected and np.isfinite(value).all(), name
 
 
 @all_estimators
