@@ -238,6 +238,25 @@ def test_labels_that_are_none_are_an_error(case, label, rng):
     assert_identical(state_of(mixture), before)
 
 
+@all_estimators
+@pytest.mark.parametrize("n_components", [1, 3])
+@pytest.mark.parametrize("amount", [0, 299, 301])
+def test_labels_of_other_rows_are_an_error(case, n_components, amount, rng):
+    X, _ = case.data(rng)
+    mixture, labels = case(n_components), np.zeros(amount, dtype=int)
+    for method in (mixture.fit, mixture.partial_fit):
+        with pytest.raises(ValueError, match=type(mixture).__name__):
+            method(X, labels)
+
+
+@all_estimators
+def test_any_labels_will_do_for_one_component(case, rng):
+    X, y = case.data(rng)
+    expected = state_of(case(1).fit(X))
+    for labels in (y, y - 7.5, y.astype(str), y.astype(str).tolist(), np.where(y, y, np.nan)):
+        assert_identical(state_of(case(1).fit(X, labels)), expected)
+
+
 # ----------------------------------------------------------------------------------- types of data
 
 
