@@ -358,7 +358,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowModel):
         """
         check_is_fitted(self)
         if n_samples < 1:
-            raise ValueError(f"n_samples must be at least 1, got {n_samples}.")
+            name = type(self).__name__
+            raise ValueError(f"n_samples of {name} must be at least 1, got {n_samples}.")
         X, y = self.model_.sample(n_samples, self._generator())
         return self._exposed(X), y
 

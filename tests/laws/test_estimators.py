@@ -377,7 +377,7 @@ def test_consistency_of_what_a_fitted_mixture_gives(case, rng):
     drawn, components = mixture.sample(50)
     assert drawn.shape == (50, X.shape[1]) and components.shape == (50,)
     assert np.isfinite(mixture.score_samples(drawn)).all()
-    with pytest.raises(ValueError, match="n_samples"):
+    with pytest.raises(ValueError, match=f"n_samples of {type(mixture).__name__}"):
         mixture.sample(0)
 
 
