@@ -20,6 +20,8 @@ __all__ = ["STARTS", "start_model", "wide_pseudo_rows"]
 
 # More rows than this tell a start nothing new.
 _MOST_ROWS = 1 << 16
+# Of each component; more say nothing new of which it is.
+_MOST_LABELLED_ROWS = 1 << 10
 # Pseudo-rows of a stream's start, by parameters of a component per feature; chosen by
 # benchmarks/defaults.py.
 _WIDE_SHARE = 0.2
@@ -46,7 +48,7 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None):
     model : MixtureModel
     """
     if isinstance(start, str) and len(rows) > _MOST_ROWS:
-        rows = rows[np.sort(rng.choice(len(rows), _MOST_ROWS, replace=False))]
+        rows = rows[_some_rows(rows, n_components, rng)]
     _warn_of_few(rows.X, n_components)
     with single_threaded_openmp():
         responsibilities = start_responsibilities(start, rows, n_components, rng)
@@ -62,6 +64,21 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None):
         statistics = statistics + pseudo_rows
     counts[counts == 0] = 1.0  # an empty cluster starts as if it had a row, lest it stay empty
     return MixtureModel(family, counts / counts.sum(), family.m_step(statistics))
+
+
+def _some_rows(rows, n_components, rng):
+    """Indices of rows that stand for all of them, in order; few labelled rows all stay."""
+    chosen = np.sort(rng.choice(len(rows), _MOST_ROWS, replace=False))
+    if rows.labels is None:
+        return chosen
+    labelled = (np.flatnonzero(rows.labels == k) for k in range(n_components))
+    return np.unique(np.concatenate([chosen, *(_at_most(part, rng) for part in labelled)]))
+
+
+def _at_most(indices, rng):
+    if len(indices) <= _MOST_LABELLED_ROWS:
+        return indices
+    return rng.choice(indices, _MOST_LABELLED_ROWS, replace=False)
 
 
 def wide_pseudo_rows(family, rows, n_components):

@@ -5,6 +5,7 @@ import inspect
 import math
 import pickle
 import re
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -31,6 +32,7 @@ from sklearn_onlineem import (
     PoissonMixture,
 )
 from sklearn_onlineem.em import batch_step, online_step
+from sklearn_onlineem.estimators._starts import _some_rows
 from sklearn_onlineem.families import Rows
 from sklearn_onlineem.models import MixtureStatistics
 
@@ -201,6 +203,30 @@ def test_a_few_labels_name_the_components(case, rng):
         labels[known] = named[known]
         scores.append(accuracy(named, case().fit(X, labels).predict(X)))
     assert min(scores) > 0.9
+
+
+def test_a_few_labels_name_the_components_of_many_rows(rng):
+    y = np.arange(200_000) % 2
+    X = rng.standard_normal((200_000, 1)) + 20.0 * y[:, None]
+    labels = np.where(np.arange(200_000) < 4, y, -1)
+    for seed in range(8):
+        mixture = GaussianMixture(2, random_state=seed).fit(X, labels)
+        assert accuracy(y, mixture.predict(X)) > 0.99
+
+
+@pytest.mark.parametrize("n_labelled", [4, 3000, 200_000])
+def test_starts_from_many_rows_keep_labelled_ones(n_labelled, rng):
+    labels = np.where(np.arange(200_000) < n_labelled, np.arange(200_000) % 3, -1).astype(np.int32)
+    labels[-1] = 3
+    rows = Rows(rng.random((200_000, 1)))
+    seeds = [np.random.RandomState(0) for _ in range(3)]
+    chosen = _some_rows(replace(rows, labels=labels), 4, seeds[0])
+    kept = np.bincount(labels[chosen] + 1)[1:]
+    assert (kept >= np.minimum(np.bincount(labels + 1)[1:], 1024)).all()
+    assert len(chosen) <= 2**16 + 4 * 1024
+    assert_array_equal(chosen, np.unique(chosen))
+    unlabelled = np.sort(seeds[1].choice(200_000, 2**16, replace=False))
+    assert_array_equal(_some_rows(rows, 4, seeds[2]), unlabelled)
 
 
 def test_more_labels_match_better(rng):
