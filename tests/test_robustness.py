@@ -6,6 +6,7 @@ which mixtures don't have; 37 and 39 (Ctrl-C, threads and forks) are in `laws/te
 """
 
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -17,6 +18,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning, NotFittedError
 
 from sklearn_onlineem import BernoulliMixture, Mixture, MultinomialMixture, WishartMixture
+from sklearn_onlineem.estimators._starts import STARTS
 from sklearn_onlineem.families import Categorical
 
 pytestmark = [
@@ -194,11 +196,16 @@ def test_07_a_scale_of_1e_minus_200(case, rng):
 
 
 @gaussians
-def test_08_an_offset_of_1e8(case, rng):
-    X, _ = case.data(rng)
+@pytest.mark.parametrize("init", [*STARTS, "centres", "responsibilities"])
+def test_08_an_offset_of_1e8(case, init, rng):
+    X, _ = case.data(rng, n_clusters=1)  # of which other starts make other fits
     X = np.round(X * 2**20) / 2**20  # as exact at 1e8 as at 0
-    here, there = case().fit(X), case().fit(X + 1e8)
+    shares = rng.random((len(X), 3))
+    starts = {"centres": (X[:3], X[:3] + 1e8), "responsibilities": (shares, shares)}
+    here, there = (case(init=start) for start in starts.get(init, (init, init)))
+    here.fit(X), there.fit(X + 1e8)
     assert_array_equal(there.predict(X + 1e8), here.predict(X))
+    assert_allclose(there.weights_, here.weights_, rtol=1e-6)
     assert_allclose(there.means_ - 1e8, here.means_, atol=1e-5)
     assert_allclose(there.score(X + 1e8), here.score(X), rtol=1e-6)
     here.partial_fit(X[:50]), there.partial_fit(X[:50] + 1e8)
@@ -225,12 +232,32 @@ def test_09_float32_at_an_offset_of_1e4(case, rng):
 def test_12_13_fewer_rows_than_components(case, method, rng):
     X, _ = case.data(rng)
     mixture = case(n_components=5)
-    message = "n_components=5.*n_samples=4.*(means|alpha)_init"
+    message = "n_components=5.*n_samples=4.*larger"
     with pytest.raises(ValueError, match=message) as raised:
         getattr(mixture, method)(X[:4])
     assert type(mixture).__name__ in str(raised.value)
     with pytest.raises(NotFittedError):
         mixture.predict(X)
+
+
+def starts_named(error):
+    return set(re.findall(r"\w+_init", str(error)))
+
+
+@all_estimators
+def test_13_what_the_message_asks_for_helps(case, rng):
+    X, y = case.data(rng)
+    with pytest.raises(ValueError, match="first") as raised:
+        case().partial_fit(X[:1])
+    known = case(init=np.array([X[y == k].mean(axis=0) for k in range(3)])).fit(X)
+    given = {name: getattr(known, name.replace("init", "")) for name in starts_named(raised.value)}
+    if given:
+        assert_finite(case(**given).partial_fit(X[:1]), X)
+        return
+    means = {"means_init": known.means_, "weights_init": known.weights_}
+    with pytest.raises(ValueError, match="first") as raised:
+        case(**means).partial_fit(X[:1])
+    assert not starts_named(raised.value)
 
 
 @all_estimators
@@ -551,6 +578,20 @@ def test_36_parameters_set_out_of_range_in_mid_stream(case, parameter, value, rn
     before = state_of(mixture)
     with pytest.raises(ValueError, match=parameter):
         mixture.set_params(**{parameter: value}).partial_fit(X)
+    assert_identical(state_of(mixture), before)
+
+
+@all_estimators
+@pytest.mark.parametrize("eta", [None, "0.5", -1.0])
+def test_36_schedules_that_give_no_rates(case, eta, rng):
+    X, _ = case.data(rng)
+    mixture = case(schedule=lambda t: eta, batch_size=100)
+    with pytest.raises(ValueError, match=f"{type(mixture).__name__}.*schedule"):
+        mixture.fit(X)
+    mixture.partial_fit(X)
+    before = state_of(mixture)
+    with pytest.raises(ValueError, match=f"{type(mixture).__name__}.*schedule"):
+        mixture.partial_fit(X)
     assert_identical(state_of(mixture), before)
 
 

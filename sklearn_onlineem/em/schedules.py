@@ -338,7 +338,7 @@ def rate_of(schedule, n_seen, n_rows):
     Raises
     ------
     ValueError
-        If the schedule's value is not above 0.
+        If the schedule's value is not a number above 0.
 
     Examples
     --------
@@ -349,8 +349,14 @@ def rate_of(schedule, n_seen, n_rows):
         eta = schedule.for_batch(n_seen, n_rows)
     else:
         eta = schedule(1.0 + n_seen / n_rows)
-    if not eta > 0.0:
-        raise ValueError(f"The schedule gave the learning rate {eta!r}; it must be above 0.")
+    try:
+        valid = bool(eta > 0.0)
+    except (TypeError, ValueError):
+        valid = False
+    if not valid:
+        raise ValueError(
+            f"The schedule gave the learning rate {eta!r}; it must be a number above 0."
+        )
     return eta
 
 

@@ -56,7 +56,8 @@ class BurstyCounts:
         """Documents and their components."""
         check_is_fitted(self)
         if n_samples < 1:
-            raise ValueError(f"n_samples must be at least 1, got {n_samples}.")
+            name = type(self).__name__
+            raise ValueError(f"n_samples of {name} must be at least 1, got {n_samples}.")
         model, rng = self.model_, self._generator()
         components = rng.choice(model.n_components, size=n_samples, p=model.weights)
         lengths = self._lengths(lengths, n_samples)

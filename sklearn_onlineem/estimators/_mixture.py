@@ -125,15 +125,16 @@ class RowModel(TransformerMixin, OnlineEM):
 
     def _check_rows_to_start(self, data):
         if len(data) < self.n_components:
+            names = ", ".join(self._start_parameters())
+            instead = f", or all of the initial parameters: {names}" if names else ""
             raise ValueError(
                 f"{type(self).__name__} needs at least n_components={self.n_components} rows to"
-                f" start from, got n_samples={len(data)}. Pass a larger (first) batch, or all of"
-                f" the initial parameters: {', '.join(self._start_parameters())}."
+                f" start from, got n_samples={len(data)}. Pass a larger (first) batch{instead}."
             )
 
     def _start_parameters(self):
-        """Names of the parameters that make data unnecessary for a start."""
-        return ["means_init"]
+        """Names of the parameters that together make data unnecessary for a start, if any do."""
+        return ["means_init"] if self._family().means_suffice else []
 
     def _checked_init(self, data):
         init = np.asarray(self.init, dtype=np.float64)
@@ -357,7 +358,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowModel):
         """
         check_is_fitted(self)
         if n_samples < 1:
-            raise ValueError(f"n_samples must be at least 1, got {n_samples}.")
+            name = type(self).__name__
+            raise ValueError(f"n_samples of {name} must be at least 1, got {n_samples}.")
         X, y = self.model_.sample(n_samples, self._generator())
         return self._exposed(X), y
 

@@ -202,7 +202,8 @@ class SequenceModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM)
         """
         check_is_fitted(self)
         if n_samples < 1 or (n_sequences is not None and n_sequences < 1):
-            raise ValueError("n_samples and n_sequences must be at least 1.")
+            name = type(self).__name__
+            raise ValueError(f"n_samples and n_sequences of {name} must be at least 1.")
         like = Sequences(Rows(np.empty((n_samples, 0))), np.array([0, n_samples]))
         data, states = self.model_.sample(n_sequences or 1, self._generator(), like)
         X = self._exposed(data.X)

@@ -20,6 +20,8 @@ __all__ = ["STARTS", "start_model", "wide_pseudo_rows"]
 
 # More rows than this tell a start nothing new.
 _MOST_ROWS = 1 << 16
+# Of each component; more say nothing new of which it is.
+_MOST_LABELLED_ROWS = 1 << 10
 # Pseudo-rows of a stream's start, by parameters of a component per feature; chosen by
 # benchmarks/defaults.py.
 _WIDE_SHARE = 0.2
@@ -46,7 +48,7 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None):
     model : MixtureModel
     """
     if isinstance(start, str) and len(rows) > _MOST_ROWS:
-        rows = rows[np.sort(rng.choice(len(rows), _MOST_ROWS, replace=False))]
+        rows = rows[_some_rows(rows, n_components, rng)]
     _warn_of_few(rows.X, n_components)
     with single_threaded_openmp():
         responsibilities = start_responsibilities(start, rows, n_components, rng)
@@ -62,6 +64,21 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None):
         statistics = statistics + pseudo_rows
     counts[counts == 0] = 1.0  # an empty cluster starts as if it had a row, lest it stay empty
     return MixtureModel(family, counts / counts.sum(), family.m_step(statistics))
+
+
+def _some_rows(rows, n_components, rng):
+    """Indices of rows that stand for all of them, in order; few labelled rows all stay."""
+    chosen = np.sort(rng.choice(len(rows), _MOST_ROWS, replace=False))
+    if rows.labels is None:
+        return chosen
+    labelled = (np.flatnonzero(rows.labels == k) for k in range(n_components))
+    return np.unique(np.concatenate([chosen, *(_at_most(part, rng) for part in labelled)]))
+
+
+def _at_most(indices, rng):
+    if len(indices) <= _MOST_LABELLED_ROWS:
+        return indices
+    return rng.choice(indices, _MOST_LABELLED_ROWS, replace=False)
 
 
 def wide_pseudo_rows(family, rows, n_components):
@@ -133,10 +150,9 @@ def _k_means(rows, n_components, rng):
 
 
 def _k_means_plus_plus(rows, n_components, rng):
-    centres, _ = kmeans_plusplus(
-        rows.X, n_components, sample_weight=rows.sample_weight, random_state=rng
-    )
-    return _nearest(rows.X, centres)
+    X = rows.X if sparse.issparse(rows.X) else rows.X - np.median(rows.X, axis=0)
+    _, chosen = kmeans_plusplus(X, n_components, sample_weight=rows.sample_weight, random_state=rng)
+    return _nearest(rows.X, rows.X[chosen])
 
 
 def _random(rows, n_components, rng):
@@ -172,7 +188,15 @@ def _with_labels(responsibilities, rows):
 
 
 def _nearest(X, centres):
-    if sparse.issparse(X) and not sparse.issparse(centres):
+    """Give each row to its nearest centre.
+
+    Squares are taken of differences from the centres' median: far from 0, those of the data
+    would leave no digits to distances. Medians of whole numbers are exact, and so ties stay ties.
+    """
+    if not sparse.issparse(X):
+        origin = np.median(centres, axis=0)
+        X, centres = (X - origin).astype(X.dtype, copy=False), centres - origin
+    elif not sparse.issparse(centres):
         centres = sparse.csr_array(centres)
     centres = centres.astype(X.dtype, copy=False)
     return _one_hot(pairwise_distances_argmin(X, centres), centres.shape[0])

@@ -9,7 +9,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_array, get_tags
-from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _num_samples,
+    column_or_1d,
+    validate_data,
+)
 
 from sklearn_onlineem._kernels import _rows
 from sklearn_onlineem.estimators._threads import threads_for
@@ -172,12 +177,14 @@ def _canonical_csr(X):
 
 def _checked_labels(estimator, y, n_rows):
     if estimator.n_components == 1:
-        return None  # a label among one says nothing
+        # A label among one says nothing, so its value is ignored: scikit-learn's checks fit
+        # estimators to whatever labels they have.
+        _check_length(y, n_rows)
+        return None
     y = column_or_1d(
         check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=estimator)
     )
-    if len(y) != n_rows:
-        raise ValueError(f"X has {n_rows} rows, and y {len(y)}.")
+    _check_length(y, n_rows)
     if not np.issubdtype(y.dtype, np.number):
         raise ValueError(f"Unknown label type: {y.dtype}; y must be integers.")
     labels, top = y.astype(np.int32), estimator.n_components - 1
@@ -187,6 +194,12 @@ def _checked_labels(estimator, y, n_rows):
             " leave it out for unsupervised learning."
         )
     return None if (labels == -1).all() else labels
+
+
+def _check_length(y, n_rows):
+    n_labels = _num_samples(y)
+    if n_labels != n_rows:
+        raise ValueError(f"X has {n_rows} rows, and y {n_labels}.")
 
 
 def _checked_weight(sample_weight, X):

@@ -139,6 +139,10 @@ class FixedShapeGamma(_PositiveData, ExponentialFamily):
 
     shape: float = 1.0
 
+    def shapes_and_rates(self, parameters):
+        """Return shapes and rates, two ndarrays of shape (K, n_features)."""
+        return np.full_like(parameters, self.shape), self.shape / parameters
+
     def to_natural(self, parameters):
         return -self.shape / parameters
 

@@ -1,7 +1,11 @@
 """What holds for every estimator."""
 
 import copy
+import inspect
+import math
 import pickle
+import re
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -28,6 +32,7 @@ from sklearn_onlineem import (
     PoissonMixture,
 )
 from sklearn_onlineem.em import batch_step, online_step
+from sklearn_onlineem.estimators._starts import _some_rows
 from sklearn_onlineem.families import Rows
 from sklearn_onlineem.models import MixtureStatistics
 
@@ -200,6 +205,30 @@ def test_a_few_labels_name_the_components(case, rng):
     assert min(scores) > 0.9
 
 
+def test_a_few_labels_name_the_components_of_many_rows(rng):
+    y = np.arange(200_000) % 2
+    X = rng.standard_normal((200_000, 1)) + 20.0 * y[:, None]
+    labels = np.where(np.arange(200_000) < 4, y, -1)
+    for seed in range(8):
+        mixture = GaussianMixture(2, random_state=seed).fit(X, labels)
+        assert accuracy(y, mixture.predict(X)) > 0.99
+
+
+@pytest.mark.parametrize("n_labelled", [4, 3000, 200_000])
+def test_starts_from_many_rows_keep_labelled_ones(n_labelled, rng):
+    labels = np.where(np.arange(200_000) < n_labelled, np.arange(200_000) % 3, -1).astype(np.int32)
+    labels[-1] = 3
+    rows = Rows(rng.random((200_000, 1)))
+    seeds = [np.random.RandomState(0) for _ in range(3)]
+    chosen = _some_rows(replace(rows, labels=labels), 4, seeds[0])
+    kept = np.bincount(labels[chosen] + 1)[1:]
+    assert (kept >= np.minimum(np.bincount(labels + 1)[1:], 1024)).all()
+    assert len(chosen) <= 2**16 + 4 * 1024
+    assert_array_equal(chosen, np.unique(chosen))
+    unlabelled = np.sort(seeds[1].choice(200_000, 2**16, replace=False))
+    assert_array_equal(_some_rows(rows, 4, seeds[2]), unlabelled)
+
+
 def test_more_labels_match_better(rng):
     """Two overlapping clusters, where the likelihood alone prefers another cut."""
     n_labelled, scores = (0, 20, 2000), []
@@ -233,6 +262,25 @@ def test_labels_that_are_none_are_an_error(case, label, rng):
     with pytest.raises(ValueError, match="rows|inconsistent"):
         mixture.partial_fit(X, y[:-1])
     assert_identical(state_of(mixture), before)
+
+
+@all_estimators
+@pytest.mark.parametrize("n_components", [1, 3])
+@pytest.mark.parametrize("amount", [0, 299, 301])
+def test_labels_of_other_rows_are_an_error(case, n_components, amount, rng):
+    X, _ = case.data(rng)
+    mixture, labels = case(n_components), np.zeros(amount, dtype=int)
+    for method in (mixture.fit, mixture.partial_fit):
+        with pytest.raises(ValueError, match=type(mixture).__name__):
+            method(X, labels)
+
+
+@all_estimators
+def test_any_labels_will_do_for_one_component(case, rng):
+    X, y = case.data(rng)
+    expected = state_of(case(1).fit(X))
+    for labels in (y, y - 7.5, y.astype(str), y.astype(str).tolist(), np.where(y, y, np.nan)):
+        assert_identical(state_of(case(1).fit(X, labels)), expected)
 
 
 # ----------------------------------------------------------------------------------- types of data
@@ -355,8 +403,35 @@ def test_consistency_of_what_a_fitted_mixture_gives(case, rng):
     drawn, components = mixture.sample(50)
     assert drawn.shape == (50, X.shape[1]) and components.shape == (50,)
     assert np.isfinite(mixture.score_samples(drawn)).all()
-    with pytest.raises(ValueError, match="n_samples"):
+    with pytest.raises(ValueError, match=f"n_samples of {type(mixture).__name__}"):
         mixture.sample(0)
+
+
+def documented_attributes(estimator):
+    """Names of fitted attributes, each with the shapes of arrays that its docstring has."""
+    text = inspect.cleandoc(type(estimator).__doc__)
+    section = text.partition("Attributes\n----------\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^(\w.*?) : (.*(?:\n .*)*)", section, re.MULTILINE)
+    return {
+        name: re.findall(r"\(((?:n_components|n_features|side)[^)]*)\)", kind)
+        for names, kind in entries
+        for name in names.split(", ")
+    }
+
+
+@all_estimators
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_every_documented_attribute_can_be_read(case, method, rng):
+    X, _ = case.data(rng)
+    mixture = getattr(case(), method)(X)
+    sizes = {"n_components": 3, "n_features": X.shape[1], "side": math.isqrt(X.shape[1])}
+    attributes = documented_attributes(mixture)
+    assert {"means_", "weights_", "model_", "history_"} <= attributes.keys()
+    for name, shapes in attributes.items():
+        value = getattr(mixture, name)
+        expected = [tuple(sizes[n] for n in re.findall(r"\w+", shape)) for shape in shapes]
+        if expected:
+            assert value.shape in expected and np.isfinite(value).all(), name
 
 
 @all_estimators
