@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from laws.cases import ESTIMATORS, SPARSE_ESTIMATORS
 from laws.comparing import arrays, assert_close, assert_identical
+from laws.family_cases import IMPROPER, LIMITS, hyperparameters
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning, NotFittedError
@@ -541,6 +542,43 @@ def test_36_parameters_out_of_range(case, parameter, value, rng):
             method(X)
     with pytest.raises(NotFittedError):
         mixture.predict(X)
+
+
+@all_estimators
+def test_36_priors_that_are_none(case, rng):
+    X, _ = case.data(rng)
+    for name in hyperparameters(case().fit(X).model_.family):
+        for value in (np.nan, *IMPROPER.get(name, [])):
+            mixture = case(prior={name: value})
+            words = f"^prior of {type(mixture).__name__}: {name} must be .*, got "
+            for method in (mixture.fit, mixture.partial_fit):
+                with pytest.raises(ValueError, match=words) as raised:
+                    method(X)
+                assert str(raised.value).endswith(f"got {value!r}.")
+            with pytest.raises(NotFittedError):
+                mixture.predict(X)
+
+
+@all_estimators
+def test_36_hyper_parameters_that_there_are_not(case, rng):
+    X, _ = case.data(rng)
+    allowed = hyperparameters(case().fit(X).model_.family)
+    mixture = case(prior={"spread": 1.0})
+    words = f"prior of {type(mixture).__name__} has the key 'spread'.*" + ".*".join(allowed)
+    for method in (mixture.fit, mixture.partial_fit):
+        with pytest.raises(ValueError, match=words):
+            method(X)
+
+
+@all_estimators
+def test_priors_at_their_limits(case, rng):
+    X, _ = case.data(rng)
+    for name in hyperparameters(case().fit(X).model_.family):
+        for value in LIMITS.get(name, []):
+            if np.ndim(value) == 0 or len(value) == X.shape[1]:
+                mixture = case(prior={name: value}).fit(X)
+                assert_finite(mixture.partial_fit(X[:5]), X)
+                assert_finite(case(prior={name: value}).partial_fit(X[:5]), X)
 
 
 @all_estimators

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.estimators._starts import STARTS, start_model, wide_pseudo_rows
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import raise_named, validated_rows
@@ -165,8 +166,8 @@ class RowModel(TransformerMixin, OnlineEM):
         family, parameters = model.family, model.parameters
         concentration = self.weight_concentration_prior
         if self.prior is not None:
-            emissions = family.prior_statistics(
-                self.n_components, n_features=self.n_features_in_, **self.prior
+            emissions = prior_statistics(
+                self, family, self.prior, self.n_components, n_features=self.n_features_in_
             )
         else:
             emissions = None
