@@ -149,10 +149,18 @@ class RowModel(TransformerMixin, OnlineEM):
             weights = self._checked_shares("weights_init", self.weights_init, (self.n_components,))
             weights = weights / weights.sum()
         if self.means_init is not None:
-            shape = (self.n_components, self.n_features_in_)
-            means = self._checked_start("means_init", self.means_init, shape)
+            means = self._checked_means(model.family)
             parameters = model.family.with_means(parameters, means)
         return MixtureModel(model.family, weights, parameters)
+
+    def _checked_means(self, family):
+        shape = (self.n_components, self.n_features_in_)
+        means = self._checked_start("means_init", self.means_init, shape)
+        try:
+            family.check_means(means)
+        except ValueError as error:
+            raise ValueError(f"means_init of {type(self).__name__}: {error}") from error
+        return means
 
     def _given_start(self, data):
         family = self._family()

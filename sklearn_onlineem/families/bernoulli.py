@@ -36,6 +36,8 @@ class Bernoulli(ExponentialFamily):
 
     min_probability: float = 1e-10
 
+    is_convex = True
+
     def check(self, X):
         values = stored_values(X)
         if values.size and (np.min(values) < 0 or np.max(values) > 1):

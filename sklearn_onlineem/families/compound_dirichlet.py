@@ -58,8 +58,15 @@ class CompoundDirichlet(Family):
     min_alpha: float = 1e-10
     max_precision: float = 1e6
 
+    is_convex = True
+
     def check(self, X):
         check_non_negative(X)
+
+    def check_means(self, means):
+        super().check_means(means)
+        if not means.any(axis=1).all():
+            raise ValueError("Means that are all 0 say no proportions.")
 
     def dirichlets(self, alpha, length):
         """Parameters with these values of alpha, moved to between floor and ceiling."""

@@ -36,6 +36,8 @@ class Exponential(ExponentialFamily):
 
     min_mean: float = 1e-12
 
+    is_convex = True
+
     def check(self, X):
         check_non_negative(X)
 

@@ -19,6 +19,8 @@ _MIN_MEAN = 1e-12
 
 
 class _PositiveData:
+    is_convex = True
+
     def check(self, X):
         check_non_negative(X)
         if not X.all():

@@ -43,6 +43,8 @@ class Multinomial(ExponentialFamily):
 
     min_probability: float = 1e-12
 
+    is_convex = True
+
     def check(self, X):
         check_non_negative(X)
 

@@ -28,6 +28,8 @@ _LOG_2 = math.log(2.0)
 class _Matrices:
     """What both families share: rows are flattened symmetric matrices."""
 
+    is_convex = True
+
     def check(self, X):
         side = math.isqrt(X.shape[1])
         if side**2 != X.shape[1]:
