@@ -158,6 +158,37 @@ def test_strong_priors_decide(system):
     assert_allclose(kalman.initial_state_mean_, [4.0, -4.0], atol=1e-4)
 
 
+@pytest.mark.parametrize("part", ["initial", "transition", "observation"])
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("matrix", np.nan),
+        ("matrix_precision", -1.0),
+        ("offset", np.inf),
+        ("offset_precision", -1.0),
+        ("offset_precision", np.nan),
+        ("covariance", -1.0),
+        ("covariance", np.triu(np.ones((K, K)))),
+        ("degrees_of_freedom", -50.0),
+        ("degrees_of_freedom", np.nan),
+        ("spread", 1.0),
+    ],
+)
+def test_priors_that_are_none(system, part, name, value):
+    if part == "initial" and name.startswith("matrix"):
+        pytest.skip("the first state has no inputs")
+    X, kalman = drawn(system), KalmanFilter(**system, prior={part: {name: value}})
+    for method in (kalman.fit, kalman.partial_fit):
+        with pytest.raises(ValueError, match=rf"prior\['{part}'\] of KalmanFilter.*{name}"):
+            method(X)
+
+
+@pytest.mark.parametrize("prior", [{"transitions": {}}, {"transition": 5.0}], ids=repr)
+def test_priors_that_are_no_dicts_of_dicts(system, prior):
+    with pytest.raises(ValueError, match="prior.* of KalmanFilter .*"):
+        KalmanFilter(**system, prior=prior).fit(drawn(system))
+
+
 def test_the_posterior_never_falls(system, rng):
     """The joint objective, likelihood plus log prior, under batch EM with all priors."""
     X = drawn(system, 10, 10)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from laws.cases import ESTIMATORS, SPARSE_ESTIMATORS
 from laws.comparing import arrays, assert_close, assert_identical
+from laws.family_cases import IMPROPER, LIMITS, hyperparameters
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning, NotFittedError
@@ -568,6 +569,96 @@ def test_36_parameters_out_of_range(case, parameter, value, rng):
             method(X)
     with pytest.raises(NotFittedError):
         mixture.predict(X)
+
+
+def assert_no_means(case, X, means):
+    mixture = case(means_init=means)
+    for method in (mixture.fit, mixture.partial_fit):
+        with pytest.raises(ValueError, match=f"means_init of {type(mixture).__name__}"):
+            method(X)
+    with pytest.raises(NotFittedError):
+        mixture.predict(X)
+
+
+# What rows have no support beyond, means have none beyond either.
+bounded = only("Poisson", "nomial", "Compound", "Bernoulli", "Exponential", "Gamma", "Wishart")
+
+
+@bounded
+@pytest.mark.parametrize("value", [-1.0, np.nan])
+def test_36_means_outside_of_the_support(case, value, rng):
+    X, y = case.data(rng)
+    means = np.array([X[y == k].mean(axis=0) for k in range(3)])
+    means[1, 0] = value
+    assert_no_means(case, X, means)
+
+
+@pytest.mark.parametrize(
+    "name, mean",
+    [
+        ("Gamma", np.zeros(3)),
+        ("Bernoulli", np.full(12, 2.0)),
+        ("Wishart", np.zeros(4)),
+        ("Wishart", [1.0, 2.0, 2.0, 1.0]),
+        ("Wishart", [1.0, 0.5, 0.0, 1.0]),
+        ("Compound", np.zeros(5)),
+    ],
+)
+def test_36_means_that_are_none(name, mean, rng):
+    for case in (case for case in ESTIMATORS if name in repr(case)):
+        X, y = case.data(rng)
+        means = np.array([X[y == k].mean(axis=0) for k in range(3)])
+        means[1] = mean
+        assert_no_means(case, X, means)
+
+
+@only("Poisson", "nomial", "Compound", "Bernoulli", "Exponential")
+def test_means_at_the_edge_of_the_support(case, rng):
+    X, y = case.data(rng)
+    means = np.array([X[y == k].mean(axis=0) for k in range(3)])
+    means[1, 0], means[:, 1] = 0.0, 0.0
+    if "Bernoulli" in repr(case):
+        means[2, 2:4] = 1.0
+    for mixture in (case(means_init=means).fit(X), case(means_init=means).partial_fit(X[:5])):
+        assert_finite(mixture, X)
+        assert_finite(mixture.partial_fit(X[5:10]), X)
+
+
+@all_estimators
+def test_36_priors_that_are_none(case, rng):
+    X, _ = case.data(rng)
+    for name in hyperparameters(case().fit(X).model_.family):
+        for value in (np.nan, *IMPROPER.get(name, [])):
+            mixture = case(prior={name: value})
+            words = f"^prior of {type(mixture).__name__}: {name} must be .*, got "
+            for method in (mixture.fit, mixture.partial_fit):
+                with pytest.raises(ValueError, match=words) as raised:
+                    method(X)
+                assert str(raised.value).endswith(f"got {value!r}.")
+            with pytest.raises(NotFittedError):
+                mixture.predict(X)
+
+
+@all_estimators
+def test_36_hyper_parameters_that_there_are_not(case, rng):
+    X, _ = case.data(rng)
+    allowed = hyperparameters(case().fit(X).model_.family)
+    mixture = case(prior={"spread": 1.0})
+    words = f"prior of {type(mixture).__name__} has the key 'spread'.*" + ".*".join(allowed)
+    for method in (mixture.fit, mixture.partial_fit):
+        with pytest.raises(ValueError, match=words):
+            method(X)
+
+
+@all_estimators
+def test_priors_at_their_limits(case, rng):
+    X, _ = case.data(rng)
+    for name in hyperparameters(case().fit(X).model_.family):
+        for value in LIMITS.get(name, []):
+            if np.ndim(value) == 0 or len(value) == X.shape[1]:
+                mixture = case(prior={name: value}).fit(X)
+                assert_finite(mixture.partial_fit(X[:5]), X)
+                assert_finite(case(prior={name: value}).partial_fit(X[:5]), X)
 
 
 @all_estimators

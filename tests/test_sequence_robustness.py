@@ -20,7 +20,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from sklearn_onlineem import CategoricalHMM, GaussianHMM, KalmanFilter, MultinomialHMM, PoissonHMM
+from sklearn_onlineem import (
+    HMM,
+    CategoricalHMM,
+    GaussianHMM,
+    KalmanFilter,
+    MultinomialHMM,
+    PoissonHMM,
+)
 
 pytestmark = [
     # Nothing may overflow or divide by zero on the way to a result or an error.
@@ -534,7 +541,16 @@ def test_36_parameters_out_of_range(case, parameter, value, rng):
         PoissonHMM(2, lambdas_init=[[-1.0, 1.0], [1.0, 1.0]]),
         PoissonHMM(2, lambdas_init=[[1.0], [1.0]]),
         MultinomialHMM(2, emissionprob_init=[[-1.0, 2.0], [0.5, 0.5]]),
+        PoissonHMM(2, prior={"shape": np.nan}),
+        HMM(2, family="exponential", prior={"rate": -1.0}),
+        HMM(2, family="exponential", prior={"spread": 1.0}),
+        GaussianHMM(2, prior={"mean_precision": np.nan}),
+        GaussianHMM(2, covariance_type="full", prior={"degrees_of_freedom": -50.0}),
+        GaussianHMM(2, means_prior=[0.0, np.nan], means_weight=1.0),
+        GaussianHMM(2, covars_prior=-np.eye(2)),
+        GaussianHMM(2, startprob_prior=[np.inf, 1.0]),
         MultinomialHMM(2, emissionprob_prior=[0.0, 1.0]),
+        MultinomialHMM(2, emissionprob_prior=[np.nan, 1.0]),
         MultinomialHMM(2, emissionprob_prior=[1.0, 1.0, 1.0]),
         CategoricalHMM(2, n_features=3, emissionprob_init=np.ones((2, 4))),
     ],

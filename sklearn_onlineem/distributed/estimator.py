@@ -253,32 +253,147 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
 
     @available_if(_estimator_has("score"))
     def score(self, X, y=None, **arguments):
-        """Return the `score` of `estimator_`."""
+        """Return the `score` of `estimator_`.
+
+        Parameters
+        ----------
+        X : array-like, or what else `estimator_` takes
+            Local data, not shards.
+        y : object
+            Ignored.
+        **arguments
+            Further arguments of the method.
+
+        Returns
+        -------
+        log_likelihood : float
+            Mean over samples, in nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If `estimator_` refuses X.
+        """
         return self._delegated("score", X, arguments)
 
     @available_if(_estimator_has("score_samples"))
     def score_samples(self, X, **arguments):
-        """Return the `score_samples` of `estimator_`."""
+        """Return the `score_samples` of `estimator_`.
+
+        Parameters
+        ----------
+        X : array-like, or what else `estimator_` takes
+            Local data, not shards.
+        **arguments
+            Further arguments of the method.
+
+        Returns
+        -------
+        log_likelihoods : ndarray of shape (n_samples,)
+            In nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If `estimator_` refuses X.
+        """
         return self._delegated("score_samples", X, arguments)
 
     @available_if(_estimator_has("predict"))
     def predict(self, X, **arguments):
-        """Return the `predict` of `estimator_`."""
+        """Return the `predict` of `estimator_`.
+
+        Parameters
+        ----------
+        X : array-like, or what else `estimator_` takes
+            Local data, not shards.
+        **arguments
+            Further arguments of the method.
+
+        Returns
+        -------
+        prediction : ndarray of shape (n_samples,), or what else `estimator_` predicts
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If `estimator_` refuses X.
+        """
         return self._delegated("predict", X, arguments)
 
     @available_if(_estimator_has("predict_proba"))
     def predict_proba(self, X, **arguments):
-        """Return the `predict_proba` of `estimator_`."""
+        """Return the `predict_proba` of `estimator_`.
+
+        Parameters
+        ----------
+        X : array-like, or what else `estimator_` takes
+            Local data, not shards.
+        **arguments
+            Further arguments of the method.
+
+        Returns
+        -------
+        posterior : ndarray of shape (n_samples, n_components)
+            Rows add up to 1.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If `estimator_` refuses X.
+        """
         return self._delegated("predict_proba", X, arguments)
 
     @available_if(_estimator_has("transform"))
     def fit_transform(self, X, y=None, **arguments):
-        """Fit, and return what `transform` makes of X, which is local data."""
+        """Fit, and return what `transform` makes of X, which is local data.
+
+        Parameters
+        ----------
+        X, y, **arguments
+            As in `fit`.
+
+        Returns
+        -------
+        transformed : ndarray of shape (n_samples, n_features_out)
+
+        Raises
+        ------
+        ValueError
+            If the parameters or the data are invalid.
+        """
         return self.fit(X, y, **arguments).transform(X)
 
     @available_if(_estimator_has("transform"))
     def transform(self, X, **arguments):
-        """Return the `transform` of `estimator_`."""
+        """Return the `transform` of `estimator_`.
+
+        Parameters
+        ----------
+        X : array-like, or what else `estimator_` takes
+            Local data, not shards.
+        **arguments
+            Further arguments of the method.
+
+        Returns
+        -------
+        transformed : ndarray of shape (n_samples, n_features_out)
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If `estimator_` refuses X.
+        """
         return self._delegated("transform", X, arguments)
 
 

@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem.estimators._hmm_chain import ChainParameters
 from sklearn_onlineem.estimators._hmm_inference import ChainInference
+from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.estimators._sequence_model import SequenceModel, filled_rows
 from sklearn_onlineem.estimators._starts import STARTS, start_model, wide_pseudo_rows
 from sklearn_onlineem.models import HiddenMarkovStatistics
@@ -117,8 +118,8 @@ class BaseHMM(ChainParameters, ChainInference, SequenceModel):
         """Return the prior of the emissions as pseudo-statistics, or None."""
         if self.prior is None:
             return None
-        return family.prior_statistics(
-            self.n_components, n_features=self.n_features_in_, **self.prior
+        return prior_statistics(
+            self, family, self.prior, self.n_components, n_features=self.n_features_in_
         )
 
     def _check_goes_on(self):

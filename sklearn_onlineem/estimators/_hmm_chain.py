@@ -120,6 +120,6 @@ def _excess(concentration, name):
     if concentration is None:
         return 0.0
     concentration = np.asarray(concentration, dtype=np.float64)
-    if not (concentration > 0).all():
-        raise ValueError(f"{name} must be above 0.")
+    if not ((concentration > 0) & np.isfinite(concentration)).all():
+        raise ValueError(f"{name} must be finite and above 0, got {concentration!r}.")
     return concentration - 1.0

@@ -67,18 +67,58 @@ class ChainInference:
         -------
         posterior : ndarray of shape (n_rows, n_components), or list
             A list of arrays, one for each sequence, if X has one entry for each.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
         """
         posterior, form = self._infer(X, lengths, groups, "posterior")
         return form.restored(posterior)
 
     def transform(self, X, *, lengths=None, groups=None):
-        """Return the posterior probabilities of the states, as `predict_proba` does."""
+        """Return the posterior probabilities of the states, as `predict_proba` does.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`.
+
+        Returns
+        -------
+        posterior : ndarray of shape (n_rows, n_components), or list
+            A list of arrays, one for each sequence, if X has one entry for each. Rows add up to 1.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
         return self.predict_proba(X, lengths=lengths, groups=groups)
 
     def filter(self, X, *, lengths=None, groups=None):
         """Return the probabilities of the states given the rows so far, P(h_t | v_1..t).
 
-        Parameters and returned values are those of `predict_proba`.
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`.
+
+        Returns
+        -------
+        filtered : ndarray of shape (n_rows, n_components), or list
+            A list of arrays, one for each sequence, if X has one entry for each. Rows add up to 1.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
         """
         filtered, form = self._infer(X, lengths, groups, "filtered")
         return form.restored(filtered)
@@ -90,6 +130,11 @@ class ChainInference:
         -------
         live_filter : StateFilter
             Of the model as it is now; later updates do not change it.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
         """
         check_is_fitted(self)
         return StateFilter(self.model_)
@@ -106,11 +151,34 @@ class ChainInference:
         -------
         states : ndarray of int of shape (n_rows,), or list
             A list of arrays, one for each sequence, if X has one entry for each.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
         """
         return self._decoded(X, lengths, groups, self.algorithm)[1]
 
     def fit_predict(self, X, y=None, *, lengths=None, groups=None):
-        """Fit, and return the states of X."""
+        """Fit, and return the states of X, as `predict` does.
+
+        Parameters
+        ----------
+        X, y, lengths, groups
+            Sequences and known states, as in `fit`.
+
+        Returns
+        -------
+        states : ndarray of int of shape (n_rows,), or list
+            A list of arrays, one for each sequence, if X has one entry for each.
+
+        Raises
+        ------
+        ValueError
+            If the parameters or the data are invalid; the message names the estimator.
+        """
         fitted = self.fit(X, y, lengths=lengths, groups=groups)
         return fitted.predict(X, lengths=lengths, groups=groups)
 
@@ -128,9 +196,16 @@ class ChainInference:
         Returns
         -------
         log_probability : float
-            "viterbi": joint log-probability of data and paths, summed over sequences. "map": the
-            sum over rows of the probabilities of their states, as in hmmlearn.
+            "viterbi": joint log-probability of data and paths in nats, summed over sequences.
+            "map": the sum over rows of the probabilities of their states, as in hmmlearn.
         states : ndarray of int of shape (n_rows,), or list
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid, or `algorithm` is unknown; the message names the estimator.
         """
         return self._decoded(X, lengths, groups, algorithm or self.algorithm)
 

@@ -57,6 +57,13 @@ class SystemInference(FittedSystem):
         means : ndarray of shape (n_rows, n_dim_state), or list
         covariances : ndarray of shape (n_rows, n_dim_state, n_dim_state), or list
             Lists have an array for each sequence, if X has one entry for each.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
         """
         return self._moments(X, lengths, groups, "filtered")
 
@@ -76,12 +83,37 @@ class SystemInference(FittedSystem):
         covariances : ndarray of shape (n_rows, n_dim_state, n_dim_state), or list
         lag_covariances : ndarray of shape (n_rows, n_dim_state, n_dim_state), or list
             With ``lags=True``: Cov(h_t, h_t-1), 0 for the first row of a sequence.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
         """
         means, covariances, lag_covariances = self._moments(X, lengths, groups, "smoothed")
         return (means, covariances, lag_covariances) if lags else (means, covariances)
 
     def transform(self, X, *, lengths=None, groups=None):
-        """Return the means of the states given whole sequences, as `smooth` does."""
+        """Return the means of the states given whole sequences, as `smooth` does.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`; NaN is what was not observed.
+
+        Returns
+        -------
+        means : ndarray of shape (n_rows, n_dim_state), or list
+            A list of arrays, one for each sequence, if X has one entry for each.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
         return self.smooth(X, lengths=lengths, groups=groups)[0]
 
     def predict(self, X, *, return_cov=False, lengths=None, groups=None):
@@ -98,6 +130,13 @@ class SystemInference(FittedSystem):
         -------
         means : ndarray of shape (n_rows, n_features), or list
         covariances : ndarray of shape (n_rows, n_features, n_features), or list
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
         """
         means, covariances = self._moments(X, lengths, groups, "predicted")
         return (means, covariances) if return_cov else means
@@ -119,6 +158,13 @@ class SystemInference(FittedSystem):
         means : ndarray of shape (n_steps, n_features), or (n_sequences, n_steps, n_features)
             The former for one 2-D sequence.
         covariances : ndarray of shape (..., n_features, n_features)
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid, or `n_steps` is no integer above 0; the message names the estimator.
         """
         check_is_fitted(self)
         if not isinstance(n_steps, Integral) or n_steps < 1:
@@ -140,6 +186,13 @@ class SystemInference(FittedSystem):
         -------
         X : ndarray of shape (n_rows, n_features), or list
             What was observed is as it was.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
         """
         rows, form = self._infer(X, lengths, groups, "imputed")
         return form.restored(self._exposed(rows))
@@ -159,6 +212,13 @@ class SystemInference(FittedSystem):
         -------
         log_likelihoods : ndarray of shape (n_rows,), or list
             In nats; 0 for a row of which nothing was observed.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
         """
         rows, form = self._infer(X, lengths, groups, "row_log_likelihoods")
         return form.restored(rows)
@@ -180,6 +240,13 @@ class SystemInference(FittedSystem):
         -------
         filtered_state_mean : ndarray of shape (n_dim_state,)
         filtered_state_covariance : ndarray of shape (n_dim_state, n_dim_state)
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If just one of the two moments is given, or a shape is wrong.
         """
         live = self.live_filter()
         if (filtered_state_mean is None) != (filtered_state_covariance is None):
@@ -200,6 +267,11 @@ class SystemInference(FittedSystem):
         -------
         live_filter : MomentFilter
             Of the model as it is now; later updates do not change it.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
         """
         check_is_fitted(self)
         return MomentFilter(self.model_)

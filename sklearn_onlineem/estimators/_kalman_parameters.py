@@ -6,6 +6,7 @@ from numbers import Real
 
 import numpy as np
 
+from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.families import LinearGaussian
 from sklearn_onlineem.families.linear_gaussian import (
     DiagonalCovariance,
@@ -135,7 +136,9 @@ class SystemParameters:
         sizes = ((0, k), (k, k), (k, d))
         return LinearDynamicalStatistics(
             *(
-                family.prior_statistics(*size, **self.prior.get(part, {}))
+                prior_statistics(
+                    self, family, self.prior.get(part, {}), *size, name=f"prior[{part!r}]"
+                )
                 for part, family, size in zip(_PRIORS, families, sizes, strict=True)
             )
         )

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.estimators._starts import STARTS, start_model, wide_pseudo_rows
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import raise_named, validated_rows
@@ -149,10 +150,18 @@ class RowModel(TransformerMixin, OnlineEM):
             weights = self._checked_shares("weights_init", self.weights_init, (self.n_components,))
             weights = weights / weights.sum()
         if self.means_init is not None:
-            shape = (self.n_components, self.n_features_in_)
-            means = self._checked_start("means_init", self.means_init, shape)
+            means = self._checked_means(model.family)
             parameters = model.family.with_means(parameters, means)
         return MixtureModel(model.family, weights, parameters)
+
+    def _checked_means(self, family):
+        shape = (self.n_components, self.n_features_in_)
+        means = self._checked_start("means_init", self.means_init, shape)
+        try:
+            family.check_means(means)
+        except ValueError as error:
+            raise ValueError(f"means_init of {type(self).__name__}: {error}") from error
+        return means
 
     def _given_start(self, data):
         family = self._family()
@@ -166,8 +175,8 @@ class RowModel(TransformerMixin, OnlineEM):
         family, parameters = model.family, model.parameters
         concentration = self.weight_concentration_prior
         if self.prior is not None:
-            emissions = family.prior_statistics(
-                self.n_components, n_features=self.n_features_in_, **self.prior
+            emissions = prior_statistics(
+                self, family, self.prior, self.n_components, n_features=self.n_features_in_
             )
         else:
             emissions = None
@@ -196,7 +205,24 @@ class RowModel(TransformerMixin, OnlineEM):
     # -------------------------------------------------------------------------------- inference
 
     def score_samples(self, X):
-        """Return the log-likelihood of each sample, an ndarray of shape (n_samples,), in nats."""
+        """Return the log-likelihood of each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_likelihoods : ndarray of shape (n_samples,)
+            In nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
         check_is_fitted(self)
         data = self._observe(X, None, None, reset=False)
         with single_threaded_blas(len(data)):
@@ -214,6 +240,13 @@ class RowModel(TransformerMixin, OnlineEM):
         Returns
         -------
         log_likelihood : float
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
         """
         return float(self.score_samples(X).mean())
 
@@ -222,12 +255,50 @@ class RowModel(TransformerMixin, OnlineEM):
         return model.family.n_parameters(model.parameters) + model.n_components - 1
 
     def bic(self, X):
-        """Return the Bayesian information criterion on X; lower is better."""
+        r"""Return the Bayesian information criterion on X; lower is better.
+
+        It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        bic : float
+            With log-likelihoods in nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
         n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
         return -2.0 * self.score(X) * n_samples + self._n_parameters() * np.log(n_samples)
 
     def aic(self, X):
-        """Return the Akaike information criterion on X; lower is better."""
+        r"""Return the Akaike information criterion on X; lower is better.
+
+        It is :math:`-2 \log L + 2 p`, of a model with p free parameters.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        aic : float
+            With log-likelihoods in nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
         n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
         return -2.0 * self.score(X) * n_samples + 2.0 * self._n_parameters()
 
@@ -325,6 +396,13 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowModel):
         -------
         responsibilities : ndarray of shape (n_samples, n_components)
             Rows add up to 1.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
         """
         check_is_fitted(self)
         data = self._observe(X, None, None, reset=False)
@@ -332,15 +410,65 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowModel):
             return self.model_.posterior(data)
 
     def predict(self, X):
-        """Return the most probable component of each row, an ndarray of shape (n_samples,)."""
+        """Return the most probable component of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        components : ndarray of int of shape (n_samples,)
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
         return self.predict_proba(X).argmax(axis=1)
 
     def fit_predict(self, X, y=None, sample_weight=None):
-        """Fit, and return the most probable component of each row of X."""
+        """Fit, and return the most probable component of each row of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+            Known components, as in `fit`.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        components : ndarray of int of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            If the parameters or the data are invalid; the message names the estimator.
+        """
         return self.fit(X, y, sample_weight).predict(X)
 
     def transform(self, X):
-        """Return the responsibilities, as `predict_proba` does."""
+        """Return the responsibilities, as `predict_proba` does.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        responsibilities : ndarray of shape (n_samples, n_components)
+            Rows add up to 1.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
         return self.predict_proba(X)
 
     def sample(self, n_samples=1):
@@ -355,6 +483,13 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowModel):
         X : ndarray of shape (n_samples, n_features)
         y : ndarray of shape (n_samples,)
             The component of each row.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If `n_samples` is below 1.
         """
         check_is_fitted(self)
         if n_samples < 1:

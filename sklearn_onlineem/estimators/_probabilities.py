@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
+from sklearn_onlineem.estimators._priors import prior_statistics
 
 __all__ = ["checked_probabilities", "dirichlet_prior"]
 
 
 def dirichlet_prior(estimator, family):
     """`emissionprob_prior` as pseudo-statistics."""
-    concentration = np.asarray(estimator.emissionprob_prior, dtype=np.float64)
-    if not (concentration > 0).all():
-        raise ValueError(f"emissionprob_prior of {type(estimator).__name__} must be above 0.")
-    return family.prior_statistics(
-        estimator.n_components, n_features=estimator.n_features_in_, concentration=concentration
+    return prior_statistics(
+        estimator,
+        family,
+        {"concentration": estimator.emissionprob_prior},
+        estimator.n_components,
+        n_features=estimator.n_features_in_,
+        name="emissionprob_prior",
     )
 
 

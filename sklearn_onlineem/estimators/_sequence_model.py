@@ -156,10 +156,22 @@ class SequenceModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM)
     def score_samples(self, X, *, lengths=None, groups=None):
         """Return the log-likelihood of each sequence.
 
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`.
+
         Returns
         -------
         log_likelihoods : ndarray of shape (n_sequences,)
             In nats; -inf for a sequence that the model cannot make.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
         """
         return self._infer(X, lengths, groups, "log_likelihood")[0]
 
@@ -176,11 +188,34 @@ class SequenceModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM)
         Returns
         -------
         log_likelihood : float
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
         """
         return float(self.score_samples(X, lengths=lengths, groups=groups).mean())
 
     def fit_transform(self, X, y=None, *, lengths=None, groups=None):
-        """Fit, and return what `transform` makes of X."""
+        """Fit, and return what `transform` makes of X.
+
+        Parameters
+        ----------
+        X, y, lengths, groups
+            Sequences and known states, as in `fit`.
+
+        Returns
+        -------
+        transformed : ndarray of shape (n_rows, n_features_out), or list
+            What `transform` returns.
+
+        Raises
+        ------
+        ValueError
+            If the parameters or the data are invalid; the message names the estimator.
+        """
         fitted = self.fit(X, y, lengths=lengths, groups=groups)
         return fitted.transform(X, lengths=lengths, groups=groups)
 
@@ -199,6 +234,13 @@ class SequenceModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM)
         X : ndarray of shape (n_samples, n_features), or list of such arrays
         states : ndarray, or list of ndarrays
             Of shape (n_samples,), or (n_samples, n_dim_state) for Kalman filters.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If `n_samples` or `n_sequences` is below 1.
         """
         check_is_fitted(self)
         if n_samples < 1 or (n_sequences is not None and n_sequences < 1):
@@ -213,12 +255,52 @@ class SequenceModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM)
         return np.split(X, cuts), np.split(states, cuts)
 
     def bic(self, X, *, lengths=None, groups=None):
-        """Return the Bayesian information criterion on X; lower is better."""
+        r"""Return the Bayesian information criterion on X; lower is better.
+
+        It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n rows.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`.
+
+        Returns
+        -------
+        bic : float
+            With log-likelihoods in nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
         log_likelihoods, form = self._infer(X, lengths, groups, "log_likelihood")
         return -2.0 * log_likelihoods.sum() + self._n_parameters() * np.log(form.offsets[-1])
 
     def aic(self, X, *, lengths=None, groups=None):
-        """Return the Akaike information criterion on X; lower is better."""
+        r"""Return the Akaike information criterion on X; lower is better.
+
+        It is :math:`-2 \log L + 2 p`, of a model with p free parameters.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`.
+
+        Returns
+        -------
+        aic : float
+            With log-likelihoods in nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
         log_likelihoods, _ = self._infer(X, lengths, groups, "log_likelihood")
         return -2.0 * log_likelihoods.sum() + 2.0 * self._n_parameters()
 

@@ -27,12 +27,48 @@ class TransducerInference:
         return self._data_of(X, reset=False)
 
     def score_samples(self, X):
-        """Log-likelihood of each pair, an ndarray of shape (n_pairs,), in nats."""
+        """Log-likelihood of each pair.
+
+        Parameters
+        ----------
+        X : list of (source, target), or array-like of shape (n_pairs, 2)
+
+        Returns
+        -------
+        log_likelihoods : ndarray of shape (n_pairs,)
+            In nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
         data = self._observed(X)
         return self.model_.log_likelihood(data)
 
     def score(self, X, y=None):
-        """Mean log-likelihood per pair, in nats."""
+        """Mean log-likelihood per pair; higher is better.
+
+        Parameters
+        ----------
+        X : list of (source, target), or array-like of shape (n_pairs, 2)
+        y : object
+            Ignored.
+
+        Returns
+        -------
+        log_likelihood : float
+            In nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
         return float(self.score_samples(X).mean())
 
     def transform(self, X):
@@ -46,6 +82,13 @@ class TransducerInference:
         -------
         distances : ndarray of shape (n_pairs, 1)
             In nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
         """
         return self._distances(self._observed(X), None)[:, None]
 
@@ -61,6 +104,13 @@ class TransducerInference:
         Returns
         -------
         distance : float
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If a string is invalid, or `kind` is unknown; the message names the estimator.
         """
         return float(self._distances(self._observed([(x, y)]), kind)[0])
 
@@ -92,6 +142,13 @@ class TransducerInference:
         -------
         distances : ndarray of shape (n_sources, n_targets)
             In nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If a string is invalid, or `kind` is unknown; the message names the estimator.
         """
         check_is_fitted(self)
         best = self._is_best(kind)
@@ -115,6 +172,13 @@ class TransducerInference:
         alignment : Alignment
             Its `operations` and `distance`; printed, the strings one above the other, "|" between
             symbols that match and "." between others. It takes a byte for each pair of symbols.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If a string is invalid; the message names the estimator.
         """
         data = self._observed([(x, y)])
         known, model = self.model_.operations.known, self.model_
@@ -141,6 +205,13 @@ class TransducerInference:
             and None in tuples.
         scripts : list of ndarray
             Operations of each pair, indices of ``model_.probabilities``.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If `n_samples` is below 1.
         """
         check_is_fitted(self)
         if n_samples < 1:

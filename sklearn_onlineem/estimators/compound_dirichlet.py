@@ -180,6 +180,13 @@ class CompoundDirichlet(BurstyCounts, OneToOneFeatureMixin, RowModel):
         -------
         proportions : ndarray of shape (n_samples, n_features)
             Rows add up to 1.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
         """
         check_is_fitted(self)
         data, model = self._observe(X, None, None, reset=False), self.model_
@@ -197,6 +204,13 @@ class CompoundDirichlet(BurstyCounts, OneToOneFeatureMixin, RowModel):
         Returns
         -------
         X : ndarray of shape (n_samples, n_features)
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If `n_samples` is below 1, or `lengths` are no whole numbers from 0 up.
         """
         return self._sampled(n_samples, lengths)[0]
 
@@ -355,5 +369,12 @@ class CompoundDirichletMixture(BurstyCounts, BaseMixture):
         X : ndarray of shape (n_samples, n_features)
         y : ndarray of shape (n_samples,)
             The component of each row.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If `n_samples` is below 1, or `lengths` are no whole numbers from 0 up.
         """
         return self._sampled(n_samples, lengths)

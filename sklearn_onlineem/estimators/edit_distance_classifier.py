@@ -126,12 +126,48 @@ class EditDistanceClassifier(ClassifierMixin, BaseEstimator):
         return unfitted.fit(list(zip(X, y, strict=True)))
 
     def predict(self, X):
-        """Nearest words of the dictionary, an ndarray of shape (n_words_of_X,) of objects."""
+        """Return the nearest word of the dictionary to each word.
+
+        Parameters
+        ----------
+        X : list of strings or of sequences of hashables
+
+        Returns
+        -------
+        words : ndarray of object of shape (n_words_of_X,)
+            Of `classes_`, the first where distances are equal.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
         _, indices = self.kneighbors(X, 1)
         return self.classes_[indices[:, 0]]
 
     def score(self, X, y):
-        """Share of the words of X whose nearest word is that of y."""
+        """Return the share of the words of X whose nearest word is that of y.
+
+        Parameters
+        ----------
+        X : list of strings or of sequences of hashables
+        y : list of strings or of sequences of hashables
+            What each word of X stands for.
+
+        Returns
+        -------
+        accuracy : float
+            Between 0 and 1.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X or y is invalid; the message names the estimator.
+        """
         with naming(self):
             y = strings_of(y, "a word of y")
         found = self.predict(X)
@@ -151,6 +187,13 @@ class EditDistanceClassifier(ClassifierMixin, BaseEstimator):
             In nats, in ascending order; of :math:`-\log p(x \mid y)` if `conditional`.
         indices : ndarray of shape (n_words_of_X, n_neighbors)
             Of words in `classes_`, the first where distances are equal.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid, or the dictionary has fewer words than `n_neighbors`.
         """
         check_is_fitted(self)
         if not 1 <= n_neighbors <= len(self.classes_):

@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem.estimators._hmm import BaseHMM
 from sklearn_onlineem.estimators.gaussian_mixture import FAMILIES
+from sklearn_onlineem.families._checks import finite, positive_semidefinite
 
 __all__ = ["GaussianHMM"]
 
@@ -228,11 +229,16 @@ class GaussianHMM(BaseHMM):
         return family.pseudo_moments(
             self.n_components,
             self.n_features_in_,
-            mean=self.means_prior,
+            mean=finite("means_prior", self.means_prior, (self.n_components, self.n_features_in_)),
             mean_weight=self.means_weight,
-            scatter=0.0 if self.covars_prior is None else self.covars_prior,
+            scatter=self._checked_covars_prior(),
             degrees=max(0.0, self.covars_weight - self._certain_weight()),
         )
+
+    def _checked_covars_prior(self):
+        if self.covars_prior is None or np.ndim(self.covars_prior) == 0:
+            return self.covars_prior or 0.0
+        return positive_semidefinite("covars_prior", self.covars_prior, self.n_features_in_)
 
     def _certain_weight(self):
         """What hmmlearn takes off `covars_weight`."""

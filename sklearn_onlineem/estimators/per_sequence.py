@@ -68,16 +68,43 @@ class PerSequence(TransformerMixin, BaseEstimator):
     def transform(self, X):
         """Transform each sequence.
 
+        Parameters
+        ----------
+        X : list of array-likes of shape (length, n_features), or array-like of 2 or 3 dimensions
+
         Returns
         -------
         transformed : list of ndarrays, or ndarray of shape (n_rows, n_features_out) for a 2-D X
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid.
         """
         check_is_fitted(self)
         form = sequence_form(X)
         return form.restored(self.transformer_.transform(form.X))
 
     def inverse_transform(self, X):
-        """Undo the transformation of each sequence."""
+        """Undo the transformation of each sequence.
+
+        Parameters
+        ----------
+        X : list of array-likes of shape (length, n_features), or array-like of 2 or 3 dimensions
+
+        Returns
+        -------
+        X : list of ndarrays, or ndarray of shape (n_rows, n_features) for a 2-D X
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid.
+        """
         check_is_fitted(self)
         form = sequence_form(X)
         return form.restored(self.transformer_.inverse_transform(form.X))

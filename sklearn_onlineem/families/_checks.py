@@ -1,11 +1,23 @@
-"""What data a family can take; messages say what is wrong, the estimator adds its name."""
+"""What a family can take; messages say what is wrong, the estimator adds its name."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
 
-__all__ = ["check_non_negative", "stored_values"]
+__all__ = [
+    "above",
+    "at_least",
+    "at_most",
+    "check_non_negative",
+    "check_positive_definite",
+    "finite",
+    "positive_semidefinite",
+    "stored_values",
+]
+
+# Rounding, relative to the numbers that are compared.
+_TOLERANCE = 1e-7
 
 
 def stored_values(X):
@@ -18,3 +30,62 @@ def check_non_negative(X):
     values = stored_values(X)
     if values.size and np.min(values) < 0:
         raise ValueError(f"Negative values in data: the smallest is {np.min(values):.6g}.")
+
+
+def finite(name, value, shape=()):
+    """Return a hyper-parameter as numbers of this shape; ValueError if it has others."""
+    try:
+        numbers = np.broadcast_to(np.asarray(value, dtype=float), shape)
+    except (TypeError, ValueError):
+        kind = f"numbers that broadcast to shape {shape}" if shape else "a number"
+        raise ValueError(f"{name} must be {kind}, got {value!r}.") from None
+    _require(np.isfinite(numbers).all(), name, "finite", value)
+    return numbers
+
+
+def above(name, value, bound, shape=()):
+    """Return finite numbers above a bound."""
+    numbers = finite(name, value, shape)
+    _require((numbers > bound).all(), name, f"above {bound:.6g}", value)
+    return numbers
+
+
+def at_least(name, value, bound, shape=()):
+    """Return finite numbers that are not below a bound."""
+    numbers = finite(name, value, shape)
+    _require((numbers >= bound).all(), name, f"at least {bound:.6g}", value)
+    return numbers
+
+
+def at_most(name, value, bounds, what, shape=()):
+    """Return finite numbers up to bounds that are called `what`, give or take rounding."""
+    numbers = finite(name, value, shape)
+    slack = _TOLERANCE * np.maximum(1.0, np.abs(bounds))
+    _require((numbers <= bounds + slack).all(), name, f"at most {what}", value)
+    return numbers
+
+
+def positive_semidefinite(name, value, size):
+    """Return a symmetric matrix without negative eigenvalues."""
+    matrix = finite(name, value, (size, size))
+    values, scale = _eigenvalues(name, matrix)
+    _require((values >= -_TOLERANCE * scale).all(), name, "positive semidefinite", value)
+    return matrix
+
+
+def check_positive_definite(name, matrix):
+    """Raise ValueError unless a matrix of finite numbers is symmetric and positive definite."""
+    values, _ = _eigenvalues(name, matrix)
+    _require((values > 0.0).all(), name, "positive definite", matrix)
+
+
+def _eigenvalues(name, matrix):
+    scale = np.abs(matrix).max(initial=0.0)
+    asymmetry = np.abs(matrix - matrix.T).max(initial=0.0)
+    _require(asymmetry <= _TOLERANCE * scale, name, "symmetric", matrix)
+    return np.linalg.eigvalsh(matrix), scale
+
+
+def _require(holds, name, what, value):
+    if not holds:
+        raise ValueError(f"{name} must be {what}, got {value!r}.")

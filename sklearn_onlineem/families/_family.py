@@ -42,6 +42,8 @@ class Family(ABC):
     marginalises = False
     # Whether rows are names, such as codes of symbols, between which distances mean nothing.
     rows_are_names = False
+    # Whether the support is convex, so that `check` says of means, too, whether they are in it.
+    is_convex = False
 
     def bind(self, X, sample_weight=None):
         """Return this family with everything fixed that depends on the first data it meets.
@@ -59,6 +61,11 @@ class Family(ABC):
 
     def check(self, X):
         """Raise ValueError if a row of X is outside of the support of the family."""
+
+    def check_means(self, means):
+        """Raise ValueError if a row of `means`, of shape (K, n_features), is no component's."""
+        if self.is_convex:
+            self.check(means)
 
     @abstractmethod
     def log_density(self, parameters, X):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_onlineem.families._checks import stored_values
+from sklearn_onlineem.families._checks import above, stored_values
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.statistics import Sums
 
@@ -36,6 +36,8 @@ class Bernoulli(ExponentialFamily):
 
     min_probability: float = 1e-10
 
+    is_convex = True
+
     def check(self, X):
         values = stored_values(X)
         if values.size and (np.min(values) < 0 or np.max(values) > 1):
@@ -58,6 +60,7 @@ class Bernoulli(ExponentialFamily):
         return (rng.random(p.shape) < p).astype(np.float64)
 
     def prior_statistics(self, n_components, *, n_features, alpha=1.0, beta=1.0):
-        """Beta(alpha, beta) prior on each probability; scalars."""
+        """Beta(alpha, beta) prior on each probability; scalars above 0."""
+        alpha, beta = above("alpha", alpha, 0.0), above("beta", beta, 0.0)
         total = np.full((n_components, n_features), alpha - 1.0)
         return Sums(np.full(n_components, alpha + beta - 2.0), total)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.statistics import Sums
 
@@ -101,7 +102,7 @@ class Categorical(ExponentialFamily):
         return parameters.size // self.n_categories * (self.n_categories - 1)
 
     def prior_statistics(self, n_components, *, n_features, concentration=1.0):
-        """Dirichlet prior on the probabilities; `concentration` broadcasts to theirs."""
+        """Dirichlet prior on the probabilities; `concentration`, above 0, broadcasts to theirs."""
         shape = (n_components, n_features * self.n_categories)
-        total = np.broadcast_to(np.subtract(concentration, 1.0), shape)
+        total = above("concentration", concentration, 0.0, shape) - 1.0
         return Sums(total.sum(axis=1) / n_features, total)

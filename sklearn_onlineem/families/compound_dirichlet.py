@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln, psi
 
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
-from sklearn_onlineem.families._checks import check_non_negative
+from sklearn_onlineem.families._checks import above, at_least, check_non_negative
 from sklearn_onlineem.families._dirichlets import Dirichlets, ExpectedLogs
 from sklearn_onlineem.families._event_moments import moments
 from sklearn_onlineem.families._events import events_of
@@ -58,8 +58,15 @@ class CompoundDirichlet(Family):
     min_alpha: float = 1e-10
     max_precision: float = 1e6
 
+    is_convex = True
+
     def check(self, X):
         check_non_negative(X)
+
+    def check_means(self, means):
+        super().check_means(means)
+        if not means.any(axis=1).all():
+            raise ValueError("Means that are all 0 say no proportions.")
 
     def dirichlets(self, alpha, length):
         """Parameters with these values of alpha, moved to between floor and ceiling."""
@@ -173,11 +180,13 @@ class CompoundDirichlet(Family):
     def prior_statistics(self, n_components, *, n_features, pseudo_count=0.0, concentration=1.0):
         """Conjugate prior worth `pseudo_count` documents with proportions from a Dirichlet.
 
-        Theirs has all parameters equal to `concentration`.
+        Theirs has all parameters equal to `concentration`, above 0; the count is not below 0.
         """
+        pseudo_count = at_least("pseudo_count", pseudo_count, 0.0)
+        concentration = above("concentration", concentration, 0.0)
         mean_log = psi(concentration) - psi(n_features * concentration)
         total = np.full((n_components, n_features), pseudo_count * mean_log)
-        weight = np.full(n_components, float(pseudo_count))
+        weight = np.full(n_components, pseudo_count)
         return ExpectedLogs(weight, total, np.zeros(n_components), np.zeros(n_components))
 
     def e_step(self, parameters, log_weights, rows, uniforms=None):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_onlineem.families._checks import check_non_negative
+from sklearn_onlineem.families._checks import above, at_least, check_non_negative
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.statistics import Sums
 
@@ -36,6 +36,8 @@ class Exponential(ExponentialFamily):
 
     min_mean: float = 1e-12
 
+    is_convex = True
+
     def check(self, X):
         check_non_negative(X)
 
@@ -55,9 +57,13 @@ class Exponential(ExponentialFamily):
         return rng.exponential(parameters[components])
 
     def prior_statistics(self, n_components, *, n_features, shape=1.0, rate=0.0):
-        """Gamma(shape, rate) prior on each rate; `rate` may be of shape (n_features,)."""
-        total = np.broadcast_to(np.asarray(rate, dtype=float), (n_components, n_features))
-        return Sums(np.full(n_components, shape - 1.0), total)
+        """Gamma(shape, rate) prior on each rate; `rate` may be of shape (n_features,).
+
+        The shape is above 0, and rates are not below 0.
+        """
+        weight = above("shape", shape, 0.0, (n_components,)) - 1.0
+        total = at_least("rate", rate, 0.0, (n_components, n_features))
+        return Sums(weight, total)
 
 
 def floored_mean(mean, floor):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, polygamma, psi
 
-from sklearn_onlineem.families._checks import check_non_negative
+from sklearn_onlineem.families._checks import above, at_least, at_most, check_non_negative
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.families._roots import increasing_root
 from sklearn_onlineem.families.exponential import floored_mean
@@ -19,6 +19,8 @@ _MIN_MEAN = 1e-12
 
 
 class _PositiveData:
+    is_convex = True
+
     def check(self, X):
         check_non_negative(X)
         if not X.all():
@@ -106,10 +108,16 @@ class Gamma(_PositiveData, ExponentialFamily):
     def prior_statistics(
         self, n_components, *, n_features, pseudo_count=0.0, mean_log=0.0, mean=1.0
     ):
-        """Conjugate prior worth `pseudo_count` rows with the given means of log x and of x."""
-        each = np.broadcast_to(np.asarray(mean_log, dtype=float), n_features)
-        total = pseudo_count * np.concatenate([each, np.broadcast_to(mean, n_features)])
-        return Sums(np.full(n_components, float(pseudo_count)), np.tile(total, (n_components, 1)))
+        """Conjugate prior worth `pseudo_count` rows with the given means of log x and of x.
+
+        The count is not below 0, means are above 0, and those of logarithms at most their
+        logarithms.
+        """
+        count = at_least("pseudo_count", pseudo_count, 0.0)
+        mean = above("mean", mean, 0.0, (n_features,))
+        mean_log = at_most("mean_log", mean_log, np.log(mean), "log(mean)", (n_features,))
+        total = count * np.concatenate([mean_log, mean])
+        return Sums(np.full(n_components, count), np.tile(total, (n_components, 1)))
 
 
 def _shapes_and_rates_of(natural):
@@ -163,6 +171,10 @@ class FixedShapeGamma(_PositiveData, ExponentialFamily):
         return rng.gamma(self.shape, parameters[components] / self.shape)
 
     def prior_statistics(self, n_components, *, n_features, shape=1.0, rate=0.0):
-        """Gamma(shape, rate) prior on each rate; `rate` may be of shape (n_features,)."""
-        total = np.broadcast_to(np.asarray(rate, dtype=float), (n_components, n_features))
-        return Sums(np.full(n_components, (shape - 1.0) / self.shape), total)
+        """Gamma(shape, rate) prior on each rate; `rate` may be of shape (n_features,).
+
+        The shape is above 0, and rates are not below 0.
+        """
+        weight = above("shape", shape, 0.0, (n_components,)) - 1.0
+        total = at_least("rate", rate, 0.0, (n_components, n_features))
+        return Sums(weight / self.shape, total)

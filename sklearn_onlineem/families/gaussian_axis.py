@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from sklearn_onlineem._kernels import _centred_moments, _gaussian, _natural
+from sklearn_onlineem.families._checks import above, at_least, finite
 from sklearn_onlineem.families._family import NOTHING, optional, per_row, unwanted
 from sklearn_onlineem.families._gaussian import (
     LARGEST_GUARD,
@@ -160,18 +161,21 @@ class _AxisGaussian(Gaussian):
         n_components, n_features : int
         mean : array broadcasting to (n_components, n_features)
         mean_precision : float
-            Pseudo-observations of the mean.
+            Pseudo-observations of the mean, not below 0.
         shape : float, default=None
-            Of the inverse gamma distribution of a variance; None: no prior on the variance.
+            Of the inverse gamma distribution of a variance, above 0; None: no prior on the
+            variance.
         scale : array broadcasting to (n_features,), or a float where variances are spherical
+            Not below 0.
         """
-        mean = np.broadcast_to(np.asarray(mean, dtype=float), (n_components, n_features)).copy()
+        mean = finite("mean", mean, (n_components, n_features)).copy()
         width = self._summed(mean).shape[1]
         per_value = n_features // width
-        mode = 0.0 if shape is None else (2.0 * shape + 2.0) / per_value + 1.0
-        scatter = np.empty((n_components, width))
-        scatter[:] = 2.0 * np.asarray(scale)
-        weight = np.full(n_components, float(mean_precision))
+        mode = 0.0
+        if shape is not None:
+            mode = (2.0 * above("shape", shape, 0.0) + 2.0) / per_value + 1.0
+        scatter = 2.0 * at_least("scale", scale, 0.0, (n_components, width))
+        weight = np.full(n_components, at_least("mean_precision", mean_precision, 0.0))
         return self.moments(weight, np.full(n_components, mode), mean, scatter)
 
     def _n_covariance_parameters(self, parameters):

@@ -15,6 +15,7 @@ from sklearn_onlineem._kernels import (
     _natural_gaussian,
     _small_matrices,
 )
+from sklearn_onlineem.families._checks import above, at_least, finite, positive_semidefinite
 from sklearn_onlineem.families._family import optional, per_row, unwanted
 from sklearn_onlineem.families._gaussian import (
     LARGEST_GUARD,
@@ -154,19 +155,21 @@ class _MatrixGaussian(Gaussian):
         n_components, n_features : int
         mean : array broadcasting to (n_components, n_features)
         mean_precision : float
-            Pseudo-observations of the mean.
+            Pseudo-observations of the mean, not below 0.
         covariance : array broadcasting to (n_features, n_features)
-            Scale matrix of the inverse Wishart distribution.
+            Scale matrix of the inverse Wishart distribution, positive semidefinite.
         degrees_of_freedom : float, default=None
-            Of the inverse Wishart distribution; None: no prior on the covariance.
+            Of the inverse Wishart distribution, above n_features - 1; None: no prior on the
+            covariance.
         """
-        mean = np.broadcast_to(np.asarray(mean, dtype=float), (n_components, n_features)).copy()
+        mean = finite("mean", mean, (n_components, n_features)).copy()
         scatter = self._empty_scatter(mean)
-        scatter[:] = covariance
+        scatter[:] = positive_semidefinite("covariance", covariance, n_features)
         mode = 0.0
         if degrees_of_freedom is not None:
-            mode = degrees_of_freedom + n_features + 1.0 + n_components / len(scatter)
-        weight = np.full(n_components, float(mean_precision))
+            mode = above("degrees_of_freedom", degrees_of_freedom, n_features - 1.0)
+            mode = mode + n_features + 1.0 + n_components / len(scatter)
+        weight = np.full(n_components, at_least("mean_precision", mean_precision, 0.0))
         return self.moments(weight, np.full(len(scatter), mode), mean, scatter)
 
     def _n_covariance_parameters(self, parameters):

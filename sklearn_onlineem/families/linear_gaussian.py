@@ -10,6 +10,7 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import lapack
 
+from sklearn_onlineem.families._checks import above, at_least, finite, positive_semidefinite
 from sklearn_onlineem.families._gaussian import NEGLIGIBLE
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 
@@ -238,25 +239,27 @@ class LinearGaussian:
         matrix : array broadcasting to (n_outputs, n_inputs)
             M.
         matrix_precision : float or array of shape (n_inputs, n_inputs)
-            K; a number stands for a multiple of the unit matrix.
+            K, positive semidefinite; a number stands for a multiple of the unit matrix.
         offset : array broadcasting to (n_outputs,)
         offset_precision : float
-            k, pseudo-rows of the offset.
+            k, pseudo-rows of the offset, not below 0.
         covariance : float or array of shape (n_outputs, n_outputs)
-            Psi; a number stands for a multiple of the unit matrix.
+            Psi, positive semidefinite; a number stands for a multiple of the unit matrix.
         degrees_of_freedom : float, default=None
-            Of the inverse Wishart distribution; None: no prior on the covariance.
+            Of the inverse Wishart distribution, above n_outputs - 1; None: no prior on the
+            covariance.
         """
-        M = np.broadcast_to(np.asarray(matrix, dtype=float), (n_outputs, n_inputs))
-        K, Psi = _square(matrix_precision, n_inputs), _square(covariance, n_outputs)
+        M = finite("matrix", matrix, (n_outputs, n_inputs))
+        K = _square("matrix_precision", matrix_precision, n_inputs)
+        Psi = _square("covariance", covariance, n_outputs)
         scatter = joined(K, M @ K, Psi + M @ K @ M.T)
         mean = np.zeros(n_inputs + n_outputs)
-        mean[n_inputs:] = offset
+        mean[n_inputs:] = finite("offset", offset, (n_outputs,))
+        weight = np.array([at_least("offset_precision", offset_precision, 0.0)])
         mode = 0.0
         if degrees_of_freedom is not None:
-            mode = degrees_of_freedom + n_outputs + 1.0 + np.linalg.matrix_rank(K)
-            mode += offset_precision > 0.0
-        weight = np.array([float(offset_precision)])
+            mode = above("degrees_of_freedom", degrees_of_freedom, n_outputs - 1.0)
+            mode = mode + n_outputs + 1.0 + np.linalg.matrix_rank(K) + (weight[0] > 0.0)
         return MatrixMoments(weight, np.array([float(mode)]), mean[None], scatter[None])
 
 
@@ -345,6 +348,8 @@ def _root(covariance):
     return vectors * np.sqrt(np.maximum(values, 0.0))
 
 
-def _square(value, size):
-    value = np.asarray(value, dtype=float)
-    return value * np.eye(size) if value.ndim == 0 else value
+def _square(name, value, size):
+    """A positive-semidefinite matrix; a number stands for a multiple of the unit matrix."""
+    if np.ndim(value) > 0:
+        return positive_semidefinite(name, value, size)
+    return at_least(name, value, 0.0) * np.eye(size)

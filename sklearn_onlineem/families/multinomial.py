@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sklearn_onlineem.families._base_measures import log_multinomial_coefficients
-from sklearn_onlineem.families._checks import check_non_negative
+from sklearn_onlineem.families._checks import above, check_non_negative
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.statistics import Sums
 
@@ -42,6 +42,8 @@ class Multinomial(ExponentialFamily):
     """
 
     min_probability: float = 1e-12
+
+    is_convex = True
 
     def check(self, X):
         check_non_negative(X)
@@ -81,6 +83,9 @@ class Multinomial(ExponentialFamily):
         return parameters.shape[0] * (parameters.shape[1] - 1)
 
     def prior_statistics(self, n_components, *, n_features, concentration=1.0):
-        """Dirichlet prior on the probabilities; `concentration` may be of shape (n_features,)."""
-        total = np.broadcast_to(np.subtract(concentration, 1.0), (n_components, n_features))
-        return Sums(np.zeros(n_components), total)
+        """Dirichlet prior on the probabilities; `concentration` may be of shape (n_features,).
+
+        It is above 0.
+        """
+        concentration = above("concentration", concentration, 0.0, (n_components, n_features))
+        return Sums(np.zeros(n_components), concentration - 1.0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sklearn_onlineem.families._base_measures import log_factorial_sums
-from sklearn_onlineem.families._checks import check_non_negative
+from sklearn_onlineem.families._checks import above, at_least, check_non_negative
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.statistics import Sums
 
@@ -44,6 +44,8 @@ class Poisson(ExponentialFamily):
 
     min_rate: float = 1e-10
 
+    is_convex = True
+
     def check(self, X):
         check_non_negative(X)
 
@@ -67,6 +69,9 @@ class Poisson(ExponentialFamily):
         return rng.poisson(parameters[components]).astype(np.float64)
 
     def prior_statistics(self, n_components, *, n_features, shape=1.0, rate=0.0):
-        """Gamma(shape, rate) prior on each rate; `shape` may be an array of (n_features,)."""
-        total = np.broadcast_to(np.subtract(shape, 1.0), (n_components, n_features))
-        return Sums(np.full(n_components, float(rate)), total)
+        """Gamma(shape, rate) prior on each rate; `shape` may be an array of (n_features,).
+
+        Shapes are above 0, and the rate is not below 0.
+        """
+        total = above("shape", shape, 0.0, (n_components, n_features)) - 1.0
+        return Sums(np.full(n_components, at_least("rate", rate, 0.0)), total)

@@ -8,6 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import multigammaln, polygamma, psi
 
+from sklearn_onlineem.families._checks import (
+    above,
+    at_least,
+    at_most,
+    check_positive_definite,
+    finite,
+    positive_semidefinite,
+)
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.families._roots import increasing_root
 from sklearn_onlineem.statistics import Sums
@@ -19,6 +27,8 @@ _LOG_2 = math.log(2.0)
 
 class _Matrices:
     """What both families share: rows are flattened symmetric matrices."""
+
+    is_convex = True
 
     def check(self, X):
         side = math.isqrt(X.shape[1])
@@ -140,10 +150,17 @@ class Wishart(_Matrices, ExponentialFamily):
     def prior_statistics(
         self, n_components, *, n_features, pseudo_count=0.0, mean_log_det=0.0, mean=None
     ):
-        """Conjugate prior worth `pseudo_count` matrices with these means of log det X and X."""
-        mean = np.eye(math.isqrt(n_features)) if mean is None else np.asarray(mean, dtype=float)
-        total = pseudo_count * np.concatenate([[mean_log_det], mean.ravel()])
-        return Sums(np.full(n_components, float(pseudo_count)), np.tile(total, (n_components, 1)))
+        """Conjugate prior worth `pseudo_count` matrices with these means of log det X and X.
+
+        The count is not below 0, the mean is positive definite, and that of log det X is at most
+        its log det.
+        """
+        count = at_least("pseudo_count", pseudo_count, 0.0)
+        mean = _prior_mean(mean, math.isqrt(n_features))
+        log_det = np.linalg.slogdet(mean)[1]
+        mean_log_det = at_most("mean_log_det", mean_log_det, log_det, "log det of mean")
+        total = count * np.append(mean_log_det, mean)
+        return Sums(np.full(n_components, count), np.tile(total, (n_components, 1)))
 
 
 @dataclass(frozen=True)
@@ -198,12 +215,27 @@ class FixedDegreesWishart(_Matrices, ExponentialFamily):
         return _n_symmetric(parameters)
 
     def prior_statistics(self, n_components, *, n_features, degrees=None, inverse_scale=0.0):
-        """Wishart(degrees, W) prior on each inverse scale; `inverse_scale` is W's inverse."""
+        """Wishart(degrees, W) prior on each inverse scale; `inverse_scale` is W's inverse.
+
+        Degrees are above d - 1, and the inverse is positive semidefinite.
+        """
         side = math.isqrt(n_features)
-        pseudo_degrees = 0.0 if degrees is None else degrees - side - 1.0
-        inverse_scale = np.broadcast_to(np.asarray(inverse_scale, dtype=float), (side, side))
+        pseudo_degrees = 0.0
+        if degrees is not None:
+            pseudo_degrees = above("degrees", degrees, side - 1.0) - side - 1.0
+        inverse_scale = positive_semidefinite("inverse_scale", inverse_scale, side)
         total = np.tile(inverse_scale.ravel(), (n_components, 1))
         return Sums(np.full(n_components, pseudo_degrees / self.degrees), total)
+
+
+def _prior_mean(mean, side):
+    """The mean of a prior, a matrix that may be flattened; None is the unit matrix."""
+    if mean is None:
+        return np.eye(side)
+    mean = finite("mean", mean, (side**2,) if np.ndim(mean) == 1 else (side, side))
+    mean = mean.reshape(side, side)
+    check_positive_definite("mean", mean)
+    return mean
 
 
 def _unflatten(rows):

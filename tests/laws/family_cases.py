@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -422,6 +423,46 @@ def _compound_complete_log_density(old, new, X):
     mean_logs = psi(counts) - psi(counts.sum(axis=2, keepdims=True))
     log_normaliser = gammaln(new.alpha.sum(axis=1)) - gammaln(new.alpha).sum(axis=1)
     return log_normaliser + (new.alpha * mean_logs).sum(axis=2)
+
+
+# Values of hyper-parameters that make no prior, in any family that has them; rows have 4 features.
+IMPROPER = {
+    "shape": [0.0, -1.0],
+    "rate": [-1e9],
+    "alpha": [0.0, -500.0],
+    "beta": [0.0, -500.0],
+    "concentration": [0.0, -1.0],
+    "pseudo_count": [-5.0],
+    "mean_precision": [-1.0],
+    "scale": [-1.0],
+    "covariance": [-np.eye(4), np.triu(np.ones((4, 4))), np.eye(3)],
+    "degrees_of_freedom": [3.0, -50.0],
+    "degrees": [SIDE - 1.0, -50.0],
+    "inverse_scale": [-np.eye(SIDE), np.triu(np.ones((SIDE, SIDE)))],
+    "mean_log": [9.0],
+    "mean_log_det": [9.0],
+}
+# Values that make one in the limit, or one whose mode may be at a floor.
+LIMITS = {
+    "shape": [0.5],
+    "rate": [0.0],
+    "alpha": [0.5],
+    "beta": [0.5],
+    "concentration": [0.5],
+    "pseudo_count": [0.0],
+    "mean_precision": [0.0],
+    "scale": [0.0],
+    "covariance": [np.zeros((4, 4))],
+    "degrees_of_freedom": [None, 3.5],
+    "degrees": [None, SIDE - 0.5],
+    "inverse_scale": [np.zeros((SIDE, SIDE))],
+}
+
+
+def hyperparameters(family):
+    """Names of what the family's prior takes."""
+    names = inspect.signature(family.prior_statistics).parameters
+    return [name for name in names if name not in ("n_components", "n_features")]
 
 
 # Whose components have hidden variables of their own: statistics depend on the old parameters.

@@ -11,7 +11,7 @@ from scipy import sparse, stats
 from scipy.integrate import quad
 
 from laws.comparing import arrays, assert_close
-from laws.family_cases import FAMILIES, HIDDEN_FAMILIES
+from laws.family_cases import FAMILIES, HIDDEN_FAMILIES, IMPROPER, LIMITS, hyperparameters
 from laws.numerical import minimiser
 from sklearn_onlineem.families import (
     Bernoulli,
@@ -236,6 +236,39 @@ def test_m_step_with_a_prior_is_the_mode_of_the_posterior(case, rng):
 
     found = case.decode(minimiser(negative_log_posterior, case.encode(like)), like)
     assert_close(case.identified(mode), case.identified(found), rtol=1e-5, atol=1e-5)
+
+
+@all_families
+def test_hyper_parameters_that_make_no_prior(case):
+    family, prior = case.family, case.prior(4)
+    for name in hyperparameters(family):
+        for value in [np.nan, np.inf, "many", *IMPROPER.get(name, [])]:
+            with pytest.raises(ValueError, match=f"^{name} must be "):
+                family.prior_statistics(2, n_features=4, **{**prior, name: value})
+
+
+@pytest.mark.parametrize(
+    "family, mean",
+    [
+        (Gamma(), 0.0),
+        (Gamma(), -1.0),
+        (Wishart(), [1.0, 2.0, 2.0, 1.0]),
+        (Wishart(), np.zeros((2, 2))),
+        (Wishart(), np.eye(3)),
+    ],
+    ids=repr,
+)
+def test_means_of_priors_are_means_of_rows(family, mean):
+    with pytest.raises(ValueError, match="^mean must be "):
+        family.prior_statistics(2, n_features=4, mean=mean)
+
+
+@all_families
+def test_priors_may_be_limits_of_proper_ones(case):
+    for name in hyperparameters(case.family):
+        for value in LIMITS.get(name, []):
+            prior = case.family.prior_statistics(2, n_features=4, **{**case.prior(4), name: value})
+            assert all(np.isfinite(array).all() for array in arrays(prior))
 
 
 @exponential_families
