@@ -226,19 +226,15 @@ class GaussianHMM(BaseHMM):
             return super()._emission_prior(family)
         if self.covars_prior is None and self.means_weight == 0.0 and self.covars_weight <= 1.0:
             return None
+        shape = (self.n_components, self.n_features_in_)
+        scatter = 0.0 if self.covars_prior is None else self.covars_prior
         return family.pseudo_moments(
-            self.n_components,
-            self.n_features_in_,
-            mean=finite("means_prior", self.means_prior, (self.n_components, self.n_features_in_)),
+            *shape,
+            mean=finite("means_prior", self.means_prior, shape),
             mean_weight=self.means_weight,
-            scatter=self._checked_covars_prior(),
+            scatter=positive_semidefinite("covars_prior", scatter, self.n_features_in_),
             degrees=max(0.0, self.covars_weight - self._certain_weight()),
         )
-
-    def _checked_covars_prior(self):
-        if self.covars_prior is None or np.ndim(self.covars_prior) == 0:
-            return self.covars_prior or 0.0
-        return positive_semidefinite("covars_prior", self.covars_prior, self.n_features_in_)
 
     def _certain_weight(self):
         """What hmmlearn takes off `covars_weight`."""

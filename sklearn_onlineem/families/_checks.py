@@ -66,7 +66,12 @@ def at_most(name, value, bounds, what, shape=()):
 
 
 def positive_semidefinite(name, value, size):
-    """Return a symmetric matrix without negative eigenvalues."""
+    """Return a symmetric matrix without negative eigenvalues.
+
+    A number stands for a multiple of the unit matrix.
+    """
+    if np.ndim(value) == 0:
+        return at_least(name, value, 0.0) * np.eye(size)
     matrix = finite(name, value, (size, size))
     values, scale = _eigenvalues(name, matrix)
     _require((values >= -_TOLERANCE * scale).all(), name, "positive semidefinite", value)

@@ -156,8 +156,9 @@ class _MatrixGaussian(Gaussian):
         mean : array broadcasting to (n_components, n_features)
         mean_precision : float
             Pseudo-observations of the mean, not below 0.
-        covariance : array broadcasting to (n_features, n_features)
-            Scale matrix of the inverse Wishart distribution, positive semidefinite.
+        covariance : float or array of shape (n_features, n_features)
+            Scale matrix of the inverse Wishart distribution, positive semidefinite; a number stands
+            for a multiple of the unit matrix.
         degrees_of_freedom : float, default=None
             Of the inverse Wishart distribution, above n_features - 1; None: no prior on the
             covariance.

@@ -250,8 +250,8 @@ class LinearGaussian:
             covariance.
         """
         M = finite("matrix", matrix, (n_outputs, n_inputs))
-        K = _square("matrix_precision", matrix_precision, n_inputs)
-        Psi = _square("covariance", covariance, n_outputs)
+        K = positive_semidefinite("matrix_precision", matrix_precision, n_inputs)
+        Psi = positive_semidefinite("covariance", covariance, n_outputs)
         scatter = joined(K, M @ K, Psi + M @ K @ M.T)
         mean = np.zeros(n_inputs + n_outputs)
         mean[n_inputs:] = finite("offset", offset, (n_outputs,))
@@ -346,10 +346,3 @@ def _root(covariance):
     """A square root of a covariance that may be singular."""
     values, vectors = np.linalg.eigh(covariance)
     return vectors * np.sqrt(np.maximum(values, 0.0))
-
-
-def _square(name, value, size):
-    """A positive-semidefinite matrix; a number stands for a multiple of the unit matrix."""
-    if np.ndim(value) > 0:
-        return positive_semidefinite(name, value, size)
-    return at_least(name, value, 0.0) * np.eye(size)

@@ -217,7 +217,8 @@ class FixedDegreesWishart(_Matrices, ExponentialFamily):
     def prior_statistics(self, n_components, *, n_features, degrees=None, inverse_scale=0.0):
         """Wishart(degrees, W) prior on each inverse scale; `inverse_scale` is W's inverse.
 
-        Degrees are above d - 1, and the inverse is positive semidefinite.
+        Degrees are above d - 1, and the inverse is positive semidefinite; a number stands for a
+        multiple of the unit matrix.
         """
         side = math.isqrt(n_features)
         pseudo_degrees = 0.0

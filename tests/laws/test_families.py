@@ -10,9 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 from scipy.integrate import quad
 
-from laws.comparing import arrays, assert_close
+from laws.comparing import arrays, assert_close, assert_identical
 from laws.family_cases import FAMILIES, HIDDEN_FAMILIES, IMPROPER, LIMITS, hyperparameters
 from laws.numerical import minimiser
+from laws.random_rows import SIDE
 from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
@@ -430,3 +431,22 @@ def test_gaussians_learn_means_or_covariances_alone(plain, learnt, rng):
             assert_array_equal(new.mean, previous.mean)
             stretch = np.exp(1e-3 * rng.choice([-1.0, 1.0]))
             assert likelihood(new.mean, new.covariance * stretch) < best
+
+
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [
+        (FullGaussian(), "covariance"),
+        (TiedGaussian(), "covariance"),
+        (FixedDegreesWishart(degrees=5.0), "inverse_scale"),
+    ],
+    ids=str,
+)
+def test_a_number_for_a_matrix_is_a_multiple_of_the_unit_matrix(family, name):
+    n_features = SIDE**2
+    size = SIDE if name == "inverse_scale" else n_features
+    found, expected = (
+        family.prior_statistics(3, n_features=n_features, **{name: value})
+        for value in (2.5, 2.5 * np.eye(size))
+    )
+    assert_identical(found, expected)
