@@ -77,7 +77,7 @@ def overhead(n_shards, n_rounds=60, n_fits=3):
     parts = np.random.default_rng(SEED).normal(size=(n_shards, 20, 54))
     seconds, empty = [], []
     with cluster(2) as local, Client(local) as client:
-        # One worker would be enough for so few rows, so each is given half of the shards.
+        # Each worker is given half of the shards; where they stay, is for the learner to say.
         workers = list(client.scheduler_info()["workers"])
         shards = [
             client.submit(np.copy, part, workers=workers[i % 2], allow_other_workers=True)
@@ -93,8 +93,8 @@ def overhead(n_shards, n_rounds=60, n_fits=3):
         sent = (traffic(client) - before) / (n_fits * n_rounds)
         for _ in range(n_fits):
             empty.append(median(round_trip(client, workers, statistics) for _ in range(n_rounds)))
-    # Besides, the client sends the model to the scheduler, which sends it to both workers, and what
-    # comes from them on to the client.
+    # Besides, the client sends the model to the scheduler, which sends it to at most both workers,
+    # and what comes from them on to the client.
     share = (2 * sent + 3 * statistics.nbytes) / (n_shards * statistics.nbytes)
     return min(seconds) - local_round(estimator, parts), min(empty), share
 

@@ -7,7 +7,6 @@ same bits.
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
 
 from joblib import Parallel, delayed
@@ -28,7 +27,7 @@ __all__ = ["DaskExecutor", "DistributionError", "JoblibExecutor"]
 
 # How many tasks a further one merges.
 _FAN_IN = 8
-# Seconds for a shard of a round of which more goes to scheduling than to learning.
+# CPU seconds of a task below which more goes to scheduling than to learning.
 _SHORT = 0.03
 # Seconds until tasks have been sent out.
 _LATER = 0.01
@@ -100,9 +99,10 @@ class JoblibExecutor:
 class DaskExecutor:
     """Tasks by dask.distributed; the scheduler places them, and does again what a worker has lost.
 
-    A task costs the scheduler milliseconds. So when rounds turn out to be short, one task takes as
-    many shards as there are for a thread, which move there once, and few results are merged here;
-    else each shard has its own task, and the scheduler a free hand. None of this changes a bit.
+    A task costs the scheduler milliseconds. So where shards turn out to be short work, one task
+    takes as many as make some, and at least as many as there are for a thread; they move there
+    once, and few results are merged here. Else each shard has its own task, and the scheduler a
+    free hand. None of this changes a bit.
 
     Parameters
     ----------
@@ -181,12 +181,12 @@ class DaskExecutor:
 
     def reduce(self, task, chosen, *arguments):
         """Map a task over the chosen shards, and merge, by one graph."""
-        start = time.perf_counter()
         part = self._insisting(lambda: self._round(task, chosen, arguments))
-        if time.perf_counter() - start > _SHORT * len(chosen):
+        seconds = part.seconds / len(chosen)
+        if seconds > _SHORT:
             self.pack_size = None
         elif self.pack_size is None:
-            self.pack_size = self._shards_per_thread()
+            self.pack_size = self._pack_size(seconds)
         return part
 
     def _round(self, task, chosen, arguments):
@@ -216,14 +216,18 @@ class DaskExecutor:
             gathering.cancel()
         return gathering.result()
 
-    def _shards_per_thread(self):
-        """A power of 2, so that a pack is a branch of the tree of merges."""
+    def _pack_size(self, seconds):
+        """How many shards of so much work to a task.
+
+        It is a power of 2, so that a pack is a branch of the tree of merges.
+        """
         try:
             n_threads = sum(self.client.nthreads().values())
         except OSError:
             return None
-        share = -(-len(self.data) // max(1, n_threads))
-        return 1 << (share - 1).bit_length()
+        n_shards = len(self.data)
+        share = max(-(-n_shards // max(1, n_threads)), int(_SHORT / max(seconds, 1e-9)))
+        return 1 << (min(share, n_shards) - 1).bit_length()
 
     def _is_connected(self):
         """Whether the scheduler answers."""

@@ -6,6 +6,7 @@ nothing else.
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 
@@ -48,12 +49,15 @@ class Part:
         Mean per observation.
     lengths : Lengths, default=None
         Law of the lengths, where the model asks for one.
+    seconds : float, default=0.0
+        CPU time that it took, for the planning of the next rounds.
     """
 
     total_weight: float
     content: Statistics | Model
     log_likelihood: float
     lengths: Lengths | None = None
+    seconds: float = 0.0
 
     def __sizeof__(self):
         # Schedulers place tasks by it.
@@ -180,8 +184,14 @@ def _order(n, seed):
 def perform(task, data, places, numbers, n_parts, parcel):
     """Do a task on the data of some shards, and merge what comes of neighbours."""
     shards = zip(places, data, numbers, strict=True)
-    parts = {(0, place): task(X, number, *parcel.content) for place, X, number in shards}
+    parts = {(0, place): _timed(task, X, number, *parcel.content) for place, X, number in shards}
     return merge([parts], n_parts)
+
+
+def _timed(task, *arguments):
+    start = time.thread_time()
+    part = task(*arguments)
+    return replace(part, seconds=time.thread_time() - start)
 
 
 def merge(groups, n_parts):
@@ -230,7 +240,7 @@ def _sum(parts):
     else:
         content = combine(zip(shares, contents, strict=True))
     mean = sum(share * part.log_likelihood for share, part in zip(shares, parts, strict=True))
-    return Part(total, content, mean, _lengths(parts))
+    return Part(total, content, mean, _lengths(parts), sum(part.seconds for part in parts))
 
 
 def _lengths(parts):
