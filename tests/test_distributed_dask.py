@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from sklearn_onlineem import GaussianHMM, GaussianMixture
 from sklearn_onlineem.distributed import DistributedEM, DistributionError
+from sklearn_onlineem.distributed._executors import DaskExecutor
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
@@ -110,6 +111,14 @@ def test_a_cluster_gives_the_same_bits_as_this_process(mode, client, X):
         assert_identical(found.estimator_.model_, expected.estimator_.model_)
         assert found.history_[-1][1:5] == expected.history_[-1][1:5]
     found.estimator_.partial_fit(X)
+
+
+@pytest.mark.parametrize("pack_size", [1, 2, 4])
+def test_packs_of_any_size_give_the_same_bits(pack_size, client, X, monkeypatch):
+    monkeypatch.setattr(DaskExecutor, "_pack_size", lambda self, seconds: pack_size)
+    expected = DistributedEM(mixture(), n_shards=9).fit(X)
+    found = DistributedEM(mixture(), n_shards=9).fit(X, client=client)
+    assert_identical(found.estimator_.model_, expected.estimator_.model_)
 
 
 def test_dask_arrays_are_shards_already(client, X):
