@@ -134,21 +134,24 @@ SIMD_INLINE float log_float(float x)
     return k * 0.693145751953125f + (f - (s * (f - z * P) - k * 1.4286068203e-06f));
 }
 
-/* Shares below 1e-60 of the largest are 0: they change no digit of any sum, while their rows cost
- * the moments as much as others, and more where their products are subnormal. */
-#define NEGLIGIBLE_LOG (-138)
-
+/* Shares below 1e-60 of the largest (1e-30 in single precision) are 0: they change no digit of any
+ * sum, while their rows cost the moments as much as others, and more where their products are
+ * subnormal. */
 #define REAL float
 #define NAMED(name) name##_float
+#define NEGLIGIBLE_LOG (-69)
 #include "_simd_columns.h"
 #undef REAL
 #undef NAMED
+#undef NEGLIGIBLE_LOG
 
 #define REAL double
 #define NAMED(name) name##_double
+#define NEGLIGIBLE_LOG (-138)
 #include "_simd_columns.h"
 #undef REAL
 #undef NAMED
+#undef NEGLIGIBLE_LOG
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC pop_options

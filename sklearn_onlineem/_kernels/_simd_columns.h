@@ -5,7 +5,7 @@
  */
 
 /* x (K, B) <- exp(x - maximum); maximum (B,) <- max_k x; total (B,) <- sum_k exp(x - maximum);
- * all but zeros are at least 1e-60.
+ * all but zeros are at least exp(NEGLIGIBLE_LOG).
  * A column of -inf gets the maximum 0, hence the total 0, and no NaN from -inf - (-inf). */
 SIMD_CLONES SIMD_UNUSED static void NAMED(exp_columns)(
     REAL *x, ptrdiff_t K, ptrdiff_t B, ptrdiff_t stride, REAL *maximum, REAL *total)
