@@ -260,12 +260,6 @@ def test_too_large_an_alphabet_for_a_table_is_refused():
     assert np.isfinite(EditDistance(max_iter=2).fit(words).score(words))
 
 
-def test_another_parametrization_needs_another_fit(rng):
-    edit = EditDistance().fit(noisy_pairs(rng, 20)).set_params(parametrization="full")
-    with pytest.raises(ValueError, match="fit anew"):
-        edit.partial_fit([("a", "b")])
-
-
 def test_sets_of_symbols_have_one_order_everywhere():
     edit = EditDistance(alphabet=set("shuffled")).fit([("s", "h")])
     assert edit.symbols_ == sorted(set("shuffled"))

@@ -69,8 +69,8 @@ SIMD_INLINE void look_up_row(
 /* Rows begin + 1 .. end of the shares, from row `begin` in H.
  *
  * With `keeps`, H (end - begin + 1, m + 1, W), V (end - begin, m + 1, W) and what is looked up are
- * filled; without, row after row takes the place of the first. The shares V of the last column multiply `product` (W,),
- * whose powers of two move to `exponent` (W,). */
+ * filled; without, row after row takes the place of the first. The shares V of the last column
+ * multiply `product` (W,), whose powers of two move to `exponent` (W,). */
 SIMD_INLINE void share_rows_of(
     const EditLattice *a, ptrdiff_t begin, ptrdiff_t end, const int tied, const ptrdiff_t W,
     const int keeps, double *H, double *V, double *product, int64_t *exponent)

@@ -6,7 +6,6 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.em import SampledInertia
 from sklearn_onlineem.families import CompoundDirichlet
@@ -54,10 +53,7 @@ class BurstyCounts:
 
     def _sampled(self, n_samples, lengths):
         """Documents and their components."""
-        check_is_fitted(self)
-        if n_samples < 1:
-            name = type(self).__name__
-            raise ValueError(f"n_samples of {name} must be at least 1, got {n_samples}.")
+        self._check_n_samples(n_samples)
         model, rng = self.model_, self._generator()
         components = rng.choice(model.n_components, size=n_samples, p=model.weights)
         lengths = self._lengths(lengths, n_samples)

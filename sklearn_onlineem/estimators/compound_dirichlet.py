@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.em import STOPPING_RULES, Batch
 from sklearn_onlineem.estimators._compound import BurstyCounts
-from sklearn_onlineem.estimators._mixture import BaseMixture, RowModel
+from sklearn_onlineem.estimators._mixture import BaseMixture
+from sklearn_onlineem.estimators._row_model import RowModel
 from sklearn_onlineem.models import MixtureModel
 
 __all__ = ["CompoundDirichlet", "CompoundDirichletMixture"]
