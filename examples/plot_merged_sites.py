@@ -52,7 +52,10 @@ for method in ("averaging", "entropic"):
 # %%
 # Together, round by round
 # ------------------------
-# On a cluster the call is the same, with ``client=`` and shards that the workers load.
+# On a cluster the call is the same: ``fit(shards, client=Client("tcp://scheduler:8786"))``, with
+# shards that the workers load. Speed is not what it gains here: a round costs some 20 ms beside its
+# E-step, and these shards take less than one. It pays from tenths of a second a shard on, some
+# 100,000 rows; data that fit on one machine are faster with ``n_jobs``.
 
 learner = DistributedEM(
     GaussianMixture(10, covariance_type="diag", random_state=0, max_iter=30), n_shards=3
