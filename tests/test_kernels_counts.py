@@ -120,7 +120,8 @@ def test_rows_without_any_count():
 @pytest.mark.parametrize("index", INDEX_DTYPES)
 @pytest.mark.parametrize("n_threads", [2, 4])
 def test_bits_do_not_depend_on_threads(dtype, index, n_threads):
-    n, d, K = 5_003, 20, 9
+    # So many rows that one thread has more rounds of slabs than four have.
+    n, d, K = 40_003, 20, 9
     _, rows, natural_T, offset, base = problem(n, d, K, dtype, index)
     arguments = rows, natural_T, offset, base, *options_for(n, K)
     alone, together = run(*arguments), run(*arguments, n_threads=n_threads)
@@ -152,7 +153,7 @@ def test_log_factorials(dtype, index, n_threads):
         assert_allclose(out / (1 + scale), expected / (1 + scale), atol=1e-13)
 
 
-# K is no multiple of a tile, of a strip, or of a vector; the rows spill more than once, or never.
+# K is no multiple of a tile, of a strip, or of a vector; the rows have several slabs, or one.
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n, d, K", [(10_000, 6, 5), (10_000, 3, 33), (300, 40, 50), (40, 900, 71)])
 def test_any_number_of_components(n, d, K, dtype):

@@ -95,16 +95,6 @@
 #undef INDEX
 #undef NAMED
 
-/* sums (n,) <- sums + partial; partial <- 0 */
-SIMD_CLONES SIMD_UNUSED static void spill(
-    float *RESTRICT partial, ptrdiff_t n, double *RESTRICT sums)
-{
-    for (ptrdiff_t i = 0; i < n; i++) {
-        sums[i] += partial[i];
-        partial[i] = 0;
-    }
-}
-
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC pop_options
 #endif

@@ -54,15 +54,15 @@ cdef extern from "_counts.h" nogil:
     void scatter_rows_double_64(
         const double*, const int64_t*, const int64_t*, Py_ssize_t B, const double*,
         Py_ssize_t width, double*)
-    void spill(float* partial, Py_ssize_t n, double* sums)
     int small_counts_float(const float* x, Py_ssize_t n, int32_t largest, int32_t* out)
     int small_counts_double(const double* x, Py_ssize_t n, int32_t largest, int32_t* out)
 
 cdef enum:
-    ROWS = 512                  # of a block
-    NON_ZEROS_PER_SUM = 96      # that a slab must have, lest adding up slabs be the main work
-    MOST_ROWS_PER_SPILL = 4096  # that may be summed in single precision,
-    NON_ZEROS_PER_SPILL = 8     # ... and what they must have, lest spilling be the main work
+    ROWS = 512              # that are normalised at once
+    MOST_ROWS = 4096        # of a block, and of a slab with sums in single precision
+    NON_ZEROS_PER_SUM = 96  # that a slab has, lest adding up slabs be the main work,
+    LEAST_PER_SUM = 8       # ... and one of MOST_ROWS with sums in single precision
+    SLABS_PER_THREAD = 4    # of a round, lest threads wait for the last one
 
 cdef struct Shape:
     Py_ssize_t n            # rows
@@ -73,30 +73,46 @@ cdef struct Shape:
     Py_ssize_t B            # rows of a block
     Py_ssize_t n_blocks
     Py_ssize_t n_slabs
-    Py_ssize_t partial      # where scratch memory has a table in single precision,
-    Py_ssize_t spill        # ... and blocks after which it spills; 0: there is none
+    Py_ssize_t n_at_once    # slabs whose sums are in memory at a time
+    Py_ssize_t n_rounds
+    bint single             # whether slabs have sums in single precision
+    Py_ssize_t sums_size    # bytes of a slab's sums
+    Py_ssize_t joint        # where scratch memory has rows to normalise
     Py_ssize_t workspace    # elements of scratch memory that one thread needs
     Py_ssize_t memory       # ... and all threads, and a table
     int n_threads
 
 
+cdef inline Py_ssize_t n_parts(Py_ssize_t n, Py_ssize_t most) noexcept nogil:
+    return (n + most - 1) // most
+
+
+# A block fetches the whole table anew for its products, and that of the sums for its outer
+# products, so it has as many rows as these; the blocks of a slab are of one size.
 cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, Py_ssize_t n_non_zeros,
                     Py_ssize_t itemsize, int n_threads):
     cdef Shape shape
     shape.n, shape.d, shape.K = n, d, K
-    shape.width = (K + COUNTS_TILE - 1) // COUNTS_TILE * COUNTS_TILE
+    shape.width = n_parts(K, COUNTS_TILE) * COUNTS_TILE
     shape.n_sums = (1 + d) * shape.width
-    shape.B = min(n, ROWS)
-    shape.n_blocks = (n + shape.B - 1) // shape.B
-    shape.n_slabs = max(1, min(count_slabs(shape.n_blocks, d * shape.width),
+    shape.single = itemsize == sizeof(float) and (
+        <double> n_non_zeros * MOST_ROWS >= <double> LEAST_PER_SUM * d * n)
+    cdef Py_ssize_t sum_itemsize = sizeof(float) if shape.single else sizeof(double)
+    shape.sums_size = padded(shape.n_sums, sum_itemsize) * sum_itemsize
+    shape.n_slabs = max(1, min(count_slabs(n_parts(n, ROWS), shape.n_sums),
                                n_non_zeros // (NON_ZEROS_PER_SUM * d)))
-    shape.n_threads = <int> min(n_threads, shape.n_slabs)
-    cdef Py_ssize_t rows = min(n, MOST_ROWS_PER_SPILL)
-    cdef bint singly = itemsize == sizeof(float) and (
-        <double> n_non_zeros * rows >= <double> NON_ZEROS_PER_SPILL * d * n)
-    shape.spill = MOST_ROWS_PER_SPILL // ROWS if singly else 0
-    shape.partial = padded((shape.width + K + 2) * shape.B, itemsize)
-    shape.workspace = shape.partial + (padded(shape.n_sums, itemsize) if singly else 0)
+    if shape.single:
+        shape.n_slabs = max(shape.n_slabs, n_parts(n, MOST_ROWS))
+    # Slabs are added up in order, however many of them a round has.
+    shape.n_at_once = min(count_slabs(2 * shape.n_slabs, shape.n_sums),
+                          SLABS_PER_THREAD * n_threads)
+    shape.n_rounds = n_parts(shape.n_slabs, shape.n_at_once)
+    cdef Py_ssize_t slab_rows = n_parts(n, shape.n_slabs)
+    shape.B = n_parts(slab_rows, n_parts(slab_rows, max(ROWS, min(d, MOST_ROWS))))
+    shape.n_blocks = n_parts(n, shape.B)
+    shape.n_threads = <int> min(n_threads, shape.n_at_once)
+    shape.joint = padded(shape.width * shape.B, itemsize)
+    shape.workspace = shape.joint + padded((K + 2) * min(shape.B, ROWS), itemsize)
     shape.memory = padded(shape.n_sums, itemsize) + shape.n_threads * shape.workspace
     return shape
 
@@ -152,75 +168,98 @@ cdef void pad(
             table[(1 + j) * width + k] = <floating> natural[j * K + k]
 
 
-cdef void add_slabs(
-    const double* sums, Shape* shape, Py_ssize_t row, double* out
-) noexcept nogil:
-    """out (K,) <- a row of the slabs' tables, added up in order."""
-    cdef Py_ssize_t slab, k
-    for k in range(shape.K):
-        out[k] = sums[row * shape.width + k]
-    for slab in range(1, shape.n_slabs):
-        for k in range(shape.K):
-            out[k] += sums[slab * shape.n_sums + row * shape.width + k]
-
-
-cdef inline void clear_sums(Shape* shape, floating* workspace, double* sums) noexcept nogil:
-    memset(sums, 0, shape.n_sums * sizeof(double))
-    if shape.spill > 0:
-        memset(workspace + shape.partial, 0, shape.n_sums * sizeof(floating))
-
-
 cdef inline void add_block(
-    const floating* data, const index* indices, const index* indptr, const floating* shares,
-    Shape* shape, Py_ssize_t block, bint is_last, floating* workspace, double* sums,
+    const floating* data, const index* indices, const index* indptr, Py_ssize_t B,
+    const floating* shares, Shape* shape, void* sums,
 ) noexcept nogil:
-    """Add the block's outer products to the slab's sums, or to a table that spills into them."""
-    cdef Py_ssize_t start = block * shape.B, B = min(shape.B, shape.n - start)
-    cdef floating* partial = workspace + shape.partial
+    """Add the outer products of a block's rows and shares to a slab's sums."""
     if floating is float:
-        if shape.spill > 0:
-            scatter_rows_single(data, indices, indptr + start, B, shares, shape.width, partial)
-            if is_last or (block + 1) % shape.spill == 0:
-                spill(partial, shape.n_sums, sums)
+        if shape.single:
+            scatter_rows_single(data, indices, indptr, B, shares, shape.width, <float*> sums)
             return
-    scatter_rows(data, indices, indptr + start, B, shares, shape.width, sums)
+    scatter_rows(data, indices, indptr, B, shares, shape.width, <double*> sums)
+
+
+cdef inline void add_row(
+    const floating* row, Py_ssize_t n_slabs, Py_ssize_t stride, Py_ssize_t K, double* out
+) noexcept nogil:
+    """out (K,) <- itself and a row of the tables of some slabs, added up in order."""
+    cdef Py_ssize_t slab, k
+    for slab in range(n_slabs):
+        for k in range(K):
+            out[k] += row[slab * stride + k]
+
+
+cdef void add_slabs(
+    const char* sums, Py_ssize_t n_slabs, Shape* shape, Py_ssize_t i, double* out
+) noexcept nogil:
+    if shape.single:
+        add_row(<const float*> sums + i * shape.width, n_slabs,
+                shape.sums_size // <Py_ssize_t> sizeof(float), shape.K, out)
+    else:
+        add_row(<const double*> sums + i * shape.width, n_slabs,
+                shape.sums_size // <Py_ssize_t> sizeof(double), shape.K, out)
+
+
+cdef void add_round(
+    const char* sums, Py_ssize_t n_slabs, Shape* shape, double* counts, double* totals_T
+) noexcept nogil:
+    """Add the sums of a round of slabs to the counts (K,) and the totals (d, K)."""
+    cdef Py_ssize_t j
+    add_slabs(sums, n_slabs, shape, 0, counts)
+    for j in prange(shape.d, schedule="static", num_threads=shape.n_threads,
+                    use_threads_if=shape.n_threads > 1):
+        add_slabs(sums, n_slabs, shape, 1 + j, totals_T + j * shape.K)
+
+
+cdef double normalise_rows(
+    floating* rows, Py_ssize_t start, Py_ssize_t B, const double* base,
+    const double* sample_weight, const int* labels, const double* uniforms,
+    double* log_likelihoods, floating* responsibilities, Shape* shape, floating* joint,
+) noexcept nogil:
+    """rows (B, width), those from `start` on: log joint densities -> shares, 0 in the padding."""
+    cdef Py_ssize_t K = shape.K
+    cdef double log_likelihood
+    transpose(rows, B, K, shape.width, joint, B)
+    log_likelihood = normalise_block(
+        joint, K, B, B,
+        base + start if base != NULL else NULL,
+        sample_weight + start if sample_weight != NULL else NULL,
+        labels + start if labels != NULL else NULL,
+        uniforms + start if uniforms != NULL else NULL,
+        log_likelihoods + start if log_likelihoods != NULL else NULL,
+        joint + K * B,
+    )
+    # The padding still holds the zeros that `gather_rows` put there.
+    transpose(joint, K, B, B, rows, shape.width)
+    if responsibilities != NULL:
+        transpose(joint, K, B, B, responsibilities + start * K, K)
+    return log_likelihood
 
 
 cdef double e_step_slab(
     const floating* data, const index* indices, const index* indptr, const floating* table,
     const double* base, const double* sample_weight, const int* labels, const double* uniforms,
-    double* sums, double* log_likelihoods, floating* responsibilities, Shape* shape,
+    void* sums, double* log_likelihoods, floating* responsibilities, Shape* shape,
     Py_ssize_t slab, floating* workspace,
 ) noexcept nogil:
-    cdef Py_ssize_t K = shape.K, width = shape.width
-    cdef floating* rows = workspace
-    cdef floating* joint = rows + width * shape.B
-    cdef floating* scratch = joint + K * shape.B
-    cdef Py_ssize_t block, start, B
-    cdef Py_ssize_t stop = first_block(slab + 1, shape.n_slabs, shape.n_blocks)
+    cdef Py_ssize_t block, start, i, B
     cdef double log_likelihood = 0
     if sums != NULL:
-        clear_sums(shape, workspace, sums)
-    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks), stop):
+        memset(sums, 0, shape.sums_size)
+    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
+                       first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
         start = block * shape.B
         B = min(shape.B, shape.n - start)
-        gather_rows(data, indices, indptr + start, B, table, width, rows)
-        transpose(rows, B, K, width, joint, B)
-        log_likelihood += normalise_block(
-            joint, K, B, B,
-            base + start if base != NULL else NULL,
-            sample_weight + start if sample_weight != NULL else NULL,
-            labels + start if labels != NULL else NULL,
-            uniforms + start if uniforms != NULL else NULL,
-            log_likelihoods + start if log_likelihoods != NULL else NULL,
-            scratch,
-        )
+        gather_rows(data, indices, indptr + start, B, table, shape.width, workspace)
+        for i in range(n_parts(B, ROWS)):
+            log_likelihood += normalise_rows(
+                workspace + i * ROWS * shape.width, start + i * ROWS, min(ROWS, B - i * ROWS),
+                base, sample_weight, labels, uniforms, log_likelihoods, responsibilities, shape,
+                workspace + shape.joint,
+            )
         if sums != NULL:
-            # The padding still holds the zeros that `gather_rows` put there.
-            transpose(joint, K, B, B, rows, width)
-            add_block(data, indices, indptr, rows, shape, block, block + 1 == stop, workspace, sums)
-        if responsibilities != NULL:
-            transpose(joint, K, B, B, responsibilities + start * K, K)
+            add_block(data, indices, indptr + start, B, workspace, shape, sums)
     return log_likelihood
 
 
@@ -242,21 +281,20 @@ cdef void log_density_slab(
 
 cdef void statistics_slab(
     const floating* data, const index* indices, const index* indptr,
-    const floating* responsibilities, double* sums, Shape* shape, Py_ssize_t slab,
+    const floating* responsibilities, void* sums, Shape* shape, Py_ssize_t slab,
     floating* workspace,
 ) noexcept nogil:
     cdef Py_ssize_t block, start, B, b, k, width = shape.width
-    cdef Py_ssize_t stop = first_block(slab + 1, shape.n_slabs, shape.n_blocks)
-    clear_sums(shape, workspace, sums)
+    memset(sums, 0, shape.sums_size)
     memset(workspace, 0, shape.B * width * sizeof(floating))
-    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks), stop):
+    for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
+                       first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
         start = block * shape.B
         B = min(shape.B, shape.n - start)
         for b in range(B):
             for k in range(shape.K):
                 workspace[b * width + k] = responsibilities[(start + b) * shape.K + k]
-        add_block(data, indices, indptr, workspace, shape, block, block + 1 == stop, workspace,
-                  sums)
+        add_block(data, indices, indptr + start, B, workspace, shape, sums)
 
 
 cdef inline const double* optional(const double[::1] values) noexcept nogil:
@@ -286,7 +324,7 @@ def e_step(
     """
     cdef Shape shape = shape_of(indptr.shape[0] - 1, natural_T.shape[0], natural_T.shape[1],
                                 data.shape[0], sizeof(floating), n_threads)
-    cdef Py_ssize_t slab, j, n_sums = shape.n_sums if counts.shape[0] > 0 else 0
+    cdef Py_ssize_t round, first, last, slab
     # A matrix without any non-zero has nothing to point at.
     cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
     cdef const index* indices_or_null = &indices[0] if data.shape[0] > 0 else NULL
@@ -300,32 +338,37 @@ def e_step(
     cdef void* memory = allocate(shape.memory, sizeof(floating))
     cdef floating* table = <floating*> aligned(memory)
     cdef floating* workspaces = table + padded(shape.n_sums, sizeof(floating))
+    cdef bint wants_sums = counts.shape[0] > 0
     cdef void* sums_memory = NULL
-    cdef double* sums
-    cdef double* slab_log_likelihoods
+    cdef void* slab_log_likelihoods = NULL
+    cdef char* sums
     try:
-        sums_memory = allocate(shape.n_slabs * (n_sums + 1), sizeof(double))
-        sums = <double*> aligned(sums_memory)
-        slab_log_likelihoods = sums + shape.n_slabs * n_sums
+        slab_log_likelihoods = allocate(shape.n_slabs, sizeof(double))
+        sums_memory = allocate(shape.n_at_once * shape.sums_size if wants_sums else 0, 1)
+        sums = <char*> aligned(sums_memory)
         with nogil:
             pad(&offset[0], &natural_T[0, 0], &shape, table)
-            for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
-                               use_threads_if=shape.n_threads > 1):
-                slab_log_likelihoods[slab] = e_step_slab(
-                    data_or_null, indices_or_null, &indptr[0], table, base_or_null, weight_or_null,
-                    labels_or_null, uniforms_or_null,
-                    sums + slab * n_sums if n_sums > 0 else NULL,
-                    log_likelihoods_or_null, out, &shape, slab,
-                    workspaces + omp_get_thread_num() * shape.workspace,
-                )
+            if wants_sums:
+                memset(&counts[0], 0, shape.K * sizeof(double))
+                memset(&totals_T[0, 0], 0, shape.d * shape.K * sizeof(double))
+            for round in range(shape.n_rounds):
+                first = round * shape.n_at_once
+                last = min(shape.n_slabs, first + shape.n_at_once)
+                for slab in prange(first, last, schedule="dynamic", num_threads=shape.n_threads,
+                                   use_threads_if=shape.n_threads > 1):
+                    (<double*> slab_log_likelihoods)[slab] = e_step_slab(
+                        data_or_null, indices_or_null, &indptr[0], table, base_or_null,
+                        weight_or_null, labels_or_null, uniforms_or_null,
+                        sums + (slab - first) * shape.sums_size if wants_sums else NULL,
+                        log_likelihoods_or_null, out, &shape, slab,
+                        workspaces + omp_get_thread_num() * shape.workspace,
+                    )
+                if wants_sums:
+                    add_round(sums, last - first, &shape, &counts[0], &totals_T[0, 0])
             for slab in range(shape.n_slabs):
-                log_likelihood += slab_log_likelihoods[slab]
-            if n_sums > 0:
-                add_slabs(sums, &shape, 0, &counts[0])
-                for j in prange(shape.d, schedule="static", num_threads=shape.n_threads,
-                                use_threads_if=shape.n_threads > 1):
-                    add_slabs(sums, &shape, 1 + j, &totals_T[j, 0])
+                log_likelihood += (<double*> slab_log_likelihoods)[slab]
     finally:
+        free(slab_log_likelihoods)
         free(sums_memory)
         free(memory)
     return log_likelihood
@@ -374,28 +417,30 @@ def statistics(
     """counts_k = sum_n r_nk and totals_k = sum_n r_nk x_n, for given r."""
     cdef Shape shape = shape_of(indptr.shape[0] - 1, totals_T.shape[0], totals_T.shape[1],
                                 data.shape[0], sizeof(floating), n_threads)
-    cdef Py_ssize_t slab, j
+    cdef Py_ssize_t round, first, last, slab
     cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
     cdef const index* indices_or_null = &indices[0] if data.shape[0] > 0 else NULL
     cdef void* memory = allocate(shape.memory, sizeof(floating))
     cdef floating* workspaces = <floating*> aligned(memory)
     cdef void* sums_memory = NULL
-    cdef double* sums
+    cdef char* sums
     try:
-        sums_memory = allocate(shape.n_slabs * shape.n_sums, sizeof(double))
-        sums = <double*> aligned(sums_memory)
+        sums_memory = allocate(shape.n_at_once * shape.sums_size, 1)
+        sums = <char*> aligned(sums_memory)
         with nogil:
-            for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
-                               use_threads_if=shape.n_threads > 1):
-                statistics_slab(
-                    data_or_null, indices_or_null, &indptr[0], &responsibilities[0, 0],
-                    sums + slab * shape.n_sums, &shape, slab,
-                    workspaces + omp_get_thread_num() * shape.workspace,
-                )
-            add_slabs(sums, &shape, 0, &counts[0])
-            for j in prange(shape.d, schedule="static", num_threads=shape.n_threads,
-                            use_threads_if=shape.n_threads > 1):
-                add_slabs(sums, &shape, 1 + j, &totals_T[j, 0])
+            memset(&counts[0], 0, shape.K * sizeof(double))
+            memset(&totals_T[0, 0], 0, shape.d * shape.K * sizeof(double))
+            for round in range(shape.n_rounds):
+                first = round * shape.n_at_once
+                last = min(shape.n_slabs, first + shape.n_at_once)
+                for slab in prange(first, last, schedule="dynamic", num_threads=shape.n_threads,
+                                   use_threads_if=shape.n_threads > 1):
+                    statistics_slab(
+                        data_or_null, indices_or_null, &indptr[0], &responsibilities[0, 0],
+                        sums + (slab - first) * shape.sums_size, &shape, slab,
+                        workspaces + omp_get_thread_num() * shape.workspace,
+                    )
+                add_round(sums, last - first, &shape, &counts[0], &totals_T[0, 0])
     finally:
         free(sums_memory)
         free(memory)
