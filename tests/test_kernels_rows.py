@@ -1,9 +1,9 @@
-"""The kernel that looks whether rows can be taken as they are."""
+"""The kernels that look at rows as they come."""
 
 import numpy as np
 import pytest
 
-from sklearn_onlineem._kernels._rows import are_ready
+from sklearn_onlineem._kernels._rows import are_ready, largest_magnitude
 
 SIZES = [(1, 1), (1, 16), (3, 5), (100, 7)]
 
@@ -50,3 +50,19 @@ def test_everything_else_is_left_to_a_closer_look():
     ]  # fmt: skip
     assert not any(are_ready(other, 4) for other in others)
     assert not are_ready(X, 3)
+
+
+@by_size
+@pytest.mark.parametrize("largest", [-7.5, 7.5, 1e38, np.inf, np.nan])
+def test_the_largest_magnitude_is_found_anywhere(n, d, largest):
+    X = draw(n, d, np.float32).ravel()
+    assert largest_magnitude(X) == np.abs(X).max()
+    for place in range(len(X)):
+        x = X.copy()
+        x[place] = largest
+        np.testing.assert_equal(largest_magnitude(x), np.abs(x).max())
+
+
+def test_the_largest_magnitude_of_zeros_and_of_nothing_is_zero():
+    assert largest_magnitude(np.array([-0.0, 0.0], np.float32)) == 0.0
+    assert largest_magnitude(np.empty(0, np.float32)) == 0.0

@@ -472,6 +472,31 @@ cdef inline bint as_small_counts(const floating* x, Py_ssize_t n, int32_t* out) 
         return small_counts_double(x, n, TABLE_SIZE - 1, out)
 
 
+cdef inline double sum_looked_up(
+    const int32_t* counts, Py_ssize_t n, double* total
+) noexcept nogil:
+    """sum_j log Gamma(x_j + 1) of small counts; total <- sum_j x_j"""
+    cdef double result = 0
+    cdef int32_t small_total = 0
+    cdef Py_ssize_t j
+    for j in range(n):
+        result += LOG_FACTORIALS[counts[j]]
+        small_total += counts[j]
+    total[0] = small_total
+    return result
+
+
+cdef double sum_computed(const floating* counts, Py_ssize_t n, double* total) noexcept nogil:
+    """sum_j log Gamma(x_j + 1) of any counts; total <- sum_j x_j"""
+    cdef double result = 0
+    cdef Py_ssize_t j
+    total[0] = 0
+    for j in range(n):
+        result += log_factorial(counts[j])
+        total[0] += counts[j]
+    return result
+
+
 cdef void sum_log_factorials(
     const floating* counts, const index* indptr, Py_ssize_t d, Py_ssize_t first, Py_ssize_t last,
     bint minus_that_of_the_sum, double* out,
@@ -479,28 +504,19 @@ cdef void sum_log_factorials(
     """Of some CSR rows, or of rows of `d` counts where `indptr` is NULL."""
     cdef Py_ssize_t start = indptr[first] if indptr != NULL else first * d
     cdef Py_ssize_t stop = indptr[last] if indptr != NULL else last * d
-    cdef Py_ssize_t i, j
     cdef int32_t[LOOKED_UP] small
     cdef bint are_small = stop - start <= LOOKED_UP and as_small_counts(
         counts + start, stop - start, small)
     cdef double result, total
-    cdef int32_t small_total
-    counts += start
-    stop = 0
+    cdef Py_ssize_t i, j = 0, n = d
     for i in range(first, last):
-        j, stop = stop, stop + (indptr[i + 1] - indptr[i] if indptr != NULL else d)
-        result, total, small_total = 0, 0, 0
+        if indptr != NULL:
+            n = indptr[i + 1] - indptr[i]
         if are_small:
-            while j < stop:
-                result += LOG_FACTORIALS[small[j]]
-                small_total += small[j]
-                j += 1
-            total = small_total
+            result = sum_looked_up(small + j, n, &total)
         else:
-            while j < stop:
-                result += log_factorial(counts[j])
-                total += counts[j]
-                j += 1
+            result = sum_computed(counts + start + j, n, &total)
+        j += n
         out[i] = log_factorial(total) - result if minus_that_of_the_sum else result
 
 

@@ -19,6 +19,7 @@ from numpy cimport (
 cdef extern from "_simd.h":
     # Cython copies the name of a return type to the C code, attribute and all.
     ctypedef void simd_void "SIMD_CLONES void"
+    float largest_magnitude_float(const float* x, Py_ssize_t n) nogil
 
 cdef enum:
     LANES = 16
@@ -63,3 +64,8 @@ def are_ready(object X, Py_ssize_t n_features):
     if PyArray_TYPE(rows) == NPY_FLOAT:
         return has_finite_squares(<const float*> PyArray_DATA(rows), n * n_features)
     return False
+
+
+def largest_magnitude(const float[::1] x):
+    """max |x_i|, 0 of nothing; what is not a number is larger than all numbers."""
+    return largest_magnitude_float(&x[0], x.shape[0]) if x.shape[0] > 0 else 0.0

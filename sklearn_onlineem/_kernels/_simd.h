@@ -153,6 +153,17 @@ SIMD_INLINE float log_float(float x)
 #undef NAMED
 #undef NEGLIGIBLE_LOG
 
+/* max |x_i|: magnitudes have the order of their bits, and what is not a number comes last. */
+SIMD_CLONES SIMD_UNUSED static float largest_magnitude_float(const float *x, ptrdiff_t n)
+{
+    int32_t largest = 0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        int32_t bits = bits_of_float(x[i]) & INT32_MAX;
+        largest = bits > largest ? bits : largest;
+    }
+    return float_of_bits(largest);
+}
+
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC pop_options
 #endif

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from sklearn_onlineem._kernels import _counts, _natural
 from sklearn_onlineem._kernels._responsibilities import normalise
+from sklearn_onlineem._kernels._rows import largest_magnitude
 from sklearn_onlineem.families._parameters import take
 from sklearn_onlineem.families._threads import threaded
 from sklearn_onlineem.statistics import Sums, combine
@@ -352,11 +353,9 @@ class ExponentialFamily(Family):
 def with_digits(phi):
     """Sufficient statistics, in double precision where single keeps too few digits of them."""
     values = phi.data if sparse.issparse(phi) else phi
-    if values.dtype != np.float32 or not values.size:
+    if values.dtype != np.float32 or largest_magnitude(values.ravel()) <= _LARGEST_SINGLE:
         return phi
-    # Both ways, as absolute values would be a copy of the data.
-    is_large = values.max() > _LARGEST_SINGLE or values.min() < -_LARGEST_SINGLE
-    return phi.astype(np.float64) if is_large else phi
+    return phi.astype(np.float64)
 
 
 def mean_of(statistics, previous):
