@@ -38,10 +38,6 @@
 #endif
 
 #define REAL float
-#define NAMED(name) name##_float
-#include "_counts_small.h"
-#undef NAMED
-
 #define INDEX int32_t
 #define NAMED(name) name##_float_32
 #include "_counts_gather.h"
@@ -74,10 +70,6 @@
 #undef NAMED
 
 #define REAL double
-#define NAMED(name) name##_double
-#include "_counts_small.h"
-#undef NAMED
-
 #define SUM double
 #define INDEX int32_t
 #define NAMED(name) name##_double_32

@@ -1,4 +1,4 @@
-"""Mixtures over sparse rows of counts, and the terms of their densities that no component changes.
+"""Mixtures over sparse rows of counts.
 
     log p(k, x) = offset_k + eta_k . x + base(x),   totals_k = sum_n r_nk x_n
 
@@ -8,7 +8,6 @@ meets K contiguous numbers.
 
 from cython cimport floating
 from cython.parallel cimport prange
-from libc.math cimport lgamma
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
@@ -54,8 +53,6 @@ cdef extern from "_counts.h" nogil:
     void scatter_rows_double_64(
         const double*, const int64_t*, const int64_t*, Py_ssize_t B, const double*,
         Py_ssize_t width, double*)
-    int small_counts_float(const float* x, Py_ssize_t n, int32_t largest, int32_t* out)
-    int small_counts_double(const double* x, Py_ssize_t n, int32_t largest, int32_t* out)
 
 cdef enum:
     ROWS = 512              # that are normalised at once
@@ -444,138 +441,3 @@ def statistics(
     finally:
         free(sums_memory)
         free(memory)
-
-
-# Most counts are small integers, and a table spares them the logarithm of the gamma function. The
-# rows of a block are looked up together if all their counts are in it.
-cdef enum:
-    TABLE_SIZE = 1024
-    LOOKED_UP = 4096        # counts of a block
-
-cdef double[TABLE_SIZE] LOG_FACTORIALS
-
-cdef int _count
-for _count in range(TABLE_SIZE):
-    LOG_FACTORIALS[_count] = lgamma(_count + 1.0)
-
-
-cdef inline double log_factorial(double x) noexcept nogil:
-    if 0 <= x < TABLE_SIZE and x == <int> x:
-        return LOG_FACTORIALS[<int> x]
-    return lgamma(x + 1)
-
-
-cdef inline bint as_small_counts(const floating* x, Py_ssize_t n, int32_t* out) noexcept nogil:
-    if floating is float:
-        return small_counts_float(x, n, TABLE_SIZE - 1, out)
-    else:
-        return small_counts_double(x, n, TABLE_SIZE - 1, out)
-
-
-cdef inline double sum_looked_up(
-    const int32_t* counts, Py_ssize_t n, double* total
-) noexcept nogil:
-    """sum_j log Gamma(x_j + 1) of small counts; total <- sum_j x_j"""
-    cdef double result = 0
-    cdef int32_t small_total = 0
-    cdef Py_ssize_t j
-    for j in range(n):
-        result += LOG_FACTORIALS[counts[j]]
-        small_total += counts[j]
-    total[0] = small_total
-    return result
-
-
-cdef double sum_computed(const floating* counts, Py_ssize_t n, double* total) noexcept nogil:
-    """sum_j log Gamma(x_j + 1) of any counts; total <- sum_j x_j"""
-    cdef double result = 0
-    cdef Py_ssize_t j
-    total[0] = 0
-    for j in range(n):
-        result += log_factorial(counts[j])
-        total[0] += counts[j]
-    return result
-
-
-cdef void sum_log_factorials(
-    const floating* counts, const index* indptr, Py_ssize_t d, Py_ssize_t first, Py_ssize_t last,
-    bint minus_that_of_the_sum, double* out,
-) noexcept nogil:
-    """Of some CSR rows, or of rows of `d` counts where `indptr` is NULL."""
-    cdef Py_ssize_t start = indptr[first] if indptr != NULL else first * d
-    cdef Py_ssize_t stop = indptr[last] if indptr != NULL else last * d
-    cdef int32_t[LOOKED_UP] small
-    cdef bint are_small = stop - start <= LOOKED_UP and as_small_counts(
-        counts + start, stop - start, small)
-    cdef double result, total
-    cdef Py_ssize_t i, j = 0, n = d
-    for i in range(first, last):
-        if indptr != NULL:
-            n = indptr[i + 1] - indptr[i]
-        if are_small:
-            result = sum_looked_up(small + j, n, &total)
-        else:
-            result = sum_computed(counts + start + j, n, &total)
-        j += n
-        out[i] = log_factorial(total) - result if minus_that_of_the_sum else result
-
-
-cdef void log_factorials(
-    const floating* counts, const index* indptr, Py_ssize_t d, Py_ssize_t n,
-    Py_ssize_t n_counts, bint minus_that_of_the_sum, double* out, int n_threads,
-) noexcept nogil:
-    # Blocks half full on average, so that few with uneven rows are too full.
-    cdef Py_ssize_t B = max(1, min(n, LOOKED_UP // 2 * n // max(1, n_counts)))
-    cdef Py_ssize_t block
-    for block in prange((n + B - 1) // B, schedule="static", num_threads=n_threads,
-                        use_threads_if=n_threads > 1):
-        sum_log_factorials(counts, indptr, d, block * B, min(n, (block + 1) * B),
-                           minus_that_of_the_sum, out)
-
-
-def log_factorial_sums(
-    const floating[:, ::1] X,   # IN (n, d)
-    double[::1] out,            # OUT (n,)
-    int n_threads,
-):
-    """sum_j log Gamma(x_nj + 1) for every row."""
-    with nogil:
-        log_factorials(&X[0, 0], <const int64_t*> NULL, X.shape[1], X.shape[0],
-                       X.shape[0] * X.shape[1], False, &out[0], n_threads)
-
-
-def multinomial_log_coefficients(
-    const floating[:, ::1] X,   # IN (n, d)
-    double[::1] out,            # OUT (n,)
-    int n_threads,
-):
-    """log Gamma(sum_j x_nj + 1) - sum_j log Gamma(x_nj + 1) for every row."""
-    with nogil:
-        log_factorials(&X[0, 0], <const int64_t*> NULL, X.shape[1], X.shape[0],
-                       X.shape[0] * X.shape[1], True, &out[0], n_threads)
-
-
-def log_factorial_sums_csr(
-    const floating[::1] data,   # IN (n_non_zeros,)
-    const index[::1] indptr,    # IN (n + 1,)
-    double[::1] out,            # OUT (n,)
-    int n_threads,
-):
-    """sum_j log Gamma(x_nj + 1) for every CSR row; zeros add nothing."""
-    cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
-    with nogil:
-        log_factorials(data_or_null, &indptr[0], 0, out.shape[0], data.shape[0], False, &out[0],
-                       n_threads)
-
-
-def multinomial_log_coefficients_csr(
-    const floating[::1] data,   # IN (n_non_zeros,)
-    const index[::1] indptr,    # IN (n + 1,)
-    double[::1] out,            # OUT (n,)
-    int n_threads,
-):
-    """log Gamma(sum_j x_nj + 1) - sum_j log Gamma(x_nj + 1) for every CSR row."""
-    cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
-    with nogil:
-        log_factorials(data_or_null, &indptr[0], 0, out.shape[0], data.shape[0], True, &out[0],
-                       n_threads)

@@ -5,21 +5,23 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from sklearn_onlineem._kernels import _counts
+from sklearn_onlineem._kernels import _log_factorials
 
 __all__ = ["log_factorial_sums", "log_multinomial_coefficients"]
 
 
 def log_factorial_sums(X, n_threads=1):
     """Sums over features of log x!, an ndarray of shape (n_rows,)."""
-    return _per_row(_counts.log_factorial_sums, _counts.log_factorial_sums_csr, X, n_threads)
+    return _per_row(
+        _log_factorials.log_factorial_sums, _log_factorials.log_factorial_sums_csr, X, n_threads
+    )
 
 
 def log_multinomial_coefficients(X, n_threads=1):
     """Logarithms of (sum x)! / prod x!, an ndarray of shape (n_rows,)."""
     return _per_row(
-        _counts.multinomial_log_coefficients,
-        _counts.multinomial_log_coefficients_csr,
+        _log_factorials.multinomial_log_coefficients,
+        _log_factorials.multinomial_log_coefficients_csr,
         X,
         n_threads,
     )
