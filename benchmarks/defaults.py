@@ -26,6 +26,7 @@ from benchmarks._table import Table
 from benchmarks._timing import CPU, seconds
 from benchmarks.tasks import TASKS, Task
 from sklearn_onlineem import GaussianMixture
+from sklearn_onlineem.data import Rows
 from sklearn_onlineem.em import (
     Bayesian,
     Harmonic,
@@ -35,7 +36,6 @@ from sklearn_onlineem.em import (
     rate_of,
 )
 from sklearn_onlineem.estimators import _base, _starts
-from sklearn_onlineem.families import Rows
 
 BATCHES = (1, 10, 100, 1000)
 

@@ -14,13 +14,8 @@ import numpy as np
 
 from benchmarks._table import Table
 from benchmarks._timing import CPU, WALL, ratio, seconds
-from sklearn_onlineem.models import (
-    EditTransducer,
-    FullOperations,
-    StringPairs,
-    Strings,
-    TiedOperations,
-)
+from sklearn_onlineem.data import StringPairs, Strings
+from sklearn_onlineem.models import EditTransducer, FullOperations, TiedOperations
 
 try:
     from rapidfuzz.distance import Levenshtein

@@ -17,9 +17,10 @@ from threadpoolctl import threadpool_limits
 from benchmarks._table import Table
 from benchmarks._timing import CPU, ratio, scaling
 from benchmarks.rivals import hmmlearn_hmm
+from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.em import batch_step
-from sklearn_onlineem.families import Categorical, DiagonalGaussian, FullGaussian, Rows
-from sklearn_onlineem.models import HiddenMarkovModel, Sequences
+from sklearn_onlineem.families import Categorical, DiagonalGaussian, FullGaussian
+from sklearn_onlineem.models import HiddenMarkovModel
 
 try:
     from benchmarks.rivals import dynamax_hmm

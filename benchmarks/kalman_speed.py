@@ -18,9 +18,9 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks._table import Table
 from benchmarks._timing import CPU, ratio, scaling
+from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.em import batch_step
-from sklearn_onlineem.families import Rows
-from sklearn_onlineem.models import LinearDynamicalModel, Sequences
+from sklearn_onlineem.models import LinearDynamicalModel
 
 N_STATES, N_FEATURES, MISSING = 5, 10, 0.1
 # Number of sequences, their length, share of missing values, rival, and how many times faster.

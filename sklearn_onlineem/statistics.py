@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-__all__ = ["Moments", "Statistics", "Sums", "combine"]
+__all__ = ["Moments", "Statistics", "Sums", "combine", "pooled"]
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,23 @@ def combine(terms):
     if total is None:
         raise ValueError("combine needs at least one term with a weight above 0.")
     return total if a == 1.0 else total.scale(a)
+
+
+def pooled(terms):
+    """Return the average of statistics, weighted by the numbers of observations behind them.
+
+    Parameters
+    ----------
+    terms : list of (float, Statistics)
+        Numbers of observations, and their statistics per observation.
+
+    Returns
+    -------
+    average : Statistics
+        Per observation of all together.
+    """
+    total = sum(n for n, _ in terms)
+    return combine([(n / total, statistics) for n, statistics in terms])
 
 
 @dataclass(frozen=True)

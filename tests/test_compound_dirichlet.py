@@ -20,9 +20,10 @@ from sklearn_onlineem import (
     CompoundDirichletMixture,
     MultinomialMixture,
 )
+from sklearn_onlineem.data import Rows
 from sklearn_onlineem.em import SampledInertia, online_step
 from sklearn_onlineem.families import CompoundDirichlet as Family
-from sklearn_onlineem.families import Dirichlets, FullGaussian, Rows
+from sklearn_onlineem.families import Dirichlets, FullGaussian
 from sklearn_onlineem.families._events import events_of
 from sklearn_onlineem.models import MixtureModel
 

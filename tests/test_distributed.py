@@ -24,13 +24,13 @@ from sklearn_onlineem import (
     PoissonMixture,
     combine_estimators,
 )
+from sklearn_onlineem.data import Rows
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
 from sklearn_onlineem.distributed._tasks import Part, _aligned, merge, whole
 from sklearn_onlineem.em import online_step, rate_of
 from sklearn_onlineem.estimators._row_model import RowModel
-from sklearn_onlineem.families import Rows
 from sklearn_onlineem.statistics import Sums
 
 all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)

@@ -13,8 +13,9 @@ from numpy.testing import assert_allclose
 from scipy.special import softmax
 
 from sklearn_onlineem._kernels import _edit_lattice
+from sklearn_onlineem.data import StringPairs
 from sklearn_onlineem.em import online_step
-from sklearn_onlineem.models import EditTransducer, StringPairs, TiedOperations, edit_transducer
+from sklearn_onlineem.models import EditTransducer, TiedOperations, edit_transducer
 
 all_transducers = pytest.mark.parametrize("case", TRANSDUCERS, ids=repr)
 

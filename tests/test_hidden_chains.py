@@ -8,25 +8,27 @@ import pytest
 from laws.enumeration import Enumeration, LogDensities, filtered_by_enumeration
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sklearn_onlineem.families import Rows
-from sklearn_onlineem.models import EmitsOnce, Finite, HiddenMarkovModel, Sequences, SilentEnd
+from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.models import AbsorbingStates, EndState, GivenLength, HiddenMarkovModel
 
-HORIZONS = [Finite(), SilentEnd(), EmitsOnce((1,))]
-all_horizons = pytest.mark.parametrize("horizon", HORIZONS, ids=lambda h: type(h).__name__)
+TERMINATIONS = [GivenLength(), EndState(), AbsorbingStates((1,))]
+all_terminations = pytest.mark.parametrize(
+    "termination", TERMINATIONS, ids=lambda h: type(h).__name__
+)
 LENGTHS = [1, 4, 2, 5, 1, 3]
 # States that can be lost for good: one of them is entered from nowhere else.
 LEFT_TO_RIGHT = np.array([[0.9, 0.1, 0.0], [0.0, 0.7, 0.3], [0.0, 0.0, 1.0]])
 
 
-def chain(rng, horizon, n_states=3, transmat=None):
+def chain(rng, termination, n_states=3, transmat=None):
     """A chain whose rows are its log densities."""
-    width = n_states + isinstance(horizon, SilentEnd)
+    width = n_states + isinstance(termination, EndState)
     if transmat is None:
         transmat = rng.dirichlet(np.ones(width), n_states)
-    if isinstance(horizon, EmitsOnce):
-        transmat[list(horizon.absorbing)] = np.eye(n_states)[list(horizon.absorbing)]
+    if isinstance(termination, AbsorbingStates):
+        transmat[list(termination.states)] = np.eye(n_states)[list(termination.states)]
     start = rng.dirichlet(np.ones(n_states))
-    return HiddenMarkovModel(LogDensities(n_states), start, transmat, None, horizon)
+    return HiddenMarkovModel(LogDensities(n_states), start, transmat, None, termination)
 
 
 def sequences(X, lengths, labels=None, n_threads=1):
@@ -70,23 +72,23 @@ def assert_as_enumerated(model, data, before=None, rtol=1e-9, atol=1e-12):
         assert_allclose(evidence.start * len(data), starts, rtol=rtol, atol=atol)
         found = evidence.transitions[:, : model.n_components] * len(data)
         assert_allclose(found, moves, rtol=rtol, atol=atol)
-        if isinstance(model.horizon, SilentEnd):
+        if isinstance(model.termination, EndState):
             ends = np.sum([one.posterior()[-1] for one in expected], axis=0)
             assert_allclose(evidence.transitions[:, -1] * len(data), ends, rtol=rtol, atol=atol)
 
 
-@all_horizons
+@all_terminations
 @pytest.mark.parametrize("n_states", [2, 3, 4, 5, 7])
-def test_recursions_are_as_all_paths_say(horizon, n_states, rng):
+def test_recursions_are_as_all_paths_say(termination, n_states, rng):
     lengths = LENGTHS if n_states < 5 else [1, 4, 2]
-    model = chain(rng, horizon, n_states)
+    model = chain(rng, termination, n_states)
     data = sequences(3.0 * rng.standard_normal((sum(lengths), n_states)), lengths)
     assert_as_enumerated(model, data)
 
 
-@all_horizons
-def test_filtered_states_know_no_later_rows(horizon, rng):
-    model = chain(rng, horizon)
+@all_terminations
+def test_filtered_states_know_no_later_rows(termination, rng):
+    model = chain(rng, termination)
     data = sequences(3.0 * rng.standard_normal((sum(LENGTHS), 3)), LENGTHS)
     parts = np.split(data.X, data.offsets[1:-1])
     expected = np.concatenate([filtered_by_enumeration(model, part) for part in parts])
@@ -95,14 +97,14 @@ def test_filtered_states_know_no_later_rows(horizon, rng):
 
 @pytest.mark.parametrize("n_states", [8, 9, 16, 17, 33])
 def test_more_states_than_a_vector_holds(n_states, rng):
-    model = chain(rng, Finite(), n_states)
+    model = chain(rng, GivenLength(), n_states)
     data = sequences(3.0 * rng.standard_normal((6, n_states)), [1, 2, 1, 2])
     assert_as_enumerated(model, data)
 
 
-@all_horizons
-def test_known_states_leave_no_others_possible(horizon, rng):
-    model = chain(rng, horizon)
+@all_terminations
+def test_known_states_leave_no_others_possible(termination, rng):
+    model = chain(rng, termination)
     labels = np.full(sum(LENGTHS), -1, dtype=np.int32)
     # No label forbids a sequence to end in the absorbing state, or to go on before.
     labels[[1, 3, 8, 13]] = [0, 2, 2, 2]
@@ -110,9 +112,9 @@ def test_known_states_leave_no_others_possible(horizon, rng):
     assert_as_enumerated(model, data)
 
 
-@all_horizons
-def test_unobserved_rows_say_nothing(horizon, rng):
-    model = chain(rng, horizon)
+@all_terminations
+def test_unobserved_rows_say_nothing(termination, rng):
+    model = chain(rng, termination)
     X = 3.0 * rng.standard_normal((sum(LENGTHS), 3))
     X[[0, 2, 3, 9, 15]] = np.nan
     assert_as_enumerated(model, sequences(X, LENGTHS))
@@ -125,7 +127,7 @@ def test_unobserved_rows_say_nothing(horizon, rng):
 @pytest.mark.parametrize("gap", [200.0, 2000.0])
 def test_states_that_seem_lost_come_back(dtype, gap, rng):
     """Rows that all but exclude the states that later rows need, where zeros let no other in."""
-    model = chain(rng, Finite(), transmat=LEFT_TO_RIGHT.copy())
+    model = chain(rng, GivenLength(), transmat=LEFT_TO_RIGHT.copy())
     X = rng.standard_normal((14, 3))
     X[:3, 1:] += gap
     X[3:6, 0] += 3.0 * gap
@@ -136,9 +138,9 @@ def test_states_that_seem_lost_come_back(dtype, gap, rng):
     assert_as_enumerated(model, data, rtol=1e-5 if single else 1e-9, atol=1e-6 if single else 1e-12)
 
 
-@all_horizons
-def test_log_densities_of_minus_1e4_in_every_state(horizon, rng):
-    model = chain(rng, horizon)
+@all_terminations
+def test_log_densities_of_minus_1e4_in_every_state(termination, rng):
+    model = chain(rng, termination)
     data = sequences(rng.standard_normal((sum(LENGTHS), 3)) - 1e4, LENGTHS)
     assert_as_enumerated(model, data)
     T = 20_000
@@ -149,7 +151,7 @@ def test_log_densities_of_minus_1e4_in_every_state(horizon, rng):
 
 
 def test_impossible_sequences_have_no_posterior(rng):
-    model = chain(rng, Finite(), transmat=LEFT_TO_RIGHT.copy())
+    model = chain(rng, GivenLength(), transmat=LEFT_TO_RIGHT.copy())
     labels = np.array([-1, 2, 0, -1, -1], dtype=np.int32)  # nothing leads from 2 to 0
     data = sequences(rng.standard_normal((5, 3)), [3, 2], labels)
     impossible, possible = data[:1], data[1:]
@@ -171,7 +173,7 @@ def test_a_million_steps(rng):
     """Seconds at most, no underflow, and what halves of it say too."""
     T = 1_000_000
     transmat = np.array([[0.98, 0.01, 0.01], [0.02, 0.97, 0.01], [0.3, 0.3, 0.4]])
-    model = chain(rng, Finite(), transmat=transmat)
+    model = chain(rng, GivenLength(), transmat=transmat)
     data = sequences(4.0 * rng.standard_normal((T, 3)) - 50.0, [T])
     began = time.process_time()
     evidence, log_likelihood = model.e_step(data)
@@ -196,9 +198,9 @@ def frequencies(model, data, rng, n_draws):
     return values.mean(axis=0), values.std(axis=0) / math.sqrt(n_draws)
 
 
-@all_horizons
-def test_drawn_paths_have_the_frequencies_of_the_posterior(horizon, rng):
-    model = chain(rng, horizon)
+@all_terminations
+def test_drawn_paths_have_the_frequencies_of_the_posterior(termination, rng):
+    model = chain(rng, termination)
     data = sequences(2.0 * rng.standard_normal((sum(LENGTHS), 3)), LENGTHS)
     evidence, _ = model.e_step(data)
     expected = np.append(evidence.start, evidence.transitions.ravel())
@@ -209,7 +211,7 @@ def test_drawn_paths_have_the_frequencies_of_the_posterior(horizon, rng):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_drawn_paths_go_where_only_unlikely_rows_lead(dtype, rng):
     """The filtered shares of the states that later rows need are below the smallest number."""
-    model = chain(rng, Finite(), transmat=LEFT_TO_RIGHT.copy())
+    model = chain(rng, GivenLength(), transmat=LEFT_TO_RIGHT.copy())
     X = rng.standard_normal((6, 3))
     X[:3, 1:] += 2000.0
     X[3:, 0] += 6000.0
@@ -224,7 +226,7 @@ def test_drawn_paths_of_long_sequences_follow_what_is_certain(rng):
     """Longer than the blocks of the kernels, which are drawn from one after the other."""
     states = rng.integers(3, size=1000)
     data = sequences(200.0 * np.eye(3)[states], [700, 300])
-    drawn, _ = chain(rng, Finite()).e_step(data, rng=rng)
+    drawn, _ = chain(rng, GivenLength()).e_step(data, rng=rng)
     moves = np.zeros((3, 3))
     np.add.at(moves, (states[:-1], states[1:]), 1.0)
     moves[states[699], states[700]] -= 1.0
@@ -236,14 +238,14 @@ def test_drawn_paths_of_long_sequences_follow_what_is_certain(rng):
 
 
 def test_a_sequence_that_goes_on_starts_from_the_state_before(rng):
-    model = chain(rng, Finite())
+    model = chain(rng, GivenLength())
     data = sequences(2.0 * rng.standard_normal((sum(LENGTHS), 3)), LENGTHS)
     assert_as_enumerated(model, data, before=np.array([0.2, 0.7, 0.1]))
 
 
 def test_pieces_add_up_to_the_whole(rng):
     """Log-likelihoods, and filtered states; posteriors look back no further than the seam."""
-    model = chain(rng, Finite())
+    model = chain(rng, GivenLength())
     X = 2.0 * rng.standard_normal((500, 3))
     whole = sequences(X, [500])
     total, filtered, before = 0.0, [], None
@@ -259,7 +261,7 @@ def test_pieces_add_up_to_the_whole(rng):
 
 def test_the_move_across_a_seam_counts(rng):
     """Evidence of a piece: its own moves and the one into it, all smoothed by the piece."""
-    model, before = chain(rng, Finite()), np.array([0.2, 0.7, 0.1])
+    model, before = chain(rng, GivenLength()), np.array([0.2, 0.7, 0.1])
     X = 2.0 * rng.standard_normal((4, 3))
     piece = sequences(X, [4]).continued(before)
     evidence, _ = model.e_step(piece)

@@ -15,11 +15,12 @@ from laws.numerical import minimiser
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 
+from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.em import online_step
-from sklearn_onlineem.families import DiagonalGaussian, Rows
-from sklearn_onlineem.models import EmitsOnce, Finite, HiddenMarkovModel, Sequences, SilentEnd
+from sklearn_onlineem.families import DiagonalGaussian
+from sklearn_onlineem.models import AbsorbingStates, EndState, GivenLength, HiddenMarkovModel
 
-HORIZONS = [Finite(), SilentEnd(), EmitsOnce((1,))]
+TERMINATIONS = [GivenLength(), EndState(), AbsorbingStates((1,))]
 N_STATES = 2
 # Absorbed so soon that longer sequences have less than 1e-9 of all probability.
 STAYS, LONGEST = 0.02, 5
@@ -29,15 +30,15 @@ def case_of(name):
     return next(case for case in FAMILIES if repr(case) == name)
 
 
-def draw(horizon, case, rng):
+def draw(termination, case, rng):
     start = rng.dirichlet(np.full(N_STATES, 5.0))
     parameters = case.draw(rng, N_STATES, 1)
     transmat = rng.dirichlet(np.full(N_STATES, 3.0), N_STATES)
-    if isinstance(horizon, SilentEnd):
+    if isinstance(termination, EndState):
         transmat = np.column_stack([STAYS * transmat, np.full(N_STATES, 1.0 - STAYS)])
-    if isinstance(horizon, EmitsOnce):
+    if isinstance(termination, AbsorbingStates):
         transmat = np.array([[STAYS, 1.0 - STAYS], [0.0, 1.0]])
-    return HiddenMarkovModel(case.family, start, transmat, parameters, horizon)
+    return HiddenMarkovModel(case.family, start, transmat, parameters, termination)
 
 
 def batch(case, lengths, rng):
@@ -127,7 +128,7 @@ class Lengths:
     @classmethod
     def all(cls, old, data):
         """Those of the batch, where lengths are given; otherwise the model says how often."""
-        if not isinstance(old.horizon, Finite):
+        if not isinstance(old.termination, GivenLength):
             return [cls(old, length, 1.0) for length in range(1, LONGEST + 1)]
         lengths, counts = np.unique(data.lengths, return_counts=True)
         return [cls(old, n, count / len(data)) for n, count in zip(lengths, counts, strict=True)]
@@ -166,7 +167,9 @@ class OverPaths(Lengths):
 
 CASES = [("Categorical", OverSymbols), ("Poisson", OverPaths), ("FullGaussian", OverPaths)]
 all_cases = pytest.mark.parametrize("name, enumerated", CASES, ids=[name for name, _ in CASES])
-all_horizons = pytest.mark.parametrize("horizon", HORIZONS, ids=lambda h: type(h).__name__)
+all_terminations = pytest.mark.parametrize(
+    "termination", TERMINATIONS, ids=lambda h: type(h).__name__
+)
 # An impossible path has log p = -inf under both models.
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 
@@ -188,29 +191,31 @@ def assert_step_is_minimiser(old, data, eta, space, enumerated):
 
 @pytest.mark.parametrize("eta", [0.4, 5.0])
 @all_cases
-@all_horizons
-def test_online_step_minimises_bound_plus_divergence(horizon, name, enumerated, eta, rng):
+@all_terminations
+def test_online_step_minimises_bound_plus_divergence(termination, name, enumerated, eta, rng):
     case = case_of(name)
-    old, data = draw(horizon, case, rng), batch(case, [3, 1, 4, 3, 2], rng)
+    old, data = draw(termination, case, rng), batch(case, [3, 1, 4, 3, 2], rng)
     assert_step_is_minimiser(old, data, eta, Unconstrained(old, case), enumerated)
 
 
 @pytest.mark.parametrize("learnt", ["s", "t", "m", "c", "stm", "stc", "mc"])
-@all_horizons
-def test_online_step_minimises_over_what_is_learnt(horizon, learnt, rng):
+@all_terminations
+def test_online_step_minimises_over_what_is_learnt(termination, learnt, rng):
     case = case_of("FullGaussian")
     family = replace(case.family, learns_means="m" in learnt, learns_covariances="c" in learnt)
     emissions = "e" if {"m", "c"} & set(learnt) else ""
-    old = replace(draw(horizon, case, rng), family=family, learnt=learnt.strip("mc") + emissions)
+    old = replace(
+        draw(termination, case, rng), family=family, learnt=learnt.strip("mc") + emissions
+    )
     data = batch(case, [3, 1, 4, 3, 2], rng)
     assert_step_is_minimiser(old, data, 0.7, PartlyKnown(old, case, learnt), OverPaths)
 
 
 @all_cases
-@all_horizons
-def test_divergence_is_joint_over_hidden_and_visible(horizon, name, enumerated, rng):
+@all_terminations
+def test_divergence_is_joint_over_hidden_and_visible(termination, name, enumerated, rng):
     case = case_of(name)
-    p, q = (draw(horizon, case, rng) for _ in range(2))
+    p, q = (draw(termination, case, rng) for _ in range(2))
     data = batch(case, [3, 1, 4, 3, 2], rng)
     expected = sum(length.divergence(p, q) for length in enumerated.all(p, data))
     assert_allclose(p.kl_divergence(q, like=data), expected, rtol=1e-6)

@@ -9,8 +9,7 @@ from laws.dynamical import draw_data, draw_model
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem._kernels import _kalman
-from sklearn_onlineem.families import Rows
-from sklearn_onlineem.models import Sequences
+from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.models._kalman import Padded
 from sklearn_onlineem.models._sequence_parts import parts
 from sklearn_onlineem.models._shared_gains import SharedGains

@@ -12,10 +12,10 @@ from laws.numerical import minimiser
 from numpy.testing import assert_allclose
 from scipy import stats
 
+from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.em import batch_step, online_step
-from sklearn_onlineem.families import DiagonalCovariance, LinearGaussian, Rows
+from sklearn_onlineem.families import DiagonalCovariance, LinearGaussian
 from sklearn_onlineem.families.linear_gaussian import joint_moments
-from sklearn_onlineem.models import Sequences
 
 
 def joint(model, T):

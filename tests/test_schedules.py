@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from sklearn_onlineem.data import Rows
 from sklearn_onlineem.em import (
     Batch,
     Bayesian,
@@ -19,7 +20,7 @@ from sklearn_onlineem.em import (
     rate_of,
     step_size,
 )
-from sklearn_onlineem.families import Multinomial, Poisson, Rows
+from sklearn_onlineem.families import Multinomial, Poisson
 from sklearn_onlineem.models import MixtureModel
 
 SCHEDULES = [

@@ -7,9 +7,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
+from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.estimators._sequences import sequence_form
-from sklearn_onlineem.families import Rows
-from sklearn_onlineem.models import Sequences
 
 X = np.arange(14.0).reshape(7, 2)
 LENGTHS = [3, 1, 3]

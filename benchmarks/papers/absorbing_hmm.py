@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.papers._passes import Run, draw_paths, first_cell, loss_cell
 from sklearn_onlineem.em import PowerDecay, batch_step, online_step
 from sklearn_onlineem.families import FullGaussian
-from sklearn_onlineem.models import EmitsOnce, HiddenMarkovModel, SilentEnd
+from sklearn_onlineem.models import AbsorbingStates, EndState, HiddenMarkovModel
 
 N_TRANSIENT, N_FEATURES, N_SEQUENCES, BETA = 3, 4, 2000, 0.9
 EXIT = (0.06, 0.14)
@@ -52,8 +52,8 @@ class Problem:
     separation: float = 1.5
 
     @property
-    def horizon(self):
-        return EmitsOnce((N_TRANSIENT,)) if self.emits_once else SilentEnd()
+    def termination(self):
+        return AbsorbingStates((N_TRANSIENT,)) if self.emits_once else EndState()
 
     @property
     def n_states(self):
@@ -65,7 +65,7 @@ class Problem:
         start[:N_TRANSIENT] = 1.0 / N_TRANSIENT
         moves = np.vstack([transient_moves, np.eye(N_TRANSIENT + 1)[N_TRANSIENT:]])[: self.n_states]
         return HiddenMarkovModel(
-            FullGaussian(reg_covar=0.0), start, moves, parameters, self.horizon
+            FullGaussian(reg_covar=0.0), start, moves, parameters, self.termination
         )
 
 

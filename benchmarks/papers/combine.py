@@ -28,8 +28,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.datasets import load_covertype_54, load_fashion_mnist
+from sklearn_onlineem.data import Rows
 from sklearn_onlineem.em import PowerDecay, online_step
-from sklearn_onlineem.families import DiagonalGaussian, FullGaussian, Rows
+from sklearn_onlineem.families import DiagonalGaussian, FullGaussian
 from sklearn_onlineem.models import MixtureModel, Model
 from sklearn_onlineem.statistics import combine
 

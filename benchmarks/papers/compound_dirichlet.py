@@ -24,8 +24,9 @@ from functools import cache
 
 import numpy as np
 
+from sklearn_onlineem.data import Rows
 from sklearn_onlineem.em import PowerDecay, SampledInertia, batch_step, exact_inertia, online_step
-from sklearn_onlineem.families import CompoundDirichlet, Dirichlets, Rows
+from sklearn_onlineem.families import CompoundDirichlet, Dirichlets
 from sklearn_onlineem.models import MixtureModel
 
 N_WORDS, N_DOCUMENTS, BATCH_SIZE, BETA = 10, 2000, 100, 0.9

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sklearn_onlineem._values import n_bytes
 from sklearn_onlineem.distributed._tasks import Errand, evidence, learn
 from sklearn_onlineem.em import STOPPING_RULES, rate_of
-from sklearn_onlineem.families._parameters import n_bytes
-from sklearn_onlineem.statistics import combine
+from sklearn_onlineem.statistics import combine, pooled
 
 __all__ = ["MODES", "Round", "Session"]
 
@@ -154,7 +154,7 @@ class Session:
         training = self.training
         weight, lengths = part.total_weight, training.progress.lengths
         if part.lengths is not None and lengths is not None:
-            lengths = lengths.merged(training.progress.n_seen, part.lengths, weight)
+            lengths = pooled([(training.progress.n_seen, lengths), (weight, part.lengths)])
         else:
             lengths = part.lengths
         sent = n_shards * (n_bytes(training.progress.model) + n_bytes(part.content))

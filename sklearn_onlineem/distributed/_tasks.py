@@ -13,11 +13,12 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from sklearn_onlineem._values import n_bytes
+from sklearn_onlineem.data import LengthDistribution
 from sklearn_onlineem.em import online_step, rate_of
 from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.families._parameters import n_bytes
-from sklearn_onlineem.models import Lengths, Model
-from sklearn_onlineem.statistics import Statistics, combine
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.statistics import Statistics, combine, pooled
 
 __all__ = [
     "Errand",
@@ -47,8 +48,8 @@ class Part:
         Statistics per observation; or a model, where parameters are averaged.
     log_likelihood : float
         Mean per observation.
-    lengths : Lengths, default=None
-        Law of the lengths, where the model asks for one.
+    lengths : LengthDistribution, default=None
+        Distribution of the lengths, where the model asks for one.
     seconds : float, default=0.0
         CPU time that it took, for the planning of the next rounds.
     """
@@ -56,7 +57,7 @@ class Part:
     total_weight: float
     content: Statistics | Model
     log_likelihood: float
-    lengths: Lengths | None = None
+    lengths: LengthDistribution | None = None
     seconds: float = 0.0
 
     def __sizeof__(self):
@@ -149,7 +150,7 @@ def prepare(estimator, number, names, *values):
 def evidence(data, number, model):
     """E-step of a shard."""
     data = _own(data)
-    with single_threaded_blas(data.X.shape[0]):
+    with single_threaded_blas(data.n_rows):
         statistics, log_likelihood = _aligned(model).e_step(data)
     return Part(data.total_weight, statistics, log_likelihood, model.lengths(data))
 
@@ -244,15 +245,9 @@ def _sum(parts):
 
 
 def _lengths(parts):
-    law, weight = parts[0].lengths, parts[0].total_weight
-    if law is None:
+    if parts[0].lengths is None:
         return None
-    for part in parts[1:]:
-        law, weight = (
-            law.merged(weight, part.lengths, part.total_weight),
-            weight + part.total_weight,
-        )
-    return law
+    return pooled([(part.total_weight, part.lengths) for part in parts])
 
 
 def _own(data):

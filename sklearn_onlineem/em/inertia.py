@@ -16,7 +16,8 @@ def exact_inertia(model, data):
     ----------
     model : Model
     data : object
-        The batch, or the law of its lengths, where lengths are not modelled; else of no account.
+        The batch, or the distribution of its lengths, where lengths are not modelled; else of no
+        account.
 
     Returns
     -------
@@ -54,7 +55,8 @@ class SampledInertia:
     --------
     >>> import numpy as np
     >>> from sklearn_onlineem.em import SampledInertia, online_step
-    >>> from sklearn_onlineem.families import Poisson, Rows
+    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.families import Poisson
     >>> from sklearn_onlineem.models import MixtureModel
     >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
     >>> inertia = SampledInertia(100_000, np.random.default_rng(0))

@@ -49,7 +49,8 @@ def online_step(model, data, eta, prior=(), rng=None, inertia=exact_inertia):
     --------
     >>> import numpy as np
     >>> from sklearn_onlineem.em import online_step
-    >>> from sklearn_onlineem.families import Poisson, Rows
+    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.families import Poisson
     >>> from sklearn_onlineem.models import MixtureModel
     >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
     >>> new, log_likelihood = online_step(model, Rows(np.array([[4.0]])), eta=1.0)

@@ -105,7 +105,7 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
         self._validate_params()
         with self._kept_on_failure(), naming(self), self._lock():
             data = self._data_of(X, reset=True, **besides)
-            with single_threaded_blas(data.X.shape[0]):
+            with single_threaded_blas(data.n_rows):
                 start = self._start(data, check_random_state(self.random_state))
             self._training = self._training_from(start, data)
         return self
@@ -118,7 +118,7 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
             if resumes:
                 self._check_same_model()
             data = observe(reset=not resumes)
-            with single_threaded_blas(data.X.shape[0]):
+            with single_threaded_blas(data.n_rows):
                 starts = self._starts(data, random_state)
                 trained = (self._trained(start, data, random_state) for start in starts)
                 best = max(trained, key=lambda training: training.lower_bounds[-1])
@@ -158,7 +158,7 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
             if not self.__sklearn_is_fitted__():
                 with self._kept_on_failure(), naming(self):
                     data = observe(reset=True)
-                    with single_threaded_blas(data.X.shape[0]):
+                    with single_threaded_blas(data.n_rows):
                         self._training = self._first_training(data)
             else:
                 try:
@@ -173,7 +173,7 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
         data = observe(reset=False)
         training = self._training
         training.callbacks = tuple(self.callbacks or ())
-        with single_threaded_blas(data.X.shape[0]):
+        with single_threaded_blas(data.n_rows):
             training.online_step(data, self._schedule(training))
 
     def _taken_up(self):
@@ -218,7 +218,7 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
         return Training(
             Progress(model),
             self._prior(model),
-            data.X.dtype,
+            data.dtype,
             tuple(self.callbacks or ()),
             self._rows_needed(model),
             self._inertia(),

@@ -20,10 +20,15 @@ __all__ = ["BaseHMM"]
 class BaseHMM(ChainParameters, ChainInference, SequenceModel):
     """Base of the hidden Markov models: they say which family, and name its parameters."""
 
-    _model_parameters = (*SequenceModel._model_parameters, "horizon", "absorbing_states", "params")
+    _model_parameters = (
+        *SequenceModel._model_parameters,
+        "termination",
+        "absorbing_states",
+        "params",
+    )
     _parameter_constraints: dict = {
         **SequenceModel._parameter_constraints,
-        "horizon": [StrOptions({"finite", "absorbing"})],
+        "termination": [StrOptions({"given_length", "end_state", "absorbing_states"})],
         "absorbing_states": [None, "array-like"],
         "params": [str],
         "startprob_init": [None, "array-like"],
@@ -39,7 +44,7 @@ class BaseHMM(ChainParameters, ChainInference, SequenceModel):
         self,
         n_components=1,
         *,
-        horizon="finite",
+        termination="given_length",
         absorbing_states=None,
         params="ste",
         startprob_init=None,
@@ -67,7 +72,7 @@ class BaseHMM(ChainParameters, ChainInference, SequenceModel):
         callbacks=None,
     ):
         self.n_components = n_components
-        self.horizon = horizon
+        self.termination = termination
         self.absorbing_states = absorbing_states
         self.params = params
         self.startprob_init = startprob_init
@@ -123,8 +128,10 @@ class BaseHMM(ChainParameters, ChainInference, SequenceModel):
         )
 
     def _check_goes_on(self):
-        if self.horizon != "finite":
-            raise ValueError("continues=True needs horizon='finite': others end by themselves.")
+        if self.termination != "given_length":
+            raise ValueError(
+                "continues=True needs termination='given_length': others end by themselves."
+            )
 
     def _filtered_end(self, last):
         filtered = self.model_.filtered(last)[-1].astype(np.float64)

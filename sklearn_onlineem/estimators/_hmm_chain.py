@@ -1,22 +1,22 @@
-"""The chain of a hidden Markov model: what its parameters say of starts, moves and ends."""
+"""The chain of a hidden Markov model: its start, transitions and termination."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sklearn_onlineem.models import (
-    EmitsOnce,
-    Finite,
+    AbsorbingStates,
+    EndState,
+    GivenLength,
     HiddenMarkovModel,
     HiddenMarkovStatistics,
-    SilentEnd,
 )
 
 __all__ = ["ChainParameters"]
 
 
 class ChainParameters:
-    """Translates `startprob_init`, `transmat_init`, `horizon` and their like into a model."""
+    """Translates `startprob_init`, `transmat_init`, `termination` and their like into a model."""
 
     # Letters of `params` that stand for the emissions.
     _emission_letters = "e"
@@ -25,7 +25,12 @@ class ChainParameters:
         """The model that `startprob_init`, `transmat_init` and emission parameters make."""
         transmat = self._start_transmat()
         return HiddenMarkovModel(
-            family, self._start_startprob(), transmat, parameters, self._horizon(), self._learnt()
+            family,
+            self._start_startprob(),
+            transmat,
+            parameters,
+            self._termination(),
+            self._learnt(),
         )
 
     def _learnt(self):
@@ -38,11 +43,12 @@ class ChainParameters:
             )
         return "".join(c for c in "st" if c in self.params) + "e" * emissions
 
-    def _horizon(self):
-        if self.horizon == "finite":
-            return Finite()
-        absorbing = self._absorbing()
-        return EmitsOnce(tuple(absorbing.tolist())) if len(absorbing) else SilentEnd()
+    def _termination(self):
+        if self.termination == "given_length":
+            return GivenLength()
+        if self.termination == "end_state":
+            return EndState()
+        return AbsorbingStates(tuple(self._absorbing().tolist()))
 
     def _absorbing(self):
         """Indices of the absorbing states."""
@@ -52,7 +58,17 @@ class ChainParameters:
             raise ValueError(
                 f"absorbing_states of {type(self).__name__} must be in 0..{self.n_components - 1}."
             )
-        if len(states) == self.n_components and self.horizon == "absorbing":
+        if self.termination == "end_state" and len(states):
+            raise ValueError(
+                f"absorbing_states of {type(self).__name__} are never left, so that no sequence"
+                " could end with termination='end_state'; did you mean 'absorbing_states'?"
+            )
+        if self.termination == "absorbing_states" and not len(states):
+            raise ValueError(
+                f"{type(self).__name__} with termination='absorbing_states' needs absorbing_states;"
+                " for sequences that end from any state there is 'end_state'."
+            )
+        if len(states) == self.n_components and self.termination == "absorbing_states":
             raise ValueError(
                 f"absorbing_states of {type(self).__name__} leaves no transient state."
             )
@@ -63,13 +79,13 @@ class ChainParameters:
             given = self._checked_shares("startprob_init", self.startprob_init, 1)
             return given / given.sum()
         start = np.ones(self.n_components)
-        if self.horizon == "absorbing":
+        if self.termination == "absorbing_states":
             start[self._absorbing()] = 0.0
         return start / start.sum()
 
     def _start_transmat(self):
         n_states, absorbing = self.n_components, self._absorbing()
-        ends_silently = self.horizon == "absorbing" and len(absorbing) == 0
+        ends_silently = self.termination == "end_state"
         if self.transmat_init is not None:
             transmat = self._checked_shares("transmat_init", self.transmat_init, 2)
             if ends_silently and transmat.shape[1] == n_states:
@@ -91,7 +107,7 @@ class ChainParameters:
         """Convert start values that are shares: not negative, and not all 0 in a row."""
         values = np.asarray(values, dtype=np.float64)
         shape = (self.n_components,) * n_dimensions
-        ends_silently = self.horizon == "absorbing" and len(self._absorbing()) == 0
+        ends_silently = self.termination == "end_state"
         if n_dimensions == 2 and ends_silently and values.shape == (shape[0], shape[0] + 1):
             shape = values.shape
         values = self._checked_start(name, values, shape)

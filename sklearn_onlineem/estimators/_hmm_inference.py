@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.estimators.live_filter import StateFilter
-from sklearn_onlineem.models import Finite, SilentEnd
+from sklearn_onlineem.models import EndState, GivenLength
 
 __all__ = ["ChainInference"]
 
@@ -28,10 +28,10 @@ class ChainInference:
     def endprob_(self):
         """Probabilities of a silent end after each state, of shape (n_components,).
 
-        Only with ``horizon="absorbing"`` and no `absorbing_states`.
+        Only with ``termination="end_state"``.
         """
         model = self.model_
-        if not isinstance(model.horizon, SilentEnd):
+        if not isinstance(model.termination, EndState):
             raise AttributeError("endprob_ is a value of models with silent ends only.")
         return self._exposed(model.transmat[:, -1])
 
@@ -44,7 +44,7 @@ class ChainInference:
             If sequences end by themselves, so that there is none.
         """
         model = self.model_
-        if not isinstance(model.horizon, Finite):
+        if not isinstance(model.termination, GivenLength):
             raise ValueError(f"{type(self).__name__}: an absorbed chain has no stationary state.")
         n_states = model.n_components
         equations = np.vstack([model.transmat.T - np.eye(n_states), np.ones(n_states)])

@@ -9,12 +9,11 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._sequences import sequence_form
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import naming, validated_sequences
-from sklearn_onlineem.families import Rows
-from sklearn_onlineem.models import Sequences
 
 __all__ = ["SequenceModel", "filled_rows"]
 
@@ -94,7 +93,7 @@ class SequenceModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM)
             was after the previous piece, filters from the past; the new piece smooths it, and the
             move across the seam counts as any other. What is approximate: posteriors of rows
             before the seam are not revised, nor is the filtered distribution when the model
-            changes. Needs sequences that do not end by themselves (``horizon="finite"``).
+            changes. Needs sequences that do not end by themselves (``termination="given_length"``).
 
         Returns
         -------

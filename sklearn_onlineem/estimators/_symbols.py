@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sklearn_onlineem.models import Strings
+from sklearn_onlineem.data import Strings
 
 __all__ = ["SymbolCodes", "are_text", "pairs_of", "strings_of"]
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from sklearn_onlineem.em import batch_step, exact_inertia, online_step, rate_of
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.statistics import Statistics
+from sklearn_onlineem.statistics import Statistics, pooled
 
 __all__ = ["Progress", "Step", "Training"]
 
@@ -43,7 +43,7 @@ class Progress(NamedTuple):
     n_steps: int = 0
     n_seen: float = 0.0
     step: Step | None = None
-    # Law of the lengths of the data seen, where the model asks for one; each pass counts.
+    # Distribution of the lengths of the data seen, where the model asks for one; each pass counts.
     lengths: object = None
     # Statistics of the models that this one was merged from: all that it stands for.
     merged: Statistics | None = None
@@ -54,11 +54,11 @@ class Progress(NamedTuple):
         return self.model.own_statistics(self.lengths) if self.merged is None else self.merged
 
     def lengths_with(self, data):
-        """The law of lengths once data have been seen, too."""
-        law = self.model.lengths(data)
-        if law is None or self.lengths is None:
-            return law
-        return self.lengths.merged(self.n_seen, law, data.total_weight)
+        """The distribution of lengths once data have been seen, too."""
+        lengths = self.model.lengths(data)
+        if lengths is None or self.lengths is None:
+            return lengths
+        return pooled([(self.n_seen, self.lengths), (data.total_weight, lengths)])
 
 
 @dataclass

@@ -17,9 +17,8 @@ from sklearn.utils.validation import (
 )
 
 from sklearn_onlineem._kernels import _rows
+from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.estimators._threads import threads_for
-from sklearn_onlineem.families import Rows
-from sklearn_onlineem.models import Sequences
 
 __all__ = ["naming", "raise_named", "validated_rows", "validated_sequences"]
 

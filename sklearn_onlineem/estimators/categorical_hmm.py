@@ -30,7 +30,7 @@ class CategoricalHMM(BaseHMM):
         Probabilities to start from.
     emissionprob_prior : float or array-like of shape (n_components, n_features), default=None
         Concentration of the Dirichlet prior of the probabilities. None: no prior, as 1.
-    horizon, absorbing_states, params, startprob_init, transmat_init, startprob_prior
+    termination, absorbing_states, params, startprob_init, transmat_init, startprob_prior
     transmat_prior, prior, init, algorithm, solver, eta0, beta, schedule, batch_size
     online_passes, max_iter, tol, stopping, n_init, warm_start, random_state, n_jobs, verbose
     verbose_interval, callbacks
@@ -90,7 +90,7 @@ class CategoricalHMM(BaseHMM):
         n_features=None,
         emissionprob_init=None,
         emissionprob_prior=None,
-        horizon="finite",
+        termination="given_length",
         absorbing_states=None,
         params="ste",
         startprob_init=None,
@@ -119,7 +119,7 @@ class CategoricalHMM(BaseHMM):
     ):
         super().__init__(
             n_components,
-            horizon=horizon,
+            termination=termination,
             absorbing_states=absorbing_states,
             params=params,
             startprob_init=startprob_init,

@@ -12,7 +12,7 @@ from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._training import Progress, Training
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.statistics import Statistics, combine
+from sklearn_onlineem.statistics import Statistics, combine, pooled
 
 __all__ = ["combine_estimators"]
 
@@ -179,17 +179,9 @@ def _estimator_of(model: Model, statistics: Statistics | None, estimators):
 
 
 def _lengths_of(progresses):
-    """The law of lengths of all data that any has seen."""
-    law, n_seen = None, 0.0
-    for progress in progresses:
-        if progress.lengths is not None:
-            law = (
-                progress.lengths
-                if law is None
-                else law.merged(n_seen, progress.lengths, progress.n_seen)
-            )
-        n_seen += progress.n_seen
-    return law
+    """The distribution of lengths of all data that any has seen."""
+    known = [(progress.n_seen, progress.lengths) for progress in progresses if progress.lengths]
+    return pooled(known) if known else None
 
 
 # ---------------------------------------------------------------------------------------- checks

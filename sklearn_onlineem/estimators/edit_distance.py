@@ -6,18 +6,13 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 
+from sklearn_onlineem.data import StringPairs
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._symbols import SymbolCodes, are_text, pairs_of
 from sklearn_onlineem.estimators._threads import threads_for
 from sklearn_onlineem.estimators._transducer_inference import TransducerInference
 from sklearn_onlineem.estimators._validation import naming
-from sklearn_onlineem.models import (
-    EditStatistics,
-    EditTransducer,
-    FullOperations,
-    StringPairs,
-    TiedOperations,
-)
+from sklearn_onlineem.models import EditStatistics, EditTransducer, FullOperations, TiedOperations
 from sklearn_onlineem.models.edit_operations import KINDS
 
 __all__ = ["EditDistance"]

@@ -42,7 +42,7 @@ class GaussianHMM(BaseHMM):
     covars_weight : float, default=1.0
         Its weight. As in hmmlearn, what exceeds 1 (diagonal and spherical) or n_features (full and
         tied) is added to the numbers of rows that the sums are divided by.
-    horizon, absorbing_states, params, startprob_init, transmat_init, startprob_prior
+    termination, absorbing_states, params, startprob_init, transmat_init, startprob_prior
     transmat_prior, prior, init, algorithm, solver, eta0, beta, schedule, batch_size
     online_passes, max_iter, tol, stopping, n_init, warm_start, random_state, n_jobs, verbose
     verbose_interval, callbacks
@@ -118,7 +118,7 @@ class GaussianHMM(BaseHMM):
         means_weight=0.0,
         covars_prior=None,
         covars_weight=1.0,
-        horizon="finite",
+        termination="given_length",
         absorbing_states=None,
         params="ste",
         startprob_init=None,
@@ -147,7 +147,7 @@ class GaussianHMM(BaseHMM):
     ):
         super().__init__(
             n_components,
-            horizon=horizon,
+            termination=termination,
             absorbing_states=absorbing_states,
             params=params,
             startprob_init=startprob_init,

@@ -34,13 +34,13 @@ class HMM(BaseHMM):
         "gaussian_full", "gaussian_tied", "gaussian_diag", "gaussian_spherical", "poisson",
         "multinomial", "bernoulli", "categorical", "exponential", "gamma", "wishart", or an instance
         of a :class:`~sklearn_onlineem.families.Family`.
-    horizon : {"finite", "absorbing"}, default="finite"
-        What ends a sequence. "finite": its length is given, not modelled. "absorbing": the chain
-        is absorbed, and the length says so: with `absorbing_states`, a sequence ends at its first
-        visit to one of them, which emits the last row; without, it leaves the states after its
-        last row, with probabilities `endprob_`.
+    termination : {"given_length", "end_state", "absorbing_states"}, default="given_length"
+        What ends a sequence. "given_length": its length is given, not modelled. The others model
+        lengths: "end_state": after its last row a sequence moves to a silent end state, with the
+        probabilities `endprob_`; "absorbing_states": it ends at its first visit to one of
+        `absorbing_states`, which emits the last row.
     absorbing_states : array-like of int, default=None
-        States that are never left. With the finite horizon they go on emitting.
+        States that are never left. Where lengths are given they continue to emit.
     params : str, default="ste"
         Which of start (s), transitions (t) and emissions (e) are learnt.
     startprob_init : array-like of shape (n_components,), default=None
@@ -150,7 +150,7 @@ class HMM(BaseHMM):
         n_components=1,
         *,
         family="gaussian_diag",
-        horizon="finite",
+        termination="given_length",
         absorbing_states=None,
         params="ste",
         startprob_init=None,
@@ -179,7 +179,7 @@ class HMM(BaseHMM):
     ):
         super().__init__(
             n_components,
-            horizon=horizon,
+            termination=termination,
             absorbing_states=absorbing_states,
             params=params,
             startprob_init=startprob_init,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sklearn_onlineem.families import Rows
-from sklearn_onlineem.models import Sequences
+from sklearn_onlineem.data import Rows, Sequences
 
 __all__ = ["MomentFilter", "StateFilter"]
 

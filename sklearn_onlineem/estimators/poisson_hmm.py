@@ -26,7 +26,7 @@ class PoissonHMM(BaseHMM):
     lambdas_prior, lambdas_weight : float, default=0.0
         Gamma prior of the rates: counts and rows that are added to those of each state. (hmmlearn
         0.3 weighs the prior of each state against the rows of all.)
-    horizon, absorbing_states, params, startprob_init, transmat_init, startprob_prior
+    termination, absorbing_states, params, startprob_init, transmat_init, startprob_prior
     transmat_prior, prior, init, algorithm, solver, eta0, beta, schedule, batch_size
     online_passes, max_iter, tol, stopping, n_init, warm_start, random_state, n_jobs, verbose
     verbose_interval, callbacks
@@ -88,7 +88,7 @@ class PoissonHMM(BaseHMM):
         lambdas_init=None,
         lambdas_prior=0.0,
         lambdas_weight=0.0,
-        horizon="finite",
+        termination="given_length",
         absorbing_states=None,
         params="ste",
         startprob_init=None,
@@ -117,7 +117,7 @@ class PoissonHMM(BaseHMM):
     ):
         super().__init__(
             n_components,
-            horizon=horizon,
+            termination=termination,
             absorbing_states=absorbing_states,
             params=params,
             startprob_init=startprob_init,

@@ -2,7 +2,6 @@
 
 from sklearn_onlineem.families._dirichlets import Dirichlets, ExpectedLogs
 from sklearn_onlineem.families._family import ExponentialFamily, Family
-from sklearn_onlineem.families._rows import Rows
 from sklearn_onlineem.families.bernoulli import Bernoulli
 from sklearn_onlineem.families.categorical import Categorical
 from sklearn_onlineem.families.compound_dirichlet import CompoundDirichlet
@@ -41,7 +40,6 @@ __all__ = [
     "LinearGaussian",
     "Multinomial",
     "Poisson",
-    "Rows",
     "SphericalCovariance",
     "SphericalGaussian",
     "TiedGaussian",

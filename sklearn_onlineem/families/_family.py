@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn_onlineem._kernels import _counts, _natural
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._kernels._rows import largest_magnitude
-from sklearn_onlineem.families._parameters import take
+from sklearn_onlineem._values import take
 from sklearn_onlineem.families._threads import threaded
 from sklearn_onlineem.statistics import Sums, combine
 

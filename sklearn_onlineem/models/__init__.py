@@ -4,34 +4,28 @@ from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.edit_operations import FullOperations, Operations, TiedOperations
 from sklearn_onlineem.models.edit_transducer import EditStatistics, EditTransducer
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
-from sklearn_onlineem.models.horizons import EmitsOnce, Finite, Horizon, SilentEnd
 from sklearn_onlineem.models.linear_dynamical import (
     LinearDynamicalModel,
     LinearDynamicalStatistics,
 )
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
-from sklearn_onlineem.models.sequences import Lengths, Sequences
-from sklearn_onlineem.models.strings import StringPairs, Strings
+from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength, Termination
 
 __all__ = [
     "EditStatistics",
     "EditTransducer",
-    "EmitsOnce",
-    "Finite",
+    "AbsorbingStates",
+    "GivenLength",
     "FullOperations",
     "HiddenMarkovModel",
     "HiddenMarkovStatistics",
-    "Horizon",
-    "Lengths",
+    "Termination",
     "LinearDynamicalModel",
     "LinearDynamicalStatistics",
     "MixtureModel",
     "MixtureStatistics",
     "Model",
     "Operations",
-    "Sequences",
-    "SilentEnd",
-    "StringPairs",
-    "Strings",
+    "EndState",
     "TiedOperations",
 ]

@@ -9,14 +9,14 @@ from scipy.special import rel_entr
 __all__ = ["matching"]
 
 
-def matching(usage, reference_usage, divergences, *ends):
+def matching(occupancy, reference_occupancy, divergences, *ends):
     r"""Number states as in a reference, by the least KL divergence to it.
 
     .. math:: \sum_j u_i \log(u_i / v_j) + u_i \mathrm{KL}_{ij}, \qquad i = i(j)
 
     Parameters
     ----------
-    usage, reference_usage : ndarray of shape (n_states,)
+    occupancy, reference_occupancy : ndarray of shape (n_states,)
         u and v, how often states emit.
     divergences : ndarray of shape (n_states, n_states)
         KL(own emission i || the reference's emission j).
@@ -28,8 +28,8 @@ def matching(usage, reference_usage, divergences, *ends):
     order : ndarray of shape (n_states,)
         The own state i that is the reference's state j, for each j.
     """
-    cost = rel_entr(usage[:, None], reference_usage)
-    cost += np.where(usage[:, None] > 0.0, usage[:, None] * divergences, 0.0)
+    cost = rel_entr(occupancy[:, None], reference_occupancy)
+    cost += np.where(occupancy[:, None] > 0.0, occupancy[:, None] * divergences, 0.0)
     if ends:
         cost[ends[0][:, None] != ends[1]] = np.inf
     possible = np.isfinite(cost)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from sklearn_onlineem.families._parameters import average, differences, n_bytes
+from sklearn_onlineem._values import average, differences, n_bytes
 
 __all__ = ["Model"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sklearn_onlineem._kernels import _edit_lattice
+from sklearn_onlineem.data.strings import StringPairs, Strings, length_order
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.edit_operations import Operations
-from sklearn_onlineem.models.strings import StringPairs, Strings, length_order
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["EditStatistics", "EditTransducer"]

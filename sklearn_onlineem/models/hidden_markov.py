@@ -9,12 +9,13 @@ import numpy as np
 from scipy.special import rel_entr
 
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
-from sklearn_onlineem.families import Family, Rows
+from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._threads import threaded
 from sklearn_onlineem.models._matching import matching
 from sklearn_onlineem.models._model import Model
-from sklearn_onlineem.models.horizons import Finite, Horizon
-from sklearn_onlineem.models.sequences import Sequences
+from sklearn_onlineem.models.terminations import GivenLength, Termination
 from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["HiddenMarkovModel", "HiddenMarkovStatistics"]
@@ -54,22 +55,24 @@ class HiddenMarkovModel(Model):
     start : ndarray of shape (n_states,)
         Probabilities of the first state.
     transmat : ndarray of shape (n_states, n_states) or (n_states, n_states + 1)
-        Rows add up to 1; what the further column means is up to the horizon. Zeros stay zero.
+        Rows add up to 1; what the further column means is up to the termination. Zeros stay zero.
     parameters : object
         The family's parameters of all states.
-    horizon : Horizon, default=Finite()
+    termination : Termination, default=GivenLength()
     learnt : str, default="ste"
         Which of start, transitions and emissions the M-step changes.
 
     References
     ----------
-    Amid & Warmuth, UAI 2020, section 5, with separate usages for departures and emissions.
+    Amid & Warmuth, UAI 2020, section 5, with separate occupancies for departures and emissions.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.families import Poisson, Rows
-    >>> from sklearn_onlineem.models import HiddenMarkovModel, Sequences
+    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.families import Poisson
+    >>> from sklearn_onlineem.data import Sequences
+    >>> from sklearn_onlineem.models import HiddenMarkovModel
     >>> sticky = np.array([[0.9, 0.1], [0.1, 0.9]])
     >>> model = HiddenMarkovModel(
     ...     Poisson(), np.array([0.5, 0.5]), sticky, np.array([[1.0], [9.0]]))
@@ -82,7 +85,7 @@ class HiddenMarkovModel(Model):
     start: np.ndarray
     transmat: np.ndarray
     parameters: object
-    horizon: Horizon = Finite()
+    termination: Termination = GivenLength()
     learnt: str = "ste"
 
     @property
@@ -127,7 +130,7 @@ class HiddenMarkovModel(Model):
         continues = data.before is not None
         statistics = HiddenMarkovStatistics(
             states[offsets[continues:-1]].sum(axis=0, dtype=np.float64),
-            self.horizon.departures(
+            self.termination.departures(
                 transitions, states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
             ),
             self._emission_sums(data, states[continues:]),
@@ -137,11 +140,11 @@ class HiddenMarkovModel(Model):
     def _chain(self, data):
         """Start, start of the first sequence, moves and ends, as the kernels take them."""
         first = self.start if data.before is None else data.before
-        return self.start, first, self.horizon.moves(self.transmat), self._final
+        return self.start, first, self.termination.moves(self.transmat), self._final
 
     @property
     def _final(self):
-        return self.horizon.final(self.transmat)
+        return self.termination.final(self.transmat)
 
     def _log_densities(self, data):
         """Log densities of the rows for each state, and where sequences begin among them.
@@ -185,7 +188,7 @@ class HiddenMarkovModel(Model):
             yield incomplete, family.marginal_log_density, family.marginal_statistics
 
     def own_statistics(self, like=None):
-        departures, emissions = self._usages(like)
+        departures, emissions = self._occupancies(like)
         return HiddenMarkovStatistics(
             _share_of_fresh(like) * self.start,
             departures[:, None] * self.transmat,
@@ -203,7 +206,7 @@ class HiddenMarkovModel(Model):
         return replace(self, **learnt)
 
     def kl_divergence(self, other, like=None):
-        departures, emissions = self._usages(like)
+        departures, emissions = self._occupancies(like)
         start = rel_entr(self.start, other.start).sum()
         moves = rel_entr(self.transmat, other.transmat).sum(axis=1)
         emitted = self.family.kl_divergence(self.parameters, other.parameters)
@@ -214,11 +217,11 @@ class HiddenMarkovModel(Model):
             + _inner(emissions, np.maximum(emitted, 0.0)),
         )
 
-    def _usages(self, like):
-        return self.horizon.usages(self.start, self.transmat, like)
+    def _occupancies(self, like):
+        return self.termination.occupancies(self.start, self.transmat, like)
 
     def lengths(self, data):
-        return data.law
+        return data.length_distribution
 
     def aligned_to(self, reference, like=None):
         """Return the same distribution with states numbered as in a reference.
@@ -228,9 +231,11 @@ class HiddenMarkovModel(Model):
         divergences = self.family.divergences(
             self.parameters, reference.parameters, self.n_components
         )
-        usage, reference_usage = (model._usages(like)[1] for model in (self, reference))
+        occupancy, reference_occupancy = (
+            model._occupancies(like)[1] for model in (self, reference)
+        )
         ends = self._final > 0.0, reference._final > 0.0
-        order = matching(usage, reference_usage, divergences, *ends)
+        order = matching(occupancy, reference_occupancy, divergences, *ends)
         if (order == np.arange(len(order))).all():
             return self
         columns = np.append(order, np.arange(len(order), self.transmat.shape[1]))
@@ -312,7 +317,7 @@ class HiddenMarkovModel(Model):
         data : Sequences
         states : ndarray of shape (n_rows,)
         """
-        offsets, states = self.horizon.sample_states(self.start, self.transmat, n, rng, like)
+        offsets, states = self.termination.sample_states(self.start, self.transmat, n, rng, like)
         X = self.family.sample(self.parameters, states, rng)
         return Sequences(Rows(X), offsets), states
 
@@ -334,7 +339,7 @@ def _normalised(rows, previous):
     return np.divide(rows, totals, out=previous.copy(), where=totals > 0.0)
 
 
-def _inner(usages, divergences):
+def _inner(occupancies, divergences):
     """Their inner product, where what is never used does not count, be it infinite."""
-    used = usages > 0.0
-    return usages[used] @ divergences[used]
+    used = occupancies > 0.0
+    return occupancies[used] @ divergences[used]

@@ -7,15 +7,15 @@ from functools import cached_property
 
 import numpy as np
 
-from sklearn_onlineem.families import Rows
+from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-from sklearn_onlineem.models._dynamical_usage import usages
 from sklearn_onlineem.models._kalman import Padded
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models._sequence_parts import LinearDynamicalStatistics, parts, split_by_gaps
 from sklearn_onlineem.models._shared_gains import SharedGains
-from sklearn_onlineem.models.sequences import Sequences
+from sklearn_onlineem.models._state_occupancies import occupancies
 from sklearn_onlineem.statistics import combine
 
 __all__ = ["LinearDynamicalModel", "LinearDynamicalStatistics"]
@@ -68,8 +68,9 @@ class LinearDynamicalModel(Model):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.families import Rows
-    >>> from sklearn_onlineem.models import LinearDynamicalModel, Sequences
+    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.data import Sequences
+    >>> from sklearn_onlineem.models import LinearDynamicalModel
     >>> one = np.ones((1, 1))
     >>> walk = LinearDynamicalModel(
     ...     np.zeros(1), one, one, np.zeros(1), one, one, np.zeros(1), one)
@@ -150,7 +151,7 @@ class LinearDynamicalModel(Model):
         return parts(data, (self.initial_mean, self.initial_covariance))
 
     def own_statistics(self, like=None):
-        departures, states = self._usages(like)
+        departures, states = self._occupancies(like)
         nothing = MatrixMoments(_one(like), _one(like), np.empty((1, 0)), np.empty((1, 0, 0)))
         return LinearDynamicalStatistics(
             self.initial.own_statistics(self._start, nothing),
@@ -190,7 +191,7 @@ class LinearDynamicalModel(Model):
         )
 
     def kl_divergence(self, other, like=None):
-        departures, states = self._usages(like)
+        departures, states = self._occupancies(like)
         nothing = MatrixMoments(_one(like), _one(like), np.empty((1, 0)), np.empty((1, 0, 0)))
         return max(
             0.0,
@@ -200,10 +201,10 @@ class LinearDynamicalModel(Model):
         )
 
     def lengths(self, data):
-        return data.law
+        return data.length_distribution
 
     def aligned_to(self, reference, like=None):
-        """Return the same law of the rows, in coordinates of the states as in a reference.
+        """Return the same distribution of the rows, in coordinates of the states as in a reference.
 
         They are changed by the linear map T that brings the readings of the states now and in the
         steps to come, C, C A, C A A, ..., closest to those of the reference, in least squares.
@@ -232,8 +233,8 @@ class LinearDynamicalModel(Model):
             blocks.append(blocks[-1] @ self.transition)
         return np.concatenate(blocks)
 
-    def _usages(self, like):
-        return usages(self._padded, (self.initial_mean, self.initial_covariance), like)
+    def _occupancies(self, like):
+        return occupancies(self._padded, (self.initial_mean, self.initial_covariance), like)
 
     # --------------------------------------------------------------------------------- inference
 

@@ -13,7 +13,8 @@ from sklearn_onlineem._kernels._responsibilities import (
     normalise,
     weights_from_counts,
 )
-from sklearn_onlineem.families import Family, Rows
+from sklearn_onlineem.data import Rows
+from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._family import NO_LABELS, NOTHING
 from sklearn_onlineem.models._matching import matching
 from sklearn_onlineem.models._model import Model
@@ -65,7 +66,8 @@ class MixtureModel(Model):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.families import Poisson, Rows
+    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.families import Poisson
     >>> from sklearn_onlineem.models import MixtureModel
     >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
     >>> model.posterior(Rows(np.array([[0.0], [12.0]]))).round(3)
@@ -120,7 +122,7 @@ class MixtureModel(Model):
 
     def posterior(self, data):
         """Return the responsibilities, an ndarray of shape (n_rows, n_components)."""
-        out = np.empty((len(data), self.n_components), dtype=data.X.dtype)
+        out = np.empty((len(data), self.n_components), dtype=data.dtype)
         for start, responsibilities in self._posterior_blocks(data, np.empty(len(data))):
             out[start : start + len(responsibilities)] = responsibilities
         return out

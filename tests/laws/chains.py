@@ -7,14 +7,13 @@ from scipy.special import logsumexp
 
 from laws.enumeration import logs
 from laws.family_cases import FAMILIES, FamilyCase
-from sklearn_onlineem.families import Rows
+from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.models import (
-    EmitsOnce,
-    Finite,
+    AbsorbingStates,
+    EndState,
+    GivenLength,
     HiddenMarkovModel,
     HiddenMarkovStatistics,
-    Sequences,
-    SilentEnd,
 )
 
 
@@ -23,30 +22,30 @@ class ChainCase:
     """A hidden Markov model of one family's emissions; its data are sequences of 1 to 5 rows."""
 
     case: FamilyCase
-    horizon: type
+    termination: type
 
     is_mixture = False
     has_labels = True
 
     def __repr__(self):
-        return f"{self.horizon.__name__} chain of {self.case!r}"
+        return f"{self.termination.__name__} chain of {self.case!r}"
 
     @property
     def regular(self):
         """Whether the statistics of data are those of a model: lengths must not be given."""
-        return self.horizon is not Finite
+        return self.termination is not GivenLength
 
     def draw(self, rng, n_components=3, d=2):
         start = rng.dirichlet(np.full(n_components, 5.0))
-        width = n_components + (self.horizon is SilentEnd)
-        transmat, horizon = rng.dirichlet(np.full(width, 2.0), n_components), self.horizon
-        if horizon is EmitsOnce:
+        width = n_components + (self.termination is EndState)
+        transmat, termination = rng.dirichlet(np.full(width, 2.0), n_components), self.termination
+        if termination is AbsorbingStates:
             transmat[-1] = np.eye(n_components)[-1]
-            horizon = horizon((n_components - 1,))
+            termination = termination((n_components - 1,))
         else:
-            horizon = horizon()
+            termination = termination()
         parameters = self.case.draw(rng, n_components, d)
-        return HiddenMarkovModel(self.case.family, start, transmat, parameters, horizon)
+        return HiddenMarkovModel(self.case.family, start, transmat, parameters, termination)
 
     def data(self, rng, n, d=2, n_threads=1):
         lengths = rng.integers(1, 6, n)
@@ -57,7 +56,7 @@ class ChainCase:
     def rich_data(self, rng, n):
         """Sequences with known states, where these forbid none."""
         data = self.data(rng, n)
-        if self.horizon is EmitsOnce:
+        if self.termination is AbsorbingStates:
             return data
         labels = rng.integers(-1, 3, len(data.X)).astype(np.int32)
         return replace(data, rows=replace(data.rows, labels=labels))
@@ -73,13 +72,13 @@ class ChainCase:
         n_states, total = model.n_components, 0.0
         table, start = model.transmat[:, :n_states], logs(model.start)
         absorbing = np.zeros(n_states, dtype=bool)
-        if self.horizon is EmitsOnce:
+        if self.termination is AbsorbingStates:
             absorbing[-1] = True
         ending = {
-            Finite: np.zeros(n_states),
-            SilentEnd: logs(model.transmat[:, -1]),
-            EmitsOnce: logs(absorbing),
-        }[self.horizon]
+            GivenLength: np.zeros(n_states),
+            EndState: logs(model.transmat[:, -1]),
+            AbsorbingStates: logs(absorbing),
+        }[self.termination]
         log_table = logs(np.where(absorbing[:, None], 0.0, table))
         log_densities = model.family.log_density(model.parameters, data.X)
         if data.rows.labels is not None:
@@ -116,10 +115,10 @@ def _of(*names):
 
 
 CHAINS = [
-    *(ChainCase(case, Finite) for case in FAMILIES),
+    *(ChainCase(case, GivenLength) for case in FAMILIES),
     *(
-        ChainCase(case, horizon)
-        for horizon in (SilentEnd, EmitsOnce)
+        ChainCase(case, termination)
+        for termination in (EndState, AbsorbingStates)
         for case in _of("FullGaussian", "Poisson", "Categorical")
     ),
 ]

@@ -57,7 +57,7 @@ class ComponentCoordinates:
         if isinstance(self.model, MixtureModel):
             return MixtureModel(family, rows[0], parameters)
         return HiddenMarkovModel(
-            family, rows[0], np.array(rows[1:]), parameters, self.model.horizon
+            family, rows[0], np.array(rows[1:]), parameters, self.model.termination
         )
 
     def identified(self, model):

@@ -7,14 +7,14 @@ from scipy import stats
 
 from laws import kalman
 from laws.random_rows import positive_definite
+from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.families import (
     DiagonalCovariance,
     FullCovariance,
     LinearGaussian,
-    Rows,
     SphericalCovariance,
 )
-from sklearn_onlineem.models import LinearDynamicalModel, LinearDynamicalStatistics, Sequences
+from sklearn_onlineem.models import LinearDynamicalModel, LinearDynamicalStatistics
 
 PARAMETERS = (
     "initial_mean",

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sklearn_onlineem.families import Family
-from sklearn_onlineem.models import EmitsOnce, SilentEnd
+from sklearn_onlineem.models import AbsorbingStates, EndState
 from sklearn_onlineem.statistics import Sums
 
 
@@ -50,16 +50,16 @@ def log_prior_of(model, paths, before=None, ends=True):
     """log p(h), for paths of one length; `before` is the distribution of the state before h_1."""
     n_states = len(model.start)
     table, absorbing = logs(model.transmat[:, :n_states]), np.zeros(n_states, dtype=bool)
-    if isinstance(model.horizon, EmitsOnce):
-        absorbing[list(model.horizon.absorbing)] = True
+    if isinstance(model.termination, AbsorbingStates):
+        absorbing[list(model.termination.states)] = True
     start = model.start if before is None else before @ np.exp(_leaving(table, absorbing))
     total = logs(start)[paths[:, 0]]
     for t in range(1, paths.shape[1]):
         total = total + _leaving(table, absorbing)[paths[:, t - 1], paths[:, t]]
     last = paths[:, -1]
-    if ends and isinstance(model.horizon, SilentEnd):
+    if ends and isinstance(model.termination, EndState):
         total = total + logs(model.transmat[:, n_states])[last]
-    if ends and isinstance(model.horizon, EmitsOnce):
+    if ends and isinstance(model.termination, AbsorbingStates):
         total = np.where(absorbing[last], total, -np.inf)
     return total
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from laws.family_cases import FAMILIES, HIDDEN_FAMILIES, FamilyCase
-from sklearn_onlineem.families import Rows
+from sklearn_onlineem.data import Rows
 from sklearn_onlineem.models import MixtureModel, MixtureStatistics
 
 

@@ -49,7 +49,7 @@ class SequenceCase:
 
     @property
     def ends_by_itself(self):
-        return "horizon" in self.arguments
+        return "termination" in self.arguments
 
     def data(self, rng, n_sequences=20):
         """Sequences of 1 to 30 rows, and the states of these, which are rarely left."""
@@ -109,7 +109,7 @@ SEQUENCE_ESTIMATORS = [
     SequenceCase(
         HMM,
         normal_clusters,
-        {"family": "gaussian_diag", "horizon": "absorbing"},
+        {"family": "gaussian_diag", "termination": "end_state"},
         "HMM(gaussian, absorbing)",
     ),
 ]

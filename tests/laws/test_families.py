@@ -14,6 +14,7 @@ from laws.comparing import arrays, assert_close, assert_identical
 from laws.family_cases import FAMILIES, HIDDEN_FAMILIES, IMPROPER, LIMITS, hyperparameters
 from laws.numerical import minimiser
 from laws.random_rows import SIDE
+from sklearn_onlineem.data import Rows
 from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
@@ -26,7 +27,6 @@ from sklearn_onlineem.families import (
     Gamma,
     Multinomial,
     Poisson,
-    Rows,
     SphericalGaussian,
     TiedGaussian,
     Wishart,

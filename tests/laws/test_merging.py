@@ -94,16 +94,16 @@ def renumbered(model, order):
     columns = np.append(order, np.arange(len(order), model.transmat.shape[1]))
     transmat = np.ascontiguousarray(model.transmat[np.ix_(order, columns)])
     start = model.start[order]
-    return HiddenMarkovModel(model.family, start, transmat, parameters, model.horizon)
+    return HiddenMarkovModel(model.family, start, transmat, parameters, model.termination)
 
 
 def test_alignment_keeps_absorbing_states_absorbing(rng):
     """Even where another state emits what the reference's absorbing state does."""
-    case = next(c for c in CHAINS if repr(c) == "EmitsOnce chain of Poisson")
+    case = next(c for c in CHAINS if repr(c) == "AbsorbingStates chain of Poisson")
     reference = case.draw(rng, 3, 1)
     model = renumbered(reference, np.arange(3))
     swapped = model.family.taken(model.parameters, np.array([2, 0, 1]))
-    model = HiddenMarkovModel(model.family, model.start, model.transmat, swapped, model.horizon)
+    model = HiddenMarkovModel(model.family, model.start, model.transmat, swapped, model.termination)
     assert_allclose(model.aligned_to(reference).transmat[-1], [0.0, 0.0, 1.0])
 
 
@@ -278,9 +278,9 @@ MISMATCHES = {
         fitted(KalmanFilter, 2),
         fitted(KalmanFilter, 3),
     ),
-    r"horizon=SilentEnd.*horizon=Finite": lambda: (
+    r"termination=EndState.*termination=GivenLength": lambda: (
         fitted(HMM, 2, family=Poisson()),
-        fitted(HMM, 2, family=Poisson(), horizon="absorbing"),
+        fitted(HMM, 2, family=Poisson(), termination="end_state"),
     ),
     r"learnt=st.*learnt=ste": lambda: (
         fitted(HMM, 2, family=Poisson()),

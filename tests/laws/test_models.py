@@ -14,8 +14,9 @@ from laws.dynamical import DYNAMICAL
 from laws.mixture_cases import MIXTURES
 from laws.numerical import minimiser
 from laws.transducers import TRANSDUCERS
+from sklearn_onlineem.data import Rows
 from sklearn_onlineem.em import SampledInertia, batch_step, online_step
-from sklearn_onlineem.families import Multinomial, Poisson, Rows
+from sklearn_onlineem.families import Multinomial, Poisson
 from sklearn_onlineem.models import MixtureModel
 from sklearn_onlineem.statistics import combine
 
@@ -215,7 +216,8 @@ def test_batch_em_never_lowers_the_likelihood(case, rng):
 @all_models
 def test_batch_em_with_a_prior_never_lowers_the_posterior(case, rng):
     model, data = case.draw(rng), case.data(rng, 60)
-    prior = case.prior(model, data.X.shape[1], concentration=1.5)
+    n_features = data.X.shape[1] if hasattr(data, "X") else 0  # strings have none
+    prior = case.prior(model, n_features, concentration=1.5)
 
     def objective(model):
         return case.mean_log_likelihood(model, data) + case.log_prior(model, 1.5) / len(data)
@@ -313,10 +315,11 @@ def test_sampled_inertia_comes_close_to_the_exact_one(case, rng):
 @all_models
 def test_steps_leave_the_old_model_alone(case, rng):
     model, data = case.draw(rng), case.data(rng, 50)
-    before, X = [array.copy() for array in arrays(model)], data.X.copy()
+    values = arrays(model), arrays(data)
+    before = [[array.copy() for array in part] for part in values]
     online_step(model, data, 0.5)
-    assert_identical(arrays(model), before)
-    np.testing.assert_array_equal(data.X, X)
+    for part, part_before in zip(values, before, strict=True):
+        assert_identical(part, part_before)
 
 
 def test_a_model_of_many_rows_is_walked_in_chunks(rng):

@@ -101,7 +101,7 @@ def expected_failures(estimator):
         MultinomialHMM(),
         PoissonHMM(),
         HMM(),
-        HMM(horizon="absorbing"),
+        HMM(termination="end_state"),
         KalmanFilter(),
         KalmanFilter(2, observation_covariance_type="diag", solver="batch"),
         PerSequence(StandardScaler()),

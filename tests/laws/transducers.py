@@ -5,14 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from laws.enumeration import logs
-from sklearn_onlineem.models import (
-    EditStatistics,
-    EditTransducer,
-    FullOperations,
-    StringPairs,
-    Strings,
-    TiedOperations,
-)
+from sklearn_onlineem.data import StringPairs, Strings
+from sklearn_onlineem.models import EditStatistics, EditTransducer, FullOperations, TiedOperations
 
 
 def strings_of(sequences):

@@ -7,6 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from sklearn_onlineem.data._batch import Batch
+
 __all__ = ["StringPairs", "Strings", "length_order"]
 
 
@@ -24,7 +26,7 @@ class Strings:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.models import Strings
+    >>> from sklearn_onlineem.data import Strings
     >>> strings = Strings(np.array([0, 1, 1, 2], dtype=np.intc), np.array([0, 1, 1, 4]))
     >>> len(strings), strings.lengths, strings[[2]].symbols
     (3, array([1, 0, 3]), array([1, 1, 2], dtype=int32))
@@ -50,9 +52,16 @@ class Strings:
         symbols = self.symbols[np.arange(offsets[-1]) + np.repeat(starts, lengths)]
         return Strings(symbols, offsets)
 
+    @classmethod
+    def concatenate(cls, parts):
+        """Return the strings of several values, one after the other."""
+        lengths = np.concatenate([part.lengths for part in parts])
+        symbols = np.concatenate([part.symbols for part in parts])
+        return cls(symbols, np.concatenate(([0], np.cumsum(lengths))))
+
 
 @dataclass(frozen=True)
-class StringPairs:
+class StringPairs(Batch):
     """Pairs of strings; one observation is one pair.
 
     Parameters
@@ -69,21 +78,28 @@ class StringPairs:
     def __len__(self):
         return len(self.sources)
 
-    @property
-    def X(self):
-        """The symbols of the sources, one a row."""
-        return self.sources.symbols[:, None]
-
-    @property
-    def total_weight(self):
-        """Number of pairs: what a batch of them counts for."""
-        return float(len(self))
-
     def __getitem__(self, index):
         return StringPairs(self.sources[index], self.targets[index], self.n_threads)
 
+    @classmethod
+    def concatenate(cls, batches):
+        return cls(
+            Strings.concatenate([batch.sources for batch in batches]),
+            Strings.concatenate([batch.targets for batch in batches]),
+            batches[0].n_threads,
+        )
 
-def length_order(n, m, long, n_cells, n_abreast):
+    @property
+    def dtype(self):
+        """float64: symbols have no precision of their own."""
+        return np.dtype(np.float64)
+
+    @property
+    def n_rows(self):
+        return len(self.sources.symbols)
+
+
+def length_order(n, m, long, n_cells, n_batched):
     """Order pairs so that neighbours have like lengths, and cut them into chunks.
 
     Parameters
@@ -94,8 +110,8 @@ def length_order(n, m, long, n_cells, n_abreast):
         Targets from this length on are long.
     n_cells : float
         What a chunk has about, a pair at least. Python looks for Ctrl-C between chunks.
-    n_abreast : int
-        Pairs of short targets that kernels take at a time: chunks are multiples of it.
+    n_batched : int
+        Pairs of short targets that kernels take in one batch: chunks are multiples of it.
 
     Yields
     ------
@@ -110,7 +126,7 @@ def length_order(n, m, long, n_cells, n_abreast):
         cells = np.cumsum((n[chosen] + 1.0) * (m[chosen] + 1.0))
         cuts = np.flatnonzero(np.diff(cells // n_cells)) + 1
         if is_short:
-            cuts = np.unique(-(-cuts // n_abreast) * n_abreast)
+            cuts = np.unique(-(-cuts // n_batched) * n_batched)
         for chunk in np.split(chosen, cuts):
             if len(chunk):
                 yield chunk, is_short

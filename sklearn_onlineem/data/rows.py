@@ -8,13 +8,13 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from sklearn_onlineem.families._parameters import n_bytes
+from sklearn_onlineem.data._batch import Batch
 
 __all__ = ["Rows"]
 
 
 @dataclass(frozen=True)
-class Rows:
+class Rows(Batch):
     """Independent observations, one a row.
 
     Parameters
@@ -38,6 +38,14 @@ class Rows:
         return self.X.shape[0]
 
     @property
+    def dtype(self):
+        return self.X.dtype
+
+    @property
+    def n_rows(self):
+        return self.X.shape[0]
+
+    @property
     def total_weight(self):
         """Sum of the sample weights: what a batch of rows counts for."""
         return float(len(self)) if self.sample_weight is None else self._summed_weight
@@ -53,6 +61,17 @@ class Rows:
             None if self.sample_weight is None else self.sample_weight[index],
             None if self.labels is None else self.labels[index],
             self.n_threads,
+        )
+
+    @classmethod
+    def concatenate(cls, batches):
+        matrices = [batch.X for batch in batches]
+        is_sparse = sparse.issparse(matrices[0])
+        return cls(
+            sparse.vstack(matrices, format="csr") if is_sparse else np.concatenate(matrices),
+            _joined([batch.sample_weight for batch in batches], batches, 1.0),
+            _joined([batch.labels for batch in batches], batches, np.int32(-1)),
+            batches[0].n_threads,
         )
 
     def chunks(self, n_rows):
@@ -73,12 +92,19 @@ class Rows:
     def _memory(self):
         return {}
 
-    def __sizeof__(self):
-        # Schedulers place tasks by it.
-        return n_bytes(self)
-
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name != "_memory"}
+
+
+def _joined(parts, batches, default):
+    """Values of each row; `default` in batches that have none, and None where no batch has."""
+    if all(part is None for part in parts):
+        return None
+    filled = (
+        np.full(len(batch), default) if part is None else part
+        for part, batch in zip(parts, batches, strict=True)
+    )
+    return np.concatenate(list(filled))
 
 
 def _slice_csr(X, index):

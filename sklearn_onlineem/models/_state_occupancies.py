@@ -7,10 +7,10 @@ import numpy as np
 from sklearn_onlineem._kernels import _kalman_shared
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 
-__all__ = ["usages"]
+__all__ = ["occupancies"]
 
 
-def usages(padded, start, like):
+def occupancies(padded, start, like):
     """Return the moments of the states that are left, and of those that emit, for each sequence.
 
     Parameters
@@ -18,19 +18,19 @@ def usages(padded, start, like):
     padded : Padded
     start : tuple
         Mean and covariance of the first state.
-    like : Sequences, or Lengths
+    like : Sequences, or LengthDistribution
     """
     survival = like.survival
-    departures, states = _usages(padded, start, np.append(survival, 0.0)[1:], survival)
+    departures, states = _occupancies(padded, start, np.append(survival, 0.0)[1:], survival)
     if like.before is None:
         return departures, states
     steps = np.full(like.lengths[0], 1.0 / len(like))
     left, entered = np.append(steps, 0.0), np.insert(steps, 0, 0.0)
-    more_departures, more_states = _usages(padded, like.before, left, entered)
+    more_departures, more_states = _occupancies(padded, like.before, left, entered)
     return departures + more_departures, states + more_states
 
 
-def _usages(padded, start, *weights):
+def _occupancies(padded, start, *weights):
     """Moments of h_1, h_2, ..., summed with each of the given weights."""
     k, width = padded.k, padded.width
     totals = np.empty((len(weights), 1 + width + width**2))

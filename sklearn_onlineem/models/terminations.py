@@ -1,7 +1,7 @@
 """How hidden chains end, and so how often each state is left and emits.
 
-The inertia of online EM needs the expected usages of the states under the model: departures weigh
-transitions, and emissions weigh the emission distributions.
+The inertia of online EM needs the expected occupancies of the states under the model: departures
+weigh transitions, and emissions weigh the emission distributions.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 
 from sklearn_onlineem._kernels import _forward_backward
 
-__all__ = ["EmitsOnce", "Finite", "Horizon", "SilentEnd"]
+__all__ = ["AbsorbingStates", "GivenLength", "Termination", "EndState"]
 
 _BLOCK = 4096
 # Chains that no path leads out of count as if left once in so many steps.
 _LONGEST = 1e12
 
 
-class Horizon(ABC):
+class Termination(ABC):
     """What stops a chain of K states.
 
     The transition matrix has K rows; a further column, if there is one, holds the probabilities of
@@ -48,7 +48,7 @@ class Horizon(ABC):
         return transitions
 
     @abstractmethod
-    def usages(self, start, transmat, like):
+    def occupancies(self, start, transmat, like):
         """Return expected departures and emissions for each sequence, two arrays of shape (K,)."""
 
     def sample_states(self, start, transmat, n, rng, like=None):
@@ -73,8 +73,8 @@ class Horizon(ABC):
 
 
 @dataclass(frozen=True)
-class Finite(Horizon):
-    r"""Lengths are given, not modelled; usages are averages over the lengths of the batch.
+class GivenLength(Termination):
+    r"""Lengths are given, not modelled; occupancies are averages over those of the batch.
 
     .. math:: u = \sum_t P(T > t) \, \pi A^t
 
@@ -92,19 +92,19 @@ class Finite(Horizon):
             )
         return like.draw_lengths(n, rng)
 
-    def usages(self, start, transmat, like):
+    def occupancies(self, start, transmat, like):
         survival = like.survival
-        departures = _usage(start, transmat, survival[1:])
-        emissions = _usage(start, transmat, survival)
+        departures = _occupancy(start, transmat, survival[1:])
+        emissions = _occupancy(start, transmat, survival)
         if like.before is not None:
             steps = np.full(like.lengths[0], 1.0 / len(like))
-            departures += _usage(like.before, transmat, steps)
-            emissions += _usage(like.before @ transmat, transmat, steps)
+            departures += _occupancy(like.before, transmat, steps)
+            emissions += _occupancy(like.before @ transmat, transmat, steps)
         return departures, emissions
 
 
 @dataclass(frozen=True)
-class SilentEnd(Horizon):
+class EndState(Termination):
     r"""The chain leaves its states at the end of a sequence, without a row of its own.
 
     The last column of the transition matrix holds the probabilities of that, and
@@ -124,26 +124,26 @@ class SilentEnd(Horizon):
     def departures(self, transitions, last):
         return np.column_stack([transitions, last])
 
-    def usages(self, start, transmat, like):
-        usage = _absorbed_usage(start, transmat[:, :-1])
-        return usage, usage
+    def occupancies(self, start, transmat, like):
+        occupancy = _absorbed_occupancy(start, transmat[:, :-1])
+        return occupancy, occupancy
 
 
 @dataclass(frozen=True)
-class EmitsOnce(Horizon):
+class AbsorbingStates(Termination):
     """A sequence ends at its first visit to an absorbing state, which emits its last row.
 
     Parameters
     ----------
-    absorbing : tuple of int
+    states : tuple of int
         The absorbing states.
     """
 
-    absorbing: tuple
+    states: tuple
 
     def _is_absorbing(self, n_states):
         mask = np.zeros(n_states, dtype=bool)
-        mask[list(self.absorbing)] = True
+        mask[list(self.states)] = True
         return mask
 
     def moves(self, transmat):
@@ -152,31 +152,31 @@ class EmitsOnce(Horizon):
     def final(self, transmat):
         return self._is_absorbing(len(transmat)).astype(float)
 
-    def usages(self, start, transmat, like):
+    def occupancies(self, start, transmat, like):
         transient = ~self._is_absorbing(len(start))
         departures = np.zeros_like(start)
         inner = transmat[np.ix_(transient, transient)]
-        departures[transient] = _absorbed_usage(start[transient], inner)
+        departures[transient] = _absorbed_occupancy(start[transient], inner)
         return departures, np.where(transient, departures, start + departures @ transmat)
 
 
-def _usage(start, transmat, survival):
+def _occupancy(start, transmat, survival):
     """Sum survival_t start transmat^t over t, until the chain is stationary."""
-    usage = np.zeros_like(start)
+    occupancy = np.zeros_like(start)
     uniform = np.ones_like(start)
     for begin in range(0, len(survival), _BLOCK):
         weights = survival[begin : begin + _BLOCK]
         states = np.zeros((len(weights), len(start)))
         offsets, out = np.array([0, len(weights)]), np.empty(1)
         _forward_backward.filtered(states, offsets, start, start, transmat, uniform, out, 1)
-        usage += weights @ states
+        occupancy += weights @ states
         start = states[-1] @ transmat
         if np.abs(start - states[-1]).max() < 1e-16:
-            return usage + survival[begin + _BLOCK :].sum() * start
-    return usage
+            return occupancy + survival[begin + _BLOCK :].sum() * start
+    return occupancy
 
 
-def _absorbed_usage(start, inner):
+def _absorbed_occupancy(start, inner):
     """Solve u = start + u inner: how often transient states are visited."""
     leaving = np.eye(len(start)) - (1.0 - 1.0 / _LONGEST) * inner
     return np.maximum(np.linalg.solve(leaving.T, start), 0.0)

@@ -7,15 +7,19 @@ from functools import cached_property
 
 import numpy as np
 
-from sklearn_onlineem.families import Rows
-from sklearn_onlineem.families._parameters import n_bytes
+from sklearn_onlineem.data._batch import Batch
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["Lengths", "Sequences"]
+__all__ = ["LengthDistribution", "Sequences"]
 
 
 @dataclass(frozen=True)
-class Lengths:
-    """Law of the lengths of sequences: what stays of data where only lengths are asked for.
+class LengthDistribution(Statistics):
+    """Distribution of the lengths of sequences: all that stays of data where only lengths count.
+
+    It adds up like other statistics: ``combine([(0.25, a), (0.75, b)])`` is the distribution of a
+    quarter of sequences of the one and three quarters of the other.
 
     Parameters
     ----------
@@ -27,12 +31,11 @@ class Lengths:
 
     before = None
 
-    def merged(self, a, other, b):
-        """Return the law of a sequences of this law and b of another, for any weights."""
+    def merge(self, a, other, b):
         survival = np.zeros(max(len(self.survival), len(other.survival)))
-        for weight, law in ((a, self), (b, other)):
-            survival[: len(law.survival)] += weight / (a + b) * law.survival
-        return Lengths(survival)
+        survival[: len(self.survival)] += a * self.survival
+        survival[: len(other.survival)] += b * other.survival
+        return LengthDistribution(survival)
 
     def draw_lengths(self, n, rng):
         """Draw n lengths."""
@@ -40,7 +43,7 @@ class Lengths:
 
 
 @dataclass(frozen=True)
-class Sequences:
+class Sequences(Batch):
     """Independent sequences, one after the other; one observation is one sequence.
 
     Parameters
@@ -57,8 +60,10 @@ class Sequences:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.families import Rows
-    >>> from sklearn_onlineem.models import Sequences
+    >>> from sklearn_onlineem.data._batch import Batch
+    from sklearn_onlineem.data.rows import Rows
+    from sklearn_onlineem.statistics import Statistics
+    >>> from sklearn_onlineem.data import Sequences
     >>> data = Sequences(Rows(np.arange(10.0).reshape(5, 2)), np.array([0, 2, 5]))
     >>> len(data), data.lengths
     (2, array([2, 3]))
@@ -84,9 +89,12 @@ class Sequences:
         return self.rows.n_threads
 
     @property
-    def total_weight(self):
-        """Number of sequences: what a batch of them counts for."""
-        return float(len(self))
+    def dtype(self):
+        return self.X.dtype
+
+    @property
+    def n_rows(self):
+        return len(self.X)
 
     @cached_property
     def lengths(self):
@@ -94,10 +102,10 @@ class Sequences:
         return np.diff(self.offsets)
 
     @property
-    def law(self):
-        """Law of the lengths; a piece of a sequence counts as a sequence."""
+    def length_distribution(self):
+        """Distribution of the lengths; a piece of a sequence counts as a sequence."""
         ends = np.bincount(self.lengths)
-        return Lengths((len(self) - np.cumsum(ends))[:-1] / len(self))
+        return LengthDistribution((len(self) - np.cumsum(ends))[:-1] / len(self))
 
     def draw_lengths(self, n, rng):
         """Draw n of the lengths."""
@@ -120,10 +128,6 @@ class Sequences:
             return None
         return ~np.isnan(self.X).all(axis=1)
 
-    def __sizeof__(self):
-        # Schedulers place tasks by it.
-        return n_bytes(self)
-
     def __getitem__(self, index):
         """Sequences of a slice (views, if it has no step) or of an index array (copies)."""
         chosen = np.arange(len(self))[index]
@@ -137,6 +141,18 @@ class Sequences:
             rows = self.rows[np.arange(offsets[-1]) + np.repeat(starts, lengths)]
         keeps_first = len(chosen) > 0 and chosen[0] == 0
         return Sequences(rows, offsets, self.before if keeps_first else None)
+
+    @classmethod
+    def concatenate(cls, batches):
+        """Return the sequences of several batches; only the first may continue another."""
+        if any(batch.before is not None for batch in batches[1:]):
+            raise ValueError("Only the first of several batches may continue a sequence.")
+        lengths = np.concatenate([batch.lengths for batch in batches])
+        return cls(
+            Rows.concatenate([batch.rows for batch in batches]),
+            np.concatenate(([0], np.cumsum(lengths))),
+            batches[0].before,
+        )
 
     def chunks(self, n_rows):
         """Cut between sequences into chunks of about `n_rows` rows, a sequence at least."""

@@ -1,0 +1,8 @@
+"""What flows through models: batches of rows, of sequences, of pairs of strings."""
+
+from sklearn_onlineem.data._batch import Batch
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
+from sklearn_onlineem.data.strings import StringPairs, Strings
+
+__all__ = ["Batch", "LengthDistribution", "Rows", "Sequences", "StringPairs", "Strings"]

@@ -1,0 +1,62 @@
+"""The protocol of a batch: what the algorithm asks of data, whatever they are made of."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from sklearn_onlineem._values import n_bytes
+
+__all__ = ["Batch"]
+
+
+class Batch(ABC):
+    """Observations, and what belongs to each: a frozen value that flows through models.
+
+    Slices and index arrays choose observations; `concatenate` is the inverse of cutting. The
+    algorithm needs nothing else, so that any model can bring data of its own kind.
+
+    Attributes
+    ----------
+    n_threads : int
+        How many threads walk the observations. Results do not depend on it.
+    """
+
+    n_threads: int
+
+    @abstractmethod
+    def __len__(self):
+        """Return the number of observations."""
+
+    @abstractmethod
+    def __getitem__(self, index):
+        """Return the observations of a slice (views where possible) or index array (copies)."""
+
+    @classmethod
+    @abstractmethod
+    def concatenate(cls, batches):
+        """Return the observations of several batches, one batch after the other.
+
+        Parameters
+        ----------
+        batches : list of Batch
+            At least one, all of this class.
+        """
+
+    @property
+    @abstractmethod
+    def dtype(self):
+        """Data type of the values, in which users see parameters that were learnt from them."""
+
+    @property
+    @abstractmethod
+    def n_rows(self):
+        """Number of rows, or symbols, that kernels walk."""
+
+    @property
+    def total_weight(self):
+        """What the observations count for: their number, unless they have weights."""
+        return float(len(self))
+
+    def __sizeof__(self):
+        # Schedulers place tasks by it.
+        return n_bytes(self)

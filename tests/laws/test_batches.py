@@ -1,0 +1,85 @@
+"""Laws of the protocol of a batch, over all kinds of data."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from laws.comparing import arrays, assert_identical
+from sklearn_onlineem.data import LengthDistribution, Rows, Sequences, StringPairs, Strings
+from sklearn_onlineem.statistics import combine, pooled
+
+
+def rows(rng):
+    return Rows(rng.normal(size=(12, 3)).astype(np.float32), rng.random(12), None, n_threads=2)
+
+
+def labelled_rows(rng):
+    return Rows(rng.normal(size=(12, 3)), None, rng.integers(-1, 2, 12).astype(np.int32))
+
+
+def sparse_rows(rng):
+    return Rows(sparse.random_array((12, 3), density=0.4, format="csr", rng=rng))
+
+
+def sequences(rng):
+    offsets = np.concatenate(([0], np.cumsum(rng.integers(1, 5, size=12))))
+    return Sequences(Rows(rng.normal(size=(offsets[-1], 2))), offsets, np.array([0.5, 0.5]))
+
+
+def strings(rng):
+    offsets = np.concatenate(([0], np.cumsum(rng.integers(0, 5, size=12))))
+    return Strings(rng.integers(0, 4, size=offsets[-1]).astype(np.intc), offsets)
+
+
+def string_pairs(rng):
+    return StringPairs(strings(rng), strings(rng), n_threads=2)
+
+
+BATCHES = [rows, labelled_rows, sparse_rows, sequences, string_pairs]
+all_batches = pytest.mark.parametrize("draw", BATCHES, ids=lambda draw: draw.__name__)
+
+
+def contents(batch):
+    if isinstance(batch, Rows) and sparse.issparse(batch.X):
+        return [batch.X.toarray()]
+    return arrays(batch)
+
+
+@all_batches
+@pytest.mark.parametrize("cuts", [[12], [5, 12], [1, 2, 12]])
+def test_slices_concatenate_to_the_whole(draw, cuts, rng):
+    batch = draw(rng)
+    parts = [batch[a:b] for a, b in zip([0, *cuts[:-1]], cuts, strict=True)]
+    assert_identical(contents(type(batch).concatenate(parts)), contents(batch))
+
+
+@all_batches
+def test_parts_have_what_the_whole_has(draw, rng):
+    batch = draw(rng)
+    first, rest = batch[:5], batch[np.arange(5, 12)]
+    assert len(first) + len(rest) == len(batch) == 12
+    assert first.n_rows + rest.n_rows == batch.n_rows
+    np.testing.assert_allclose(first.total_weight + rest.total_weight, batch.total_weight)
+    assert first.dtype == rest.dtype == batch.dtype
+    assert first.n_threads == rest.n_threads == batch.n_threads
+
+
+def test_rows_without_weights_or_labels_get_neutral_ones_beside_others(rng):
+    plain, rich = Rows(np.zeros((2, 1))), Rows(np.ones((1, 1)), np.array([3.0]), np.array([1]))
+    both = Rows.concatenate([plain, rich])
+    np.testing.assert_array_equal(both.sample_weight, [1.0, 1.0, 3.0])
+    np.testing.assert_array_equal(both.labels, [-1, -1, 1])
+
+
+def test_only_the_first_of_several_batches_may_continue_a_sequence(rng):
+    with pytest.raises(ValueError, match="Only the first"):
+        Sequences.concatenate([sequences(rng), sequences(rng)])
+
+
+def test_length_distributions_add_up_like_other_statistics(rng):
+    whole = sequences(rng)
+    parts = [whole[:3], whole[3:7], whole[7:]]
+    found = pooled([(len(part), part.length_distribution) for part in parts])
+    np.testing.assert_allclose(found.survival, whole.length_distribution.survival)
+    short, long = LengthDistribution(np.array([1.0])), LengthDistribution(np.array([1.0, 1.0]))
+    np.testing.assert_array_equal(combine([(0.25, short), (0.75, long)]).survival, [1.0, 0.75])
