@@ -49,6 +49,11 @@ class Batch(ABC):
 
     @property
     @abstractmethod
+    def n_features(self):
+        """Number of columns; 0 where there are none."""
+
+    @property
+    @abstractmethod
     def n_rows(self):
         """Number of rows, or symbols, that kernels walk."""
 

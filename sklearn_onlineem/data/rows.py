@@ -42,6 +42,10 @@ class Rows(Batch):
         return self.X.dtype
 
     @property
+    def n_features(self):
+        return self.X.shape[1]
+
+    @property
     def n_rows(self):
         return self.X.shape[0]
 

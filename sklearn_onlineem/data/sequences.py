@@ -93,6 +93,10 @@ class Sequences(Batch):
         return self.X.dtype
 
     @property
+    def n_features(self):
+        return self.X.shape[1]
+
+    @property
     def n_rows(self):
         return len(self.X)
 

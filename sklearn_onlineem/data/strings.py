@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -69,30 +69,37 @@ class StringPairs(Batch):
     sources, targets : Strings
         As many of both.
     n_threads : int, default=1
+    n_symbols : int, default=None
+        How many codes there are, where that is known.
     """
 
     sources: Strings
     targets: Strings
     n_threads: int = 1
+    n_symbols: int | None = None
 
     def __len__(self):
         return len(self.sources)
 
     def __getitem__(self, index):
-        return StringPairs(self.sources[index], self.targets[index], self.n_threads)
+        return replace(self, sources=self.sources[index], targets=self.targets[index])
 
     @classmethod
     def concatenate(cls, batches):
-        return cls(
-            Strings.concatenate([batch.sources for batch in batches]),
-            Strings.concatenate([batch.targets for batch in batches]),
-            batches[0].n_threads,
+        return replace(
+            batches[0],
+            sources=Strings.concatenate([batch.sources for batch in batches]),
+            targets=Strings.concatenate([batch.targets for batch in batches]),
         )
 
     @property
     def dtype(self):
         """float64: symbols have no precision of their own."""
         return np.dtype(np.float64)
+
+    @property
+    def n_features(self):
+        return 0
 
     @property
     def n_rows(self):

@@ -1,4 +1,4 @@
-r"""What holds an online step back: the old model's own statistics, exact or from samples."""
+r"""The inertia of an online step: the old model's own statistics, exact or from samples."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["SampledInertia", "exact_inertia"]
+from sklearn_onlineem.em.settings import Settings
+
+__all__ = ["Exact", "Inertia", "Sampled", "SampledInertia", "exact_inertia"]
 
 
 def exact_inertia(model, data):
@@ -71,3 +73,64 @@ class SampledInertia:
     def __call__(self, model, data):
         pseudo_data = model.pseudo_data(self.n_pseudo_samples, self.rng, like=data)
         return model.e_step(pseudo_data)[0]
+
+
+class Inertia(Settings):
+    """What regularises a step towards the old model, as a value that solvers hold.
+
+    Attributes
+    ----------
+    draws : bool
+        Whether it needs a generator of random numbers.
+    """
+
+    draws = False
+
+    def with_rng(self, rng):
+        """Return the function (model, data) -> Statistics of one step."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Exact(Inertia):
+    """The old model's own statistics, in closed form: `exact_inertia`."""
+
+    def with_rng(self, rng):
+        return exact_inertia
+
+
+@dataclass(frozen=True)
+class Sampled(Inertia):
+    """Those of pseudo-observations that are drawn anew in each step: `SampledInertia`.
+
+    Parameters
+    ----------
+    n_pseudo_samples : int, default=2000
+        Observations drawn in a step, at least 1.
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import CompoundDirichlet
+    >>> from sklearn_onlineem.em import Online, Sampled
+    >>> X = np.random.default_rng(0).multinomial(20, [0.2, 0.3, 0.5], size=50)
+    >>> solver = Online(inertia=Sampled(500))
+    >>> model = CompoundDirichlet(solver=solver, random_state=0).partial_fit(X).partial_fit(X)
+    >>> model.set_params(solver__inertia__n_pseudo_samples=100).solver
+    Online(average_from=None, inertia=Sampled(n_pseudo_samples=100))
+    """
+
+    n_pseudo_samples: int = 2000
+    draws = True
+
+    def __post_init__(self):
+        if not self.n_pseudo_samples >= 1:
+            raise ValueError(f"n_pseudo_samples must be at least 1, got {self.n_pseudo_samples!r}.")
+
+    def with_rng(self, rng):
+        return SampledInertia(self.n_pseudo_samples, rng)

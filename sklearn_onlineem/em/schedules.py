@@ -13,16 +13,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
+
+from sklearn_onlineem.em.settings import Settings
 
 __all__ = [
-    "Batch",
+    "BETA_SCHEDULES",
+    "SCHEDULES",
     "Bayesian",
     "Constant",
     "Forgetting",
     "Harmonic",
     "PowerDecay",
     "PowerDecayInRows",
+    "Schedule",
     "learning_rate",
+    "named_schedule",
     "rate_of",
     "step_size",
 ]
@@ -60,8 +66,12 @@ def learning_rate(gamma):
     return math.inf if gamma == 1.0 else gamma / (1.0 - gamma)
 
 
+class Schedule(Settings):
+    """Base of the schedules of this library; any other callable t -> eta is one, too."""
+
+
 @dataclass(frozen=True)
-class PowerDecay:
+class PowerDecay(Schedule):
     r"""Power decay, :math:`\eta_t = \eta_0 / t^\beta`; :math:`\gamma_t = \eta_t / (1 + \eta_t)`.
 
     Parameters
@@ -98,7 +108,7 @@ class PowerDecay:
 
 
 @dataclass(frozen=True)
-class PowerDecayInRows:
+class PowerDecayInRows(Schedule):
     r"""Power decay that does not depend on how the rows are cut into batches.
 
     After n rows, this batch of b among them, the rate is
@@ -146,7 +156,7 @@ class PowerDecayInRows:
 
 
 @dataclass(frozen=True)
-class Harmonic:
+class Harmonic(Schedule):
     r"""Harmonic decay, :math:`\eta_t = a / (b t + c)`; :math:`\gamma_t = a / (b t + c + a)`.
 
     With a = b = 1 every batch ends up with the same weight, as in a running average:
@@ -184,7 +194,7 @@ class Harmonic:
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Schedule):
     r"""Constant rate :math:`\eta_t = \eta_0`, for data that drift; :math:`\gamma` is constant too.
 
     Parameters
@@ -213,7 +223,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Forgetting:
+class Forgetting(Schedule):
     r"""Constant forgetting factor :math:`\zeta`.
 
     A batch that is k steps old weighs :math:`\zeta^k`. Forgetting factors and learning rates are
@@ -261,21 +271,7 @@ class Forgetting:
 
 
 @dataclass(frozen=True)
-class Batch:
-    r"""Batch EM: :math:`\eta_t = \infty`, the old model is forgotten; :math:`\gamma_t = 1`.
-
-    Examples
-    --------
-    >>> Batch()(1)
-    inf
-    """
-
-    def __call__(self, t):
-        return math.inf
-
-
-@dataclass(frozen=True)
-class Bayesian:
+class Bayesian(Schedule):
     r"""Bayesian online EM: the prior's pseudo-counts and the rows seen weigh the old model.
 
     With :math:`\alpha_0` pseudo-counts and :math:`n` rows seen, a batch of :math:`b` rows gets
@@ -316,6 +312,75 @@ class Bayesian:
     def for_batch(self, n_seen, n_rows):
         """Learning rate of a batch of `n_rows` rows after `n_seen` rows."""
         return n_rows / (self.pseudo_count + n_seen)
+
+
+def _power(eta0, beta, observations_needed, pseudo_count):
+    if eta0 == "auto":
+        return PowerDecayInRows(observations_needed, beta)
+    return PowerDecay(eta0, beta)
+
+
+def _harmonic(eta0, beta, observations_needed, pseudo_count):
+    return Harmonic(c=1.0 / _number(eta0) - 1.0)
+
+
+def _constant(eta0, beta, observations_needed, pseudo_count):
+    return Constant(_number(eta0))
+
+
+def _forgetting(eta0, beta, observations_needed, pseudo_count):
+    return Forgetting(beta, _number(eta0))
+
+
+def _bayesian(eta0, beta, observations_needed, pseudo_count):
+    if pseudo_count is None:
+        pseudo_count = observations_needed if eta0 == "auto" else 1.0 / eta0
+    return Bayesian(pseudo_count)
+
+
+def _number(eta0):
+    return 1.0 if eta0 == "auto" else eta0
+
+
+SCHEDULES = {
+    "power": _power,
+    "harmonic": _harmonic,
+    "constant": _constant,
+    "forgetting": _forgetting,
+    "bayesian": _bayesian,
+}
+# Those that beta has a say in.
+BETA_SCHEDULES = ("power", "forgetting")
+
+
+@lru_cache(maxsize=128)
+def named_schedule(name, eta0, beta, observations_needed, pseudo_count=None):
+    """Return the schedule that a name and the numbers of an estimator stand for.
+
+    Parameters
+    ----------
+    name : str
+        A key of `SCHEDULES`.
+    eta0 : float or "auto"
+        First learning rate. "auto": with "power" it fits the size of the batches; with "bayesian"
+        there are `observations_needed` pseudo-counts; and with the others it is 1.
+    beta : float
+        Decay of the rate; the forgetting factor with "forgetting".
+    observations_needed : float
+        How many observations determine the model.
+    pseudo_count : float, default=None
+        What a prior on the weights counts for, with "bayesian".
+
+    Returns
+    -------
+    schedule : Schedule
+
+    Examples
+    --------
+    >>> named_schedule("constant", 0.5, 0.6, observations_needed=10.0)
+    Constant(eta0=0.5)
+    """
+    return SCHEDULES[name](eta0, beta, observations_needed, pseudo_count)
 
 
 def rate_of(schedule, n_seen, n_rows):

@@ -1,32 +1,39 @@
-"""What all estimators share: the loops of fit and partial_fit, over any model of the engine."""
+"""What all estimators share: `fit` and `partial_fit` over any model of the engine."""
 
 from __future__ import annotations
 
+import math
 import threading
+import warnings
 from abc import abstractmethod
-from contextlib import contextmanager
-from functools import lru_cache
+from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
+from operator import is_
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem._version import __version__
 from sklearn_onlineem.em import (
+    BETA_SCHEDULES,
+    SCHEDULES,
+    SOLVERS,
     STOPPING_RULES,
-    Bayesian,
-    Constant,
-    Forgetting,
-    Harmonic,
-    PowerDecay,
-    PowerDecayInRows,
-    exact_inertia,
+    Plan,
+    Solver,
+    State,
+    Training,
+    named_schedule,
+    run,
 )
-from sklearn_onlineem.estimators._fitted import FittedValues
+from sklearn_onlineem.em.settings import merged_params
+from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.estimators._training import Progress, Training
 from sklearn_onlineem.estimators._validation import naming, raise_named
 from sklearn_onlineem.estimators._warnings import warn_user
 
@@ -36,252 +43,322 @@ __all__ = ["OnlineEM"]
 _START_PASSES = 3
 
 
-class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
-    """Base of all estimators. Subclasses say what data and which model they start from."""
+class Rules(NamedTuple):
+    """What the parameters say of updates, for as long as none of them is set anew."""
 
-    # What validation of data writes on the estimator.
-    _validated_attributes = ("n_features_in_", "feature_names_in_")
-    # What must be the same in estimators that are merged.
-    _common_attributes = _validated_attributes
-    # Parameters that a fitted model has taken up, and can't change.
-    _model_parameters = ("n_components",)
+    values: tuple
+    solver: Solver
+    schedule: Callable
 
-    _parameter_constraints: dict = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "solver": [StrOptions({"online", "batch"})],
-        "eta0": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "beta": [Interval(Real, 0, 1, closed="both")],
-        "schedule": [
-            StrOptions({"power", "harmonic", "constant", "forgetting", "bayesian"}),
-            callable,
-        ],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "online_passes": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "stopping": [StrOptions(set(STOPPING_RULES))],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "warm_start": ["boolean"],
-        "random_state": ["random_state"],
-        "n_jobs": [None, Integral],
-        "verbose": ["verbose"],
-        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
-        "callbacks": [None, "array-like"],
-    }
+
+@estimator
+class OnlineEM(DensityMixin, BaseEstimator):
+    """Base of all estimators: an input, an initialiser, a prior and a solver make a fit.
+
+    Parameters
+    ----------
+    solver : str or Solver, default="auto"
+        How `fit` learns. "auto": online EM where the user has chosen a rate, by a number for
+        `eta0` or a value for `schedule`; with ``eta0="auto"`` a pass in mini-batches, which comes
+        most of the way, and then batch EM until `tol`. "online": online EM and nothing else,
+        `max_iter` passes over shuffled mini-batches. "batch": batch EM. "stochastic": `max_iter`
+        passes of batch EM with hidden variables that are drawn. Or a value with settings of its
+        own: :class:`~sklearn_onlineem.em.Auto`, :class:`~sklearn_onlineem.em.Online`,
+        :class:`~sklearn_onlineem.em.Batch`, :class:`~sklearn_onlineem.em.Stochastic`.
+        `partial_fit` takes an online step, with drawn variables if the solver draws.
+    eta0 : float or "auto", default="auto"
+        First learning rate, above 0. "auto" fits it to the size of the batches: it is
+        (b / m)**(1 - beta) for batches of b observations, m of which determine the model (as many
+        numbers as it has parameters), where ``schedule="power"``; m pseudo-counts where it is
+        "bayesian", and 1 for the others.
+    beta : float, default=0.6
+        Decay of the learning rate, in [0, 1]; the forgetting factor where
+        ``schedule="forgetting"``.
+    schedule : str or callable, default="power"
+        "power": ``eta0 / t**beta``; "harmonic": ``1 / (t - 1 + 1 / eta0)``; "constant":
+        ``eta0``; "forgetting": batches that are k steps old weigh ``beta**k``; "bayesian": the
+        pseudo-counts of the prior and the observations seen weigh the old model; or any callable
+        t -> eta, such as :class:`~sklearn_onlineem.em.PowerDecay`.
+    batch_size : int, default=1000
+        Observations in a mini-batch of `fit`. With ``eta0="auto"``, data of no more observations
+        are fitted by batch EM.
+    max_iter : int, default=100
+        Most passes over the data.
+    tol : float, default=1e-3
+        Passes end when `stopping` falls below, in nats per observation.
+    stopping : {"likelihood", "kl"}, default="likelihood"
+        What is compared with `tol`: the change of the mean log-likelihood, or the KL divergence
+        between the models before and after a pass.
+    warm_start : bool, default=False
+        Whether `fit` starts from the fitted model.
+    random_state : int, RandomState instance or None, default=None
+        Of starts, of the order of observations in `fit`, of drawn variables, and of `sample`.
+    n_jobs : int, default=None
+        Number of threads; None uses all. Results do not depend on it.
+    verbose : int, default=0
+        Whether passes print their log-likelihoods.
+    verbose_interval : int, default=10
+        Passes between messages.
+    callbacks : list of callables, default=None
+        Each is called after every update with (eta, log_likelihood, kl_divergence); a true value
+        ends the fit.
+
+    Attributes
+    ----------
+    converged_ : bool
+        Whether the last `fit` stopped because of `tol`.
+    n_iter_ : int
+        Passes of the last `fit`.
+    n_steps_ : int
+        Updates so far.
+    n_samples_seen_ : int
+        Observations so far, by their weights.
+    history_ : sequence of (eta, log_likelihood, kl_divergence)
+        The latest updates; log-likelihoods are from before each update.
+    model_ : Model
+        The fitted model, a frozen value.
+    """
+
+    solver: str | Solver = parameter(
+        default="auto", valid=[StrOptions(set(SOLVERS) - {"newton"}), Solver]
+    )
+    eta0: float | str = parameter(
+        default="auto", valid=[Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})]
+    )
+    beta: float = parameter(default=0.6, valid=[Interval(Real, 0, 1, closed="both")])
+    schedule: str | Callable = parameter(
+        default="power", valid=[StrOptions(set(SCHEDULES)), callable]
+    )
+    batch_size: int = parameter(default=1000, valid=[Interval(Integral, 1, None, closed="left")])
+    max_iter: int = parameter(default=100, valid=[Interval(Integral, 1, None, closed="left")])
+    tol: float = parameter(default=1e-3, valid=[Interval(Real, 0, None, closed="left")])
+    stopping: str = parameter(default="likelihood", valid=[StrOptions(set(STOPPING_RULES))])
+    warm_start: bool = parameter(default=False, valid=["boolean"])
+    random_state: object = parameter(default=None, valid=["random_state"])
+    n_jobs: int | None = parameter(default=None, valid=[None, Integral])
+    verbose: int = parameter(default=0, valid=["verbose"])
+    verbose_interval: int = parameter(
+        default=10, valid=[Interval(Integral, 1, None, closed="left")]
+    )
+    callbacks: list | None = parameter(default=None, valid=[None, "array-like"])
+
+    # ------------------------------------------------------------------ what a subclass provides
 
     @abstractmethod
-    def _start(self, data, random_state, prior=None):
-        """Return the model that EM starts from; `prior` is what few data need besides."""
+    def _input(self, fresh=False):
+        """Return what reads data of the user: for a new model if `fresh`, or for the fitted."""
 
     @abstractmethod
-    def _given_start(self, data):
-        """Return the model that the parameters alone give, or None if they do not."""
+    def _initialiser(self):
+        """Return the `Initialiser`: parameters and data to a model."""
 
-    def _start_prior(self, data):
-        """Return pseudo-statistics that keep a start from few data proper, or None."""
-        return None
-
-    def _prior(self, model):
+    def _prior(self, model, n_features):
         """Return the prior as pseudo-statistics, or None."""
         return None
 
     @property
-    def _n_hidden(self):
-        """Number of hidden states or dimensions, which the work for a row grows with."""
-        return self.n_components
-
-    @abstractmethod
-    def _rows_needed(self, model):
-        """Return how many rows the model needs to be determined: its parameters per feature."""
-
-    @abstractmethod
-    def _data_of(self, X, reset, y=None):
-        """Convert and check data; estimators that weigh theirs take `sample_weight`, too."""
+    def _pseudo_count(self):
+        """What a prior on the weights counts for in rows, or None."""
+        return None
 
     # ----------------------------------------------------------------------------------- fitting
 
-    def _begin(self, X, **besides):
-        """Set the model that EM starts from, and learn nothing from X."""
-        self._validate_params()
-        with self._kept_on_failure(), naming(self), self._lock():
-            data = self._data_of(X, reset=True, **besides)
-            with single_threaded_blas(data.n_rows):
-                start = self._start(data, check_random_state(self.random_state))
-            self._training = self._training_from(start, data)
-        return self
-
-    def _fit(self, observe):
-        """Fit to what `observe(reset)` returns; parameters are valid when this is called."""
+    def _fit(self, X, y=None, **where):
+        """Fit to X; `where` is what the input takes besides. Parameters are valid already."""
         random_state = check_random_state(self.random_state)
-        with self._kept_on_failure(), naming(self), self._lock():
+        with self._lock(), naming(self):
             resumes = self.warm_start and self.__sklearn_is_fitted__()
             if resumes:
-                self._check_same_model()
-            data = observe(reset=not resumes)
+                self._check_structure()
+            reader = self._input(fresh=not resumes)
+            data = reader.read(X, y, **where)
             with single_threaded_blas(data.n_rows):
-                starts = self._starts(data, random_state)
+                starts = self._starts(data, random_state, resumes)
                 trained = (self._trained(start, data, random_state) for start in starts)
                 best = max(trained, key=lambda training: training.lower_bounds[-1])
-            self._finish(best, data)
+            self._finish(best, data.total_weight)
+            self._commit(best, reader.attributes)
         return self
 
-    def _starts(self, data, random_state):
-        """Trainings for `fit` to begin with."""
-        if self.warm_start and self.__sklearn_is_fitted__():
-            prior = self._prior(self.model_)
-            yield self._training.resumed(prior, tuple(self.callbacks or ()))
+    def _starts(self, data, random_state, resumes):
+        """Yield trainings for `fit` to begin with."""
+        if resumes:
+            callbacks = tuple(self.callbacks or ())
+            yield self._training.resumed(self._prior(self.model_, data.n_features), callbacks)
             return
-        for _ in range(self.n_init):
-            training = self._training_from(self._start(data, random_state), data)
+        initialiser = self._initialiser()
+        for _ in range(getattr(self, "n_init", 1)):
+            training = self._training_of(initialiser.model(data, random_state), data)
             yield training
             if training.stopped:
                 return
 
-    @contextmanager
-    def _kept_on_failure(self):
-        """Take back what validation writes on the estimator, if what follows fails."""
-        names = self._validated_attributes
-        before = {name: self.__dict__[name] for name in names if name in self.__dict__}
-        try:
-            yield
-        except BaseException:
-            for name in names:
-                self.__dict__.pop(name, None)
-            self.__dict__.update(before)
-            raise
+    def _training_of(self, model, data):
+        callbacks = tuple(self.callbacks or ())
+        needed = model.observations_needed(data)
+        return Training(State(model), self._prior(model, data.n_features), callbacks, needed)
 
-    def _partial_fit(self, observe):
-        """Update with the batch that `observe(reset)` returns."""
-        first = not self.__sklearn_is_fitted__()
-        self._validate_rates(first)
+    def _trained(self, training, data, random_state):
+        """Take passes over the data, as the solver does, to their end."""
+        seed = _drawn_seed(random_state)
+        training.state = training.state._replace(seed=seed)
+        rules, rng = self._rules_for(training), np.random.default_rng(seed)
+        stopping = partial(STOPPING_RULES[self.stopping], self.tol)
+        plan = Plan(rules.schedule, self.batch_size, stopping, rng, self._rate_is_chosen)
+        return run(training, rules.solver.passes(training, data, plan), self.max_iter, self._report)
+
+    def _report(self, n_iter, log_likelihood):
+        if self.verbose and n_iter % self.verbose_interval == 0:
+            print(f"{type(self).__name__}: pass {n_iter}, log-likelihood {log_likelihood:.6f}")
+
+    def _finish(self, training, n_observations):
+        """Count what was seen, once however many passes; say what was not as expected."""
+        n_seen = training.n_seen_before + n_observations
+        training.state = training.state._replace(n_seen=n_seen)
+        solver, name = _solver_of(self.solver), type(self).__name__
+        may_converge = self.tol > 0 and not solver.samples
+        if may_converge and not (training.converged or training.stopped):
+            warn_user(
+                f"{name} did not converge within max_iter={self.max_iter} passes. Raise max_iter or"
+                " tol.",
+                ConvergenceWarning,
+            )
+        average_from = getattr(solver, "average_from", None)
+        if average_from is not None and training.n_iter < average_from:
+            warn_user(
+                f"{name} made {training.n_iter} passes, so that none was averaged:"
+                f" average_from={average_from}."
+            )
+        unused = self._unused_rates(training.n_rates)
+        if unused:
+            warn_user(
+                f"{name} took no step that depends on {' or '.join(unused)}, though set:"
+                f" solver={self.solver!r}, eta0={self.eta0!r}, schedule={self.schedule!r},"
+                f" batch_size={self.batch_size}. Set eta0 to a number for online EM."
+            )
+
+    @property
+    def _rate_is_chosen(self):
+        """Whether the user has said which learning rates to take."""
+        return self.eta0 != "auto" or not isinstance(self.schedule, str)
+
+    def _unused_rates(self, n_rates):
+        """Names of parameters of learning rates that were set, and that no step has used."""
+        used = set()
+        if n_rates:
+            used = {"schedule"}
+            if isinstance(self.schedule, str):
+                used |= {"eta0", "beta"} if self.schedule in BETA_SCHEDULES else {"eta0"}
+        names = [name for name in ("eta0", "beta", "schedule") if name not in used]
+        return [name for name in names if getattr(self, name) != self._defaults[name]]
+
+    def _partial_fit(self, X, y=None, **where):
+        """Update with a batch of a stream; return it as data."""
         with self._lock():
             if not self.__sklearn_is_fitted__():
-                with self._kept_on_failure(), naming(self):
-                    data = observe(reset=True)
-                    with single_threaded_blas(data.n_rows):
-                        self._training = self._first_training(data)
-            else:
-                try:
-                    self._learn_next(observe)
-                except ValueError as error:
-                    raise_named(error, self)
+                return self._learn_first(X, y, **where)
+            try:
+                return self._learn_next(X, y, **where)
+            except (TypeError, ValueError) as error:
+                raise_named(error, self)
+
+    def _learn_first(self, X, y, **where):
+        """Learn the first batch of a stream, which gives it its start."""
+        self._validate_params()
+        random_state = check_random_state(self.random_state)
+        with naming(self):
+            reader = self._input(fresh=True)
+            data = reader.read(X, y, **where)
+            initialiser = self._initialiser()
+            with single_threaded_blas(data.n_rows):
+                given = initialiser.given(data)
+                if given is not None:
+                    training = self._training_of(given, data)
+                else:
+                    model, pseudo_statistics = initialiser.stream_model(data, random_state)
+                    training = self._training_of(model, data)
+                training.state = training.state._replace(seed=_drawn_seed(random_state))
+                if given is not None:
+                    rules = self._rules_for(training)
+                    rules.solver.step(training, data, rules.schedule)
+                else:
+                    training.start_from(data, pseudo_statistics, _START_PASSES)
+            self._commit(training, reader.attributes)
+        return data
+
+    def _learn_next(self, X, y, **where):
+        """Learn a batch of a stream that is not the first."""
+        rules = self._rules()
+        data = self._input().read(X, y, **where)
+        with single_threaded_blas(data.n_rows):
+            rules.solver.step(self._training, data, rules.schedule)
+        return data
+
+    def _rules(self):
+        """What the parameters say of updates; when one was set anew, they are validated anew."""
+        values = tuple(map(self.__dict__.get, self._defaults))
+        rules = self.__dict__.get("_present_rules")
+        if rules is None or not all(map(is_, values, rules.values)):
+            self._validate_params()
+            self._check_structure()
+            training = self._training
+            n_features = self.__dict__.get("n_features_in_", 0)
+            training.prior = self._prior(self.model_, n_features)
+            training.callbacks = tuple(self.callbacks or ())
+            rules = self._present_rules = self._rules_for(training)
+        return rules
+
+    def _rules_for(self, training):
+        schedule = self.schedule
+        if isinstance(schedule, str):
+            schedule = named_schedule(
+                schedule, self.eta0, self.beta, training.observations_needed, self._pseudo_count
+            )
+        values = tuple(map(self.__dict__.get, self._defaults))
+        return Rules(values, _solver_of(self.solver), schedule)
+
+    def _begin(self, X, y=None, **where):
+        """Set the model that EM starts from, and learn nothing from X."""
+        self._validate_params()
+        random_state = check_random_state(self.random_state)
+        with self._lock(), naming(self):
+            reader = self._input(fresh=True)
+            data = reader.read(X, y, **where)
+            with single_threaded_blas(data.n_rows):
+                start = self._initialiser().model(data, random_state)
+            training = self._training_of(start, data)
+            training.state = training.state._replace(seed=_drawn_seed(random_state))
+            self._commit(training, reader.attributes)
         return self
 
-    def _learn_next(self, observe):
-        """Learn a batch of a stream that is not the first."""
-        self._check_same_model()
-        data = observe(reset=False)
-        training = self._training
-        training.callbacks = tuple(self.callbacks or ())
-        with single_threaded_blas(data.n_rows):
-            training.online_step(data, self._schedule(training))
+    # ------------------------------------------------------------------- what a fit leaves behind
 
-    def _taken_up(self):
-        """Values of the parameters that a model takes up."""
-        return tuple(getattr(self, name) for name in self._model_parameters)
+    def _commit(self, training, attributes):
+        """Take a training and what validation found, together."""
+        state = self.__dict__
+        if attributes:
+            stale = set(state.get("_read_attributes", ())) - set(attributes)
+            for name in stale:
+                del state[name]
+            structure = tuple(getattr(self, name) for name in self._structural_parameters)
+            attributes = {
+                **attributes,
+                "_read_attributes": tuple(attributes),
+                "_structure": structure,
+            }
+        state.pop("_present_rules", None)
+        state.update(attributes, _training=training)
 
-    def _check_same_model(self):
+    def _check_structure(self):
         """Raise ValueError if parameters that shape the model have changed since it was made."""
-        pairs = zip(self._model_parameters, self._training.taken_up, self._taken_up(), strict=True)
-        for name, fitted, now in pairs:
+        pairs = zip(self._structural_parameters, self._structure, strict=True)
+        for name, fitted in pairs:
+            now = getattr(self, name)
             if not _are_same(fitted, now):
                 raise ValueError(
                     f"the fitted model has {name}={fitted!r}, and the parameter is now {now!r}; fit"
                     " anew."
                 )
-
-    def _validate_rates(self, first):
-        """Validate parameters once, and again when the user changes the rates in mid-stream."""
-        rates = (self.eta0, self.beta, self.schedule)
-        if first or rates != self.__dict__.get("_valid_rates"):
-            self._validate_params()
-            self._valid_rates = rates
-
-    def _first_training(self, data):
-        """Learn the first batch of a stream."""
-        given = self._given_start(data)
-        if given is not None:
-            training = self._training_from(given, data)
-            training.online_step(data, self._schedule(training))
-        else:
-            model, prior = self._stream_start(data, check_random_state(self.random_state))
-            training = self._training_from(model, data)
-            training.start_from(data, prior, _START_PASSES)
-        return training
-
-    def _stream_start(self, data, random_state):
-        """Return the model that a stream starts from, and pseudo-statistics that keep it proper."""
-        prior = self._start_prior(data)
-        return self._start(data, random_state, prior), prior
-
-    def _training_from(self, model, data):
-        return Training(
-            Progress(model),
-            self._prior(model),
-            data.dtype,
-            tuple(self.callbacks or ()),
-            self._rows_needed(model),
-            self._inertia(),
-            self._taken_up(),
-        )
-
-    def _inertia(self):
-        """What online steps hold on to: the old model's own statistics."""
-        return exact_inertia
-
-    def _trained(self, training, data, random_state):
-        rng = np.random.default_rng(random_state.randint(np.iinfo(np.int32).max, size=4))
-        passes = self._passes(training, data, rng)
-        for n_iter, (log_likelihood, converged) in enumerate(passes, start=1):
-            training.lower_bounds.append(log_likelihood)
-            training.n_iter, training.converged = n_iter, converged
-            if self.verbose and n_iter % self.verbose_interval == 0:
-                print(f"{type(self).__name__}: pass {n_iter}, log-likelihood {log_likelihood:.6f}")
-            if converged or training.stopped or n_iter == self.max_iter:
-                break
-        return training
-
-    def _passes(self, training, data, rng):
-        """Passes over the data without end; each yields its log-likelihood, and if it is the last.
-
-        Online passes come most of the way; batch EM settles what is left in fewer passes than
-        learning rates that decay.
-        """
-        if self.solver == "online" and len(data) > self.batch_size:
-            schedule = self._schedule(training)
-            for _ in range(self.online_passes):
-                yield training.online_pass(data, self.batch_size, schedule, rng), False
-        settled = STOPPING_RULES[self.stopping](self.tol)
-        while True:
-            path = training.batch_pass(data)
-            yield path[0], settled(*path)
-
-    def _finish(self, training, data):
-        if not training.converged and self.tol > 0 and not training.stopped:
-            warn_user(
-                f"{type(self).__name__} did not converge within max_iter={self.max_iter} passes."
-                " Raise max_iter or tol.",
-                ConvergenceWarning,
-            )
-        n_seen = training.n_seen_before + data.total_weight
-        training.progress = training.progress._replace(n_seen=n_seen)
-        self._training = training
-
-    def _schedule(self, training):
-        """The schedule that the parameters describe."""
-        if callable(self.schedule):
-            return self.schedule
-        if self.schedule == "bayesian":
-            return Bayesian(self._pseudo_count(training))
-        if self.eta0 != "auto":
-            return _named_schedule(self.schedule, self.eta0, self.beta)
-        if self.schedule == "power":
-            return _power_decay_in_rows(training.rows_needed, self.beta)
-        return _named_schedule(self.schedule, 1.0, self.beta)
-
-    def _pseudo_count(self, training):
-        """Pseudo-counts of the prior on the weights, for the Bayesian schedule."""
-        return training.rows_needed if self.eta0 == "auto" else 1.0 / self.eta0
 
     def _lock(self):
         """One lock for each estimator, held while it learns."""
@@ -290,23 +367,118 @@ class OnlineEM(FittedValues, DensityMixin, BaseEstimator):
         except KeyError:
             return self.__dict__.setdefault("_mutex", threading.RLock())
 
-    def _checked_start(self, name, values, shape):
-        """Copy a start value as kernels take it; check its shape and that it is finite."""
-        values = np.array(values, dtype=np.float64, order="C")
-        if values.shape != shape or not np.isfinite(values).all():
-            raise ValueError(
-                f"{name} of {type(self).__name__} must be finite and of shape {shape}, got shape"
-                f" {values.shape}."
-            )
-        return values
-
     def _exposed(self, values):
         """Parameters as users see them: copies in the type of the data that they come from."""
-        return values.astype(self._training.dtype)
+        return values.astype(self._dtype)
 
     def _generator(self):
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=4)
-        return np.random.default_rng(seed)
+        return np.random.default_rng(_drawn_seed(check_random_state(self.random_state)))
+
+    def set_params(self, **params):
+        """Set parameters; one within a value, such as ``solver__average_from``, makes a new value.
+
+        Parameters
+        ----------
+        **params : dict
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter.
+        """
+        for name, value in merged_params(self, params).items():
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return "_training" in self.__dict__
+
+    @property
+    def _fitted(self):
+        """The training of a fitted estimator; an AttributeError, as for any attribute, before."""
+        try:
+            return self.__dict__["_training"]
+        except KeyError:
+            raise AttributeError(
+                f"This {type(self).__name__} instance is not fitted yet, so it has no such"
+                " attribute."
+            ) from None
+
+    @property
+    def model_(self):
+        """The fitted model, a frozen value."""
+        return self._fitted.state.model
+
+    @property
+    def n_steps_(self):
+        """Number of updates so far."""
+        return self._fitted.state.n_steps
+
+    @property
+    def n_samples_seen_(self):
+        """Number of observations (their total weight) that the model has learnt from."""
+        seen = self._fitted.state.n_seen
+        return int(seen) if float(seen).is_integer() else seen
+
+    @property
+    def history_(self):
+        """The latest updates, a list of (eta, log_likelihood, kl_divergence)."""
+        return self._fitted.history
+
+    @property
+    def n_iter_(self):
+        """Number of passes of the last `fit` over its data."""
+        return self._fitted.n_iter
+
+    @property
+    def converged_(self):
+        """Whether the last `fit` stopped because of `tol`."""
+        return self._fitted.converged
+
+    @property
+    def lower_bounds_(self):
+        """Mean log-likelihood of each pass of the last `fit`, before or during its updates."""
+        return self._fitted.lower_bounds
+
+    @property
+    def lower_bound_(self):
+        """The last of `lower_bounds_`; NaN of what was merged and has learnt nothing since."""
+        bounds, step = self._fitted.lower_bounds, self._fitted.state.step
+        if bounds:
+            return bounds[-1]
+        return math.nan if step is None else step.log_likelihood
+
+    def __getstate__(self):
+        state = {**super().__getstate__(), "_sklearn_onlineem_version": __version__}
+        state.pop("_mutex", None)  # a lock can't be pickled or copied
+        state.pop("_present_rules", None)  # nor callbacks, perhaps; they are the parameters'
+        return state
+
+    def __setstate__(self, state):
+        saved = state.pop("_sklearn_onlineem_version", None)
+        if saved != __version__:
+            warnings.warn(
+                InconsistentVersionWarning(
+                    estimator_name=type(self).__name__,
+                    current_sklearn_version=f"sklearn_onlineem {__version__}",
+                    original_sklearn_version=f"sklearn_onlineem {saved}",
+                ),
+                stacklevel=2,
+            )
+        super().__setstate__(state)
+
+
+def _solver_of(solver):
+    """The value that a string stands for."""
+    return SOLVERS[solver]() if isinstance(solver, str) else solver
+
+
+def _drawn_seed(random_state):
+    return tuple(random_state.randint(np.iinfo(np.int32).max, size=4).tolist())
 
 
 def _are_same(a, b):
@@ -314,20 +486,3 @@ def _are_same(a, b):
     if a is b or (type(a) is type(b) and type(a).__eq__ is object.__eq__):
         return True
     return np.array_equal(a, b)
-
-
-@lru_cache(maxsize=128)
-def _named_schedule(name, eta0, beta):
-    """The schedule that a name and the numbers of an estimator stand for."""
-    if name == "power":
-        return PowerDecay(eta0, beta)
-    if name == "harmonic":
-        return Harmonic(c=1.0 / eta0 - 1.0)
-    if name == "constant":
-        return Constant(eta0)
-    return Forgetting(beta, eta0)
-
-
-@lru_cache(maxsize=128)
-def _power_decay_in_rows(rows_needed, beta):
-    return PowerDecayInRows(rows_needed, beta)

@@ -10,12 +10,11 @@ __all__ = ["prior_statistics"]
 _SIZES = {"n_components", "n_features", "n_inputs", "n_outputs"}
 
 
-def prior_statistics(estimator, family, hyperparameters, *sizes, name="prior", **named_sizes):
+def prior_statistics(family, hyperparameters, *sizes, name="prior", **named_sizes):
     """Return hyper-parameters as a family's pseudo-statistics.
 
     Parameters
     ----------
-    estimator : BaseEstimator
     family : Family
     hyperparameters : dict
     *sizes, **named_sizes
@@ -28,21 +27,20 @@ def prior_statistics(estimator, family, hyperparameters, *sizes, name="prior", *
     ValueError
         If one is unknown or out of range.
     """
-    whose = f"{name} of {type(estimator).__name__}"
     if not isinstance(hyperparameters, dict):
-        raise ValueError(f"{whose} must be a dict, got {hyperparameters!r}.")
-    _check_known(family.prior_statistics, hyperparameters, whose)
+        raise ValueError(f"{name} must be a dict, got {hyperparameters!r}.")
+    _check_known(family.prior_statistics, hyperparameters, name)
     try:
         return family.prior_statistics(*sizes, **named_sizes, **hyperparameters)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{whose}: {error}") from error
+        raise ValueError(f"{name}: {error}") from error
 
 
-def _check_known(method, hyperparameters, whose):
+def _check_known(method, hyperparameters, name):
     parameters = signature(method).parameters
     if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
     known = [name for name in parameters if name not in _SIZES]
     unknown = [key for key in hyperparameters if key not in known]
     if unknown:
-        raise ValueError(f"{whose} has the key {unknown[0]!r}; it may have {known}.")
+        raise ValueError(f"{name} has the key {unknown[0]!r}; it may have {known}.")

@@ -1,146 +1,391 @@
-"""What a sequence is: four forms of input, one form inside.
-
-X may be a list of arrays or a 3-D array (one entry, one sequence), or a 2-D array: one sequence, or
-several that `lengths` or `groups` tell apart. What comes out row by row has the form that went in.
-"""
+"""Estimators whose samples are sequences: what they read, and what they say of data."""
 
 from __future__ import annotations
 
-import numbers
-from dataclasses import dataclass
+from dataclasses import replace
+from numbers import Integral, Real
 
 import numpy as np
-from scipy import sparse
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["SequenceForm", "sequence_form"]
+from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators._sequence_forms import sequence_form
+from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
+from sklearn_onlineem.estimators._validation import (
+    check_values,
+    checked_labels,
+    converted,
+    is_ready,
+    naming,
+)
+
+__all__ = ["SequenceEstimator", "SequencesInput", "filled_rows"]
 
 
-@dataclass(frozen=True)
-class SequenceForm:
-    """How the user arranged sequences.
+class SequencesInput:
+    """Reads sequences in the forms that users have, and returns answers in the same form.
 
     Parameters
     ----------
-    X : array-like of shape (n_rows, n_features)
-        All rows, the sequences one after the other.
-    offsets : ndarray of shape (n_sequences + 1,)
-    order : ndarray of shape (n_rows,), default=None
-        Where the rows lay, if groups had to be gathered.
-    is_nested : bool, default=False
-        Whether there was one entry for each sequence.
+    estimator : BaseEstimator
+    family : Family
+        It checks the values.
+    fresh : bool, default=False
+        Whether the sequences are the first that a new model meets.
+    n_states : int, default=1
+        Hidden states, or dimensions of them, which the work for a row grows with.
+
+    Attributes
+    ----------
+    attributes : dict
+        What the estimator is to remember of the first sequences.
+    form : SequenceForm
+        In which the user passed the sequences that were read.
     """
 
-    X: object
-    offsets: np.ndarray
-    order: np.ndarray | None = None
-    is_nested: bool = False
+    def __init__(self, estimator, family, fresh=False, n_states=1):
+        self._estimator, self._family, self._fresh = estimator, family, fresh
+        self._n_states = n_states
+        self.attributes, self.form = {}, None
 
-    def flat(self, y):
-        """Return what the user has for each row in the order of `X`."""
-        if self.is_nested and np.ndim(y[0]) > 0:
-            return np.concatenate([np.asarray(part) for part in y])
-        y = np.asarray(y)
-        return y if self.order is None else y[self.order]
+    def read(self, X, y=None, lengths=None, groups=None, before=None):
+        """Convert and check sequences.
+
+        Parameters
+        ----------
+        X, y, lengths, groups
+            As in `fit` of the estimators of sequences.
+        before : object, default=None
+            The filtered distribution that the first sequence continues from.
+
+        Returns
+        -------
+        data : Sequences
+
+        Raises
+        ------
+        ValueError
+            If an argument is invalid; the message names the estimator.
+        """
+        with naming(self._estimator):
+            self.form = sequence_form(X, lengths, groups)
+            data = self._converted(self.form.X, y)
+        return data if before is None else data.continued(before)
+
+    def _converted(self, X, y):
+        estimator = self._estimator
+        if self._fresh or not is_ready(estimator, X):
+            X, self.attributes = converted(estimator, X, self._fresh, "allow-nan")
+        labels = None
+        if y is not None:
+            labels = checked_labels(estimator, self.form.flat(y), X.shape[0], self._n_states)
+        n_threads = threads_for(estimator.n_jobs, X.size * self._n_states)
+        data = Sequences(Rows(X, None, labels, n_threads), self.form.offsets)
+        check_values(data, self._family)
+        return data
 
     def restored(self, rows):
-        """Return rows as the user arranged them: a list if there was one entry a sequence."""
-        if self.is_nested:
-            return np.split(rows, self.offsets[1:-1])
-        if self.order is None:
-            return rows
-        out = np.empty_like(rows)
-        out[self.order] = rows
-        return out
+        """Return an answer row by row as the user arranged the rows."""
+        return self.form.restored(rows)
 
 
-def sequence_form(X, lengths=None, groups=None):
-    """Find out where the sequences are.
+@estimator
+class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
+    """Base of hidden Markov models and Kalman filters; one observation is one sequence.
 
     Parameters
     ----------
-    X : list of array-likes of shape (length, n_features), or array-like of 2 or 3 dimensions
-    lengths : array-like of int of shape (n_sequences,), default=None
-        Only with a 2-D X: lengths of the sequences, which follow each other.
-    groups : array-like of shape (n_rows,), default=None
-        Only with a 2-D X: what sequence each row belongs to.
+    batch_size : int, default=10
+        Sequences in a mini-batch of `fit`. With ``eta0="auto"``, no more sequences are fitted by
+        batch EM.
+    tol : float, default=1e-2
+        Passes end when `stopping` falls below, in nats per sequence.
+    n_init : int, default=1
+        Number of starts; the best result is kept.
 
-    Returns
-    -------
-    form : SequenceForm
-
-    Raises
-    ------
-    ValueError
-        If an argument is invalid.
-    TypeError
-        If lengths are not integers.
+    Attributes
+    ----------
+    n_samples_seen_ : int
+        Sequences so far.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Where the data have names.
     """
-    if _is_nested(X):
-        if lengths is not None or groups is not None:
-            raise ValueError("lengths and groups go with a 2-D X only: here X says itself.")
-        return _form_of_list(X)
-    if lengths is not None and groups is not None:
-        raise ValueError("Pass either lengths or groups, not both.")
-    n_rows = _num_samples(X)
-    if groups is not None:
-        return _form_of_groups(X, np.asarray(groups), n_rows)
-    offsets = [0, n_rows] if lengths is None else _offsets_of(lengths, n_rows)
-    return SequenceForm(X, np.asarray(offsets, dtype=np.int64))
 
+    batch_size: int = parameter(default=10, valid=[Interval(Integral, 1, None, closed="left")])
+    tol: float = parameter(default=1e-2, valid=[Interval(Real, 0, None, closed="left")])
+    n_init: int = parameter(default=1, valid=[Interval(Integral, 1, None, closed="left")])
 
-def _is_nested(X):
-    """Whether each entry of X is a sequence."""
-    if sparse.issparse(X) or isinstance(X, numbers.Number | str | bytes):
-        return False
-    if isinstance(X, np.ndarray) and X.dtype != object:
-        return X.ndim == 3
-    if not isinstance(X, list | tuple | np.ndarray) or len(X) == 0:
-        return False
-    return np.ndim(X[0]) == 2
+    # With metadata routing, Pipeline.score hands on sample_weight=None though nobody passed any,
+    # and refuses final steps that have not heard of it.
+    __metadata_request__score = {"sample_weight": None}
 
+    # ------------------------------------------------------------------------------------ fitting
 
-def _form_of_list(X):
-    if any(sparse.issparse(part) for part in X):
-        raise TypeError("Sequences must be dense, but X has sparse ones.")
-    parts = [np.asarray(part) for part in X]
-    for i, part in enumerate(parts):
-        if part.ndim != 2 or part.shape[1] != parts[0].shape[1]:
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, *, lengths=None, groups=None):
+        """Fit the model to all sequences.
+
+        Parameters
+        ----------
+        X : list of array-likes of shape (length, n_features), or array-like
+            Sequences: a list, an array of shape (n_sequences, length, n_features), or rows of shape
+            (n_rows, n_features), which are one sequence if nothing else is said. A row of NaN was
+            not observed.
+        y : array-like of shape (n_rows,) or list of those, default=None
+            Hidden Markov models: known states for semi-supervised learning, integers
+            0..n_components - 1, and -1 where unknown. Kalman filters ignore it.
+        lengths : array-like of int of shape (n_sequences,), default=None
+            With a 2-D X: lengths of the sequences, which follow each other.
+        groups : array-like of shape (n_rows,), default=None
+            With a 2-D X: the sequence of each row. Works with metadata routing.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If the parameters or the data are invalid; the message names the estimator.
+        """
+        return self._fit(X, y, lengths=lengths, groups=groups)
+
+    def partial_fit(self, X, y=None, *, lengths=None, groups=None, continues=False):
+        """Update the model with a batch of sequences, or with a piece of one that continues.
+
+        Parameters
+        ----------
+        X, y, lengths, groups
+            As in `fit`.
+        continues : bool, default=False
+            Whether the first sequence of X continues the last one of the previous call that had
+            ``continues=True``. For one endless sequence, pass True with every piece, the first
+            included. The state before a piece has the distribution that the model, as it was after
+            the previous piece, filters from the past; the new piece smooths it, and the transition
+            between the pieces counts as any other. What is approximate: posteriors of rows of
+            earlier pieces are not revised, nor is the filtered distribution when the model changes.
+            Needs sequences that do not end by themselves (``termination="given_length"``).
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If the batch is invalid; the estimator is left as it was.
+        """
+        with self._lock():
+            before = self._state_before() if continues else None
+            data = self._partial_fit(X, y, lengths=lengths, groups=groups, before=before)
+            if continues:
+                self._stream_state = self.model_, self.model_.filtered_end(data[len(data) - 1 :])
+        return self
+
+    def _state_before(self):
+        """Distribution of the last state of the sequence that continues, or None if none does.
+
+        Any other update makes another model, and so does one that was interrupted.
+        """
+        termination = getattr(self, "termination", "given_length")
+        if termination != "given_length":
             raise ValueError(
-                f"Sequence {i} of X has shape {part.shape}; expected (length, n_features) with"
-                f" {parts[0].shape[1]} features, as the first has."
+                f"continues=True of {type(self).__name__} needs termination='given_length', got"
+                f" {termination!r}: such sequences end by themselves."
             )
-        if len(part) == 0:
-            raise ValueError(f"Sequence {i} of X is empty.")
-    rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    return SequenceForm(rows, _running_sums([len(part) for part in parts]), is_nested=True)
+        if not self.__sklearn_is_fitted__():
+            return None
+        model, filtered = self.__dict__.get("_stream_state", (None, None))
+        return filtered if model is self.model_ else None
+
+    # ---------------------------------------------------------------------------------- inference
+
+    def _infer(self, X, lengths, groups, method, *arguments):
+        """Return what a method of the model says of X, and the input that has read X."""
+        check_is_fitted(self)
+        reader = self._input()
+        data = reader.read(X, None, lengths, groups)
+        with single_threaded_blas(data.n_rows):
+            return getattr(self.model_, method)(data, *arguments), reader
+
+    def score_samples(self, X, *, lengths=None, groups=None):
+        """Return the log-likelihood of each sequence.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`.
+
+        Returns
+        -------
+        log_likelihoods : ndarray of shape (n_sequences,)
+            In nats; -inf for a sequence that the model cannot make.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        return self._infer(X, lengths, groups, "log_likelihood")[0]
+
+    def score(self, X, y=None, *, lengths=None, groups=None):
+        """Return the mean log-likelihood of the sequences in nats; higher is better.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`.
+        y : object
+            Ignored.
+
+        Returns
+        -------
+        log_likelihood : float
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        return float(self.score_samples(X, lengths=lengths, groups=groups).mean())
+
+    def fit_transform(self, X, y=None, *, lengths=None, groups=None):
+        """Fit, and return what `transform` makes of X.
+
+        Parameters
+        ----------
+        X, y, lengths, groups
+            Sequences and known states, as in `fit`.
+
+        Returns
+        -------
+        transformed : ndarray of shape (n_rows, n_features_out), or list
+            What `transform` returns.
+
+        Raises
+        ------
+        ValueError
+            If the parameters or the data are invalid; the message names the estimator.
+        """
+        fitted = self.fit(X, y, lengths=lengths, groups=groups)
+        return fitted.transform(X, lengths=lengths, groups=groups)
+
+    def sample(self, n_samples=1, n_sequences=None):
+        """Draw rows from the fitted model.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Rows of a sequence; where sequences end by themselves it is not used.
+        n_sequences : int, default=None
+            How many sequences to draw. None: one, as arrays instead of lists.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features), or list of such arrays
+        states : ndarray, or list of ndarrays
+            Of shape (n_samples,), or (n_samples, n_dim_state) for Kalman filters.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If `n_samples` or `n_sequences` is below 1.
+        """
+        check_is_fitted(self)
+        if n_samples < 1 or (n_sequences is not None and n_sequences < 1):
+            name = type(self).__name__
+            raise ValueError(f"n_samples and n_sequences of {name} must be at least 1.")
+        like = Sequences(Rows(np.empty((n_samples, 0))), np.array([0, n_samples]))
+        data, states = self.model_.sample(n_sequences or 1, self._generator(), like)
+        X = self._exposed(data.X)
+        if n_sequences is None:
+            return X, states
+        cuts = data.offsets[1:-1]
+        return np.split(X, cuts), np.split(states, cuts)
+
+    def bic(self, X, *, lengths=None, groups=None):
+        r"""Return the Bayesian information criterion on X; lower is better.
+
+        It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n rows.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`.
+
+        Returns
+        -------
+        bic : float
+            With log-likelihoods in nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        log_likelihoods, reader = self._infer(X, lengths, groups, "log_likelihood")
+        return -2.0 * log_likelihoods.sum() + self.model_.n_parameters() * np.log(
+            reader.form.offsets[-1]
+        )
+
+    def aic(self, X, *, lengths=None, groups=None):
+        r"""Return the Akaike information criterion on X; lower is better.
+
+        It is :math:`-2 \log L + 2 p`, of a model with p free parameters.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`.
+
+        Returns
+        -------
+        aic : float
+            With log-likelihoods in nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        log_likelihoods, _ = self._infer(X, lengths, groups, "log_likelihood")
+        return -2.0 * log_likelihoods.sum() + 2.0 * self.model_.n_parameters()
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
 
-def _form_of_groups(X, groups, n_rows):
-    if groups.shape != (n_rows,):
-        raise ValueError(f"groups must be of shape ({n_rows},), got {groups.shape}.")
-    # Sequences are numbered as they first appear.
-    _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))
-    codes = rank[codes.reshape(-1)]
-    offsets = _running_sums(np.bincount(codes))
-    if (np.diff(codes) >= 0).all():
-        return SequenceForm(X, offsets)
-    order = np.argsort(codes, kind="stable")
-    return SequenceForm(_safe_indexing(X, order), offsets, order)
-
-
-def _offsets_of(lengths, n_rows):
-    lengths = np.asarray(lengths)
-    if not np.issubdtype(lengths.dtype, np.integer):
-        raise TypeError(f"lengths must be integers, got {lengths.dtype}.")
-    if lengths.ndim != 1 or len(lengths) == 0 or lengths.min() < 1:
-        raise ValueError("lengths must be a list of numbers above 0.")
-    if lengths.sum(dtype=object) != n_rows:
-        raise ValueError(f"lengths add up to {lengths.sum(dtype=object)}, but X has {n_rows} rows.")
-    return _running_sums(lengths)
-
-
-def _running_sums(lengths):
-    return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+def filled_rows(data):
+    """Rows to start from: without those not observed, and with column means for other gaps."""
+    rows = Rows(data.X, labels=data.rows.labels, n_threads=data.n_threads)
+    if data.observed is None:
+        return rows
+    rows = rows[np.flatnonzero(data.observed)]
+    gaps = np.isnan(rows.X)
+    if not gaps.any():
+        return rows
+    if gaps.all(axis=0).any():
+        raise ValueError(
+            f"Feature {np.flatnonzero(gaps.all(axis=0))[0]} of X has no value in the data to start"
+            " from."
+        )
+    means = np.nanmean(rows.X, axis=0, dtype=np.float64)
+    return replace(rows, X=np.where(np.isnan(rows.X), means, rows.X).astype(rows.X.dtype))

@@ -17,10 +17,18 @@ from sklearn.utils.validation import (
 )
 
 from sklearn_onlineem._kernels import _rows
-from sklearn_onlineem.data import Rows, Sequences
-from sklearn_onlineem.estimators._threads import threads_for
 
-__all__ = ["naming", "raise_named", "validated_rows", "validated_sequences"]
+__all__ = [
+    "check_values",
+    "checked_labels",
+    "checked_weight",
+    "converted",
+    "finite_start",
+    "is_ready",
+    "naming",
+    "raise_named",
+    "shares",
+]
 
 # Sums of squares below this have lost digits to underflow.
 _SMALLEST_SQUARE = 1e-290
@@ -41,77 +49,53 @@ def raise_named(error, estimator):
     name = type(estimator).__name__
     if isinstance(error, NotFittedError) or name in str(error):
         raise error
+    first, _, rest = str(error).partition(" ")
+    if first.rstrip(":").partition("[")[0] in getattr(estimator, "_defaults", ()):
+        whose = f"{first.rstrip(':')} of {name}{':' * first.endswith(':')}"
+        raise type(error)(f"{whose} {rest}") from error
     raise type(error)(f"{name}: {error}") from error
 
 
-def validated_rows(estimator, X, y=None, sample_weight=None, *, reset):
-    """Convert the arguments of `fit`, `partial_fit` or `predict` to `Rows`.
+def converted(estimator, X, fresh, ensure_all_finite=True):
+    """Convert rows to what kernels take.
 
     Parameters
     ----------
     estimator : BaseEstimator
+        It is not changed.
     X : array-like or sparse array of shape (n_rows, n_features)
-    y : array-like of shape (n_rows,), default=None
-        Component labels; -1 where unknown.
-    sample_weight : array-like of shape (n_rows,), default=None
-    reset : bool
-        Whether `n_features_in_` and `feature_names_in_` are set, or checked.
+    fresh : bool
+        Whether X defines what an estimator expects of data, or is checked for it.
+    ensure_all_finite : bool or "allow-nan", default=True
 
     Returns
     -------
-    rows : Rows
-        Without the rows of weight 0.
+    X : ndarray or CSR array
+    attributes : dict
+        With `fresh`: `n_features_in_` and `feature_names_in_`, where X has names.
 
     Raises
     ------
     ValueError
-        If an argument is invalid. The estimator has not been changed.
+        If X is invalid.
     """
-    if reset or not _is_ready(estimator, X):
-        X = _checked(estimator, X, reset)
-    labels = None if y is None else _checked_labels(estimator, y, X.shape[0])
-    n_threads = threads_for(estimator.n_jobs, X.size * estimator._n_hidden)
-    if sample_weight is None:
-        return Rows(X, None, labels, n_threads)
-    weight = _checked_weight(sample_weight, X)
-    rows = Rows(X, weight, labels, n_threads)
-    return rows if weight.all() else rows[np.flatnonzero(weight)]
+    if not fresh:
+        return _checked(estimator, X, False, ensure_all_finite), {}
+    blank = object.__new__(type(estimator))
+    vars(blank).update(estimator.get_params(deep=False))
+    n_before = len(vars(blank))
+    X = _checked(blank, X, True, ensure_all_finite)
+    attributes = dict(list(vars(blank).items())[n_before:])
+    return X, {**attributes, "_dtype": X.dtype}
 
 
-def validated_sequences(estimator, form, y, family, *, reset):
-    """Convert sequences to the form that hidden Markov models and Kalman filters take.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-    form : SequenceForm
-    y : array-like or list, default=None
-        Known states of the rows; -1 where unknown.
-    family : Family
-        Of the emissions; it checks the values.
-    reset : bool
-        Whether `n_features_in_` and `feature_names_in_` are set, or checked.
-
-    Returns
-    -------
-    data : Sequences
-
-    Raises
-    ------
-    ValueError
-        If an argument is invalid. The estimator has not been changed.
-    """
-    X = form.X
-    if reset or not _is_ready(estimator, X):
-        X = _checked(estimator, X, reset, ensure_all_finite="allow-nan")
-    labels = None if y is None else _checked_labels(estimator, form.flat(y), X.shape[0])
-    n_threads = threads_for(estimator.n_jobs, X.size * estimator._n_hidden)
-    data = Sequences(Rows(X, None, labels, n_threads), form.offsets)
-    _check_values(data, family)
-    return data
+def is_ready(estimator, X):
+    """Whether X needs no conversion: the hot path of streams of small batches."""
+    named = "feature_names_in_" in estimator.__dict__
+    return not named and _rows.are_ready(X, estimator.n_features_in_)
 
 
-def _check_values(data, family):
+def check_values(data, family):
     """Let the family check the rows that have all of their values; refuse others it can't take."""
     if data.observed is None:
         family.check(data.X)
@@ -128,13 +112,7 @@ def _check_values(data, family):
         family.check(data.X[~incomplete])
 
 
-def _is_ready(estimator, X):
-    """Whether X needs no conversion: the hot path of streams of small batches."""
-    named = "feature_names_in_" in estimator.__dict__
-    return not named and _rows.are_ready(X, estimator.n_features_in_)
-
-
-def _checked(estimator, X, reset, ensure_all_finite=True):
+def _checked(estimator, X, reset, ensure_all_finite):
     X = validate_data(
         estimator,
         X,
@@ -174,8 +152,9 @@ def _canonical_csr(X):
     return X
 
 
-def _checked_labels(estimator, y, n_rows):
-    if estimator.n_components == 1:
+def checked_labels(estimator, y, n_rows, n_components):
+    """Known components of rows, int32; None where none is known."""
+    if n_components == 1:
         # A label among one says nothing, so its value is ignored: scikit-learn's checks fit
         # estimators to whatever labels they have.
         _check_length(y, n_rows)
@@ -186,7 +165,7 @@ def _checked_labels(estimator, y, n_rows):
     _check_length(y, n_rows)
     if not np.issubdtype(y.dtype, np.number):
         raise ValueError(f"Unknown label type: {y.dtype}; y must be integers.")
-    labels, top = y.astype(np.int32), estimator.n_components - 1
+    labels, top = y.astype(np.int32), n_components - 1
     if (labels != y).any() or labels.min() < -1 or labels.max() > top:
         raise ValueError(
             f"y must be component labels 0..{top}, or -1 where unknown (semi-supervised learning);"
@@ -201,8 +180,25 @@ def _check_length(y, n_rows):
         raise ValueError(f"X has {n_rows} rows, and y {n_labels}.")
 
 
-def _checked_weight(sample_weight, X):
+def checked_weight(sample_weight, X):
+    """Weights of rows, float64."""
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not 0.0 < weight.sum() < math.inf:
         raise ValueError("sample_weight must not be all 0, and its sum must be finite.")
     return np.ascontiguousarray(weight)
+
+
+def finite_start(name, values, shape):
+    """Copy a start value as kernels take it; check its shape and that it is finite."""
+    values = np.array(values, dtype=np.float64, order="C")
+    if values.shape != shape or not np.isfinite(values).all():
+        raise ValueError(f"{name} must be finite and of shape {shape}, got shape {values.shape}.")
+    return values
+
+
+def shares(name, values, shape):
+    """Convert start values that are shares: not negative, and not all 0 in a row."""
+    values = finite_start(name, values, shape)
+    if values.min() < 0 or not values.sum(axis=-1).all():
+        raise ValueError(f"{name} must not be negative, nor all 0.")
+    return values

@@ -69,6 +69,32 @@ class Model(ABC):
         """Draw n observations in the form that `e_step` takes."""
         return self.sample(n, rng, like)[0]
 
+    @abstractmethod
+    def observations_needed(self, data):
+        """Return how many observations determine the model, for rates that fit themselves to it.
+
+        That is the number of parameters of the visible part, divided by the numbers that an
+        observation such as those of `data` brings.
+        """
+
+    def newton_step(self, data):
+        """Take a step of Newton's method on the likelihood.
+
+        Returns
+        -------
+        new_model : Model
+        log_likelihood : float
+            Mean per observation under the old model, in nats.
+        is_last : bool
+            Whether no step can change the likelihood any more.
+
+        Raises
+        ------
+        ValueError
+            If the model has no such step.
+        """
+        raise ValueError(f"{type(self).__name__} has no Newton step; use another solver.")
+
     # ----------------------------------------------------------------------------------- merging
 
     def lengths(self, data):

@@ -91,6 +91,10 @@ class EditTransducer(Model):
     def m_step(self, statistics):
         return EditTransducer(self.operations, statistics.counts / statistics.counts.sum())
 
+    def observations_needed(self, data):
+        n_operations = 1.0 / self.probabilities[-1]
+        return max(1.0, (self.operations.n_probabilities - 1) / n_operations)
+
     def log_likelihood(self, data):
         return self._log_probabilities(data, best=False)
 

@@ -101,6 +101,11 @@ class HiddenMarkovModel(Model):
         }
         return sum(counts[part] for part in self.learnt)
 
+    def observations_needed(self, data):
+        """Return how many sequences determine the emissions."""
+        n_parameters = max(1, self.family.n_parameters(self.parameters))
+        return n_parameters / data.n_features / (data.n_rows / len(data))
+
     # ------------------------------------------------------------------------------------ the EM
 
     def e_step(self, data, rng=None):
@@ -254,6 +259,14 @@ class HiddenMarkovModel(Model):
     def filtered(self, data):
         """Return p(h_t | v_1..t), an ndarray of shape (n_rows, n_states)."""
         return np.concatenate([part for part, _ in self._in_chunks(data, self._filtered)])
+
+    def filtered_end(self, data):
+        """Return the filtered distribution of the last state of all, or None if it is impossible.
+
+        A piece that continues the last sequence starts from it.
+        """
+        filtered = self.filtered(data)[-1].astype(np.float64)
+        return filtered if filtered.any() else None
 
     def posterior(self, data):
         """Return p(h_t | v), an ndarray of shape (n_rows, n_states)."""

@@ -190,6 +190,9 @@ class LinearDynamicalModel(Model):
             + self.emissions.n_parameters(self._emission, self._learnt(_EMISSIONS))
         )
 
+    def observations_needed(self, data):
+        return max(1, self.n_parameters()) / self.n_features / (data.n_rows / len(data))
+
     def kl_divergence(self, other, like=None):
         departures, states = self._occupancies(like)
         nothing = MatrixMoments(_one(like), _one(like), np.empty((1, 0)), np.empty((1, 0, 0)))
@@ -248,6 +251,11 @@ class LinearDynamicalModel(Model):
     def filtered(self, data):
         """Return means (n_rows, k) and covariances (n_rows, k, k) of p(h_t | v_1..t)."""
         return self._filtered(data, filtered=True)[2:4]
+
+    def filtered_end(self, data):
+        """Return mean and covariance of the last state of all, given the rows so far."""
+        means, covariances = self.filtered(data)
+        return means[-1].copy(), covariances[-1].copy()
 
     def predicted(self, data):
         """Return means (n_rows, d) and covariances (n_rows, d, d) of p(v_t | v_1..t-1)."""

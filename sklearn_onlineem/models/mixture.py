@@ -114,6 +114,20 @@ class MixtureModel(Model):
         parameters = self.family.m_step(statistics.emissions, self.parameters)
         return MixtureModel(self.family, weights, parameters)
 
+    def n_parameters(self):
+        """Return the number of free parameters."""
+        return self.family.n_parameters(self.parameters) + self.n_components - 1
+
+    def observations_needed(self, data):
+        return max(1, self.family.n_parameters(self.parameters)) / data.n_features
+
+    def newton_step(self, data):
+        """Take a step of the family's own; only a single component has one."""
+        if self.n_components > 1 or not hasattr(self.family, "likelihood_step"):
+            return super().newton_step(data)
+        parameters, log_likelihood, is_last = self.family.likelihood_step(self.parameters, data)
+        return MixtureModel(self.family, self.weights, parameters), log_likelihood, is_last
+
     def log_likelihood(self, data):
         out = np.empty(len(data))
         for _ in self._posterior_blocks(data, out):

@@ -1,0 +1,98 @@
+"""Values that say how to learn; scikit-learn's searches reach into them."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+__all__ = ["Settings"]
+
+
+class Settings:
+    """Base of frozen dataclasses that are parameters of estimators: solvers, schedules, inertias.
+
+    They have scikit-learn's `get_params`, so that ``clone`` copies them, and a search may vary
+    ``solver__average_from``. They are never changed: `with_params` returns another value, which
+    the `set_params` of an estimator puts in the place of the old one.
+
+    Examples
+    --------
+    >>> from sklearn_onlineem.em import Online, PowerDecay
+    >>> Online(average_from=3).get_params()["average_from"]
+    3
+    >>> PowerDecay(eta0=0.5).with_params(beta=0.7)
+    PowerDecay(eta0=0.5, beta=0.7)
+    """
+
+    def get_params(self, deep=True):
+        """Return the fields, and with `deep` those of values within as ``field__name``.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+
+        Returns
+        -------
+        params : dict
+        """
+        params = {f.name: getattr(self, f.name) for f in fields(self)}
+        if deep:
+            for name, value in list(params.items()):
+                if isinstance(value, Settings):
+                    inner = value.get_params().items()
+                    params.update((f"{name}__{key}", found) for key, found in inner)
+        return params
+
+    def with_params(self, **params):
+        """Return a value with other fields.
+
+        Parameters
+        ----------
+        **params
+            Fields, or ``field__name`` for a field of a value within.
+
+        Returns
+        -------
+        value : Settings
+
+        Raises
+        ------
+        ValueError
+            If there is no such field, or its value is out of range.
+        """
+        return replace(self, **merged_params(self, params))
+
+
+def merged_params(owner, params):
+    """Parameters of `owner` by name, with ``name__field`` turned into a new value of ``name``.
+
+    Parameters
+    ----------
+    owner : object
+        With `get_params`.
+    params : dict
+
+    Returns
+    -------
+    params : dict
+        Names of parameters of `owner` only.
+    """
+    known, merged, nested = owner.get_params(deep=False), {}, {}
+    for key, value in params.items():
+        name, _, inner = key.partition("__")
+        if name not in known:
+            raise ValueError(
+                f"{type(owner).__name__} has no parameter {name!r}; it has {sorted(known)}."
+            )
+        if inner:
+            nested.setdefault(name, {})[inner] = value
+        else:
+            merged[name] = value
+    for name, inner in nested.items():
+        value = merged.get(name, known[name])
+        if not isinstance(value, Settings):
+            raise ValueError(
+                f"{name} of {type(owner).__name__} is {value!r}, which has no parameters of its"
+                f" own; pass a value instead to set {', '.join(inner)}."
+            )
+        merged[name] = value.with_params(**inner)
+    return merged

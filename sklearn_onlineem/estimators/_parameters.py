@@ -1,0 +1,64 @@
+"""Parameters of estimators, declared once: name, default, what is valid, and what it means.
+
+An estimator is a dataclass whose fields are its parameters. So its signature is explicit, and its
+`__init__` only stores, as scikit-learn asks for; `clone`, `get_params` and editors see nothing
+unusual. A field says besides what values are valid, and whether a fitted model is shaped by it. Its
+meaning stands in the docstring of the class that declares it, and is inserted in those of the
+classes that inherit it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field, fields
+from typing import dataclass_transform
+
+from sklearn_onlineem.estimators._documentation import completed
+
+__all__ = ["estimator", "parameter"]
+
+
+def parameter(*, default, valid, structural=False, kw_only=True):
+    """Declare a parameter of an estimator.
+
+    Parameters
+    ----------
+    default : object
+        Immutable.
+    valid : list
+        Constraints of scikit-learn's parameter validation, any of which is to hold.
+    structural : bool, default=False
+        Whether it shapes the model, so that a fitted one can't change it.
+    kw_only : bool, default=True
+        Whether it must be passed by name.
+    """
+    metadata = {"valid": valid, "structural": structural}
+    return field(default=default, kw_only=kw_only, metadata=metadata)
+
+
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(parameter,))
+def estimator(cls):
+    """Give an estimator its `__init__`, its constraints and a docstring with all parameters."""
+    cls = dataclass(cls, eq=False, repr=False)
+    declared = fields(cls)
+    cls._parameter_constraints = {f.name: f.metadata["valid"] for f in declared}
+    cls._structural_parameters = tuple(f.name for f in declared if f.metadata["structural"])
+    cls._defaults = {f.name: f.default for f in declared}
+    names = _own_first(cls)
+    cls.__init__.__signature__ = _reordered(inspect.signature(cls.__init__), names)
+    cls.__doc__ = completed(cls, names)
+    return cls
+
+
+def _own_first(cls):
+    """Names of parameters: the positional one, the class's own, and those of its bases."""
+    positional = [f.name for f in fields(cls) if not f.kw_only]
+    declared = (vars(kind).get("__annotations__", ()) for kind in cls.__mro__)
+    names = dict.fromkeys([*positional, *(name for part in declared for name in part)])
+    return [name for name in names if name in cls._defaults]
+
+
+def _reordered(signature, names):
+    parameters = signature.parameters
+    ordered = [parameters[name] for name in ("self", *names)]
+    return signature.replace(parameters=ordered, return_annotation=inspect.Signature.empty)

@@ -1,0 +1,288 @@
+"""Estimators whose samples are rows: what they read, and what they say of data."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+
+import numpy as np
+from sklearn.base import TransformerMixin, _fit_context
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_onlineem.data import Rows
+from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._parameters import estimator
+from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
+from sklearn_onlineem.estimators._validation import (
+    checked_labels,
+    checked_weight,
+    converted,
+    is_ready,
+    raise_named,
+)
+
+__all__ = ["RowEstimator", "RowsInput"]
+
+
+class RowsInput:
+    """Reads rows as `fit`, `partial_fit` and `predict` take them.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+    family : Family
+        It checks the values.
+    fresh : bool, default=False
+        Whether the rows are the first that a new model meets.
+    n_components : int, default=1
+        What the work for a row grows with.
+    prepare : callable, default=None
+        Turns checked values into those that the family takes.
+
+    Attributes
+    ----------
+    attributes : dict
+        What the estimator is to remember of the first rows.
+    """
+
+    def __init__(self, estimator, family, fresh=False, n_components=1, prepare=None):
+        self._estimator, self._family, self._fresh = estimator, family, fresh
+        self._n_components, self._prepare = n_components, prepare
+        self.attributes = {}
+
+    def read(self, X, y=None, sample_weight=None):
+        """Convert and check rows, and what belongs to each.
+
+        Parameters
+        ----------
+        X : array-like or sparse array of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,), default=None
+            Component labels; -1 where unknown.
+        sample_weight : array-like of shape (n_rows,), default=None
+
+        Returns
+        -------
+        rows : Rows
+            Without those of weight 0.
+
+        Raises
+        ------
+        ValueError
+            If an argument is invalid; the message names the estimator.
+        """
+        try:
+            return self._read(X, y, sample_weight)
+        except (TypeError, ValueError) as error:
+            raise_named(error, self._estimator)
+
+    def _read(self, X, y, sample_weight):
+        estimator = self._estimator
+        if self._fresh or not is_ready(estimator, X):
+            X, self.attributes = converted(estimator, X, self._fresh)
+        labels = None
+        if y is not None:
+            labels = checked_labels(estimator, y, X.shape[0], self._n_components)
+        n_threads = threads_for(estimator.n_jobs, X.size * self._n_components)
+        weight = None if sample_weight is None else checked_weight(sample_weight, X)
+        rows = Rows(X, weight, labels, n_threads)
+        if weight is not None and not weight.all():
+            rows = rows[np.flatnonzero(weight)]
+        if self._prepare is not None:
+            rows = replace(rows, X=self._prepare(rows.X))
+        self._family.check(rows.X)
+        return rows
+
+
+@estimator
+class RowEstimator(TransformerMixin, OnlineEM):
+    """Base of the estimators whose samples are rows: they say which family.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Where the data have names.
+    """
+
+    # Whether rows may be CSR, and whether they must not be negative.
+    _takes_sparse = False
+    _takes_positive_only = False
+
+    @abstractmethod
+    def _family(self):
+        """Return the family of the components, not yet bound to data."""
+
+    def _input(self, fresh=False):
+        family = self._family() if fresh else self._training.state.model.family
+        n_components = getattr(self, "n_components", 1)
+        return RowsInput(self, family, fresh, n_components, self._prepared)
+
+    # What turns checked values into those that the family takes, if anything.
+    _prepared = None
+
+    # ------------------------------------------------------------------------------------ fitting
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, sample_weight=None):
+        """Fit the model to all of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), default=None
+            Known components for semi-supervised learning: integers 0..n_components - 1, and -1
+            where unknown.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights; a weight of 2 stands for two equal rows.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If the parameters or the data are invalid; the message names the estimator.
+        """
+        return self._fit(X, y, sample_weight=sample_weight)
+
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """Update the model with one batch of a stream.
+
+        The first batch also provides what the start needs: unless initial parameters are given,
+        it must have at least `n_components` rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            A batch of any size from one row up.
+        y : array-like of shape (n_samples,), default=None
+            Known components, as in `fit`.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If the batch is invalid; the estimator is left as it was.
+        """
+        self._partial_fit(X, y, sample_weight=sample_weight)
+        return self
+
+    # -------------------------------------------------------------------------------- inference
+
+    def _infer(self, X, method):
+        """Return what a method of the model says of X."""
+        check_is_fitted(self)
+        data = self._input().read(X)
+        with single_threaded_blas(len(data)):
+            return getattr(self.model_, method)(data)
+
+    def score_samples(self, X):
+        """Return the log-likelihood of each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_likelihoods : ndarray of shape (n_samples,)
+            In nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        return self._infer(X, "log_likelihood")
+
+    def score(self, X, y=None):
+        """Return the mean log-likelihood of the samples in nats; higher is better.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : object
+            Ignored.
+
+        Returns
+        -------
+        log_likelihood : float
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        return float(self.score_samples(X).mean())
+
+    def bic(self, X):
+        r"""Return the Bayesian information criterion on X; lower is better.
+
+        It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        bic : float
+            With log-likelihoods in nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        log_likelihoods = self.score_samples(X)
+        penalty = self.model_.n_parameters() * np.log(len(log_likelihoods))
+        return float(-2.0 * log_likelihoods.mean() * len(log_likelihoods) + penalty)
+
+    def aic(self, X):
+        r"""Return the Akaike information criterion on X; lower is better.
+
+        It is :math:`-2 \log L + 2 p`, of a model with p free parameters.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        aic : float
+            With log-likelihoods in nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        log_likelihoods = self.score_samples(X)
+        penalty = 2.0 * self.model_.n_parameters()
+        return float(-2.0 * log_likelihoods.mean() * len(log_likelihoods) + penalty)
+
+    def _check_n_samples(self, n_samples):
+        check_is_fitted(self)
+        if n_samples < 1:
+            name = type(self).__name__
+            raise ValueError(f"n_samples of {name} must be at least 1, got {n_samples}.")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse
+        tags.input_tags.positive_only = self._takes_positive_only
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

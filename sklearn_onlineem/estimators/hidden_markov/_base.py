@@ -1,0 +1,355 @@
+"""What all hidden Markov models share; the estimators add their names for things."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators._priors import prior_statistics
+from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
+from sklearn_onlineem.estimators.hidden_markov._chain import TERMINATIONS, Chain, excess
+from sklearn_onlineem.estimators.hidden_markov._initialiser import HiddenMarkovInitialiser
+from sklearn_onlineem.estimators.mixtures._starts import STARTS
+from sklearn_onlineem.models import EndState, GivenLength, HiddenMarkovStatistics
+from sklearn_onlineem.models.live_filters import StateFilter
+
+__all__ = ["BaseHMM"]
+
+_CONCENTRATION = [None, Interval(Real, 0, None, closed="neither"), "array-like"]
+
+
+@estimator
+class BaseHMM(SequenceEstimator):
+    """Base of the hidden Markov models: they say which family, and name its parameters.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        Number of hidden states.
+    termination : {"given_length", "end_state", "absorbing_states"}, default="given_length"
+        What ends a sequence. "given_length": its length is given, not modelled. The others model
+        lengths: "end_state": after its last row a sequence moves to a silent end state, with the
+        probabilities `endprob_`; "absorbing_states": it ends at its first visit to one of
+        `absorbing_states`, which emits the last row.
+    absorbing_states : array-like of int, default=None
+        States that are never left. Where lengths are given they continue to emit.
+    params : str, default="ste"
+        Which of start (s), transitions (t) and emissions (e) are learnt.
+    startprob_init : array-like of shape (n_components,), default=None
+        Start probabilities to begin with. Zeros stay zero. None: all the same.
+    transmat_init : array-like of shape (n_components, n_components), default=None
+        Transition probabilities to begin with. Zeros stay zero, so left-to-right and banded models
+        are made here. With an end state, rows may add up to less than 1, or have a further column.
+        None: all the same.
+    startprob_prior, transmat_prior : float or array-like, default=None
+        Concentration of the Dirichlet priors on the start and on the rows of the transitions.
+        None: no prior, as 1.
+    prior : dict, default=None
+        Hyper-parameters of the family's conjugate prior, the arguments of its `prior_statistics`.
+        None: maximum likelihood.
+    init : str or array-like, default="k-means"
+        Where emissions start: "k-means", "k-means++", "random" (responsibilities),
+        "random_from_data" (rows as centres), or centres of shape (n_components, n_features).
+    algorithm : {"viterbi", "map"}, default="viterbi"
+        What `predict` and `decode` return: most probable paths, or most probable states.
+
+    Attributes
+    ----------
+    startprob_ : ndarray of shape (n_components,)
+        Probabilities of the first state.
+    transmat_ : ndarray of shape (n_components, n_components)
+        Probabilities of transitions.
+    endprob_ : ndarray of shape (n_components,)
+        Probabilities of the end, with ``termination="end_state"`` only.
+    """
+
+    n_components: int = parameter(
+        default=1,
+        valid=[Interval(Integral, 1, None, closed="left")],
+        structural=True,
+        kw_only=False,
+    )
+    termination: str = parameter(
+        default="given_length", valid=[StrOptions(set(TERMINATIONS))], structural=True
+    )
+    absorbing_states: object = parameter(default=None, valid=[None, "array-like"], structural=True)
+    params: str = parameter(default="ste", valid=[str], structural=True)
+    startprob_init: object = parameter(default=None, valid=[None, "array-like"])
+    transmat_init: object = parameter(default=None, valid=[None, "array-like"])
+    startprob_prior: object = parameter(default=None, valid=_CONCENTRATION)
+    transmat_prior: object = parameter(default=None, valid=_CONCENTRATION)
+    prior: dict | None = parameter(default=None, valid=[None, dict])
+    init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
+    algorithm: str = parameter(default="viterbi", valid=[StrOptions({"viterbi", "map"})])
+
+    # Letters of `params` that stand for the emissions.
+    _emission_letters = "e"
+    # Whether rows must not be negative, and whether some of their values may be missing.
+    _takes_positive_only = False
+    _handles_missing = False
+
+    @abstractmethod
+    def _family(self):
+        """Return the family of the emissions, not yet bound to data."""
+
+    def _input(self, fresh=False):
+        family = self._family() if fresh else self.model_.family
+        return SequencesInput(self, family, fresh, self.n_components)
+
+    def _initialiser(self):
+        chain = Chain(
+            self.n_components,
+            self.termination,
+            self.absorbing_states,
+            self.startprob_init,
+            self.transmat_init,
+        )
+        return HiddenMarkovInitialiser(self._family(), chain, self._learnt(), self.init)
+
+    def _learnt(self):
+        emissions = any(letter in self.params for letter in self._emission_letters)
+        if set(self.params) - set("st" + self._emission_letters):
+            raise ValueError(
+                f"params has letters other than 'st{self._emission_letters}': {self.params!r}."
+            )
+        return "".join(c for c in "st" if c in self.params) + "e" * emissions
+
+    def _prior(self, model, n_features):
+        emissions = self._emission_prior(model.family, n_features)
+        start, transitions = self.startprob_prior, self.transmat_prior
+        if emissions is None and start is None and transitions is None:
+            return None
+        if emissions is None:
+            nothing = np.zeros(self.n_components)
+            emissions = model.family.own_statistics(model.parameters, nothing)
+        # Structural zeros are certain, whatever the prior says of the rest.
+        return HiddenMarkovStatistics(
+            excess(start, "startprob_prior") * (model.start > 0),
+            excess(transitions, "transmat_prior") * (model.transmat > 0),
+            emissions,
+        )
+
+    def _emission_prior(self, family, n_features):
+        """Return the prior of the emissions as pseudo-statistics, or None."""
+        if self.prior is None:
+            return None
+        return prior_statistics(family, self.prior, self.n_components, n_features=n_features)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = self._takes_positive_only
+        tags.input_tags.allow_nan = self._handles_missing
+        return tags
+
+    # ------------------------------------------------------------------------------- fitted values
+
+    @property
+    def startprob_(self):
+        """Probabilities of the first state, an ndarray of shape (n_components,)."""
+        return self._exposed(self.model_.start)
+
+    @property
+    def transmat_(self):
+        """Probabilities of moves, an ndarray of shape (n_components, n_components)."""
+        return self._exposed(self.model_.transmat[:, : self.n_components])
+
+    @property
+    def endprob_(self):
+        """Probabilities of a silent end after each state, of shape (n_components,).
+
+        Only with ``termination="end_state"``.
+        """
+        model = self.model_
+        if not isinstance(model.termination, EndState):
+            raise AttributeError("endprob_ is a value of models with silent ends only.")
+        return self._exposed(model.transmat[:, -1])
+
+    def get_stationary_distribution(self):
+        """Return the distribution that the transitions keep, an ndarray of shape (n_components,).
+
+        Raises
+        ------
+        ValueError
+            If sequences end by themselves, so that there is none.
+        """
+        model = self.model_
+        if not isinstance(model.termination, GivenLength):
+            raise ValueError(f"{type(self).__name__}: an absorbed chain has no stationary state.")
+        n_states = model.n_components
+        equations = np.vstack([model.transmat.T - np.eye(n_states), np.ones(n_states)])
+        solution = np.linalg.lstsq(equations, np.eye(n_states + 1)[-1], rcond=None)[0]
+        return np.maximum(solution, 0.0) / np.maximum(solution, 0.0).sum()
+
+    @property
+    def _n_features_out(self):
+        return self.n_components
+
+    def predict_proba(self, X, *, lengths=None, groups=None):
+        """Return the posterior probabilities of the states, given whole sequences.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`.
+
+        Returns
+        -------
+        posterior : ndarray of shape (n_rows, n_components), or list
+            A list of arrays, one for each sequence, if X has one entry for each.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        posterior, reader = self._infer(X, lengths, groups, "posterior")
+        return reader.restored(posterior)
+
+    def transform(self, X, *, lengths=None, groups=None):
+        """Return the posterior probabilities of the states, as `predict_proba` does.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`.
+
+        Returns
+        -------
+        posterior : ndarray of shape (n_rows, n_components), or list
+            A list of arrays, one for each sequence, if X has one entry for each. Rows add up to 1.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        return self.predict_proba(X, lengths=lengths, groups=groups)
+
+    def filter(self, X, *, lengths=None, groups=None):
+        """Return the probabilities of the states given the rows so far, P(h_t | v_1..t).
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`.
+
+        Returns
+        -------
+        filtered : ndarray of shape (n_rows, n_components), or list
+            A list of arrays, one for each sequence, if X has one entry for each. Rows add up to 1.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        filtered, reader = self._infer(X, lengths, groups, "filtered")
+        return reader.restored(filtered)
+
+    def live_filter(self):
+        """Return a filter that takes one row at a time.
+
+        Returns
+        -------
+        live_filter : StateFilter
+            Of the model as it is now; later updates do not change it.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        """
+        check_is_fitted(self)
+        return StateFilter(self.model_)
+
+    def predict(self, X, *, lengths=None, groups=None):
+        """Return states: the most probable path, or with ``algorithm="map"`` one row at a time.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`.
+
+        Returns
+        -------
+        states : ndarray of int of shape (n_rows,), or list
+            A list of arrays, one for each sequence, if X has one entry for each.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        return self._decoded(X, lengths, groups, self.algorithm)[1]
+
+    def fit_predict(self, X, y=None, *, lengths=None, groups=None):
+        """Fit, and return the states of X, as `predict` does.
+
+        Parameters
+        ----------
+        X, y, lengths, groups
+            Sequences and known states, as in `fit`.
+
+        Returns
+        -------
+        states : ndarray of int of shape (n_rows,), or list
+            A list of arrays, one for each sequence, if X has one entry for each.
+
+        Raises
+        ------
+        ValueError
+            If the parameters or the data are invalid; the message names the estimator.
+        """
+        fitted = self.fit(X, y, lengths=lengths, groups=groups)
+        return fitted.predict(X, lengths=lengths, groups=groups)
+
+    def decode(self, X, *, lengths=None, groups=None, algorithm=None):
+        """Return states and how probable they are.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`.
+        algorithm : {"viterbi", "map"}, default=None
+            "viterbi": the most probable path of each sequence; "map": the most probable state of
+            each row. None: the estimator's.
+
+        Returns
+        -------
+        log_probability : float
+            "viterbi": joint log-probability of data and paths in nats, summed over sequences.
+            "map": the sum over rows of the probabilities of their states, as in hmmlearn.
+        states : ndarray of int of shape (n_rows,), or list
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid, or `algorithm` is unknown; the message names the estimator.
+        """
+        return self._decoded(X, lengths, groups, algorithm or self.algorithm)
+
+    def _decoded(self, X, lengths, groups, algorithm):
+        if algorithm == "map":
+            posterior, reader = self._infer(X, lengths, groups, "posterior")
+            return float(posterior.max(axis=1).sum()), reader.restored(posterior.argmax(axis=1))
+        if algorithm != "viterbi":
+            raise ValueError(
+                f"algorithm of {type(self).__name__} must be 'viterbi' or 'map', got {algorithm!r}."
+            )
+        (states, log_probabilities), reader = self._infer(X, lengths, groups, "decoded")
+        return float(log_probabilities.sum()), reader.restored(states)

@@ -1,0 +1,78 @@
+"""Hidden Markov models over any family."""
+
+from __future__ import annotations
+
+from sklearn.utils._param_validation import StrOptions
+
+from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
+from sklearn_onlineem.estimators.mixtures.any_family import FAMILIES
+from sklearn_onlineem.families import Family
+
+__all__ = ["HMM"]
+
+
+@estimator
+class HMM(BaseHMM):
+    r"""Hidden Markov model whose states emit rows of any family, also of your own.
+
+    .. math:: p(v, h) = \pi_{h_1} p(v_1 \mid h_1) \prod_{t > 1} a_{h_{t-1} h_t} p(v_t \mid h_t)
+
+    Each step minimises the EM bound of a batch of sequences plus 1/eta times the joint KL
+    divergence to the old model. With expected starts g, moves X and emission sums F of the batch
+    (averages per sequence), and the usages u of the states under the old model,
+
+    .. math::
+        \tilde\pi_h &= \frac{\pi_h / \eta + g_h}{1 / \eta + 1}, \qquad
+        \tilde a_{hh'} = \frac{u^{tr}_h a_{hh'} / \eta + X_{hh'}}
+        {u^{tr}_h / \eta + \sum_{h''} X_{hh''}} \\
+        \tilde\mu_h &= \frac{u^{em}_h \mu_h / \eta + F_h}{u^{em}_h / \eta + E_h}
+
+    Parameters
+    ----------
+    family : str or Family, default="gaussian_diag"
+        "gaussian_full", "gaussian_tied", "gaussian_diag", "gaussian_spherical", "poisson",
+        "multinomial", "bernoulli", "categorical", "exponential", "gamma", "wishart", or an instance
+        of a :class:`~sklearn_onlineem.families.Family`.
+
+    Attributes
+    ----------
+    parameters_ : object
+        The family's parameters of all states.
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 5.
+    .. [2] Rabiner, "A tutorial on hidden Markov models and selected applications in speech
+       recognition", Proc. IEEE 1989.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import HMM
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.exponential(np.repeat([[1.0], [50.0]] * 10, 100, axis=0))
+    >>> states = HMM(2, family="exponential", random_state=0).fit(X).predict(X)
+    >>> changes = np.flatnonzero(np.diff(states))
+    >>> bool(abs(len(changes) - 19) <= 2)
+    True
+    """
+
+    family: str | Family = parameter(
+        default="gaussian_diag", valid=[StrOptions(set(FAMILIES)), Family], structural=True
+    )
+
+    def _family(self):
+        return FAMILIES[self.family]() if isinstance(self.family, str) else self.family
+
+    @property
+    def parameters_(self):
+        """The family's parameters of all states."""
+        return self.model_.parameters
+
+    @property
+    def _handles_missing(self):
+        """Whether single values may be missing; else whole rows only."""
+        family = FAMILIES.get(self.family) if isinstance(self.family, str) else self.family
+        return getattr(family, "marginalises", False)

@@ -1,0 +1,104 @@
+"""Hidden Markov models of symbols."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
+from sklearn_onlineem.estimators.hidden_markov._probabilities import (
+    checked_probabilities,
+    dirichlet_prior,
+)
+from sklearn_onlineem.families import Categorical
+
+__all__ = ["CategoricalHMM"]
+
+
+@estimator
+class CategoricalHMM(BaseHMM):
+    r"""Hidden Markov model of symbols: hmmlearn's, with `partial_fit`.
+
+    X has a column of codes 0, 1, ...; further columns are independent given the state.
+
+    Parameters
+    ----------
+    n_features : int, default=None
+        Number of symbols. None: as many as `emissionprob_init` has, and without it one more than
+        the largest code in the first data.
+    emissionprob_init : array-like of shape (n_components, n_features), default=None
+        Probabilities to start from.
+    emissionprob_prior : float or array-like of shape (n_components, n_features), default=None
+        Concentration of the Dirichlet prior of the probabilities. None: no prior, as 1.
+
+    Attributes
+    ----------
+    emissionprob_ : ndarray of shape (n_components, n_features)
+        Probabilities of the symbols; one that a state never saw has 1e-10.
+
+    See Also
+    --------
+    HMM : Formulas, and what the parameters mean.
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import CategoricalHMM
+    >>> X = np.array([[0, 1] * 20 + [2, 2] * 20 + [1, 0] * 20]).T
+    >>> slow = [[0.9, 0.1], [0.1, 0.9]]
+    >>> hmm = CategoricalHMM(2, transmat_init=slow, random_state=0).fit(X)
+    >>> np.flatnonzero(np.diff(hmm.predict(X)))
+    array([39, 79])
+    """
+
+    n_features: int | None = parameter(
+        default=None, valid=[None, Interval(Integral, 1, None, closed="left")]
+    )
+    emissionprob_init: object = parameter(default=None, valid=[None, "array-like"])
+    emissionprob_prior: object = parameter(
+        default=None, valid=[None, Interval(Real, 0, None, closed="neither"), "array-like"]
+    )
+
+    _takes_positive_only = True
+
+    def _family(self):
+        return Categorical(self.n_features)
+
+    def _initialiser(self):
+        if self.emissionprob_init is None:
+            return super()._initialiser()
+        return replace(
+            super()._initialiser(), given_emissions=self._given_emissions, bind=self._bound_family
+        )
+
+    def _bound_family(self, rows):
+        if self.n_features is not None:
+            return Categorical(self.n_features)
+        # The first data may lack the last symbol.
+        n_columns = self.n_components * rows.n_features
+        return Categorical(max(1, np.size(self.emissionprob_init) // n_columns))
+
+    def _given_emissions(self, family, rows):
+        shape = (self.n_components, rows.n_features * family.n_categories)
+        given = checked_probabilities(self.emissionprob_init, shape)
+        family.check(rows.X)
+        return family.regularise(given)
+
+    def _emission_prior(self, family, n_features):
+        if self.emissionprob_prior is None:
+            return super()._emission_prior(family, n_features)
+        return dirichlet_prior(self.emissionprob_prior, family, self.n_components, n_features)
+
+    @property
+    def emissionprob_(self):
+        """Probabilities of the symbols, an ndarray of shape (n_components, n_features)."""
+        return self._exposed(self.model_.parameters)

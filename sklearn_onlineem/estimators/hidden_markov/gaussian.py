@@ -1,0 +1,170 @@
+"""Gaussian hidden Markov models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators._validation import finite_start
+from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
+from sklearn_onlineem.estimators.mixtures.gaussian import FAMILIES
+from sklearn_onlineem.families._checks import finite, positive_semidefinite
+
+__all__ = ["GaussianHMM"]
+
+
+@estimator
+class GaussianHMM(BaseHMM):
+    r"""Hidden Markov model with Gaussian emissions: hmmlearn's, with `partial_fit`.
+
+    NaN stands for what was not observed, be it a row or single values, and is marginalised.
+
+    Parameters
+    ----------
+    covariance_type : {"diag", "full", "tied", "spherical"}, default="diag"
+    reg_covar : float or "relative", default="relative"
+        What each M-step adds to the variances; "relative" is 1e-6 times the variance of each
+        feature in the first data.
+    means_init : array-like of shape (n_components, n_features), default=None
+        Means to start from.
+    covars_init : array-like, default=None
+        Covariances to start from: of shape (n_components, n_features) diagonal, (n_components,
+        n_features, n_features) full, (n_features, n_features) tied or (n_components,) spherical.
+    means_prior : array-like broadcasting to (n_components, n_features), default=0.0
+        Mean of the normal prior of the means.
+    means_weight : float, default=0.0
+        Its precision, in pseudo-rows; 0: no prior.
+    covars_prior : float or array-like of shape (n_features, n_features), default=None
+        Scale of the prior of the covariances: what is added to the sums of squares, on the
+        diagonal if it is a number. None: nothing.
+    covars_weight : float, default=1.0
+        Its weight. As in hmmlearn, what exceeds 1 (diagonal and spherical) or n_features (full and
+        tied) is added to the numbers of rows that the sums are divided by.
+
+    Attributes
+    ----------
+    means_ : ndarray of shape (n_components, n_features)
+    covars_ : ndarray of shape (n_components, n_features, n_features)
+        Covariance matrices, whatever `covariance_type` is, as in hmmlearn.
+
+    See Also
+    --------
+    HMM : Formulas, and what the parameters mean.
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import GaussianHMM
+    >>> rng = np.random.default_rng(0)
+    >>> hmm = GaussianHMM(2, random_state=0)
+    >>> for _ in range(20):
+    ...     sequence = rng.normal(np.repeat([[-5.0], [5.0]], 30, axis=0))
+    ...     hmm = hmm.partial_fit([sequence])
+    >>> np.sort(hmm.means_.ravel()).round()
+    array([-5.,  5.])
+    """
+
+    covariance_type: str = parameter(
+        default="diag", valid=[StrOptions(set(FAMILIES))], structural=True
+    )
+    reg_covar: float | str = parameter(
+        default="relative",
+        valid=[StrOptions({"relative"}), Interval(Real, 0, None, closed="left")],
+        structural=True,
+    )
+    means_init: object = parameter(default=None, valid=[None, "array-like"])
+    covars_init: object = parameter(default=None, valid=[None, "array-like"])
+    means_prior: object = parameter(default=0.0, valid=[Real, "array-like"])
+    means_weight: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
+    covars_prior: object = parameter(
+        default=None, valid=[None, Interval(Real, 0, None, closed="left"), "array-like"]
+    )
+    covars_weight: float = parameter(default=1.0, valid=[Interval(Real, 0, None, closed="left")])
+
+    _emission_letters = "emc"
+    _handles_missing = True
+
+    def _family(self):
+        reg_covar = None if self.reg_covar == "relative" else float(self.reg_covar)
+        return FAMILIES[self.covariance_type](
+            reg_covar=reg_covar,
+            learns_means=not {"e", "m"}.isdisjoint(self.params),
+            learns_covariances=not {"e", "c"}.isdisjoint(self.params),
+        )
+
+    def _initialiser(self):
+        return replace(
+            super()._initialiser(),
+            given_emissions=self._given_emissions,
+            with_given=self._with_given_emissions,
+        )
+
+    def _given_emissions(self, family, rows):
+        if self.means_init is None or self.covars_init is None:
+            return None
+        d = rows.n_features
+        return family.gaussians(self._given_means(d), self._given_covars(family, d))
+
+    def _with_given_emissions(self, family, parameters):
+        d = parameters.mean.shape[1]
+        if self.means_init is not None:
+            parameters = family.gaussians(self._given_means(d), parameters.covariance)
+        if self.covars_init is not None:
+            parameters = family.gaussians(parameters.mean, self._given_covars(family, d))
+        return parameters
+
+    def _given_means(self, d):
+        return finite_start("means_init", self.means_init, (self.n_components, d))
+
+    def _given_covars(self, family, d):
+        """`covars_init` in the shape of the family, which has further axes of length 1."""
+        matrices = np.broadcast_to(np.eye(d), (self.n_components, d, d))
+        shape = family.from_matrices(matrices).shape
+        values = np.asarray(self.covars_init, dtype=np.float64)
+        if _without_units(values.shape) == _without_units(shape):
+            values = values.reshape(shape)
+        values = finite_start("covars_init", values, shape)
+        variances = values if values.ndim == 2 else np.einsum("kii->ki", values)
+        if variances.min() <= 0.0:
+            raise ValueError("covars_init must be positive definite.")
+        return values
+
+    def _emission_prior(self, family, n_features):
+        if self.prior is not None:
+            return super()._emission_prior(family, n_features)
+        if self.covars_prior is None and self.means_weight == 0.0 and self.covars_weight <= 1.0:
+            return None
+        shape = (self.n_components, n_features)
+        scatter = 0.0 if self.covars_prior is None else self.covars_prior
+        # What hmmlearn takes off `covars_weight`.
+        certain = 1.0 if self.covariance_type in ("diag", "spherical") else n_features
+        return family.pseudo_moments(
+            *shape,
+            mean=finite("means_prior", self.means_prior, shape),
+            mean_weight=self.means_weight,
+            scatter=positive_semidefinite("covars_prior", scatter, n_features),
+            degrees=max(0.0, self.covars_weight - certain),
+        )
+
+    @property
+    def means_(self):
+        """Means of the states, an ndarray of shape (n_components, n_features)."""
+        return self._exposed(self.model_.parameters.mean)
+
+    @property
+    def covars_(self):
+        """Covariance matrices of the states, (n_components, n_features, n_features)."""
+        return self._exposed(self.model_.family.covariance_matrices(self.model_.parameters))
+
+
+def _without_units(shape):
+    return tuple(size for size in shape if size != 1)

@@ -1,0 +1,88 @@
+"""Hidden Markov models of counts of several kinds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Real
+
+from sklearn.utils._param_validation import Interval
+
+from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
+from sklearn_onlineem.estimators.hidden_markov._probabilities import (
+    checked_probabilities,
+    dirichlet_prior,
+)
+from sklearn_onlineem.families import Multinomial
+
+__all__ = ["MultinomialHMM"]
+
+
+@estimator
+class MultinomialHMM(BaseHMM):
+    r"""Hidden Markov model of counts of categories: hmmlearn's, with `partial_fit`.
+
+    A row holds how often each category occurred; totals may differ, and are not modelled.
+
+    Parameters
+    ----------
+    emissionprob_init : array-like of shape (n_components, n_features), default=None
+        Probabilities to start from.
+    emissionprob_prior : float or array-like of shape (n_components, n_features), default=None
+        Concentration of the Dirichlet prior of the probabilities. None: no prior, as 1.
+
+    Attributes
+    ----------
+    emissionprob_ : ndarray of shape (n_components, n_features)
+        Probabilities of the categories.
+
+    See Also
+    --------
+    HMM : Formulas, and what the parameters mean.
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import MultinomialHMM
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.multinomial(20, p, 50) for p in ([0.8, 0.1, 0.1], [0.1, 0.1, 0.8])])
+    >>> np.flatnonzero(np.diff(MultinomialHMM(2, random_state=0).fit_predict(X)))
+    array([49])
+    """
+
+    emissionprob_init: object = parameter(default=None, valid=[None, "array-like"])
+    emissionprob_prior: object = parameter(
+        default=None, valid=[None, Interval(Real, 0, None, closed="neither"), "array-like"]
+    )
+
+    _takes_positive_only = True
+
+    def _family(self):
+        return Multinomial()
+
+    def _initialiser(self):
+        return replace(super()._initialiser(), given_emissions=self._given_emissions)
+
+    def _given_emissions(self, family, rows):
+        if self.emissionprob_init is None:
+            return None
+        shape = (self.n_components, rows.n_features)
+        given = checked_probabilities(self.emissionprob_init, shape)
+        # Totals are not modelled, but the inertia of a state depends on them.
+        return family.regularise(given * rows.X.sum(axis=1).mean())
+
+    def _emission_prior(self, family, n_features):
+        if self.emissionprob_prior is None:
+            return super()._emission_prior(family, n_features)
+        return dirichlet_prior(self.emissionprob_prior, family, self.n_components, n_features)
+
+    @property
+    def emissionprob_(self):
+        """Probabilities of the categories, an ndarray of shape (n_components, n_features)."""
+        model = self.model_
+        return self._exposed(model.family.probabilities(model.parameters))

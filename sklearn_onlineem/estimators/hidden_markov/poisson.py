@@ -1,0 +1,89 @@
+"""Hidden Markov models of counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators._validation import finite_start
+from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
+from sklearn_onlineem.families import Poisson
+from sklearn_onlineem.statistics import Sums
+
+__all__ = ["PoissonHMM"]
+
+
+@estimator
+class PoissonHMM(BaseHMM):
+    r"""Hidden Markov model of Poisson counts: hmmlearn's, with `partial_fit`.
+
+    Parameters
+    ----------
+    lambdas_init : array-like of shape (n_components, n_features), default=None
+        Rates to start from.
+    lambdas_prior, lambdas_weight : float, default=0.0
+        Gamma prior of the rates: counts and rows that are added to those of each state. (hmmlearn
+        0.3 weighs the prior of each state against the rows of all.)
+
+    Attributes
+    ----------
+    lambdas_ : ndarray of shape (n_components, n_features)
+        Rates: expected counts.
+
+    See Also
+    --------
+    HMM : Formulas, and what the parameters mean.
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import PoissonHMM
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(np.repeat([[2], [30], [2]], 200, axis=0))
+    >>> hmm = PoissonHMM(2, random_state=0).fit(X)
+    >>> np.sort(hmm.lambdas_.ravel()).round()
+    array([ 2., 30.])
+    """
+
+    lambdas_init: object = parameter(default=None, valid=[None, "array-like"])
+    lambdas_prior: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
+    lambdas_weight: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
+
+    _emission_letters = "el"
+
+    _takes_positive_only = True
+
+    def _family(self):
+        return Poisson()
+
+    def _initialiser(self):
+        return replace(super()._initialiser(), given_emissions=self._given_emissions)
+
+    def _given_emissions(self, family, rows):
+        if self.lambdas_init is None:
+            return None
+        shape = (self.n_components, rows.n_features)
+        given = finite_start("lambdas_init", self.lambdas_init, shape)
+        if given.min() < 0:
+            raise ValueError("lambdas_init must not be negative.")
+        return family.regularise(given)
+
+    def _emission_prior(self, family, n_features):
+        if self.lambdas_prior == self.lambdas_weight == 0.0:
+            return super()._emission_prior(family, n_features)
+        total = np.full((self.n_components, n_features), float(self.lambdas_prior))
+        return Sums(np.full(self.n_components, float(self.lambdas_weight)), total)
+
+    @property
+    def lambdas_(self):
+        """Rates of the states, an ndarray of shape (n_components, n_features)."""
+        return self._exposed(self.model_.parameters)

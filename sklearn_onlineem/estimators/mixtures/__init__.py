@@ -1,0 +1,28 @@
+"""Mixtures: rows that come from one of several components."""
+
+from sklearn_onlineem.estimators.mixtures.any_family import Mixture
+from sklearn_onlineem.estimators.mixtures.compound_dirichlet import (
+    CompoundDirichlet,
+    CompoundDirichletMixture,
+)
+from sklearn_onlineem.estimators.mixtures.counts import (
+    BernoulliMixture,
+    MultinomialMixture,
+    PoissonMixture,
+)
+from sklearn_onlineem.estimators.mixtures.durations import ExponentialMixture, GammaMixture
+from sklearn_onlineem.estimators.mixtures.gaussian import GaussianMixture
+from sklearn_onlineem.estimators.mixtures.wishart import WishartMixture
+
+__all__ = [
+    "BernoulliMixture",
+    "CompoundDirichlet",
+    "CompoundDirichletMixture",
+    "ExponentialMixture",
+    "GammaMixture",
+    "GaussianMixture",
+    "Mixture",
+    "MultinomialMixture",
+    "PoissonMixture",
+    "WishartMixture",
+]

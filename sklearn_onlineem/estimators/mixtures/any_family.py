@@ -1,0 +1,88 @@
+"""Mixtures of any family."""
+
+from __future__ import annotations
+
+from sklearn.utils._param_validation import StrOptions
+
+from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators.mixtures._base import BaseMixture
+from sklearn_onlineem.families import (
+    Bernoulli,
+    Categorical,
+    CompoundDirichlet,
+    DiagonalGaussian,
+    Exponential,
+    Family,
+    FullGaussian,
+    Gamma,
+    Multinomial,
+    Poisson,
+    SphericalGaussian,
+    TiedGaussian,
+    Wishart,
+)
+
+__all__ = ["Mixture"]
+
+FAMILIES = {
+    "bernoulli": Bernoulli,
+    "categorical": Categorical,
+    "compound_dirichlet": CompoundDirichlet,
+    "exponential": Exponential,
+    "gamma": Gamma,
+    "gaussian_diag": DiagonalGaussian,
+    "gaussian_full": FullGaussian,
+    "gaussian_spherical": SphericalGaussian,
+    "gaussian_tied": TiedGaussian,
+    "multinomial": Multinomial,
+    "poisson": Poisson,
+    "wishart": Wishart,
+}
+
+
+@estimator
+class Mixture(BaseMixture):
+    r"""Mixture of any family of distributions, also of your own.
+
+    Parameters
+    ----------
+    family : str or Family, default="gaussian_full"
+        "gaussian_full", "gaussian_tied", "gaussian_diag", "gaussian_spherical", "poisson",
+        "multinomial", "compound_dirichlet", "bernoulli", "categorical", "exponential", "gamma",
+        "wishart", or an instance of a :class:`~sklearn_onlineem.families.Family`.
+
+    Attributes
+    ----------
+    parameters_ : object
+        The family's parameters of all components.
+    means_ : ndarray of shape (n_components, n_features)
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.
+    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
+       JRSS-B 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import Mixture
+    >>> from sklearn_onlineem.families import Categorical
+    >>> X = np.array([[0, 1], [0, 1], [2, 0], [2, 0]])
+    >>> labels = Mixture(2, family=Categorical(n_categories=3), random_state=0).fit_predict(X)
+    >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
+    True
+    """
+
+    family: str | Family = parameter(
+        default="gaussian_full", valid=[StrOptions(set(FAMILIES)), Family], structural=True
+    )
+
+    def _family(self):
+        return FAMILIES[self.family]() if isinstance(self.family, str) else self.family
+
+    @property
+    def parameters_(self):
+        """The family's parameters of all components."""
+        return self.model_.parameters

@@ -1,0 +1,150 @@
+"""Mixtures of counts, words and bits, dense or CSR."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+from sklearn.preprocessing import binarize
+
+from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators.mixtures._base import BaseMixture
+from sklearn_onlineem.families import Bernoulli, Multinomial, Poisson
+
+__all__ = ["BernoulliMixture", "MultinomialMixture", "PoissonMixture"]
+
+
+@estimator
+class PoissonMixture(BaseMixture):
+    r"""Mixture of products of Poisson distributions, learnt online or in batch.
+
+    Takes dense arrays and CSR, which is never made dense.
+
+    Attributes
+    ----------
+    rates_ : ndarray of shape (n_components, n_features)
+        Expected counts.
+    means_ : ndarray of shape (n_components, n_features)
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.
+    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
+       JRSS-B 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import PoissonMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.poisson(2, (500, 1)), rng.poisson(20, (500, 1))])
+    >>> mixture = PoissonMixture(2, random_state=0).fit(X)
+    >>> np.sort(mixture.rates_.ravel()).round()
+    array([ 2., 20.])
+    """
+
+    _takes_sparse = True
+
+    _takes_positive_only = True
+
+    def _family(self):
+        return Poisson()
+
+    @property
+    def rates_(self):
+        """Rates of the components, an ndarray of shape (n_components, n_features)."""
+        return self.means_
+
+
+@estimator
+class MultinomialMixture(BaseMixture):
+    r"""Mixture of multinomials: clusters of documents, learnt online or in batch.
+
+    Documents may have any length; their lengths are not modelled. Takes dense arrays and CSR, which
+    is never made dense.
+
+    Attributes
+    ----------
+    probabilities_ : ndarray of shape (n_components, n_features)
+        Probabilities of the words; rows add up to 1.
+    means_ : ndarray of shape (n_components, n_features)
+        Expected counts: probabilities times each component's mean document length.
+
+    References
+    ----------
+    .. [1] Brochu, de Freitas & Bao, "Owed to a Martingale: A Fast Bayesian On-Line EM Algorithm
+       for Multinomial Models", 2004.
+    .. [2] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import MultinomialMixture
+    >>> X = np.array([[8, 2, 0], [9, 1, 0], [0, 1, 4], [0, 2, 8]])
+    >>> labels = MultinomialMixture(2, random_state=0).fit_predict(X)
+    >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
+    True
+    """
+
+    _takes_sparse = True
+
+    _takes_positive_only = True
+
+    def _family(self):
+        return Multinomial()
+
+    @property
+    def probabilities_(self):
+        """Probabilities of the words, an ndarray of shape (n_components, n_features)."""
+        model = self.model_
+        return self._exposed(model.family.probabilities(model.parameters))
+
+
+@estimator
+class BernoulliMixture(BaseMixture):
+    r"""Mixture of products of Bernoulli distributions: clusters of bit vectors.
+
+    Parameters
+    ----------
+    binarize : float or None, default=0.0
+        Values above are 1, others 0, as in :class:`sklearn.naive_bayes.BernoulliNB`. None: the
+        data are between 0 and 1 already.
+
+    Attributes
+    ----------
+    probabilities_ : ndarray of shape (n_components, n_features)
+        Probabilities of a one.
+    means_ : ndarray of shape (n_components, n_features)
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.
+    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
+       JRSS-B 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import BernoulliMixture
+    >>> X = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
+    >>> labels = BernoulliMixture(2, random_state=0).fit_predict(X)
+    >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
+    True
+    """
+
+    binarize: float | None = parameter(default=0.0, valid=[None, Real])
+
+    _takes_sparse = True
+
+    def _family(self):
+        return Bernoulli()
+
+    def _prepared(self, X):
+        return X if self.binarize is None else binarize(X, threshold=self.binarize)
+
+    @property
+    def probabilities_(self):
+        """Probabilities of a one, an ndarray of shape (n_components, n_features)."""
+        return self.means_

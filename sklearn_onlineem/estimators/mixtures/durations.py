@@ -1,0 +1,123 @@
+"""Mixtures of positive numbers: waiting times, amounts."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators._warnings import warn_user
+from sklearn_onlineem.estimators.mixtures._base import BaseMixture
+from sklearn_onlineem.families import Exponential, FixedShapeGamma, Gamma
+
+__all__ = ["ExponentialMixture", "GammaMixture"]
+
+
+@estimator
+class ExponentialMixture(BaseMixture):
+    r"""Mixture of products of exponential distributions, learnt online or in batch.
+
+    Attributes
+    ----------
+    rates_ : ndarray of shape (n_components, n_features)
+        Inverse means.
+    means_ : ndarray of shape (n_components, n_features)
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.
+    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
+       JRSS-B 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import ExponentialMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.exponential(1, (500, 2)), rng.exponential(50, (500, 2))])
+    >>> mixture = ExponentialMixture(2, random_state=0).fit(X)
+    >>> np.sort(mixture.means_[:, 0]).round()
+    array([ 1., 51.])
+    """
+
+    _takes_positive_only = True
+
+    def _family(self):
+        return Exponential()
+
+    @property
+    def rates_(self):
+        """Rates of the components, an ndarray of shape (n_components, n_features)."""
+        return 1.0 / self.means_
+
+
+@estimator
+class GammaMixture(BaseMixture):
+    r"""Mixture of products of gamma distributions, their shapes learnt or given.
+
+    Parameters
+    ----------
+    shape : float, default=None
+        Shape of all variables. None: learnt, one for each component and feature.
+    zero_value : float or None, default=1e-6
+        What an exact 0, at which gamma densities are 0 or infinite, is taken to be (with a
+        warning). None: zeros are an error.
+
+    Attributes
+    ----------
+    shapes_, rates_ : ndarray of shape (n_components, n_features)
+    means_ : ndarray of shape (n_components, n_features)
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.
+    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
+       JRSS-B 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import GammaMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.gamma(5, 1, (2000, 1)), rng.gamma(50, 1, (2000, 1))])
+    >>> mixture = GammaMixture(2, random_state=0).fit(X)
+    >>> np.sort(mixture.means_.ravel()).round()
+    array([ 5., 50.])
+    """
+
+    shape: float | None = parameter(
+        default=None, valid=[None, Interval(Real, 0, None, closed="neither")], structural=True
+    )
+    zero_value: float | None = parameter(
+        default=1e-6, valid=[None, Interval(Real, 0, None, closed="neither")]
+    )
+
+    _takes_positive_only = True
+
+    def _family(self):
+        return Gamma() if self.shape is None else FixedShapeGamma(self.shape)
+
+    def _prepared(self, X):
+        zeros = X == 0
+        if self.zero_value is None or not zeros.any():
+            return X
+        warn_user(f"{type(self).__name__}: {zeros.sum()} zeros are taken to be {self.zero_value}.")
+        return np.where(zeros, X.dtype.type(self.zero_value), X)
+
+    @property
+    def shapes_(self):
+        """Shapes, an ndarray of shape (n_components, n_features)."""
+        return self._exposed(self._shapes_and_rates()[0])
+
+    @property
+    def rates_(self):
+        """Rates, an ndarray of shape (n_components, n_features)."""
+        return self._exposed(self._shapes_and_rates()[1])
+
+    def _shapes_and_rates(self):
+        model = self.model_
+        return model.family.shapes_and_rates(model.parameters)

@@ -1,0 +1,174 @@
+"""Gaussian mixtures that learn from streams."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators._validation import finite_start
+from sklearn_onlineem.estimators.mixtures._base import BaseMixture
+from sklearn_onlineem.families import (
+    DiagonalGaussian,
+    FullGaussian,
+    SphericalGaussian,
+    TiedGaussian,
+)
+
+__all__ = ["GaussianMixture"]
+
+FAMILIES = {
+    "full": FullGaussian,
+    "tied": TiedGaussian,
+    "diag": DiagonalGaussian,
+    "spherical": SphericalGaussian,
+}
+
+
+@estimator
+class GaussianMixture(BaseMixture):
+    r"""Gaussian mixture, learnt online or in batch: scikit-learn's, with `partial_fit`.
+
+    Each step minimises the EM bound of a batch plus 1/eta times the joint KL divergence to the
+    old model, which for each component is
+
+    .. math::
+        \tilde m &= \frac{a m + \sum_n g_n x_n}{a + g}, \qquad
+        a = w/\eta, \; g = \textstyle\sum_n g_n \\
+        \tilde S &= \frac{a (S + (m - \tilde m)(m - \tilde m)')
+        + \sum_n g_n (x_n - \tilde m)(x_n - \tilde m)'}{a + g}
+
+    with responsibilities :math:`g_n` that add up to 1 over components and rows.
+
+    Parameters
+    ----------
+    covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
+        Whether components have matrices of their own, share one, or have variances of features or
+        one variance.
+    reg_covar : float or "relative", default="relative"
+        What each M-step adds to the variances. A number is taken as it is, as in scikit-learn
+        (whose default is 1e-6); "relative" is 1e-6 times the variance of each feature in the first
+        data.
+    precisions_init : array-like, default=None
+        Precisions to start from, shaped like `precisions_`.
+    init_params : str, default=None
+        scikit-learn's name for `init`; if given, it wins.
+
+    Attributes
+    ----------
+    covariances_, precisions_, precisions_cholesky_ : ndarray
+        Of shape (n_components, n_features, n_features) full, (n_features, n_features) tied,
+        (n_components, n_features) diagonal or (n_components,) spherical.
+    means_ : ndarray of shape (n_components, n_features)
+    lower_bound_ : float
+        Mean log-likelihood of the last pass.
+    lower_bounds_ : list of float
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.
+    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
+       JRSS-B 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import GaussianMixture
+    >>> rng = np.random.default_rng(0)
+    >>> mixture = GaussianMixture(2, random_state=0)
+    >>> for _ in range(50):
+    ...     X = rng.normal(loc=rng.choice([-5.0, 5.0], size=(100, 1)))
+    ...     mixture = mixture.partial_fit(X)
+    >>> np.sort(mixture.means_.ravel()).round()
+    array([-5.,  5.])
+    """
+
+    covariance_type: str = parameter(
+        default="full", valid=[StrOptions(set(FAMILIES))], structural=True
+    )
+    reg_covar: float | str = parameter(
+        default="relative",
+        valid=[StrOptions({"relative"}), Interval(Real, 0, None, closed="left")],
+        structural=True,
+    )
+    precisions_init: object = parameter(default=None, valid=[None, "array-like"])
+    init_params: object = parameter(
+        default=None,
+        valid=[None, StrOptions({"kmeans", "k-means++", "random", "random_from_data"})],
+    )
+
+    def _family(self):
+        reg_covar = None if self.reg_covar == "relative" else self.reg_covar
+        return FAMILIES[self.covariance_type](reg_covar=reg_covar)
+
+    def _initialiser(self):
+        return replace(
+            super()._initialiser(),
+            init=self.init if self.init_params is None else self.init_params,
+            given_parameters=self._given_parameters,
+            with_given=self._with_given,
+            sufficient=("means_init", "precisions_init"),
+        )
+
+    def _given_parameters(self, family, rows):
+        """Gaussians somewhere, of the given precisions, if their means are given, too."""
+        if self.means_init is None or self.precisions_init is None:
+            return None
+        somewhere = np.zeros((self.n_components, rows.n_features))
+        return family.gaussians(somewhere, self._given_covariances(rows.n_features))
+
+    def _with_given(self, family, parameters):
+        if self.precisions_init is None:
+            return parameters
+        covariances = self._given_covariances(parameters.mean.shape[1])
+        return family.gaussians(parameters.mean, covariances)
+
+    def _given_covariances(self, d):
+        """Invert the given precisions, into the shape that the family stores."""
+        K = self.n_components
+        shapes = {"full": (K, d, d), "tied": (d, d), "diag": (K, d), "spherical": (K,)}
+        precisions = finite_start(
+            "precisions_init", self.precisions_init, shapes[self.covariance_type]
+        )
+        if self.covariance_type in ("diag", "spherical"):
+            _require(bool((precisions > 0).all()))
+            return (1.0 / precisions).reshape(K, -1)
+        matrices = precisions.reshape(-1, d, d)
+        _require(np.allclose(matrices, matrices.transpose(0, 2, 1)))
+        _require(bool((np.linalg.eigvalsh(matrices) > 0).all()))
+        return np.linalg.inv(matrices)
+
+    # ----------------------------------------------------------------------------- fitted values
+
+    def _in_shape(self, values):
+        """Drop the axes of length 1 along which something is shared."""
+        family = self.model_.family
+        if isinstance(family, TiedGaussian):
+            values = values[0]
+        elif isinstance(family, SphericalGaussian):
+            values = values[:, 0]
+        return self._exposed(values)
+
+    @property
+    def covariances_(self):
+        """Covariances of the components."""
+        return self._in_shape(self.model_.parameters.covariance)
+
+    @property
+    def precisions_(self):
+        """Inverse covariances of the components."""
+        return self._in_shape(self.model_.parameters.precision)
+
+    @property
+    def precisions_cholesky_(self):
+        """Upper triangular factors P of the precisions, P P' = precision."""
+        return self._in_shape(self.model_.parameters.precision_factor)
+
+
+def _require(valid):
+    if not valid:
+        raise ValueError("precisions_init must be symmetric and positive definite.")

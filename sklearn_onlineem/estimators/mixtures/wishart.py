@@ -1,0 +1,74 @@
+"""Mixtures of matrices."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+from sklearn.utils._param_validation import Interval
+
+from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators.mixtures._base import BaseMixture
+from sklearn_onlineem.families import FixedDegreesWishart, Wishart
+
+__all__ = ["WishartMixture"]
+
+
+@estimator
+class WishartMixture(BaseMixture):
+    r"""Mixture of Wishart distributions: clusters of covariance matrices.
+
+    Each row of the data is a symmetric positive-definite matrix, flattened.
+
+    Parameters
+    ----------
+    degrees_of_freedom : float, default=None
+        Of all components. None: learnt, one for each.
+
+    Attributes
+    ----------
+    degrees_of_freedom_ : ndarray of shape (n_components,)
+    scales_ : ndarray of shape (n_components, side, side)
+        Scale matrices; degrees of freedom times scale is the mean.
+    means_ : ndarray of shape (n_components, n_features)
+
+    References
+    ----------
+    .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.
+    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
+       JRSS-B 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import WishartMixture
+    >>> rng = np.random.default_rng(0)
+    >>> roots = rng.normal(size=(400, 2, 10)) * np.repeat([1.0, 5.0], 200)[:, None, None]
+    >>> X = (roots @ roots.transpose(0, 2, 1)).reshape(400, 4)
+    >>> mixture = WishartMixture(2, random_state=0).fit(X)
+    >>> mixture.degrees_of_freedom_.round(-1)
+    array([10., 10.])
+    """
+
+    degrees_of_freedom: float | None = parameter(
+        default=None, valid=[None, Interval(Real, 0, None, closed="neither")], structural=True
+    )
+
+    def _family(self):
+        if self.degrees_of_freedom is None:
+            return Wishart()
+        return FixedDegreesWishart(self.degrees_of_freedom)
+
+    @property
+    def degrees_of_freedom_(self):
+        """Degrees of freedom, an ndarray of shape (n_components,)."""
+        return self._exposed(self._degrees_and_scales()[0])
+
+    @property
+    def scales_(self):
+        """Scale matrices, an ndarray of shape (n_components, side, side)."""
+        return self._exposed(self._degrees_and_scales()[1])
+
+    def _degrees_and_scales(self):
+        model = self.model_
+        return model.family.degrees_and_scales(model.parameters)

@@ -1,0 +1,222 @@
+"""The nearest words of a dictionary, by a distance that is learnt."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_onlineem.estimators._threads import threads_for
+from sklearn_onlineem.estimators._validation import naming
+from sklearn_onlineem.estimators.strings._symbols import SymbolCodes, strings_of
+from sklearn_onlineem.estimators.strings.edit_distance import EditDistance
+from sklearn_onlineem.models.edit_dictionary import Dictionary
+
+__all__ = ["EditDistanceClassifier"]
+
+
+class EditDistanceClassifier(ClassifierMixin, BaseEstimator):
+    r"""Nearest word of a dictionary, by a stochastic edit distance.
+
+    .. math:: \hat y(x) = \operatorname*{arg\,min}_{y \in dictionary} d(x, y) + \log p(y)
+
+    With the probability :math:`p(y) = \sum_x p(x, y)` that the transducer itself gives a target,
+    this is the noisy channel, :math:`-\log p(x \mid y)`: the transducer takes words for random
+    symbols, so that :math:`d(x, y)` alone prefers short words.
+
+    Words that can't be among the nearest are not compared: a script that has k substitutions, of
+    which at most c, the symbols that both words share, are matches, has at most a certain
+    probability, and so have all scripts together. The answer is that of comparing all.
+
+    Parameters
+    ----------
+    edit_distance : EditDistance, default=None
+        The distance. None: ``EditDistance()``.
+    dictionary : list of strings or of sequences of hashables, default=None
+        The words to choose from. None: those in `y`.
+    conditional : bool, default=True
+        Whether :math:`\log p(y)` is added; without, the nearest words by the distance alone.
+    prefit : bool, default=False
+        Whether `edit_distance` is fitted already and taken as it is. Else a clone of it learns from
+        the pairs of X and y.
+
+    Attributes
+    ----------
+    edit_distance_ : EditDistance
+        The fitted distance.
+    classes_ : ndarray of shape (n_words,)
+        The dictionary without repetitions, in the order of first appearance.
+
+    References
+    ----------
+    Ristad & Yianilos, "Learning string-edit distance", IEEE PAMI 1998, section 3.
+
+    Examples
+    --------
+    >>> from sklearn_onlineem import EditDistanceClassifier
+    >>> wrong = ["recieve", "adress", "teh", "wierd"] * 5
+    >>> right = ["receive", "address", "the", "weird"] * 5
+    >>> classifier = EditDistanceClassifier().fit(wrong, right)
+    >>> classifier.predict(["addres", "thhe"])
+    array(['address', 'the'], dtype=object)
+    >>> distances, words = classifier.kneighbors(["weard"], n_neighbors=2)
+    >>> classifier.classes_[words]
+    array([['weird', 'the']], dtype=object)
+    """
+
+    _parameter_constraints: dict = {
+        "edit_distance": [None, EditDistance],
+        "dictionary": [None, "array-like"],
+        "conditional": ["boolean"],
+        "prefit": ["boolean"],
+    }
+
+    def __init__(self, edit_distance=None, *, dictionary=None, conditional=True, prefit=False):
+        self.edit_distance = edit_distance
+        self.dictionary = dictionary
+        self.conditional = conditional
+        self.prefit = prefit
+
+    # The distance may be fitted already.
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y):
+        """Learn the distance from pairs, and take the dictionary.
+
+        Parameters
+        ----------
+        X : list of strings or of sequences of hashables
+            Words as they are written.
+        y : list of strings or of sequences of hashables
+            Words of the dictionary that they stand for.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If the parameters or the data are invalid.
+        """
+        with naming(self):
+            X, y = strings_of(X, "a word of X"), strings_of(y, "a word of y")
+            if len(X) != len(y) or len(X) == 0:
+                raise ValueError(f"X and y must be as many, not none; got {len(X)} and {len(y)}.")
+            words = y if self.dictionary is None else self.dictionary
+            words = list(dict.fromkeys(map(_hashable, strings_of(words, "a word"))))
+            if len(words) == 0:
+                raise ValueError("dictionary is empty.")
+        edit_distance = self._fitted_distance(X, y)
+        classes = np.empty(len(words), dtype=object)
+        classes[:] = words
+        codes = SymbolCodes(edit_distance._codes)
+        coded = codes.encode(words)
+        best, n_symbols = edit_distance._is_best(None), len(codes.codes)
+        self._known = Dictionary(coded, n_symbols, edit_distance.model_, best, self.conditional)
+        self._known_codes = codes.codes
+        self.edit_distance_, self.classes_ = edit_distance, classes
+        return self
+
+    def _fitted_distance(self, X, y):
+        if self.prefit:
+            check_is_fitted(self.edit_distance)
+            return self.edit_distance
+        unfitted = EditDistance() if self.edit_distance is None else clone(self.edit_distance)
+        return unfitted.fit(list(zip(X, y, strict=True)))
+
+    def predict(self, X):
+        """Return the nearest word of the dictionary to each word.
+
+        Parameters
+        ----------
+        X : list of strings or of sequences of hashables
+
+        Returns
+        -------
+        words : ndarray of object of shape (n_words_of_X,)
+            Of `classes_`, the first where distances are equal.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        _, indices = self.kneighbors(X, 1)
+        return self.classes_[indices[:, 0]]
+
+    def score(self, X, y):
+        """Return the share of the words of X whose nearest word is that of y.
+
+        Parameters
+        ----------
+        X : list of strings or of sequences of hashables
+        y : list of strings or of sequences of hashables
+            What each word of X stands for.
+
+        Returns
+        -------
+        accuracy : float
+            Between 0 and 1.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X or y is invalid; the message names the estimator.
+        """
+        with naming(self):
+            y = strings_of(y, "a word of y")
+        found = self.predict(X)
+        return float(np.mean([a == _hashable(b) for a, b in zip(found, y, strict=True)]))
+
+    def kneighbors(self, X, n_neighbors=5):
+        r"""Find the nearest words of the dictionary.
+
+        Parameters
+        ----------
+        X : list of strings or of sequences of hashables
+        n_neighbors : int, default=5
+
+        Returns
+        -------
+        distances : ndarray of shape (n_words_of_X, n_neighbors)
+            In nats, in ascending order; of :math:`-\log p(x \mid y)` if `conditional`.
+        indices : ndarray of shape (n_words_of_X, n_neighbors)
+            Of words in `classes_`, the first where distances are equal.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid, or the dictionary has fewer words than `n_neighbors`.
+        """
+        check_is_fitted(self)
+        if not 1 <= n_neighbors <= len(self.classes_):
+            raise ValueError(
+                f"n_neighbors of {type(self).__name__} must be in 1..{len(self.classes_)}, got"
+                f" {n_neighbors!r}."
+            )
+        with naming(self):
+            X = strings_of(X, "a word of X")
+        words = SymbolCodes(self._known_codes).encode(X)
+        threads = partial(threads_for, self.edit_distance_.n_jobs)
+        found = [self._known.nearest(words[[i]], n_neighbors, threads) for i in range(len(words))]
+        shape = (len(words), n_neighbors)
+        distances = np.array([distances for distances, _ in found]).reshape(shape)
+        return distances, np.array([indices for _, indices in found], dtype=np.intp).reshape(shape)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        return tags
+
+
+def _hashable(word):
+    return word if isinstance(word, str) else tuple(word)

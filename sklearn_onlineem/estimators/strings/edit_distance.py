@@ -1,0 +1,438 @@
+"""A distance of strings that is learnt: memoryless transducers."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators._threads import threads_for
+from sklearn_onlineem.estimators._validation import naming
+from sklearn_onlineem.estimators.strings._alignment import Alignment
+from sklearn_onlineem.estimators.strings._initialiser import (
+    PARAMETRIZATIONS,
+    TransducerInitialiser,
+    by_kind,
+)
+from sklearn_onlineem.estimators.strings._input import PairsInput
+from sklearn_onlineem.estimators.strings._symbols import SymbolCodes, strings_of
+from sklearn_onlineem.models import EditStatistics, FullOperations
+from sklearn_onlineem.models.edit_operations import KINDS
+from sklearn_onlineem.models.edit_script import best_moves
+
+__all__ = ["EditDistance"]
+
+# Concentration of the default prior where each pair of symbols has a probability of its own: a
+# symbol may always be kept, and rarely anything else.
+_FULL_PRIOR = {"match": 1.5, "mismatch": 1.01, "delete": 1.1, "insert": 1.1}
+
+
+@estimator
+class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
+    r"""Stochastic edit distance, learnt from pairs of strings by online or batch EM.
+
+    A script of independent operations makes both strings, and an end, drawn with probability
+    :math:`\delta_\#`, stops it. The distance is minus the log-probability of all scripts
+    (stochastic), or of the best one (Viterbi):
+
+    .. math:: d_S(x, y) = -\log p(x, y), \qquad d_V(x, y) = -\log \max_{script} p(x, y, script)
+
+    With the mean numbers :math:`\bar\gamma_c` of operations of kind c that the pairs of a batch are
+    expected to have, a step is
+
+    .. math::
+        \gamma_c = \frac{\delta_c / (\eta \delta_\#) + \bar\gamma_c}{1 / \eta + 1}, \qquad
+        \tilde\delta_c = \frac{\gamma_c}{1 + \sum_{c'} \gamma_{c'}}, \qquad
+        \tilde\delta_\# = \frac{1}{1 + \sum_{c'} \gamma_{c'}}
+
+    Neither is a metric: a string has a distance from itself. Distances grow with length.
+
+    Parameters
+    ----------
+    parametrization : {"tied", "full"}, default="tied"
+        "tied": probabilities of match, mismatch, deletion, insertion and end, where symbols of a
+        kind are equally probable. "full": one for each pair of symbols, each deletion and each
+        insertion.
+    alphabet : iterable of hashables, default=None
+        The symbols that are known, for streams. None: those in the first data.
+    operations_init : dict, default=None
+        Probabilities to begin with, of "match", "mismatch", "delete", "insert" and "end". They are
+        scaled to add up to 1.
+    operation_prior : float or dict, default=None
+        Concentration, 1 or more, of the Dirichlet prior on the operations: what it is for each
+        probability, or a dict from "match", "mismatch", "delete" and "insert" to what it is for
+        each operation of that kind. None: 1 (no prior) where they are tied. In the full
+        parametrization, where most pairs of symbols are never seen, 1.5 for each match, 1.01 for
+        each mismatch, 1.1 for each deletion and insertion.
+    kind : {"stochastic", "viterbi"}, default="stochastic"
+        The distance that `transform` returns, and other methods unless told.
+    batch_size : int, default=500
+        Pairs in a mini-batch of `fit`. With ``eta0="auto"``, no more pairs are fitted by batch EM.
+
+    Attributes
+    ----------
+    symbols_ : list
+        The alphabet. Symbols that are not in it share one more place: where operations are tied, an
+        unknown symbol is as probable as any other, and equal ones match; in the full
+        parametrization all have the probabilities of that place.
+    operations_ : dict
+        Probabilities of "match", "mismatch", "delete", "insert" and "end", summed over symbols.
+    substitution_probabilities_ : ndarray of shape (n_symbols + 1, n_symbols + 1)
+        Full parametrization: from row to column, in the order of `symbols_`, unknown ones last.
+    deletion_probabilities_, insertion_probabilities_ : ndarray of shape (n_symbols + 1,)
+        Full parametrization.
+
+    Notes
+    -----
+    Neither needs a whole lattice in memory. Distances need one row of it; expected operations a few
+    dozen, and every so many of the others, which are then done again. Targets of 2000 symbols and
+    more are taken one by one, shorter ones 16 at a time.
+
+    References
+    ----------
+    .. [1] Ristad & Yianilos, "Learning string-edit distance", IEEE PAMI 1998.
+    .. [2] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, appendix.
+
+    Examples
+    --------
+    >>> from sklearn_onlineem import EditDistance
+    >>> pairs = [("recieve", "receive"), ("adress", "address"), ("teh", "the")] * 10
+    >>> edit = EditDistance().fit(pairs)
+    >>> edit.distance("wierd", "weird") < edit.distance("wierd", "word")
+    True
+    >>> print(edit.align("adres", "address"))
+    a-dre-s
+    | ||| |
+    address
+    """
+
+    parametrization: str = parameter(
+        default="tied", valid=[StrOptions(set(PARAMETRIZATIONS))], structural=True, kw_only=False
+    )
+    alphabet: object = parameter(
+        default=None, valid=[None, "array-like", str, set, frozenset], structural=True
+    )
+    operations_init: dict | None = parameter(default=None, valid=[None, dict])
+    operation_prior: float | dict | None = parameter(default=None, valid=[None, float, int, dict])
+    kind: str = parameter(default="stochastic", valid=[StrOptions({"stochastic", "viterbi"})])
+    batch_size: int = parameter(default=500, valid=[Interval(Integral, 1, None, closed="left")])
+
+    # ----------------------------------------------------------------------------------- fitting
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Fit the model to all pairs.
+
+        Parameters
+        ----------
+        X : list of (source, target), or array-like of shape (n_pairs, 2)
+            Strings, or sequences of hashable symbols.
+        y : ignored
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If the parameters or the data are invalid; the message names the estimator.
+        """
+        return self._fit(X)
+
+    def partial_fit(self, X, y=None):
+        """Update the model with a batch of pairs.
+
+        Parameters
+        ----------
+        X : list of (source, target), or array-like of shape (n_pairs, 2)
+            The first batch also gives the alphabet, unless that is a parameter.
+        y : ignored
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If the batch is invalid; the estimator is left as it was.
+        """
+        self._partial_fit(X)
+        return self
+
+    def _input(self, fresh=False):
+        return PairsInput(self, fresh)
+
+    def _initialiser(self):
+        return TransducerInitialiser(self.parametrization, self.operations_init)
+
+    def _prior(self, model, n_features):
+        concentration = self.operation_prior
+        if concentration is None:
+            concentration = _FULL_PRIOR if self.parametrization == "full" else 1.0
+        if not isinstance(concentration, dict):
+            concentration = dict.fromkeys(KINDS[:-1], concentration)
+        excess = by_kind("operation_prior", concentration, KINDS[:-1], 1.0) - 1.0
+        if not excess.any():
+            return None
+        operations = model.operations
+        n_of_kind = operations.by_kind(np.ones(operations.n_probabilities))
+        return EditStatistics(operations.spread([*excess * n_of_kind[:-1], 0.0]))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        return tags
+
+    # ---------------------------------------------------------------------------------- inference
+
+    @property
+    def _n_features_out(self):
+        return 1
+
+    def _read(self, X):
+        check_is_fitted(self)
+        return self._input().read(X)
+
+    def score_samples(self, X):
+        """Log-likelihood of each pair.
+
+        Parameters
+        ----------
+        X : list of (source, target), or array-like of shape (n_pairs, 2)
+
+        Returns
+        -------
+        log_likelihoods : ndarray of shape (n_pairs,)
+            In nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        data = self._read(X)
+        return self.model_.log_likelihood(data)
+
+    def score(self, X, y=None):
+        """Mean log-likelihood per pair; higher is better.
+
+        Parameters
+        ----------
+        X : list of (source, target), or array-like of shape (n_pairs, 2)
+        y : object
+            Ignored.
+
+        Returns
+        -------
+        log_likelihood : float
+            In nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        return float(self.score_samples(X).mean())
+
+    def transform(self, X):
+        """Distances of pairs, by the parameter `kind`.
+
+        Parameters
+        ----------
+        X : list of (source, target), or array-like of shape (n_pairs, 2)
+
+        Returns
+        -------
+        distances : ndarray of shape (n_pairs, 1)
+            In nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        return self._distances(self._read(X), None)[:, None]
+
+    def distance(self, x, y, kind=None):
+        """Distance of a source and a target, in nats.
+
+        Parameters
+        ----------
+        x, y : str or sequence of hashables
+        kind : {"stochastic", "viterbi"}, default=None
+            Over all scripts, or of the best one. None: the parameter of the estimator.
+
+        Returns
+        -------
+        distance : float
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If a string is invalid, or `kind` is unknown; the message names the estimator.
+        """
+        return float(self._distances(self._read([(x, y)]), kind)[0])
+
+    def _distances(self, data, kind):
+        model = self.model_
+        return -(model.best_log_probability if self._is_best(kind) else model.log_likelihood)(data)
+
+    def _is_best(self, kind):
+        kind = self.kind if kind is None else kind
+        if kind not in ("stochastic", "viterbi"):
+            raise ValueError(
+                f"kind of {type(self).__name__} must be 'stochastic' or 'viterbi', got {kind!r}."
+            )
+        return kind == "viterbi"
+
+    def pairwise(self, X, Y=None, kind=None):
+        """Distances of all sources from all targets.
+
+        Parameters
+        ----------
+        X : list of strings or of sequences of hashables
+            Sources.
+        Y : list of strings or of sequences of hashables, default=None
+            Targets. None: those of X.
+        kind : {"stochastic", "viterbi"}, default=None
+            As in `distance`.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_sources, n_targets)
+            In nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If a string is invalid, or `kind` is unknown; the message names the estimator.
+        """
+        check_is_fitted(self)
+        best = self._is_best(kind)
+        with naming(self):
+            codes = SymbolCodes(self._codes)
+            sources = codes.encode(strings_of(X, "a source"))
+            targets = sources if Y is None else codes.encode(strings_of(Y, "a target"))
+        n_cells = (sources.lengths + 1.0).sum() * (targets.lengths + 1.0).sum()
+        n_threads = threads_for(self.n_jobs, n_cells)
+        return -self.model_.pairwise(sources, targets, best, n_threads)
+
+    def align(self, x, y):
+        """The most probable script that makes a source and a target.
+
+        Parameters
+        ----------
+        x, y : str or sequence of hashables
+
+        Returns
+        -------
+        alignment : Alignment
+            Its `operations` and `distance`; printed, the strings one above the other, "|" between
+            symbols that match and "." between others. It takes a byte for each pair of symbols.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If a string is invalid; the message names the estimator.
+        """
+        data = self._read([(x, y)])
+        known, model = self.model_.operations.known, self.model_
+        log_weights = model.operations.weights(model.probabilities, log=True).substitutions
+        sides = known(data.sources.symbols), known(data.targets.symbols)
+        path = [
+            (None if i is None else x[i], None if j is None else y[j])
+            for i, j in best_moves(*sides, log_weights)
+        ]
+        operations = [(_kind_of(a, b), a, b) for a, b in path]
+        return Alignment(operations, float(-model.best_log_probability(data)[0]))
+
+    def sample(self, n_samples=1):
+        """Draw pairs of strings.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+
+        Returns
+        -------
+        X : list of (source, target)
+            Strings if the data were, else tuples of symbols. Unknown symbols are U+FFFD in strings,
+            and None in tuples.
+        scripts : list of ndarray
+            Operations of each pair, indices of ``model_.probabilities``.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If `n_samples` is below 1.
+        """
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples of {type(self).__name__} must be 1 or more.")
+        pairs, scripts = self.model_.sample(n_samples, self._generator())
+        X = list(zip(self._decoded(pairs.sources), self._decoded(pairs.targets), strict=True))
+        return X, np.split(scripts.symbols, scripts.offsets[1:-1])
+
+    def _decoded(self, strings):
+        symbols = [*self.symbols_, "\N{REPLACEMENT CHARACTER}" if self._makes_text else None]
+        parts = np.split(strings.symbols, strings.offsets[1:-1])
+        sequences = ([symbols[code] for code in part] for part in parts)
+        return map("".join if self._makes_text else tuple, sequences)
+
+    # ------------------------------------------------------------------------------ fitted values
+
+    @property
+    def operations_(self):
+        """Probabilities of the kinds of operations, summed over symbols."""
+        model = self.model_
+        return dict(zip(KINDS, model.operations.by_kind(model.probabilities).tolist(), strict=True))
+
+    @property
+    def substitution_probabilities_(self):
+        """Probabilities of all pairs of symbols."""
+        return self._table(0)
+
+    @property
+    def deletion_probabilities_(self):
+        """Probabilities of deleting each symbol."""
+        return self._table(1)
+
+    @property
+    def insertion_probabilities_(self):
+        """Probabilities of inserting each symbol."""
+        return self._table(2)
+
+    def _table(self, i):
+        model = self.model_
+        if not isinstance(model.operations, FullOperations):
+            raise AttributeError("Only parametrization='full' has probabilities by symbol.")
+        return model.operations.tables(model.probabilities)[i].copy()
+
+
+def _kind_of(a, b):
+    if a is None or b is None:
+        return "insert" if a is None else "delete"
+    return "match" if a == b else "mismatch"

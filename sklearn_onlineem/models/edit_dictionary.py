@@ -1,0 +1,137 @@
+"""The nearest words of a dictionary by an edit transducer, most of them left out by bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import gammaln
+
+__all__ = ["Dictionary"]
+
+# Bounds and distances are rounded; a word is left out only if it is farther by more than this.
+_SLACK = 1e-6
+# Words whose distances are taken first, to know how near the nearest are at least.
+_N_FIRST = 64
+
+
+class Dictionary:
+    """Coded words, with what bounds on their distances need.
+
+    Parameters
+    ----------
+    words : Strings
+        Coded; symbols that the model does not know have codes of their own beyond its alphabet.
+    n_symbols : int
+        Of the codes, all told.
+    model : EditTransducer
+    best : bool
+        Whether distances are those of the best script, instead of all.
+    conditional : bool
+        Whether distances are relative to log p(word).
+    """
+
+    def __init__(self, words, n_symbols, model, best, conditional):
+        self.words, self.model, self.best = words, model, best
+        self.weights = self.model.operations.weights(self.model.probabilities, log=True)
+        owner = np.repeat(np.arange(len(self.words)), self.words.lengths)
+        symbols = self._looked_up(self.words.symbols)
+        # Saturated counts would share less than the words do, so they must not saturate.
+        counts = np.zeros((len(self.words), n_symbols), dtype=np.int32)
+        np.add.at(counts, (owner, self.words.symbols), 1)
+        self.counts = counts.astype(np.min_scalar_type(counts.max(initial=0)))
+        logs = self._of(self.weights.log_insertions, symbols)
+        self.alone = np.bincount(owner, logs, minlength=len(self.words))
+        self.lengths, self.places = np.unique(self.words.lengths, return_inverse=True)
+        self.given = np.zeros(len(self.words))
+        if conditional:
+            self.given = self.model.target_log_probability(self.words)
+
+    def _looked_up(self, symbols):
+        return self.model.operations.known(symbols)
+
+    @staticmethod
+    def _of(table, symbols):
+        return np.full(len(symbols), table[0]) if len(table) == 1 else table[symbols]
+
+    def nearest(self, word, n_neighbors, threads_for):
+        """Find the nearest words; those whose bounds are too large are left out.
+
+        Parameters
+        ----------
+        word : Strings
+            A single one.
+        n_neighbors : int
+        threads_for : callable (float) -> int
+            The number of threads for so many cells of lattices.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_neighbors,)
+            In nats, from the nearest on.
+        indices : ndarray of shape (n_neighbors,)
+        """
+        bounds = self.given - self._largest_log_probabilities(word)
+        n_first = min(len(bounds), max(_N_FIRST, 2 * n_neighbors))
+        first = np.argpartition(bounds, n_first - 1)[:n_first]
+        near = np.partition(self._distances(word, first, threads_for), n_neighbors - 1)[
+            n_neighbors - 1
+        ]
+        candidates = np.flatnonzero(bounds <= near + _SLACK)
+        distances = self._distances(word, candidates, threads_for)
+        order = np.argsort(distances, kind="stable")[:n_neighbors]
+        return distances[order], candidates[order]
+
+    def _distances(self, word, candidates, threads_for):
+        words = self.words[candidates]
+        n_threads = threads_for((len(word.symbols) + 1.0) * len(words.symbols))
+        return self.given[candidates] - self.model.pairwise(word, words, self.best, n_threads)[0]
+
+    def _largest_log_probabilities(self, word):
+        """Bounds of log p(word, y) for all words y of the dictionary."""
+        symbols = self._looked_up(word.symbols)
+        alone = self._of(self.weights.log_deletions, symbols).sum()
+        bounds = self._bounds_by_length(symbols, self.lengths)
+        shared = self._n_shared(word)
+        end = np.log(self.model.probabilities[-1])
+        return bounds[self.places, shared] + alone + self.alone + end
+
+    def _n_shared(self, word):
+        """Numbers of symbols that a word shares with each of the dictionary."""
+        symbols, counts = np.unique(word.symbols, return_counts=True)
+        known = symbols < self.counts.shape[1]
+        own = np.minimum(counts[known], np.iinfo(self.counts.dtype).max).astype(self.counts.dtype)
+        return np.minimum(self.counts[:, symbols[known]], own).sum(axis=1, dtype=np.intp)
+
+    def _bounds_by_length(self, symbols, lengths):
+        """Bounds for targets of these lengths that share 0, 1, ... n symbols, relative to alone."""
+        match, mismatch = self._best_substitutions(symbols)
+        n, m = len(symbols), lengths[:, None]
+        # No more symbols are substituted, or shared, than the longest target has.
+        k = np.arange(min(n, lengths.max(initial=0)) + 1)
+        # The best k places for substitutions, and of them the best for matches.
+        substituted = _largest_sums(mismatch)[k]
+        matched = _largest_sums(np.maximum(match - mismatch, 0.0))[k]
+        rest = np.maximum(m - k, 0)
+        paths = gammaln(n + rest + 1) - gammaln(k + 1) - gammaln(n - k + 1) - gammaln(rest + 1)
+        terms = np.where(k <= m, 0.0 if self.best else paths, -np.inf) + substituted
+        # Of k substitutions, k are matches or as many as there are shared symbols.
+        add = np.maximum if self.best else np.logaddexp
+        few = add.accumulate(terms + matched, axis=1)
+        more = np.full_like(terms, -np.inf)
+        more[:, :-1] = add.accumulate(terms[:, :0:-1], axis=1)[:, ::-1]
+        return add(few, more + matched)
+
+    def _best_substitutions(self, symbols):
+        """Log weights of the match of each symbol, and of its best mismatch."""
+        table = self.weights.substitutions
+        if len(table) == 1:
+            return np.full(len(symbols), table[0, 0]), np.full(len(symbols), table[0, 1])
+        others = table.copy()
+        np.fill_diagonal(others, -np.inf)
+        # Unknown symbols share a place, and so differ from each other there.
+        others[-1, -1] = table[-1, -1]
+        return np.diagonal(table)[symbols], others.max(axis=1)[symbols]
+
+
+def _largest_sums(values):
+    """Sums of the 0, 1, ... n largest values."""
+    return np.concatenate(([0.0], np.cumsum(np.sort(values)[::-1])))
