@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from laws.kalman_filters import draw_system
+from cases.kalman_filters import draw_system
 
 
 @pytest.fixture

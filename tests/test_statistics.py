@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from laws.comparing import assert_close
+from cases.comparing import assert_close
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sklearn_onlineem.families.gaussian_axis import AxisMoments

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from cases.comparing import arrays, assert_identical
 from scipy import sparse
 
-from laws.comparing import arrays, assert_identical
 from sklearn_onlineem.data import LengthDistribution, Rows, Sequences, StringPairs, Strings
 from sklearn_onlineem.statistics import combine, pooled
 

@@ -12,6 +12,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from cases.comparing import arrays, assert_close, assert_identical
+from cases.estimator_cases import ESTIMATORS, SPARSE_ESTIMATORS
+from cases.family_cases import FAMILIES, HIDDEN_FAMILIES
+from cases.states import state_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -21,10 +25,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from laws.cases import ESTIMATORS, SPARSE_ESTIMATORS
-from laws.comparing import arrays, assert_close, assert_identical
-from laws.family_cases import FAMILIES, HIDDEN_FAMILIES
-from laws.states import state_of
 from sklearn_onlineem import (
     GaussianMixture,
     Mixture,

@@ -6,14 +6,14 @@ from itertools import product
 
 import numpy as np
 import pytest
+from cases.comparing import arrays, assert_close, assert_identical
+from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, IMPROPER, LIMITS, hyperparameters
+from cases.numerical import minimiser
+from cases.random_rows import SIDE
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 from scipy.integrate import quad
 
-from laws.comparing import arrays, assert_close, assert_identical
-from laws.family_cases import FAMILIES, HIDDEN_FAMILIES, IMPROPER, LIMITS, hyperparameters
-from laws.numerical import minimiser
-from laws.random_rows import SIDE
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.families import (
     Bernoulli,

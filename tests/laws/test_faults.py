@@ -13,13 +13,12 @@ from collections import deque
 
 import numpy as np
 import pytest
+from cases.comparing import assert_identical
+from cases.estimator_cases import ESTIMATORS
+from cases.interruptions import InterruptAtLine, Interruption
+from cases.states import essentials_of, state_of
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
-
-from laws.cases import ESTIMATORS
-from laws.comparing import assert_identical
-from laws.interruptions import InterruptAtLine, Interruption
-from laws.states import essentials_of, state_of
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

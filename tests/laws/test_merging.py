@@ -7,17 +7,17 @@ import re
 
 import numpy as np
 import pytest
+from cases.chains import CHAINS
+from cases.comparing import assert_close
+from cases.coordinates import coordinates
+from cases.dynamical import DYNAMICAL
+from cases.merged_cases import MERGED, NUMBERED, REGULAR
+from cases.mixture_cases import MIXTURES
+from cases.numerical import minimiser
+from cases.transducers import TRANSDUCERS
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 
-from laws.chains import CHAINS
-from laws.comparing import assert_close
-from laws.coordinates import coordinates
-from laws.dynamical import DYNAMICAL
-from laws.merged_cases import MERGED, NUMBERED, REGULAR
-from laws.mixture_cases import MIXTURES
-from laws.numerical import minimiser
-from laws.transducers import TRANSDUCERS
 from sklearn_onlineem import (
     HMM,
     EditDistance,

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases.chains import CHAINS
+from cases.comparing import arrays, assert_close, assert_identical
+from cases.dynamical import DYNAMICAL
+from cases.mixture_cases import MIXTURES
+from cases.numerical import minimiser
+from cases.transducers import TRANSDUCERS
 from numpy.testing import assert_allclose
 from scipy.special import softmax
 
-from laws.chains import CHAINS
-from laws.comparing import arrays, assert_close, assert_identical
-from laws.dynamical import DYNAMICAL
-from laws.mixture_cases import MIXTURES
-from laws.numerical import minimiser
-from laws.transducers import TRANSDUCERS
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.em import SampledInertia, batch_step, online_step
 from sklearn_onlineem.families import Multinomial, Poisson

@@ -5,10 +5,8 @@ import pickle
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
-
-from laws.comparing import arrays, assert_identical
-from laws.sequence_cases import (
+from cases.comparing import arrays, assert_identical
+from cases.sequence_cases import (
     SEQUENCE_ESTIMATORS,
     accuracy,
     all_estimators,
@@ -17,7 +15,8 @@ from laws.sequence_cases import (
     finite_models,
     flat,
 )
-from laws.states import state_of
+from cases.states import state_of
+from numpy.testing import assert_allclose
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

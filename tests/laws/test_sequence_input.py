@@ -4,10 +4,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-
-from laws.comparing import assert_identical
-from laws.sequence_cases import (
+from cases.comparing import assert_identical
+from cases.sequence_cases import (
     N_STATES,
     accuracy,
     all_estimators,
@@ -15,7 +13,8 @@ from laws.sequence_cases import (
     finite_estimators,
     flat,
 )
-from laws.states import state_of
+from cases.states import state_of
+from numpy.testing import assert_allclose, assert_array_equal
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -4,14 +4,13 @@ import copy
 
 import numpy as np
 import pytest
+from cases.comparing import assert_close, assert_identical
+from cases.interruptions import InterruptAtLine, Interruption
+from cases.sequence_cases import N_STATES, SEQUENCE_ESTIMATORS, accuracy, all_estimators, all_models
+from cases.states import essentials_of, state_of
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-
-from laws.comparing import assert_close, assert_identical
-from laws.interruptions import InterruptAtLine, Interruption
-from laws.sequence_cases import N_STATES, SEQUENCE_ESTIMATORS, accuracy, all_estimators, all_models
-from laws.states import essentials_of, state_of
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

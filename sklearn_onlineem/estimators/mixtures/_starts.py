@@ -23,7 +23,7 @@ _MOST_ROWS = 1 << 16
 # Of each component; more say nothing new of which it is.
 _MOST_LABELLED_ROWS = 1 << 10
 # Pseudo-rows of a stream's start, by parameters of a component per feature; chosen by
-# benchmarks/defaults.py.
+# benchmarks/real_data/defaults.py.
 _WIDE_SHARE = 0.2
 
 

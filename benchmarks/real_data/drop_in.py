@@ -1,0 +1,64 @@
+"""What changing the import costs: default fits of ours and of scikit-learn's GaussianMixture.
+
+Held-out mean log-likelihood in nats per row, ours minus scikit-learn's, and how many times faster
+ours is (wall and CPU seconds). Medians over seeds; each seed splits the data anew.
+"""
+
+import argparse
+import time
+import warnings
+from statistics import median
+
+import sklearn.mixture
+from sklearn.exceptions import ConvergenceWarning
+
+import sklearn_onlineem
+from benchmarks._table import Table
+from benchmarks.real_data.tasks import TASKS
+
+
+def main():
+    arguments = _arguments()
+    table = Table("data", "rows", "K", "gain", "worst", "best", "wall ratio", "CPU ratio")
+    medians = []
+    for task in TASKS:
+        rounds = [compare(task, seed, arguments.most_rows) for seed in range(arguments.seeds)]
+        gains, wall, cpu, n_rows = zip(*rounds, strict=True)
+        medians.append((median(gains), median(wall)))
+        table.row(
+            task.name, n_rows[0], task.n_components,
+            median(gains), min(gains), max(gains), median(wall), median(cpu),
+        )  # fmt: skip
+    met = sum(gain >= -0.01 and wall > 1.0 for gain, wall in medians)
+    print(f"\ngain >= -0.01 and faster: {met} of {len(medians)} data sets")
+
+
+def compare(task, seed, most_rows):
+    """Return gain, wall ratio, CPU ratio and number of training rows of one split."""
+    train, test = task.split(seed, most_rows)
+    fits = [
+        _fitted(package.GaussianMixture(task.n_components, random_state=seed), train)
+        for package in (sklearn.mixture, sklearn_onlineem)
+    ]
+    (theirs, their_wall, their_cpu), (ours, our_wall, our_cpu) = fits
+    gain = ours.score(test) - theirs.score(test)
+    return gain, their_wall / our_wall, their_cpu / our_cpu, len(train)
+
+
+def _fitted(mixture, X):
+    wall, cpu = time.perf_counter(), time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        mixture.fit(X)
+    return mixture, time.perf_counter() - wall, time.process_time() - cpu
+
+
+def _arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--most-rows", type=int, default=50_000, help="0: all rows")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Speed of one EM pass and of one small update, against rivals in the same run.
+
+Both sides take turns; tables show medians of their ratios, and for two threads against one the
+ratio of best times. Equal work is proved by equal log-likelihoods. CPU seconds are compared on one
+thread, wall seconds on two; rivals get as many threads as ours. pomegranate needs torch
+(``pip install pomegranate==1.1.2``); without it, its row stays empty.
+"""
+
+import argparse
+import math
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from benchmarks._table import Table
+from benchmarks._timing import CPU, WALL, ratio, scaling
+from benchmarks.rivals import minibatch_kmeans
+from benchmarks.speed.contests import CONTESTS
+from sklearn_onlineem import GaussianMixture
+
+ITSELF_REQUIRED, UPDATE_REQUIRED = 1.6, 6.0
+
+
+def main():
+    arguments = _arguments()
+    chosen = [contest for contest in CONTESTS if arguments.only in contest.name]
+    print("How many times faster than the rival\n")
+    table = Table("rows x features x components", "CPU, 1 thr.", "wall, 2 thr.", "required", "")
+    for contest in chosen:
+        if contest.rival is None:
+            table.row(contest.name, "", "", contest.required, "no rival")
+            continue
+        ratios = [against_rival(contest, *how, arguments.rounds) for how in ((1, CPU), (2, WALL))]
+        table.row(contest.name, *ratios, contest.required, met(min(ratios), contest.required))
+    print("\nHow many times faster than itself, in double and on one thread\n")
+    table = Table("rows x features x components", "float32", "2 threads", "required", "")
+    for contest in chosen:
+        ratios = [against_double(contest, arguments.rounds), threaded(contest, arguments.rounds)]
+        table.row(contest.name, *ratios, ITSELF_REQUIRED, met(min(ratios), ITSELF_REQUIRED))
+    print("\nGaussianMixture.partial_fit against MiniBatchKMeans.partial_fit (d = 16, K = 10)\n")
+    table = Table("rows", "ratio", "required", "")
+    for n_rows in (1, 10, 100):
+        faster = update(n_rows, arguments.rounds)
+        table.row(str(n_rows), faster, UPDATE_REQUIRED, met(faster, UPDATE_REQUIRED))
+
+
+def against_rival(contest, n_threads, clock, n_rounds):
+    X, parameters = contest.draw()
+    ours = on_threads(1, contest.ours(X, parameters, n_threads))
+    rival = on_threads(n_threads, contest.rival(X, parameters, n_threads))
+    assert math.isclose(ours(), rival(), rel_tol=1e-6)
+    return ratio(rival, ours, clock, n_rounds)
+
+
+def against_double(contest, n_rounds):
+    X, parameters = contest.draw()
+    double, single = (on_threads(1, contest.ours(x, parameters, 1)) for x in (X, _float32(X)))
+    assert math.isclose(single(), double(), rel_tol=1e-4)
+    return ratio(double, single, CPU, n_rounds)
+
+
+def threaded(contest, n_rounds):
+    X, parameters = contest.draw()
+    one, two = (on_threads(1, contest.ours(X, parameters, n_threads)) for n_threads in (1, 2))
+    assert one() == two()
+    return scaling(one, two, 3 * n_rounds)
+
+
+def update(n_rows, n_rounds):
+    rng = np.random.default_rng(0)
+    first, batch = rng.normal(size=(1000, 16)), rng.normal(size=(n_rows, 16))
+    rival = minibatch_kmeans.update(first, batch, 10)
+    mixture = GaussianMixture(10, random_state=0).partial_fit(first)
+    with ThreadpoolController().limit(limits=1):
+        return ratio(rival, lambda: mixture.partial_fit(batch), CPU, n_rounds, n_calls=300)
+
+
+def on_threads(n_threads, run):
+    """Give BLAS so many threads while it runs; ours makes its own threads around one."""
+    controller = ThreadpoolController()
+
+    def limited():
+        with controller.limit(limits=n_threads, user_api="blas"):
+            return run()
+
+    return limited
+
+
+def met(value, required):
+    return "met" if value >= required else "NOT MET"
+
+
+def _float32(X):
+    return X.astype(np.float32)
+
+
+def _arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", default="", help="part of the names of the contests to run")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

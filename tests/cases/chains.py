@@ -1,0 +1,124 @@
+"""The hidden Markov models that the laws of models run over."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import logsumexp
+
+from cases.enumeration import logs
+from cases.family_cases import FAMILIES, FamilyCase
+from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.models import (
+    AbsorbingStates,
+    EndState,
+    GivenLength,
+    HiddenMarkovModel,
+    HiddenMarkovStatistics,
+)
+
+
+@dataclass(frozen=True)
+class ChainCase:
+    """A hidden Markov model of one family's emissions; its data are sequences of 1 to 5 rows."""
+
+    case: FamilyCase
+    termination: type
+
+    is_mixture = False
+    has_labels = True
+
+    def __repr__(self):
+        return f"{self.termination.__name__} chain of {self.case!r}"
+
+    @property
+    def regular(self):
+        """Whether the statistics of data are those of a model: lengths must not be given."""
+        return self.termination is not GivenLength
+
+    def draw(self, rng, n_components=3, d=2):
+        start = rng.dirichlet(np.full(n_components, 5.0))
+        width = n_components + (self.termination is EndState)
+        transmat, termination = rng.dirichlet(np.full(width, 2.0), n_components), self.termination
+        if termination is AbsorbingStates:
+            transmat[-1] = np.eye(n_components)[-1]
+            termination = termination((n_components - 1,))
+        else:
+            termination = termination()
+        parameters = self.case.draw(rng, n_components, d)
+        return HiddenMarkovModel(self.case.family, start, transmat, parameters, termination)
+
+    def data(self, rng, n, d=2, n_threads=1):
+        lengths = rng.integers(1, 6, n)
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        X = self.case.rows(rng, offsets[-1], d)
+        return Sequences(Rows(X, n_threads=n_threads), offsets)
+
+    def rich_data(self, rng, n):
+        """Sequences with known states, where these forbid none."""
+        data = self.data(rng, n)
+        if self.termination is AbsorbingStates:
+            return data
+        labels = rng.integers(-1, 3, len(data.X)).astype(np.int32)
+        return replace(data, rows=replace(data.rows, labels=labels))
+
+    def labelled(self, data, states):
+        return replace(data, rows=replace(data.rows, labels=states.astype(np.int32)))
+
+    def single(self, data):
+        return replace(data, rows=Rows(data.X.astype(np.float32)))
+
+    def mean_log_likelihood(self, model, data):
+        """By the definition, one step after the other."""
+        n_states, total = model.n_components, 0.0
+        table, start = model.transmat[:, :n_states], logs(model.start)
+        absorbing = np.zeros(n_states, dtype=bool)
+        if self.termination is AbsorbingStates:
+            absorbing[-1] = True
+        ending = {
+            GivenLength: np.zeros(n_states),
+            EndState: logs(model.transmat[:, -1]),
+            AbsorbingStates: logs(absorbing),
+        }[self.termination]
+        log_table = logs(np.where(absorbing[:, None], 0.0, table))
+        log_densities = model.family.log_density(model.parameters, data.X)
+        if data.rows.labels is not None:
+            known = data.rows.labels[:, None]
+            log_densities[(known >= 0) & (known != np.arange(n_states))] = -np.inf
+        for sequence in np.split(log_densities, data.offsets[1:-1]):
+            alpha = start + sequence[0]
+            for row in sequence[1:]:
+                alpha = logsumexp(alpha[:, None] + log_table, axis=0) + row
+            total += logsumexp(alpha + ending)
+        return total / len(data)
+
+    def prior(self, model, n_features, concentration):
+        emissions = model.family.prior_statistics(
+            model.n_components, n_features=n_features, **self.case.prior(n_features)
+        )
+        excess = concentration - 1.0
+        return HiddenMarkovStatistics(
+            np.full(model.n_components, excess), excess * (model.transmat > 0), emissions
+        )
+
+    def log_prior(self, model, concentration):
+        possible = model.transmat[model.transmat > 0]
+        excess = (concentration - 1.0) * (np.log(model.start).sum() + np.log(possible).sum())
+        return excess + self.case.log_prior(model.family, model.parameters)
+
+    def usage(self, evidence):
+        """How often components are used, or states entered and left."""
+        return np.append(evidence.start, evidence.transitions)
+
+
+def _of(*names):
+    return [case for case in FAMILIES if repr(case) in names]
+
+
+CHAINS = [
+    *(ChainCase(case, GivenLength) for case in FAMILIES),
+    *(
+        ChainCase(case, termination)
+        for termination in (EndState, AbsorbingStates)
+        for case in _of("FullGaussian", "Poisson", "Categorical")
+    ),
+]

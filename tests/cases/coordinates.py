@@ -1,0 +1,137 @@
+"""Unconstrained coordinates of models, in which a numerical minimiser can move."""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import softmax
+
+from cases.dynamical import PARAMETERS
+from sklearn_onlineem.families import DiagonalCovariance, FullCovariance, SphericalCovariance
+from sklearn_onlineem.models import (
+    EditTransducer,
+    HiddenMarkovModel,
+    LinearDynamicalModel,
+    MixtureModel,
+)
+
+__all__ = ["coordinates"]
+
+
+def coordinates(case, model):
+    """Return the coordinates of models like a given one of a case."""
+    if isinstance(model, LinearDynamicalModel):
+        return DynamicalCoordinates(model)
+    if isinstance(model, EditTransducer):
+        return TransducerCoordinates(model)
+    return ComponentCoordinates(case, model)
+
+
+class ComponentCoordinates:
+    """Of mixtures and chains."""
+
+    def __init__(self, case, model):
+        self.case, self.model = case, model
+        # One probability of each row is what the others leave.
+        self.free = [np.flatnonzero(row > 0.0)[:-1] for row in self._rows(model)]
+
+    def _rows(self, model):
+        if isinstance(model, MixtureModel):
+            return [model.weights]
+        return [model.start, *model.transmat]
+
+    def encode(self, model):
+        odds = [
+            np.log(row[free] / row[row > 0.0][-1])
+            for row, free in zip(self._rows(model), self.free, strict=True)
+        ]
+        return np.concatenate([*odds, self.case.case.encode(model.parameters)])
+
+    def decode(self, vector):
+        rows = []
+        for like, free in zip(self._rows(self.model), self.free, strict=True):
+            row, odds, vector = np.zeros_like(like), vector[: len(free)], vector[len(free) :]
+            row[like > 0.0] = softmax(np.append(odds, 0.0))
+            rows.append(row)
+        family, like = self.model.family, self.model.parameters
+        parameters = self.case.case.decode(vector, like)
+        if isinstance(self.model, MixtureModel):
+            return MixtureModel(family, rows[0], parameters)
+        return HiddenMarkovModel(
+            family, rows[0], np.array(rows[1:]), parameters, self.model.termination
+        )
+
+    def identified(self, model):
+        """What the distribution depends on."""
+        return np.concatenate(self._rows(model)), self.case.case.identified(model.parameters)
+
+
+class TransducerCoordinates:
+    """Log-odds of the operations against the end."""
+
+    def __init__(self, model):
+        self.operations = model.operations
+
+    def encode(self, model):
+        return np.log(model.probabilities[:-1] / model.probabilities[-1])
+
+    def decode(self, vector):
+        return EditTransducer(self.operations, softmax(np.append(vector, 0.0)))
+
+    def identified(self, model):
+        return model
+
+
+class DynamicalCoordinates:
+    """Linear maps and offsets as they are, covariances by the logarithms of their roots."""
+
+    def __init__(self, model):
+        self.model = model
+        shapes = {
+            "initial_covariance": FullCovariance(),
+            "transition_covariance": model.transitions.shape,
+            "observation_covariance": model.emissions.shape,
+        }
+        self.covariances = {name: _COVARIANCES[type(shape)] for name, shape in shapes.items()}
+
+    def encode(self, model):
+        parts = []
+        for name in PARAMETERS:
+            encode, _ = self.covariances.get(name, (np.ravel, None))
+            parts.append(encode(getattr(model, name)))
+        return np.concatenate(parts)
+
+    def decode(self, vector):
+        values = {}
+        for name in PARAMETERS:
+            like = getattr(self.model, name)
+            encode, decode = self.covariances.get(name, (np.ravel, np.reshape))
+            n = len(encode(like))
+            values[name], vector = decode(vector[:n], like.shape), vector[n:]
+        return replace(self.model, **values)
+
+    def identified(self, model):
+        return tuple(getattr(model, name) for name in PARAMETERS)
+
+
+def _encode_full(covariance):
+    root = np.linalg.cholesky(covariance)
+    return np.append(np.log(np.diag(root)), root[np.tril_indices(len(root), -1)])
+
+
+def _decode_full(vector, shape):
+    root = np.diag(np.exp(vector[: shape[0]]))
+    root[np.tril_indices(shape[0], -1)] = vector[shape[0] :]
+    return root @ root.T
+
+
+_COVARIANCES = {
+    FullCovariance: (_encode_full, _decode_full),
+    DiagonalCovariance: (
+        lambda covariance: np.log(np.diag(covariance)),
+        lambda vector, shape: np.diag(np.exp(vector)),
+    ),
+    SphericalCovariance: (
+        lambda covariance: np.log(covariance[0, :1]),
+        lambda vector, shape: np.exp(vector) * np.eye(shape[0]),
+    ),
+}

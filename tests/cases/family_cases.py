@@ -1,0 +1,484 @@
+"""The list of families that the laws run over, each with what is known of it elsewhere."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+from scipy.special import expit, gammaln, logit, psi, softmax
+
+from cases.random_rows import (
+    SIDE,
+    bit_rows,
+    code_rows,
+    count_rows,
+    document_rows,
+    matrix_rows,
+    normal_rows,
+    positive_definite,
+    positive_rows,
+)
+from sklearn_onlineem.families import (
+    Bernoulli,
+    Categorical,
+    CompoundDirichlet,
+    DiagonalGaussian,
+    Dirichlets,
+    Exponential,
+    Family,
+    FixedDegreesWishart,
+    FixedShapeGamma,
+    FullGaussian,
+    Gamma,
+    Multinomial,
+    Poisson,
+    SphericalGaussian,
+    TiedGaussian,
+    Wishart,
+)
+
+
+@dataclass(frozen=True)
+class FamilyCase:
+    """A family with random parameters, data, and its formulas by other means than its own.
+
+    Parameters
+    ----------
+    draw : callable (rng, n_components, d) -> parameters
+    rows : callable (rng, n_rows, d) -> X
+    log_density : callable (family, parameters, k) -> (callable X -> log p(X | theta_k)), by scipy
+    encode, decode : callables between parameters and unconstrained vectors
+    prior : callable d -> hyper-parameters of the conjugate prior
+    log_prior : callable (family, parameters) -> log density of that prior, up to a constant
+    counts : bool
+        Whether the family takes sparse data.
+    complete_log_density : callable (old, new, X) -> ndarray of shape (n_rows, K), default=None
+        Where components have hidden variables of their own: the log density of these and of X
+        under new parameters, in expectation under the old ones, up to a constant.
+    """
+
+    family: Family
+    draw: Callable
+    rows: Callable
+    log_density: Callable
+    encode: Callable
+    decode: Callable
+    prior: Callable
+    log_prior: Callable
+    counts: bool = False
+    complete_log_density: Callable | None = None
+
+    def __repr__(self):
+        return type(self.family).__name__
+
+    def expected_log_density(self, old, new, X):
+        """What the bound of EM has in the place of the log density."""
+        if self.complete_log_density is None:
+            return self.family.log_density(new, X)
+        return self.complete_log_density(old, new, X)
+
+    def identified(self, parameters):
+        """What the log densities depend on."""
+        if isinstance(self.family, Multinomial):
+            return self.family.probabilities(parameters)
+        return parameters.alpha if isinstance(parameters, Dirichlets) else parameters
+
+
+def _gaussian_case(family, draw_covariance, covariance_of, encode, decode, prior, log_prior):
+    def draw(rng, n_components, d):
+        mean = 2.0 * rng.standard_normal((n_components, d))
+        return family.gaussians(mean, draw_covariance(rng, n_components, d))
+
+    def log_density(family, parameters, k):
+        covariance = covariance_of(parameters.covariance, k, parameters.mean.shape[1])
+        return stats.multivariate_normal(parameters.mean[k], covariance).logpdf
+
+    def encode_all(parameters):
+        return np.concatenate([parameters.mean.ravel(), encode(parameters.covariance)])
+
+    def decode_all(vector, like):
+        size = like.mean.size
+        mean = vector[:size].reshape(like.mean.shape)
+        return family.gaussians(mean, decode(vector[size:], like.covariance.shape))
+
+    return FamilyCase(
+        family, draw, normal_rows, log_density, encode_all, decode_all, prior, log_prior
+    )
+
+
+def _encode_matrices(covariance):
+    roots = np.linalg.cholesky(covariance)
+    rows, columns = np.tril_indices(roots.shape[1])
+    entries = roots[:, rows, columns]
+    entries[:, rows == columns] = np.log(entries[:, rows == columns])
+    return entries.ravel()
+
+
+def _decode_matrices(vector, shape):
+    rows, columns = np.tril_indices(shape[1])
+    roots, entries = np.zeros(shape), vector.reshape(shape[0], -1)
+    roots[:, rows, columns] = np.where(rows == columns, np.exp(entries), entries)
+    return roots @ roots.transpose(0, 2, 1)
+
+
+def _encode_logs(values):
+    return np.log(values).ravel()
+
+
+def _decode_logs(vector, shape):
+    return np.exp(vector).reshape(shape)
+
+
+def _normal_log_prior(parameters, variances):
+    """Of means around 0.5, with 2 pseudo-observations; variances (K, d, d)."""
+    return sum(
+        stats.multivariate_normal(np.full(len(mean), 0.5), variance / 2.0).logpdf(mean)
+        for mean, variance in zip(parameters.mean, variances, strict=True)
+    )
+
+
+def _matrix_log_prior(family, parameters):
+    d = parameters.mean.shape[1]
+    covariances = np.broadcast_to(parameters.covariance, (len(parameters.mean), d, d))
+    inverse_wishart = stats.invwishart(df=d + 3.0, scale=1.5 * np.eye(d))
+    return _normal_log_prior(parameters, covariances) + sum(
+        inverse_wishart.logpdf(covariance) for covariance in parameters.covariance
+    )
+
+
+def _axis_log_prior(family, parameters):
+    variances = np.broadcast_to(parameters.covariance, parameters.mean.shape)
+    matrices = variances[:, :, None] * np.eye(variances.shape[1])
+    inverse_gamma = stats.invgamma(3.0, scale=1.5)
+    return (
+        _normal_log_prior(parameters, matrices) + inverse_gamma.logpdf(parameters.covariance).sum()
+    )
+
+
+def _vector_case(family, draw, rows, log_density, encode, decode, prior, log_prior, counts=False):
+    return FamilyCase(
+        family,
+        draw,
+        rows,
+        log_density,
+        lambda parameters: encode(parameters).ravel(),
+        lambda vector, like: decode(vector.reshape(encode(like).shape)),
+        prior,
+        log_prior,
+        counts,
+    )
+
+
+def _product(distribution):
+    """Log densities of independent features; `distribution` gives that of each."""
+    return lambda family, parameters, k: (
+        lambda X: distribution(family, parameters, k)(X).sum(axis=1)
+    )
+
+
+def _gamma_log_density(family, parameters, k):
+    shapes, rates = family.shapes_and_rates(parameters)
+    return stats.gamma(shapes[k], scale=1.0 / rates[k]).logpdf
+
+
+def _categorical_log_density(family, parameters, k):
+    probabilities = parameters[k].reshape(-1, family.n_categories)
+    columns = np.arange(len(probabilities))
+    return lambda X: np.log(probabilities[columns, X.astype(int)]).sum(axis=1)
+
+
+def _multinomial_log_density(family, parameters, k):
+    p = parameters[k] / parameters[k].sum()
+    return lambda X: np.array([stats.multinomial(int(x.sum()), p).logpmf(x) for x in X])
+
+
+def _wishart_log_density(family, parameters, k):
+    degrees, scales = family.degrees_and_scales(parameters)
+    wishart = stats.wishart(degrees[k], scales[k])
+    return lambda X: np.array([wishart.logpdf(x) for x in X.reshape(len(X), SIDE, SIDE)])
+
+
+def _dirichlet_log_prior(concentration, n_categories):
+    def log_prior(family, parameters):
+        p = parameters.reshape(-1, n_categories)
+        p = p / p.sum(axis=1, keepdims=True)
+        return (concentration - 1.0) * np.log(p).sum()
+
+    return log_prior
+
+
+def _conjugate_log_prior(pseudo_count, mean_of):
+    """Log density over natural parameters, exp(pseudo_count (mean . theta - G))."""
+
+    def log_prior(family, parameters):
+        natural = family.to_natural(parameters)
+        mean = mean_of(natural.shape[1])
+        return pseudo_count * (natural @ mean - family.log_partition(natural)).sum()
+
+    return log_prior
+
+
+def _gamma_parameters(shapes, rates):
+    return Gamma().from_natural(np.hstack([shapes - 1.0, -rates]))
+
+
+def _wishart_parameters(degrees, scales):
+    flat = -0.5 * np.linalg.inv(scales).reshape(len(scales), -1)
+    return Wishart().from_natural(np.column_stack([degrees / 2.0, flat]))
+
+
+def _wishart_encode(parameters):
+    degrees, scales = Wishart().degrees_and_scales(parameters)
+    scales = _encode_matrices(scales).reshape(len(scales), -1)
+    return np.column_stack([np.log(degrees - SIDE + 1.0), scales])
+
+
+def _wishart_decode(vectors):
+    scales = _decode_matrices(vectors[:, 1:], (len(vectors), SIDE, SIDE))
+    return _wishart_parameters(np.exp(vectors[:, 0]) + SIDE - 1.0, scales)
+
+
+def _fixed_degrees_encode(parameters):
+    return _encode_matrices(parameters.reshape(-1, SIDE, SIDE)).reshape(len(parameters), -1)
+
+
+def _fixed_degrees_decode(vectors):
+    return _decode_matrices(vectors, (len(vectors), SIDE, SIDE)).reshape(len(vectors), -1)
+
+
+def _fixed_degrees_log_prior(family, parameters):
+    scales = parameters.reshape(-1, SIDE, SIDE) / family.degrees
+    prior = stats.wishart(5.0, np.linalg.inv(2.0 * np.eye(SIDE)))
+    return sum(prior.logpdf(np.linalg.inv(scale)) for scale in scales)
+
+
+_MATRIX_PRIOR = {"mean": 0.5, "mean_precision": 2.0}
+_AXIS_PRIOR = {"mean": 0.5, "mean_precision": 2.0, "shape": 3.0, "scale": 1.5}
+
+FAMILIES = [
+    _gaussian_case(
+        FullGaussian(reg_covar=0.0),
+        positive_definite,
+        lambda covariance, k, d: covariance[k],
+        _encode_matrices,
+        _decode_matrices,
+        lambda d: {**_MATRIX_PRIOR, "covariance": 1.5 * np.eye(d), "degrees_of_freedom": d + 3.0},
+        _matrix_log_prior,
+    ),
+    _gaussian_case(
+        TiedGaussian(reg_covar=0.0),
+        lambda rng, n_components, d: positive_definite(rng, 1, d),
+        lambda covariance, k, d: covariance[0],
+        _encode_matrices,
+        _decode_matrices,
+        lambda d: {**_MATRIX_PRIOR, "covariance": 1.5 * np.eye(d), "degrees_of_freedom": d + 3.0},
+        _matrix_log_prior,
+    ),
+    _gaussian_case(
+        DiagonalGaussian(reg_covar=0.0),
+        lambda rng, n_components, d: rng.uniform(0.3, 3.0, (n_components, d)),
+        lambda covariance, k, d: np.diag(covariance[k]),
+        _encode_logs,
+        _decode_logs,
+        lambda d: _AXIS_PRIOR,
+        _axis_log_prior,
+    ),
+    _gaussian_case(
+        SphericalGaussian(reg_covar=0.0),
+        lambda rng, n_components, d: rng.uniform(0.3, 3.0, (n_components, 1)),
+        lambda covariance, k, d: covariance[k] * np.eye(d),
+        _encode_logs,
+        _decode_logs,
+        lambda d: _AXIS_PRIOR,
+        _axis_log_prior,
+    ),
+    _vector_case(
+        Poisson(),
+        lambda rng, n_components, d: rng.uniform(0.5, 8.0, (n_components, d)),
+        count_rows,
+        _product(lambda family, rates, k: stats.poisson(rates[k]).logpmf),
+        np.log,
+        np.exp,
+        lambda d: {"shape": 2.5, "rate": 1.5},
+        lambda family, rates: stats.gamma(2.5, scale=1 / 1.5).logpdf(rates).sum(),
+        counts=True,
+    ),
+    _vector_case(
+        Bernoulli(),
+        lambda rng, n_components, d: rng.uniform(0.05, 0.95, (n_components, d)),
+        bit_rows,
+        _product(lambda family, p, k: stats.bernoulli(p[k]).logpmf),
+        logit,
+        expit,
+        lambda d: {"alpha": 2.5, "beta": 1.5},
+        lambda family, p: stats.beta(2.5, 1.5).logpdf(p).sum(),
+        counts=True,
+    ),
+    _vector_case(
+        Categorical(n_categories=3),
+        lambda rng, n_components, d: rng.dirichlet(np.ones(3), (n_components, d)).reshape(
+            n_components, -1
+        ),
+        code_rows,
+        _categorical_log_density,
+        np.log,
+        lambda logs: softmax(logs.reshape(len(logs), -1, 3), axis=2).reshape(logs.shape),
+        lambda d: {"concentration": 2.5},
+        _dirichlet_log_prior(2.5, 3),
+    ),
+    _vector_case(
+        Multinomial(),
+        # Whole mean lengths, because `sample` draws documents of these lengths.
+        lambda rng, n_components, d: (
+            rng.integers(3, 20, (n_components, 1)) * rng.dirichlet(np.full(d, 2.0), n_components)
+        ),
+        document_rows,
+        _multinomial_log_density,
+        np.log,
+        lambda logs: softmax(logs, axis=1),
+        lambda d: {"concentration": 2.5},
+        lambda family, means: _dirichlet_log_prior(2.5, means.shape[1])(family, means),
+        counts=True,
+    ),
+    _vector_case(
+        Exponential(),
+        lambda rng, n_components, d: rng.uniform(0.5, 5.0, (n_components, d)),
+        positive_rows,
+        _product(lambda family, means, k: stats.expon(scale=means[k]).logpdf),
+        np.log,
+        np.exp,
+        lambda d: {"shape": 2.5, "rate": 1.5},
+        lambda family, means: stats.gamma(2.5, scale=1 / 1.5).logpdf(1 / means).sum(),
+    ),
+    _vector_case(
+        FixedShapeGamma(shape=2.5),
+        lambda rng, n_components, d: rng.uniform(0.5, 5.0, (n_components, d)),
+        positive_rows,
+        _product(lambda family, means, k: stats.gamma(2.5, scale=means[k] / 2.5).logpdf),
+        np.log,
+        np.exp,
+        lambda d: {"shape": 2.5, "rate": 1.5},
+        lambda family, means: stats.gamma(2.5, scale=1 / 1.5).logpdf(2.5 / means).sum(),
+    ),
+    _vector_case(
+        Gamma(),
+        lambda rng, n_components, d: _gamma_parameters(
+            rng.uniform(0.5, 8.0, (n_components, d)), rng.uniform(0.3, 3.0, (n_components, d))
+        ),
+        positive_rows,
+        _product(_gamma_log_density),
+        lambda parameters: np.log(np.hstack(Gamma().shapes_and_rates(parameters))),
+        lambda logs: _gamma_parameters(*np.split(np.exp(logs), 2, axis=1)),
+        lambda d: {"pseudo_count": 2.0, "mean_log": 0.2, "mean": 1.8},
+        _conjugate_log_prior(2.0, lambda p: np.repeat([0.2, 1.8], p // 2)),
+    ),
+    _vector_case(
+        FixedDegreesWishart(degrees=5.5),
+        lambda rng, n_components, d: (
+            5.5 * positive_definite(rng, n_components, SIDE).reshape(n_components, -1)
+        ),
+        lambda rng, n, d: matrix_rows(rng, n, SIDE),
+        _wishart_log_density,
+        _fixed_degrees_encode,
+        _fixed_degrees_decode,
+        lambda d: {"degrees": 5.0, "inverse_scale": 2.0 * np.eye(SIDE)},
+        _fixed_degrees_log_prior,
+    ),
+    _vector_case(
+        Wishart(),
+        lambda rng, n_components, d: _wishart_parameters(
+            rng.uniform(3.0, 9.0, n_components), positive_definite(rng, n_components, SIDE)
+        ),
+        lambda rng, n, d: matrix_rows(rng, n, SIDE),
+        _wishart_log_density,
+        _wishart_encode,
+        _wishart_decode,
+        lambda d: {"pseudo_count": 2.0, "mean_log_det": 0.3, "mean": 2.0 * np.eye(SIDE)},
+        _conjugate_log_prior(2.0, lambda p: np.array([0.3, 2.0, 0.0, 0.0, 2.0])),
+    ),
+]
+
+
+def _compound_log_density(family, parameters, k):
+    compound = stats.dirichlet_multinomial
+    return lambda X: np.array(
+        [compound(parameters.alpha[k], int(x.sum())).logpmf(x.astype(int)) for x in X]
+    )
+
+
+def _compound_log_prior(family, parameters):
+    """Log-likelihood of two sets of proportions with the prior's mean logarithms."""
+    alpha, concentration = parameters.alpha, 1.5
+    mean_log = psi(concentration) - psi(alpha.shape[1] * concentration)
+    log_normaliser = gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1)
+    return 2.0 * (log_normaliser + alpha.sum(axis=1) * mean_log).sum()
+
+
+def _compound_complete_log_density(old, new, X):
+    """Of a Dirichlet's variable whose posterior is another Dirichlet."""
+    counts = X[:, None] + old.alpha
+    mean_logs = psi(counts) - psi(counts.sum(axis=2, keepdims=True))
+    log_normaliser = gammaln(new.alpha.sum(axis=1)) - gammaln(new.alpha).sum(axis=1)
+    return log_normaliser + (new.alpha * mean_logs).sum(axis=2)
+
+
+# Values of hyper-parameters that make no prior, in any family that has them; rows have 4 features.
+IMPROPER = {
+    "shape": [0.0, -1.0],
+    "rate": [-1e9],
+    "alpha": [0.0, -500.0],
+    "beta": [0.0, -500.0],
+    "concentration": [0.0, -1.0],
+    "pseudo_count": [-5.0],
+    "mean_precision": [-1.0],
+    "scale": [-1.0],
+    "covariance": [-np.eye(4), np.triu(np.ones((4, 4))), np.eye(3)],
+    "degrees_of_freedom": [3.0, -50.0],
+    "degrees": [SIDE - 1.0, -50.0],
+    "inverse_scale": [-np.eye(SIDE), np.triu(np.ones((SIDE, SIDE)))],
+    "mean_log": [9.0],
+    "mean_log_det": [9.0],
+}
+# Values that make one in the limit, or one whose mode may be at a floor.
+LIMITS = {
+    "shape": [0.5],
+    "rate": [0.0],
+    "alpha": [0.5],
+    "beta": [0.5],
+    "concentration": [0.5],
+    "pseudo_count": [0.0],
+    "mean_precision": [0.0],
+    "scale": [0.0],
+    "covariance": [np.zeros((4, 4))],
+    "degrees_of_freedom": [None, 3.5],
+    "degrees": [None, SIDE - 0.5],
+    "inverse_scale": [np.zeros((SIDE, SIDE))],
+}
+
+
+def hyperparameters(family):
+    """Names of what the family's prior takes."""
+    names = inspect.signature(family.prior_statistics).parameters
+    return [name for name in names if name not in ("n_components", "n_features")]
+
+
+# Whose components have hidden variables of their own: statistics depend on the old parameters.
+HIDDEN_FAMILIES = [
+    FamilyCase(
+        CompoundDirichlet(),
+        lambda rng, n_components, d: Dirichlets(
+            rng.uniform(0.3, 4.0, (n_components, d)), rng.integers(3, 20, n_components) * 1.0
+        ),
+        document_rows,
+        _compound_log_density,
+        lambda parameters: np.log(parameters.alpha).ravel(),
+        lambda vector, like: Dirichlets(np.exp(vector).reshape(like.alpha.shape), like.length),
+        lambda d: {"pseudo_count": 2.0, "concentration": 1.5},
+        _compound_log_prior,
+        counts=True,
+        complete_log_density=_compound_complete_log_density,
+    ),
+]

@@ -1,0 +1,43 @@
+"""The estimators that are merged with others, and that learn from shards: all of them."""
+
+from cases.estimator_cases import ESTIMATORS, EstimatorCase, document_clusters
+from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
+from sklearn_onlineem import CompoundDirichlet, EditDistance
+
+LETTERS = "abcd"
+
+
+class OneComponent(EstimatorCase):
+    """An estimator without components that could change places."""
+
+    def __call__(self, n_components=1, **arguments):
+        return self.make(**{"random_state": 0, **self.arguments, **arguments})
+
+
+class Pairs(OneComponent):
+    """An edit distance; its data are words, and what a careless writer makes of them."""
+
+    def data(self, rng, n=300, n_clusters=1):
+        words = ["".join(rng.choice(list(LETTERS), length)) for length in rng.integers(1, 7, n)]
+        return [(written(rng, word), word) for word in words], None
+
+
+def written(rng, word):
+    chances = {letter: [letter, letter, letter, "", LETTERS[0], 2 * letter] for letter in word}
+    return "".join(rng.choice(chances[letter]) for letter in word)
+
+
+NUMBERED = [*ESTIMATORS, *SEQUENCE_ESTIMATORS]
+SINGLE = [
+    OneComponent(CompoundDirichlet, document_clusters),
+    Pairs(EditDistance, None, {"alphabet": LETTERS}, "EditDistance(tied)"),
+    Pairs(
+        EditDistance,
+        None,
+        {"alphabet": LETTERS, "parametrization": "full", "operation_prior": 1.0},
+        "EditDistance(full)",
+    ),
+]
+MERGED = [*NUMBERED, *KALMAN_FILTERS, *SINGLE]
+# Where steps from a common start, merged, are the step on the pooled batch.
+REGULAR = [case for case in MERGED if getattr(case, "ends_by_itself", True)]

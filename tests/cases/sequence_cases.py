@@ -1,0 +1,147 @@
+"""The estimators that the laws of sequences run over, each with data that suit it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from cases.estimator_cases import (
+    count_clusters,
+    document_clusters,
+    normal_clusters,
+    waiting_clusters,
+)
+from sklearn_onlineem import (
+    HMM,
+    CategoricalHMM,
+    GaussianHMM,
+    KalmanFilter,
+    MultinomialHMM,
+    PoissonHMM,
+)
+
+N_STATES = 3
+
+
+@dataclass(frozen=True)
+class SequenceCase:
+    """A hidden Markov estimator, and sequences whose states it can tell apart."""
+
+    make: Callable
+    rows: Callable
+    arguments: dict = field(default_factory=dict)
+    name: str = ""
+
+    # What returns something for each row, and what its parameter for the hidden variable is called.
+    row_methods = ("predict", "predict_proba", "filter")
+    size = "n_components"
+
+    def __repr__(self):
+        return self.name or self.make.__name__
+
+    def __call__(self, n_components=N_STATES, **arguments):
+        return self.make(n_components, **{"random_state": 0, **self.arguments, **arguments})
+
+    @property
+    def is_gaussian(self):
+        return "aussian" in repr(self)
+
+    @property
+    def inference(self):
+        """Methods that take sequences."""
+        return (*self.row_methods, "transform", "score", "score_samples", "bic", "aic")
+
+    @property
+    def ends_by_itself(self):
+        return "termination" in self.arguments
+
+    def data(self, rng, n_sequences=20):
+        """Sequences of 1 to 30 rows, and the states of these, which are rarely left."""
+        lengths = np.append(1, rng.integers(2, 31, n_sequences - 1))
+        states = [sticky_states(rng, length) for length in lengths]
+        X = self.rows(rng, np.concatenate(states))
+        return np.split(X, np.cumsum(lengths)[:-1]), states
+
+    def centres(self, sequences, states):
+        """Start values without chance: for `init`, where these decide."""
+        X, y = np.concatenate(sequences), np.concatenate(states)
+        return np.array([X[y == k].mean(axis=0) for k in range(N_STATES)])
+
+    def start(self, sequences, states):
+        """Arguments that leave nothing to chance."""
+        return {"init": self.centres(sequences, states)}
+
+
+class KalmanCase(SequenceCase):
+    """A Kalman filter, whose state follows the clusters that the rows of hidden states are in."""
+
+    row_methods = ("predict", "transform", "impute", "score_rows")
+    size = "n_dim_state"
+    is_gaussian = True
+
+    def __call__(self, n_components=2, **arguments):
+        return super().__call__(n_components, **arguments)
+
+    def start(self, sequences, states):
+        return {}
+
+
+def sticky_states(rng, length):
+    states = [rng.integers(N_STATES)]
+    for _ in range(length - 1):
+        states.append(states[-1] if rng.random() < 0.9 else rng.integers(N_STATES))
+    return np.array(states)
+
+
+def symbol_clusters(rng, y):
+    """A column of codes, most of them that of the state."""
+    noise = rng.integers(0, 4, len(y))
+    return np.where(rng.random(len(y)) < 0.1, noise, y)[:, None].astype(float)
+
+
+SEQUENCE_ESTIMATORS = [
+    *(
+        SequenceCase(
+            GaussianHMM, normal_clusters, {"covariance_type": kind}, f"GaussianHMM({kind})"
+        )
+        for kind in ("diag", "full", "tied", "spherical")
+    ),
+    SequenceCase(CategoricalHMM, symbol_clusters, {"n_features": 4}),
+    SequenceCase(MultinomialHMM, document_clusters),
+    SequenceCase(PoissonHMM, count_clusters),
+    SequenceCase(HMM, waiting_clusters, {"family": "exponential"}, "HMM(exponential)"),
+    SequenceCase(
+        HMM,
+        normal_clusters,
+        {"family": "gaussian_diag", "termination": "end_state"},
+        "HMM(gaussian, absorbing)",
+    ),
+]
+KALMAN_FILTERS = [
+    KalmanCase(KalmanFilter, normal_clusters),
+    KalmanCase(
+        KalmanFilter,
+        normal_clusters,
+        {"transition_covariance_type": "spherical", "observation_covariance_type": "diag"},
+        "KalmanFilter(simple noise)",
+    ),
+]
+all_estimators = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS, ids=repr)
+all_models = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS + KALMAN_FILTERS, ids=repr)
+finite_models = pytest.mark.parametrize(
+    "case",
+    [case for case in SEQUENCE_ESTIMATORS + KALMAN_FILTERS if not case.ends_by_itself],
+    ids=repr,
+)
+finite_estimators = pytest.mark.parametrize(
+    "case", [case for case in SEQUENCE_ESTIMATORS if not case.ends_by_itself], ids=repr
+)
+
+
+def accuracy(states, found):
+    return np.mean(np.concatenate(states) == np.concatenate(found))
+
+
+def flat(sequences):
+    return np.concatenate(sequences), [len(sequence) for sequence in sequences]

@@ -1,0 +1,379 @@
+"""Learning on a cluster of processes, some of which are killed, stopped, or run out of memory."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+from cases.comparing import assert_identical
+from cases.estimator_cases import ESTIMATORS
+from sklearn.base import clone
+
+from sklearn_onlineem import GaussianHMM, GaussianMixture
+from sklearn_onlineem.distributed import DistributedEM, DistributionError
+from sklearn_onlineem.distributed._executors import DaskExecutor
+
+distributed = pytest.importorskip("distributed")
+dask = pytest.importorskip("dask")
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+MODES = [
+    {"mode": "batch"},
+    {"mode": "synchronous", "sync_every": 2},
+    {"mode": "asynchronous"},
+    {"mode": "synchronous", "combine": "averaging"},
+]
+all_modes = pytest.mark.parametrize(
+    "mode", MODES, ids=lambda m: f"{m['mode']}-{m.get('combine', '')}"
+)
+LIMIT = 60.0  # seconds for a cluster to answer
+LONGEST = 300  # seconds for a test, on a machine that is busy with other things: none may hang
+
+
+@contextlib.contextmanager
+def limited(name):
+    """Fail what hangs, and then what hangs while it is taken down; signals reach main threads."""
+
+    def give_up(signum, frame):
+        pytest.fail(f"{name} hangs: it was not done after {LONGEST} s.")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST, LIMIT)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(autouse=True)
+def _limit(request):
+    with limited(request.node.name):
+        yield
+
+
+@contextlib.contextmanager
+def cluster(n_workers=2, **arguments):
+    arguments = {"threads_per_worker": 1, "dashboard_address": ":0", **arguments}
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "3s"}),
+        distributed.LocalCluster(n_workers=n_workers, silence_logs=60, **arguments) as local,
+        distributed.Client(local) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client():
+    with contextlib.ExitStack() as stack:
+        with limited("the start of a cluster"):
+            client = stack.enter_context(cluster())
+        yield client
+        with limited("the end of a cluster"):
+            stack.close()
+
+
+@pytest.fixture(scope="module")
+def X():
+    return ESTIMATORS[0].data(np.random.default_rng(0), 4000)[0]
+
+
+def mixture(**arguments):
+    arguments = {"max_iter": 8, "tol": 0.0, "batch_size": 50, **arguments}
+    return GaussianMixture(3, random_state=0, **arguments)
+
+
+def shards_of(X, n=8):
+    """Shards that can be computed again."""
+    return [dask.delayed(_rows, pure=False)(X, i, n) for i in range(n)]
+
+
+def _rows(X, i, n):
+    return np.array_split(X, n)[i]
+
+
+# ------------------------------------------------------------------------------------ the same bits
+
+
+@all_modes
+def test_a_cluster_gives_the_same_bits_as_this_process(mode, client, X):
+    expected = DistributedEM(mixture(), **mode).fit(X)
+    for shards in (X, shards_of(X), client.compute(shards_of(X))):
+        found = DistributedEM(mixture(), **mode).fit(shards, client=client)
+        assert_identical(found.estimator_.model_, expected.estimator_.model_)
+        assert found.history_[-1][1:5] == expected.history_[-1][1:5]
+    found.estimator_.partial_fit(X)
+
+
+@pytest.mark.parametrize("pack_size", [1, 2, 4])
+def test_packs_of_any_size_give_the_same_bits(pack_size, client, X, monkeypatch):
+    monkeypatch.setattr(DaskExecutor, "_pack_size", lambda self, seconds: pack_size)
+    expected = DistributedEM(mixture(), n_shards=9).fit(X)
+    found = DistributedEM(mixture(), n_shards=9).fit(X, client=client)
+    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+
+
+def test_dask_arrays_are_shards_already(client, X):
+    da = pytest.importorskip("dask.array")
+    expected = DistributedEM(mixture()).fit(X).estimator_.model_
+    array = da.from_array(X, chunks=(500, 2))
+    assert_identical(DistributedEM(mixture()).fit(array).estimator_.model_, expected)
+
+
+def test_labels_and_weights_come_in_shards_alike(client, X, rng):
+    da = pytest.importorskip("dask.array")
+    besides = {"y": rng.integers(-1, 3, len(X)), "sample_weight": rng.random(len(X))}
+    expected = DistributedEM(mixture()).fit(X, **besides).estimator_.model_
+    arrays = {name: da.from_array(values, chunks=500) for name, values in besides.items()}
+    delayed = {name: shards_of(values) for name, values in besides.items()}
+    for data, arguments in (
+        (X, besides),
+        (da.from_array(X, chunks=(500, 4)), arrays),
+        (shards_of(X), delayed),
+    ):
+        found = DistributedEM(mixture()).fit(data, **arguments, client=client)
+        assert_identical(found.estimator_.model_, expected)
+    array = da.from_array(X, chunks=(500, 4))
+    for y in (besides["y"], arrays["y"].rechunk(1000)):
+        with pytest.raises(ValueError, match="DistributedEM: y must come in shards as X does"):
+            DistributedEM(mixture()).fit(array, y, client=client)
+    with pytest.raises(ValueError, match="DistributedEM: y must come in shards as X does"):
+        DistributedEM(mixture()).fit(X, arrays["y"], client=client)
+    uneven = arrays["y"].rechunk(((400, 600, *[500] * 6),))
+    with pytest.raises(ValueError, match="DistributedEM: shard 0: .*X has 500 rows, and y 400"):
+        DistributedEM(mixture()).fit(array, uneven, client=client)
+
+
+def test_dask_frames_are_shards_already(client, X):
+    pytest.importorskip("pyarrow", reason="data frames of Dask need it")
+    dd = pytest.importorskip("dask.dataframe")
+    expected = DistributedEM(mixture()).fit(X).estimator_.model_
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    learner = DistributedEM(mixture()).fit(dd.from_pandas(frame, npartitions=8))
+    assert_identical(learner.estimator_.model_, expected)
+    assert learner.estimator_.feature_names_in_.tolist() == list("abcd")
+
+
+def test_chunks_of_unknown_size_and_empty_ones(client, X):
+    da = pytest.importorskip("dask.array")
+    array = da.from_array(X, chunks=(500, 4))
+    chosen = array[da.from_array(np.arange(4000) >= 600, chunks=500)]
+    assert np.isnan(chosen.shape[0])
+    found = DistributedEM(mixture()).fit(chosen, client=client)
+    parts = [dask.delayed(part) for part in (X[600:1000], *np.split(X[1000:], 6))]
+    expected = DistributedEM(mixture()).fit(parts, client=client)
+    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+
+
+def test_sequences_are_never_cut(client, rng):
+    sequences = [rng.standard_normal((length, 2)) for length in rng.integers(3, 20, 40)]
+    hmm = GaussianHMM(2, random_state=0, max_iter=3, tol=0.0)
+    expected = DistributedEM(hmm, n_shards=4).fit(sequences).estimator_.model_
+    found = DistributedEM(hmm, n_shards=4).fit(sequences, client=client)
+    assert_identical(found.estimator_.model_, expected)
+
+
+def test_arrays_of_sequences_are_cut_between_sequences(client, rng):
+    da = pytest.importorskip("dask.array")
+    X = rng.standard_normal((40, 8, 2)) + [0.0, 5.0]
+    hmm = GaussianHMM(2, random_state=0, max_iter=3, tol=0.0)
+    expected = DistributedEM(hmm, n_shards=4).fit(X).estimator_.model_
+    for chunks in ((10, 8, 2), (10, 4, 1)):
+        found = DistributedEM(hmm).fit(da.from_array(X, chunks=chunks), client=client)
+        assert_identical(found.estimator_.model_, expected)
+    expected = DistributedEM(hmm).fit(X[0]).estimator_
+    found = DistributedEM(hmm).fit(da.from_array(X[0], chunks=(3, 1)), client=client).estimator_
+    assert_identical(found.model_, expected.model_)
+    assert found.n_samples_seen_ == 1
+
+
+# ------------------------------------------------------------------------------------------ faults
+
+
+class After:
+    """A callback that does something once, a moment after some rounds: amid the next."""
+
+    def __init__(self, n_rounds, action, delay=0.01):
+        self.n_rounds, self.action, self.delay = n_rounds, action, delay
+
+    def __call__(self, step):
+        self.n_rounds -= 1
+        if self.n_rounds == 0:
+            threading.Timer(self.delay, self.action).start()
+
+
+def process_of(client, i=0):
+    """Process id of a worker."""
+    return list(client.run(os.getpid).values())[i]
+
+
+def fit_with(action, client, shards, mode=None, n_rounds=2, **arguments):
+    estimator = mixture(callbacks=[After(n_rounds, action)], **arguments)
+    return DistributedEM(estimator, **(mode or MODES[0])).fit(shards, client=client)
+
+
+@pytest.mark.parametrize(
+    ("mode", "are_local"),
+    [
+        (MODES[0], True),
+        pytest.param(MODES[0], False, marks=pytest.mark.slow),
+        pytest.param(MODES[1], False, marks=pytest.mark.slow),
+        pytest.param(MODES[1], True, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_a_killed_worker_changes_no_bit(mode, are_local, X):
+    expected = DistributedEM(mixture(max_iter=15), **mode).fit(X)
+    with cluster() as client:
+        pid = process_of(client)
+        shards = X if are_local else shards_of(X)
+        found = fit_with(lambda: os.kill(pid, signal.SIGKILL), client, shards, mode, max_iter=15)
+        assert pid not in client.run(os.getpid, on_error="ignore").values()
+    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+
+
+def test_a_stopped_worker_changes_no_bit(X):
+    expected = DistributedEM(mixture(max_iter=15)).fit(X)
+    with cluster() as client:
+        pid = process_of(client)
+
+        def pause():
+            os.kill(pid, signal.SIGSTOP)
+            threading.Timer(2.0, os.kill, (pid, signal.SIGCONT)).start()
+
+        found = fit_with(pause, client, shards_of(X), max_iter=15)
+    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+
+
+@pytest.mark.slow
+def test_a_worker_that_stays_stopped_is_given_up(X):
+    expected = DistributedEM(mixture(max_iter=15)).fit(X)
+    with dask.config.set({"distributed.scheduler.worker-ttl": "5s"}), cluster() as client:
+        scheduler, pid = client.cluster.scheduler, process_of(client)
+        # Until then nobody is given up: on a busy machine, to load modules takes as long.
+        scheduler.worker_ttl = LONGEST
+
+        def stop():
+            os.kill(pid, signal.SIGSTOP)
+            scheduler.worker_ttl = 5.0
+
+        found = fit_with(stop, client, shards_of(X), max_iter=15)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_workers", [1, 4])
+def test_scaling_changes_no_bit(n_workers, X):
+    expected = DistributedEM(mixture(max_iter=15)).fit(X)
+    with cluster() as client:
+        found = fit_with(lambda: client.cluster.scale(n_workers), client, shards_of(X), max_iter=15)
+    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+
+
+@pytest.mark.slow
+def test_data_that_only_a_dead_worker_held_are_a_named_error(X):
+    with cluster() as client:
+        futures = client.scatter(np.array_split(X, 4))
+        pids = client.run(os.getpid).values()
+
+        def kill():
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+
+        with pytest.raises(DistributionError, match="data that only a worker held are gone"):
+            fit_with(kill, client, futures, max_iter=1000)
+
+
+def test_data_for_a_cluster_without_workers_are_not_sent_for_ever(X):
+    with cluster(n_workers=0) as client:
+        with pytest.raises(DistributionError, match="no worker that takes tasks"):
+            DistributedEM(mixture(), worker_timeout=0.5).fit(X, client=client)
+
+
+def _paused(dask_worker):
+    dask_worker.status = distributed.Status.paused
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        lambda client: client.cluster.scale(0),
+        # What a worker does whose memory runs out.
+        pytest.param(lambda client: client.run(_paused), marks=pytest.mark.slow),
+    ],
+    ids=["gone", "paused"],
+)
+def test_a_cluster_where_no_worker_takes_tasks_is_given_up(action, X):
+    with cluster(n_workers=1, memory_limit=0) as client:
+        estimator = mixture(max_iter=1000, callbacks=[After(2, lambda: action(client))])
+        with pytest.raises(DistributionError, match="no worker that takes tasks"):
+            DistributedEM(estimator, worker_timeout=1.0).fit(shards_of(X), client=client)
+
+
+@contextlib.contextmanager
+def processes(folder):
+    """A scheduler and a worker, each a process of its own; yields a client and the scheduler."""
+    file, quiet = str(folder / "scheduler.json"), {"stdout": subprocess.DEVNULL}
+    place = ["--scheduler-file", file, "--no-dashboard"]
+    module = [sys.executable, "-m", "distributed.cli."]
+    commands = [
+        [*module[:2], module[2] + "dask_scheduler", "--port", "0", *place],
+        [*module[:2], module[2] + "dask_worker", "--no-nanny", "--death-timeout", "10", *place],
+    ]
+    # What is sent to a scheduler must be importable there, too.
+    quiet["env"] = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    running = [subprocess.Popen(c, stderr=subprocess.DEVNULL, **quiet) for c in commands]
+    try:
+        with distributed.Client(scheduler_file=file, timeout=LIMIT) as client:
+            yield client, running[0]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def test_a_lost_scheduler_is_a_named_error(X, tmp_path):
+    with processes(tmp_path) as (client, scheduler):
+        with pytest.raises(DistributionError, match="scheduler"):
+            fit_with(lambda: scheduler.kill(), client, shards_of(X), max_iter=1000)
+
+
+@pytest.mark.slow
+def test_a_shard_that_no_memory_can_hold_is_a_named_error(X):
+    def huge():
+        return np.ones((200_000_000, 4))
+
+    with cluster(memory_limit="500MB") as client:
+        shards = [*shards_of(X, 2), dask.delayed(huge)()]
+        with pytest.raises((distributed.KilledWorker, MemoryError)):
+            DistributedEM(mixture()).fit(shards, client=client)
+
+
+def test_a_poisoned_shard_is_an_error_that_names_it(client, X):
+    poisoned = X.copy()
+    poisoned[1700] = np.inf
+    with pytest.raises(ValueError, match=r"DistributedEM: shard 3: .*infinity"):
+        DistributedEM(mixture()).fit(poisoned, client=client)
+    shards = [*np.array_split(X, 3), X[:, :2]]
+    with pytest.raises(ValueError, match=r"DistributedEM: shard 3: .*2 features"):
+        DistributedEM(mixture()).fit([dask.delayed(s) for s in shards], client=client)
+    with pytest.raises(TypeError, match=r"DistributedEM: shard 1: .*NoneType"):
+        DistributedEM(mixture()).fit([dask.delayed(X), dask.delayed(None)], client=client)
+    with pytest.raises(TypeError, match=r"of the 2 entries of X, 1 are delayed"):
+        DistributedEM(mixture()).fit([dask.delayed(X), X], client=client)
+
+
+def test_a_fitted_learner_can_be_cloned_and_holds_no_client(client, X):
+    learner = DistributedEM(mixture(max_iter=1)).fit(X, client=client)
+    assert not [value for value in vars(clone(learner)).values() if value is client]
+    assert not [value for value in vars(learner).values() if value is client]

@@ -1,0 +1,402 @@
+"""Shards, learners and merges, without a cluster."""
+
+import copy
+import pickle
+import sys
+
+import joblib
+import numpy as np
+import pytest
+from cases.comparing import assert_close, assert_identical
+from cases.estimator_cases import ESTIMATORS, SPARSE_ESTIMATORS
+from cases.merged_cases import MERGED, NUMBERED, REGULAR
+from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.mixture import BayesianGaussianMixture
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sklearn_onlineem import (
+    CompoundDirichlet,
+    EditDistance,
+    GaussianHMM,
+    GaussianMixture,
+    PoissonMixture,
+    combine_estimators,
+)
+from sklearn_onlineem.data import Rows
+from sklearn_onlineem.distributed import DistributedEM
+from sklearn_onlineem.distributed._executors import JoblibExecutor
+from sklearn_onlineem.distributed._shards import cut
+from sklearn_onlineem.distributed._tasks import Part, _aligned, merge, whole
+from sklearn_onlineem.em import online_step, rate_of
+from sklearn_onlineem.estimators._row_model import RowModel
+from sklearn_onlineem.statistics import Sums
+
+all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)
+regular_estimators = pytest.mark.parametrize("case", REGULAR, ids=repr)
+MODES = [
+    {"mode": "batch"},
+    {"mode": "synchronous", "sync_every": 2},
+    {"mode": "asynchronous"},
+    {"mode": "synchronous", "combine": "averaging"},
+]
+CUTS_MOVE = {
+    "check_sample_weight_equivalence_on_dense_data": "repeated rows move the cuts between shards,"
+    " of which the first provides the start",
+}
+all_modes = pytest.mark.parametrize(
+    "mode", MODES, ids=lambda m: f"{m['mode']}-{m.get('combine', '')}"
+)
+
+
+def shards_of(X, n_shards, estimator):
+    return cut({"X": X}, n_shards, estimator)["X"]
+
+
+@all_estimators
+def test_rounds_of_batch_em_are_those_of_one_machine(case, rng):
+    X, _ = case.data(rng, 60)
+    estimator = case(max_iter=4, tol=0.0, batch_size=10)
+    learner = DistributedEM(estimator, n_shards=5).fit(X)
+    local = clone(estimator)._begin(shards_of(X, 5, estimator)[0])
+    path = [local._training.batch_pass(local._data_of(X, False))[0] for _ in range(4)]
+    assert_close(learner.estimator_.model_, local.model_, rtol=1e-8, atol=1e-8)
+    assert_allclose(learner.estimator_.lower_bounds_, path, rtol=1e-10)
+    assert learner.estimator_.n_samples_seen_ == 60
+    assert learner.estimator_.n_steps_ == 4
+
+
+@regular_estimators
+def test_merging_after_every_step_is_one_machine_with_larger_batches(case, rng):
+    """Also with rates that decay, and priors are spread over the same rows."""
+    X, _ = case.data(rng, 3 * 80)
+    X = [*X] if isinstance(X, list) else X
+    # Floors, which add up otherwise, are far from components of all kinds of rows.
+    init = {"init": "random"} if case in NUMBERED else {}
+    estimator = case(batch_size=8, schedule="harmonic", eta0=0.5, **init)
+    arguments = {"mode": "synchronous", "shuffle": False, "n_shards": 3}
+    learner = DistributedEM(estimator, **arguments).fit(X)
+    shards = shards_of(X, 3, estimator)
+    local = clone(estimator)._begin(shards[0])
+    model, schedule = local.model_, local._schedule(local._training)
+    for t in range(10):
+        parts = [shard[8 * t : 8 * (t + 1)] for shard in shards]
+        batch = sum(parts, []) if isinstance(X, list) else np.concatenate(parts)
+        data = local._data_of(batch, False)
+        model, _ = online_step(model, data, rate_of(schedule, 24.0 * t, 24.0))
+    assert_close(learner.estimator_.model_, model, rtol=1e-9, atol=1e-9)
+    assert learner.estimator_.n_samples_seen_ == 240
+    assert len(learner.history_) == learner.estimator_.n_steps_ == 10
+
+
+row_estimators = pytest.mark.parametrize(
+    "case", [case for case in MERGED if isinstance(case(), RowModel)], ids=repr
+)
+
+
+def besides(rng, estimator, n):
+    """Some labels, and weights of which some are 0."""
+    labels = rng.integers(0, estimator.n_components, n)
+    y = np.where(rng.random(n) < 0.3, labels, -1)
+    return {"y": y, "sample_weight": rng.integers(0, 4, n).astype(float)}
+
+
+def parts_of(arguments, part):
+    return {name: values[part] for name, values in arguments.items()}
+
+
+@row_estimators
+def test_labels_and_weights_are_those_of_one_machine(case, rng):
+    X, _ = case.data(rng, 60)
+    estimator = case(max_iter=4, tol=0.0)
+    arguments = besides(rng, estimator, 60)
+    learner = DistributedEM(estimator, n_shards=5).fit(X, **arguments)
+    local = clone(estimator)._begin(X[:12], **parts_of(arguments, slice(12)))
+    data = local._data_of(X, False, **arguments)
+    path = [local._training.batch_pass(data)[0] for _ in range(4)]
+    assert_close(learner.estimator_.model_, local.model_, rtol=1e-8, atol=1e-8)
+    assert_allclose(learner.estimator_.lower_bounds_, path, rtol=1e-10)
+    assert learner.estimator_.n_samples_seen_ == arguments["sample_weight"].sum()
+
+
+@row_estimators
+def test_learners_take_labels_and_weights(case, rng):
+    X, _ = case.data(rng, 90)
+    estimator = case(batch_size=10, schedule="harmonic", eta0=0.5)
+    arguments = besides(rng, estimator, 90)
+    arguments["sample_weight"] += 1.0
+    learner = DistributedEM(estimator, mode="asynchronous", shuffle=False, n_shards=3)
+    learner.fit(X, **arguments)
+    slices = [slice(start, start + 30) for start in range(0, 90, 30)]
+    start, members = clone(estimator)._begin(X[:30], **parts_of(arguments, slices[0])), []
+    for part in slices:
+        member, own = copy.deepcopy(start), parts_of(arguments, part)
+        for t in range(0, 30, 10):
+            batch = slice(t, t + 10)
+            member.partial_fit(X[part][batch], **parts_of(own, batch))
+        members.append(member)
+    assert_close(learner.estimator_.model_, combine_estimators(members).model_, rtol=1e-8)
+    assert learner.estimator_.n_samples_seen_ == arguments["sample_weight"].sum()
+
+
+@row_estimators
+def test_merging_after_every_step_takes_labels_and_weights(case, rng):
+    """Equal to one machine where the learners' batches weigh the same."""
+    X, _ = case.data(rng, 3 * 40)
+    init = {"init": "random"} if case in NUMBERED else {}
+    estimator = case(batch_size=8, schedule="harmonic", eta0=0.5, **init)
+    arguments = besides(rng, estimator, 120)
+    arguments["sample_weight"] = np.tile(rng.integers(1, 4, 40).astype(float), 3)
+    learner = DistributedEM(estimator, mode="synchronous", shuffle=False, n_shards=3)
+    learner.fit(X, **arguments)
+    local = clone(estimator)._begin(X[:40], **parts_of(arguments, slice(40)))
+    model, schedule, n_seen = local.model_, local._schedule(local._training), 0.0
+    rows = np.arange(120).reshape(3, 5, 8).swapaxes(0, 1).reshape(5, 24)
+    for batch in rows:
+        data = local._data_of(X[batch], False, **parts_of(arguments, batch))
+        model, _ = online_step(model, data, rate_of(schedule, n_seen, data.total_weight))
+        n_seen += data.total_weight
+    assert_close(learner.estimator_.model_, model, rtol=1e-9, atol=1e-9)
+
+
+def test_states_of_sequences_are_cut_as_they_are(rng):
+    X = [rng.standard_normal((length, 2)) for length in (5, 3, 8, 4)]
+    y = [rng.integers(-1, 2, len(sequence)) for sequence in X]
+    estimator = GaussianHMM(2, random_state=0, max_iter=3, tol=0.0)
+    learner = DistributedEM(estimator, n_shards=2).fit(X, y)
+    local = clone(estimator)._begin(X[:2], y=y[:2])
+    for _ in range(3):
+        local._training.batch_pass(local._data_of(X, False, y=y))
+    assert_close(learner.estimator_.model_, local.model_, rtol=1e-9, atol=1e-9)
+
+
+def test_labels_and_weights_that_do_not_fit_are_named(rng):
+    X = rng.standard_normal((80, 2))
+    learner = DistributedEM(GaussianMixture(2))
+    with pytest.raises(ValueError, match="DistributedEM: X has 80 entries, and sample_weight 79"):
+        learner.fit(X, sample_weight=np.ones(79))
+    weights = np.where(np.arange(80) == 45, -1.0, 1.0)
+    with pytest.raises(ValueError, match="DistributedEM: shard 4: .*sample_weight"):
+        learner.fit(X, sample_weight=weights)
+    with pytest.raises(TypeError, match="GaussianHMM takes no sample_weight"):
+        DistributedEM(GaussianHMM()).fit([X], sample_weight=[1.0])
+
+
+def test_shards_without_weight_are_left_out(rng):
+    X = ESTIMATORS[0].data(rng, 80)[0]
+    estimator = GaussianMixture(2, random_state=0, max_iter=3, tol=0.0)
+    weights = np.repeat([0.0, 1.0, 0.0, 2.0], 20)
+    found = DistributedEM(estimator, n_shards=4).fit(X, sample_weight=weights)
+    kept = weights > 0
+    expected = DistributedEM(estimator, n_shards=2).fit(X[kept], sample_weight=weights[kept])
+    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+
+
+def test_learners_hold_on_to_exact_statistics(rng):
+    X = rng.poisson(3.0, (80, 3))
+    estimator = CompoundDirichlet(inertia="sampled", max_iter=2, tol=0.0)
+    for mode in ("synchronous", "asynchronous"):
+        with pytest.raises(ValueError, match="inertia='exact'.*, got 'sampled'"):
+            DistributedEM(estimator, mode=mode).fit(X)
+    exact = DistributedEM(clone(estimator).set_params(inertia="exact")).fit(X)
+    assert_identical(DistributedEM(estimator).fit(X).estimator_.model_, exact.estimator_.model_)
+
+
+@all_estimators
+def test_asynchronous_learners_are_merged_as_estimators_are(case, rng):
+    X, _ = case.data(rng, 90)
+    estimator = case(batch_size=10, schedule="harmonic", eta0=0.5)
+    arguments = {"mode": "asynchronous", "shuffle": False, "n_shards": 3}
+    learner = DistributedEM(estimator, **arguments).fit(X)
+    shards = shards_of(X, 3, estimator)
+    start, members = clone(estimator)._begin(shards[0]), []
+    for shard in shards:
+        member = copy.deepcopy(start)
+        for t in range(0, 30, 10):
+            member.partial_fit(shard[t : t + 10])
+        members.append(member)
+    assert_close(learner.estimator_.model_, combine_estimators(members).model_, rtol=1e-9)
+
+
+@all_modes
+@pytest.mark.parametrize("backend", ["sequential", "threading", "loky"])
+def test_bits_do_not_depend_on_the_backend_nor_on_jobs(mode, backend, rng):
+    X = ESTIMATORS[0].data(rng, 203)[0]
+    estimator = GaussianMixture(3, random_state=0, max_iter=3, tol=0.0, batch_size=20)
+    expected = DistributedEM(estimator, **mode).fit(X)
+    with joblib.parallel_backend(backend):
+        found = DistributedEM(estimator, **mode, n_jobs=2).fit(X)
+    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+    assert found.history_[-1][1:5] == expected.history_[-1][1:5]
+
+
+@parametrize_with_checks(
+    [
+        DistributedEM(GaussianMixture()),
+        DistributedEM(GaussianMixture(), mode="synchronous"),
+        DistributedEM(GaussianMixture(), mode="asynchronous"),
+        # Data of ten rows need shards of enough rows to start from.
+        DistributedEM(GaussianMixture(4), n_shards=2),
+        DistributedEM(PoissonMixture(4), n_shards=2),
+    ],
+    expected_failed_checks=lambda learner: (
+        CUTS_MOVE if repr(learner.estimator) == "GaussianMixture(n_components=4)" else {}
+    ),
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("case", SPARSE_ESTIMATORS, ids=repr)
+@all_modes
+def test_sparse_shards_are_learnt_as_dense_ones(mode, case, rng):
+    X, _ = case.data(rng, 80)
+    estimator = case(max_iter=3, tol=0.0, batch_size=10)
+    dense = DistributedEM(estimator, n_shards=4, **mode).fit(X)
+    for convert in (sparse.csr_array, sparse.coo_matrix):
+        found = DistributedEM(estimator, n_shards=4, **mode).fit(convert(X))
+        assert_close(found.estimator_.model_, dense.estimator_.model_, rtol=1e-8, atol=1e-8)
+
+
+@all_modes
+def test_what_comes_out_is_a_plain_estimator(mode, rng):
+    X = ESTIMATORS[0].data(rng, 120)[0]
+    estimator = GaussianMixture(3, random_state=0, max_iter=2, tol=0.0, batch_size=20)
+    learner = DistributedEM(estimator, n_shards=3, **mode).fit(X, validation=X)
+    local = pickle.loads(pickle.dumps(learner.estimator_))
+    assert type(local) is GaussianMixture
+    assert local.get_params() == estimator.get_params()
+    assert local.partial_fit(X[:7]).n_samples_seen_ == 127
+    assert_allclose(learner.predict_proba(X), learner.estimator_.predict_proba(X))
+    last = learner.history_[-1]
+    assert last.validation == pytest.approx(learner.score(X))
+    assert last.seconds > 0.0
+    assert last.bytes_sent > 6 * sum(a.nbytes for a in (local.means_, local.covariances_))
+    clone(learner)
+
+
+def test_the_history_shows_rising_likelihoods_of_batch_em(rng):
+    X = ESTIMATORS[0].data(rng, 200)[0]
+    learner = DistributedEM(GaussianMixture(3, random_state=0, max_iter=50, tol=1e-6)).fit(X)
+    path = [part.log_likelihood for part in learner.history_]
+    assert (np.diff(path) >= -1e-12).all()
+    assert learner.estimator_.converged_
+
+
+def test_a_warm_start_goes_on(rng):
+    X = ESTIMATORS[0].data(rng, 200)[0]
+    estimator = GaussianMixture(3, random_state=0, max_iter=3, tol=0.0, init="random")
+    whole = DistributedEM(clone(estimator).set_params(max_iter=6)).fit(X)
+    learner = DistributedEM(estimator, warm_start=True).fit(X).fit(X)
+    assert_identical(learner.estimator_.model_, whole.estimator_.model_)
+    assert learner.estimator_.n_steps_ == 6
+
+
+def test_a_warm_start_needs_the_same_model(rng):
+    X = rng.poisson(3.0, (90, 2)).astype(float)
+    learner = DistributedEM(GaussianMixture(3, random_state=0), warm_start=True).fit(X)
+    for name, value in (("n_components", 5), ("covariance_type", "diag")):
+        changed = copy.deepcopy(learner).set_params(**{f"estimator__{name}": value})
+        with pytest.raises(ValueError, match=rf"fitted model has {name}=.*fit anew"):
+            changed.fit(X)
+    with pytest.raises(ValueError, match="has fitted a GaussianMixture.*now a PoissonMixture"):
+        learner.set_params(estimator=PoissonMixture(3)).fit(X)
+
+
+def test_what_shards_cannot_do_is_refused(rng):
+    X = rng.poisson(3.0, (90, 2)).astype(float)
+    for estimator in (CompoundDirichlet(solver="newton"), GaussianMixture(2, n_init=2)):
+        with pytest.raises(ValueError, match=r"must have n_init=1, and not solver='newton'"):
+            DistributedEM(estimator).fit(X)
+    with pytest.raises(TypeError, match="client must be a distributed.Client, got 'tcp://x'"):
+        DistributedEM(GaussianMixture()).fit(X, client="tcp://x")
+
+
+def test_empty_shards_are_left_out(rng):
+    X = ESTIMATORS[0].data(rng, 60)[0]
+    shards, models = [X[:0], X[:20], X[:0], X[20:50], X[50:]], []
+    estimator = GaussianMixture(2, random_state=0)
+    for parts in (shards, [part for part in shards if len(part)]):
+        executor = JoblibExecutor({"X": parts}, None)
+        executor.open()
+        start = executor.begin(clone(estimator))
+        executor.prepare(start)
+        models.append(start.model_)
+        assert executor.data[0].X.shape == (20, 4)
+    assert_identical(*models)
+    with pytest.raises(ValueError, match="all shards are empty"):
+        JoblibExecutor({"X": [X[:0]]}, None).open()
+
+
+def test_errors_name_the_shard(rng):
+    X = ESTIMATORS[0].data(rng, 80)[0]
+    for row in (45, 5):
+        X[row, 2] = np.nan
+        with pytest.raises(ValueError, match=rf"DistributedEM: shard {row // 10}: .*NaN"):
+            DistributedEM(GaussianMixture(2), n_shards=8).fit(X)
+    with pytest.raises(ValueError, match="^The 'tol' parameter of GaussianMixture"):
+        DistributedEM(GaussianMixture(tol=-1.0)).fit(X)
+    with pytest.raises(TypeError, match="needs an estimator of this library"):
+        DistributedEM(BayesianGaussianMixture()).fit(X)
+
+
+def test_shards_on_a_cluster_need_a_client(rng):
+    dask = pytest.importorskip("dask")
+    pytest.importorskip("distributed")
+    with pytest.raises(ValueError, match="client"):
+        DistributedEM(GaussianMixture()).fit([dask.delayed(rng.standard_normal((9, 2)))])
+
+
+def test_a_shorter_list_makes_fewer_shards(rng):
+    X = [rng.standard_normal((9, 2)) for _ in range(3)]
+    assert [len(shard) for shard in shards_of(X, 8, GaussianHMM())] == [1, 1, 1]
+    assert len(shards_of(X[0], 8, GaussianHMM())) == 1
+    assert [len(shard) for shard in shards_of(X[0], 4, PoissonMixture())] == [2, 2, 2, 3]
+
+
+def test_pairs_of_strings_come_in_all_their_forms(rng):
+    """Text, lists of symbols, and an array."""
+    pairs = [("ab", "a"), ("ba", "ba"), ("b", "bb"), ("a", "a"), ("bab", "aba")]
+    symbols = [(list(source), list(target)) for source, target in pairs]
+    learner = DistributedEM(EditDistance(max_iter=2, tol=0.0), n_shards=2)
+    models = [
+        learner.fit(X).estimator_.model_ for X in (pairs, symbols, np.array(pairs, dtype=object))
+    ]
+    for model in models[1:]:
+        assert_identical(model, models[0])
+    assert learner.estimator_.n_samples_seen_ == 5
+    assert learner.score(pairs) == learner.estimator_.score(pairs)
+
+
+@pytest.mark.parametrize("n_parts", [1, 2, 5, 8, 13])
+def test_parts_may_be_merged_in_any_order_and_company(n_parts, rng):
+    parts = [Part(w, Sums(rng.random(3), rng.random((3, 2))), -w) for w in rng.random(n_parts)]
+    branches = [{(0, place): part} for place, part in enumerate(parts)]
+    expected = whole(branches, n_parts)
+    assert expected.total_weight == pytest.approx(sum(part.total_weight for part in parts))
+    weighted = sum(part.total_weight * part.content.total for part in parts)
+    assert_allclose(expected.content.total, weighted / expected.total_weight)
+    for _ in range(5):
+        packs = np.array_split(rng.permutation(n_parts), rng.integers(1, n_parts + 1))
+        packed = [merge([branches[place] for place in pack], n_parts) for pack in packs]
+        assert_identical(whole(packed, n_parts), expected)
+
+
+def test_misaligned_arrays_are_copied():
+    """As a network hands them over, at any address."""
+    raw = np.zeros(8 * 6 + 1, dtype=np.uint8)[1:].view(np.float64).reshape(3, 2)
+    assert not raw.flags.aligned
+    rows = _aligned(Rows(raw))
+    assert rows.X.flags.aligned
+    aligned = Rows(np.zeros((3, 2)))
+    assert _aligned(aligned) is aligned
+
+
+def test_schedulers_are_told_the_sizes_of_data_and_models(rng):
+    X = rng.standard_normal((500, 4))
+    mixture = GaussianMixture(2, random_state=0).fit(X)
+    assert sys.getsizeof(mixture.model_) >= mixture.covariances_.nbytes
+    assert sys.getsizeof(Rows(X)) >= X.nbytes
+    hmm = GaussianHMM(2)
+    assert sys.getsizeof(hmm._data_of(X, reset=True)) >= X.nbytes

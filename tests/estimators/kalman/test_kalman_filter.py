@@ -1,0 +1,106 @@
+"""`KalmanFilter` as an estimator: what it refuses, and its place in pipelines."""
+
+import numpy as np
+import pytest
+from cases.comparing import assert_identical
+from cases.kalman_filters import K, drawn, known
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import linalg
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
+
+from sklearn_onlineem import KalmanFilter
+
+# Tests stop fits on purpose before they converge.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.mark.parametrize(
+    "parameter, value",
+    [
+        ("n_dim_state", 0), ("em_vars", ["transition_matrix"]), ("em_vars", "some"),
+        ("transition_matrices", np.ones((2, 3))), ("transition_matrices", np.full((2, 2), np.nan)),
+        ("transition_matrices", np.ones((5, 2, 2))), ("observation_matrices", np.ones((2, 2))),
+        ("transition_covariance", -np.eye(2)), ("transition_covariance", [[1.0, 0.5], [0.0, 1.0]]),
+        ("observation_covariance", np.zeros((3, 3))), ("initial_state_mean", [1.0, 2.0, 3.0]),
+        ("transition_covariance_type", "tied"), ("prior", {"emission": {}}), ("init", "k-means"),
+        ("eta0", 0.0), ("beta", 1.1), ("reg_covar", -1.0), ("solver", "gradient"),
+    ],
+)  # fmt: skip
+def test_parameters_out_of_range(system, parameter, value):
+    X = drawn(system)
+    kalman = KalmanFilter(**{"n_dim_state": K, parameter: value})  # no error yet
+    for method in (kalman.fit, kalman.partial_fit):
+        with pytest.raises(ValueError, match=rf"(?s){parameter}") as raised:
+            method(X)
+        assert "KalmanFilter" in str(raised.value)
+    with pytest.raises(NotFittedError):
+        kalman.score(X)
+
+
+def test_another_dimension_in_mid_stream_is_an_error(system):
+    X = drawn(system)
+    kalman = KalmanFilter(K).partial_fit(X)
+    with pytest.raises(ValueError, match="KalmanFilter.*n_dim_state=2"):
+        kalman.set_params(n_dim_state=3).partial_fit(X)
+    with pytest.raises(ValueError, match="n_steps"):
+        kalman.forecast(X, 0)
+
+
+def test_a_feature_that_was_never_observed(system, rng):
+    X = drawn(system)
+    X[:, 1] = np.nan
+    with pytest.raises(ValueError, match="KalmanFilter.*Feature 1"):
+        KalmanFilter(K).fit(X)
+    assert np.isfinite(known(system).fit(X).impute(X)).all()
+
+
+def test_noise_may_be_singular_where_it_is_known(system):
+    """A level that never changes, and a first state that is certain."""
+    X = np.random.default_rng(0).standard_normal((50, 1)) + 3.0
+    kalman = KalmanFilter(
+        transition_covariance=0.0, initial_state_covariance=1e6, transition_matrices=1.0,
+        observation_matrices=1.0, em_vars=["observation_covariance"], observation_offsets=0.0,
+    ).fit(X)  # fmt: skip
+    assert_allclose(kalman.transform(X)[-1], X.mean(), atol=1e-4)
+    assert_allclose(kalman.observation_covariance_, X.var(ddof=1), rtol=1e-4)
+
+
+def test_model_selection(system):
+    X = drawn(system, 15, 18)
+    grid = {"n_dim_state": [1, 2], "eta0": [0.5, 1.0]}
+    estimator = KalmanFilter(random_state=0, batch_size=4, max_iter=2)
+    search = GridSearchCV(estimator, grid, cv=3, error_score="raise").fit(X)
+    assert search.best_params_["n_dim_state"] == 2
+    assert len(search.predict(X)) == len(X)
+
+
+def test_groups_are_routed(system):
+    import sklearn
+
+    X = drawn(system, 15, 12)
+    rows, groups = np.concatenate(X), np.repeat(np.arange(12), 15)
+    splitter = GroupKFold(3)
+    folds = [
+        (np.unique(groups[train]), np.unique(groups[test]))
+        for train, test in splitter.split(rows, groups=groups)
+    ]
+    estimator = KalmanFilter(2, random_state=0, max_iter=2)
+    plain = cross_val_score(estimator, X, cv=folds, error_score="raise")
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = clone(estimator).set_fit_request(groups=True).set_score_request(groups=True)
+        found = cross_validate(
+            routed, rows, params={"groups": groups}, cv=splitter, error_score="raise"
+        )
+    assert_array_equal(found["test_score"], plain)
+
+
+def test_a_given_start_is_the_same_in_streams_and_fits(system):
+    X = drawn(system, 10, 8)
+    first = KalmanFilter(**system, eta0=0.5, schedule="constant").partial_fit(X)
+    again = KalmanFilter(**system, eta0=0.5, schedule="constant").partial_fit(X)
+    assert_identical(first.model_, again.model_)
+    assert first.history_[0].eta == 0.5
+    assert first.history_[0].log_likelihood == pytest.approx(known(system).score(X))
+    assert linalg.norm(first.transition_matrices_ - system["transition_matrices"]) > 0.0

@@ -1,0 +1,222 @@
+"""What Kalman filters learn, from data alone and with priors."""
+
+import numpy as np
+import pytest
+from cases.kalman_filters import D, K, drawn, known
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from sklearn.base import clone
+
+from sklearn_onlineem import KalmanFilter
+from sklearn_onlineem.estimators._kalman_parameters import FIELDS
+
+# Tests stop fits on purpose before they converge.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture
+def stationary(system):
+    """A system that does not begin far from where it stays."""
+    return {**system, "transition_offsets": np.zeros(K), "initial_state_mean": np.zeros(K)}
+
+
+@pytest.mark.parametrize("solver", ["online", "batch"])
+def test_only_em_vars_are_learnt(system, solver):
+    X = drawn(system, 10, 20)
+    start = {**system, "transition_matrices": 0.5 * np.eye(K)}
+    for names in ([], ["transition_matrices"], ["observation_covariance", "initial_state_mean"],
+                  {"transition_offsets", "observation_offsets"}, "all"):  # fmt: skip
+        kalman = KalmanFilter(**start, em_vars=names, solver=solver, max_iter=3).fit(X)
+        learnt = set(FIELDS) if names == "all" else set(names)
+        for name in FIELDS:
+            is_same = np.array_equal(getattr(kalman, f"{name}_"), start[name])
+            assert is_same == (name not in learnt), name
+
+
+def test_what_is_neither_given_nor_learnt_has_pykalmans_defaults(system):
+    X = drawn(system, 10, 5)
+    kalman = KalmanFilter(K, em_vars=["observation_covariance"]).fit(X)
+    defaults = {
+        "transition_matrices": np.eye(K),
+        "transition_offsets": np.zeros(K),
+        "transition_covariance": np.eye(K),
+        "observation_matrices": np.eye(D, K),
+        "observation_offsets": np.zeros(D),
+        "initial_state_mean": np.zeros(K),
+        "initial_state_covariance": np.eye(K),
+    }
+    for name, default in defaults.items():
+        assert_array_equal(getattr(kalman.model_, FIELDS[name][0]), default)
+
+
+def test_the_dimension_of_the_state_is_that_of_the_arrays(system):
+    X = drawn(system)
+    assert KalmanFilter().fit(X).transform(X).shape == (30, 1)
+    for name in ("transition_matrices", "observation_matrices", "initial_state_mean"):
+        kalman = KalmanFilter(**{name: system[name]}, max_iter=2).fit(X)
+        assert kalman.transform(X).shape == (30, K)
+    assert KalmanFilter(initial_state_mean=0.0, max_iter=2).fit(X).transform(X).shape == (30, 1)
+
+
+@pytest.mark.parametrize(
+    "kind, free", [("full", 6), ("diag", 3), ("diagonal", 3), ("spherical", 1)]
+)
+def test_shapes_of_covariances(system, kind, free):
+    X = drawn(system, 20, 10)
+    kinds = {"transition_covariance_type": kind, "observation_covariance_type": kind}
+    kalman = KalmanFilter(K, **kinds, random_state=0, max_iter=5).fit(X)
+    for covariance in (kalman.transition_covariance_, kalman.observation_covariance_):
+        off = covariance - np.diag(np.diag(covariance))
+        assert off.any() == (kind == "full")
+        assert (len(np.unique(np.diag(covariance))) == 1) == (kind == "spherical")
+    n_parameters = kalman.model_.n_parameters()
+    assert kalman._n_parameters() == n_parameters - (K * K if kind == "full" else 0)
+    own = {"full": 3, "spherical": 1}.get(kind, K)
+    assert n_parameters == K + 3 + K * K + own + D * K + D + free
+    log_likelihood = kalman.score(X) * len(X)
+    assert kalman.aic(X) == pytest.approx(2.0 * kalman._n_parameters() - 2.0 * log_likelihood)
+
+
+def test_redundant_offsets_are_not_counted(system):
+    X = drawn(system, 10, 5)
+    counts = [
+        KalmanFilter(K, em_vars=names, max_iter=1).fit(X)._n_parameters() for names in (None, "all")
+    ]
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("init", ["pca", "random"])
+@pytest.mark.parametrize("solver", ["online", "batch"])
+def test_a_fit_that_is_told_nothing_comes_near_the_truth(stationary, init, solver):
+    """In held-out likelihood, as states are known up to a linear map only."""
+    X = known(stationary).sample(30, 60)[0]
+    test = known(stationary).set_params(random_state=1).sample(30, 60)[0]
+    kalman = KalmanFilter(K, init=init, solver=solver, random_state=0, max_iter=20).fit(X)
+    nothing = KalmanFilter(K, init=init, solver="batch", random_state=0, max_iter=1).fit(X)
+    truth = known(stationary).score(test)
+    assert kalman.score(test) > truth - 1.0
+    assert kalman.score(test) - nothing.score(test) > 0.0
+
+
+def test_streams_come_near_the_truth(stationary):
+    X = known(stationary).sample(30, 60)[0]
+    test = known(stationary).set_params(random_state=1).sample(30, 60)[0]
+    truth = known(stationary).score(test)
+    ten = KalmanFilter(K, random_state=0)
+    single, pieces = clone(ten), clone(ten)
+    for start in range(0, 60, 10):
+        ten.partial_fit(X[start : start + 10])
+    for sequence in X:
+        single.partial_fit(sequence)
+    endless = known(stationary).sample(1800)[0]
+    for piece in np.split(endless, 60):
+        pieces.partial_fit(piece, continues=True)
+    for kalman in (ten, single, pieces):
+        assert kalman.score(test) > truth - 4.0
+
+
+def test_more_states_than_features(rng):
+    """A wave in one variable needs two dimensions, which its past shows."""
+    t = np.arange(600)
+    X = np.sin(0.3 * t)[:, None] + 0.1 * rng.standard_normal((600, 1))
+    kalman = KalmanFilter(2, random_state=0, max_iter=20).fit(X)
+    angles = np.abs(np.angle(np.linalg.eigvals(kalman.transition_matrices_)))
+    assert_allclose(angles, 0.3, atol=0.02)
+    error = kalman.predict(X)[100:] - X[100:]
+    assert np.sqrt(np.mean(error**2)) < 0.15
+
+
+def test_units_of_the_features_do_not_matter(system):
+    X = drawn(system, 20, 20)
+    units, offsets = np.array([1e-100, 1e100, 1.0]), np.array([0.0, 0.0, 0.0])
+    scaled = [part * units + offsets for part in X]
+    here, there = (KalmanFilter(K, random_state=0, max_iter=5).fit(part) for part in (X, scaled))
+    jacobian = 20 * np.log(units).sum()
+    assert_allclose(there.score(scaled) + jacobian, here.score(X), rtol=1e-6)
+    assert_allclose(there.transition_matrices_, here.transition_matrices_, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("offset", [1e4, 1e8])
+def test_an_offset_of_the_data_does_not_matter(system, offset):
+    X = [np.round(part * 2**20) / 2**20 for part in drawn(system, 20, 20)]
+    far = [part + offset for part in X]
+    here, there = (KalmanFilter(K, random_state=0, max_iter=5).fit(part) for part in (X, far))
+    assert_allclose(there.score(far), here.score(X), rtol=1e-6)
+    assert_allclose(there.observation_offsets_ - offset, here.observation_offsets_, atol=1e-5)
+
+
+def test_strong_priors_decide(system):
+    X = drawn(system, 10, 10)
+    prior = {
+        "transition": {"matrix": 0.3 * np.eye(K), "matrix_precision": 1e9},
+        "observation": {"covariance": 7e9 * np.eye(D), "degrees_of_freedom": 1e9},
+        "initial": {"offset": [4.0, -4.0], "offset_precision": 1e9},
+    }
+    kalman = KalmanFilter(**system, prior=prior, solver="batch", max_iter=3).fit(X)
+    assert_allclose(kalman.transition_matrices_, 0.3 * np.eye(K), atol=1e-5)
+    assert_allclose(kalman.observation_covariance_, 7.0 * np.eye(D), rtol=1e-4, atol=1e-4)
+    assert_allclose(kalman.initial_state_mean_, [4.0, -4.0], atol=1e-4)
+
+
+@pytest.mark.parametrize("part", ["initial", "transition", "observation"])
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("matrix", np.nan),
+        ("matrix_precision", -1.0),
+        ("offset", np.inf),
+        ("offset_precision", -1.0),
+        ("offset_precision", np.nan),
+        ("covariance", -1.0),
+        ("covariance", np.triu(np.ones((K, K)))),
+        ("degrees_of_freedom", -50.0),
+        ("degrees_of_freedom", np.nan),
+        ("spread", 1.0),
+    ],
+)
+def test_priors_that_are_none(system, part, name, value):
+    if part == "initial" and name.startswith("matrix"):
+        pytest.skip("the first state has no inputs")
+    X, kalman = drawn(system), KalmanFilter(**system, prior={part: {name: value}})
+    for method in (kalman.fit, kalman.partial_fit):
+        with pytest.raises(ValueError, match=rf"prior\['{part}'\] of KalmanFilter.*{name}"):
+            method(X)
+
+
+@pytest.mark.parametrize("prior", [{"transitions": {}}, {"transition": 5.0}], ids=repr)
+def test_priors_that_are_no_dicts_of_dicts(system, prior):
+    with pytest.raises(ValueError, match="prior.* of KalmanFilter .*"):
+        KalmanFilter(**system, prior=prior).fit(drawn(system))
+
+
+def test_the_posterior_never_falls(system, rng):
+    """The joint objective, likelihood plus log prior, under batch EM with all priors."""
+    X = drawn(system, 10, 10)
+    prior = {
+        "transition": {"matrix": 0.3, "matrix_precision": 3.0, "covariance": 2.0,
+                       "degrees_of_freedom": 5.0},
+        "observation": {"matrix_precision": 2.0, "covariance": 1.0, "degrees_of_freedom": 4.0},
+        "initial": {"offset": 1.0, "offset_precision": 2.0, "covariance": 1.0,
+                    "degrees_of_freedom": 4.0},
+    }  # fmt: skip
+    path = []
+    for n_iter in range(1, 12):
+        arguments = {"solver": "batch", "max_iter": n_iter, "tol": 0.0, "reg_covar": 0.0}
+        kalman = KalmanFilter(**system, prior=prior, **arguments).fit(X)
+        path.append(kalman.score_samples(X).sum() + log_prior(kalman))
+    assert (np.diff(path) > -1e-9 * np.abs(path[0])).all()
+    assert path[-1] > path[0]
+
+
+def log_prior(kalman):
+    """Log density of the priors above, by its definition."""
+    A, Q = kalman.transition_matrices_ - 0.3, kalman.transition_covariance_
+    C, R = kalman.observation_matrices_, kalman.observation_covariance_
+    m, V = kalman.initial_state_mean_ - 1.0, kalman.initial_state_covariance_
+    total = 0.0
+    for B, S, precision, scale, degrees in ((A, Q, 3.0, 2.0, 5.0), (C, R, 2.0, 1.0, 4.0)):
+        total += stats.invwishart(degrees, scale * np.eye(len(S))).logpdf(S)
+        columns = stats.multivariate_normal(np.zeros(len(S)), S / precision)
+        total += columns.logpdf(B.T).sum()
+    total += stats.invwishart(4.0, np.eye(K)).logpdf(V)
+    return total + stats.multivariate_normal(np.zeros(K), V / 2.0).logpdf(m)

@@ -1,0 +1,64 @@
+"""The states of Kalman filters that are merged: these may have any coordinates."""
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases.comparing import assert_close
+from numpy.testing import assert_allclose
+
+from sklearn_onlineem import KalmanFilter, combine_estimators
+
+
+def sequences(rng, n, length=12):
+    steps = rng.standard_normal((n, length, 2)).cumsum(axis=1)
+    return list(steps + 0.5 * rng.standard_normal(steps.shape))
+
+
+@pytest.fixture
+def members(rng):
+    """Filters with a common start that have learnt apart."""
+    common = KalmanFilter(n_dim_state=2, random_state=0).partial_fit(sequences(rng, 20))
+    return [copy.deepcopy(common).partial_fit(sequences(rng, 10, n)) for n in (5, 20)]
+
+
+def moved(model, T):
+    """The same law of the rows, with states T h."""
+    inverse = np.linalg.inv(T)
+    return replace(
+        model,
+        initial_mean=T @ model.initial_mean,
+        initial_covariance=T @ model.initial_covariance @ T.T,
+        transition=T @ model.transition @ inverse,
+        transition_offset=T @ model.transition_offset,
+        transition_covariance=T @ model.transition_covariance @ T.T,
+        observation=model.observation @ inverse,
+    )
+
+
+def test_other_coordinates_are_aligned_to_those_of_the_reference(members, rng):
+    a, b = members
+    expected = b.model_.aligned_to(a.model_)
+    T = rng.standard_normal((2, 2)) + 2.0 * np.eye(2)
+    assert_close(moved(b.model_, T).aligned_to(a.model_), expected, rtol=1e-8)
+    data = a._data_of(sequences(rng, 4), reset=False)
+    assert_allclose(expected.log_likelihood(data), b.model_.log_likelihood(data), rtol=1e-8)
+
+
+def test_merging_undoes_other_coordinates(members, rng):
+    a, b = members
+    expected = combine_estimators([a, b], align=True)
+    progress = b._training.progress
+    T = rng.standard_normal((2, 2)) + 2.0 * np.eye(2)
+    b._training.progress = progress._replace(model=moved(progress.model, T))
+    assert_close(combine_estimators([a, b], align=True).model_, expected.model_, rtol=1e-8)
+
+
+def test_states_that_nothing_reads_cannot_be_aligned(members):
+    a, b = members
+    progress = b._training.progress
+    blind = replace(progress.model, observation=np.array([[1.0, 0.0]] * 2), transition=np.eye(2))
+    b._training.progress = progress._replace(model=blind)
+    with pytest.raises(ValueError, match="do not say which is which"):
+        combine_estimators([a, b], align=True)

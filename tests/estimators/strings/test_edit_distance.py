@@ -1,0 +1,375 @@
+"""The estimators of edit distances: input, streams, faults, and their answers."""
+
+import copy
+import math
+import pickle
+import tracemalloc
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from cases.comparing import arrays, assert_identical
+from cases.interruptions import Interruption
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_onlineem import EditDistance, EditDistanceClassifier
+from sklearn_onlineem.em import Batch
+
+# Tests stop fits on purpose before they converge.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+both = pytest.mark.parametrize("parametrization", ["tied", "full"])
+
+
+def noisy_pairs(rng, n, letters="abcdefgh"):
+    """Words, and what a careless writer makes of them."""
+    pairs = []
+    for length in rng.integers(3, 9, n):
+        word = "".join(rng.choice(list(letters), length))
+        kept = "".join(c for c in word if rng.random() > 0.05)
+        written = "".join(rng.choice(list(letters)) if rng.random() < 0.05 else c for c in kept)
+        pairs.append((written, word))
+    return pairs
+
+
+def state(edit):
+    return {k: v for k, v in edit.__dict__.items() if k not in ("_mutex", "_valid_rates")}
+
+
+@both
+@pytest.mark.parametrize("solver", ["online", "batch"])
+def test_fitting_finds_the_kinds_of_operations(parametrization, solver, rng):
+    start = dict(match=8.0, mismatch=1.0, delete=0.5, insert=1.5, end=2.0)
+    truth = EditDistance(parametrization, operations_init=start, random_state=0, max_iter=1)
+    truth.fit([("abc", "abc")])  # for an alphabet
+    p = truth.model_.operations.spread(np.array(list(start.values())) / 13.0)
+    pairs, _ = truth.model_.__class__(truth.model_.operations, p).sample(5000, rng)
+    decoded = list(zip(truth._decoded(pairs.sources), truth._decoded(pairs.targets), strict=True))
+    edit = EditDistance(parametrization, alphabet="abc", solver=solver, operation_prior=1.0)
+    edit.fit(decoded)
+    found = np.array(list(edit.operations_.values())) * 13.0
+    # The fitted alphabet has a place for what is unknown, as U+FFFD is.
+    assert_allclose(found, list(start.values()), atol=0.25)
+
+
+@both
+def test_the_joint_objective_never_falls(parametrization, rng):
+    pairs, bounds = noisy_pairs(rng, 200), []
+    edit = EditDistance(parametrization, solver="batch", tol=0.0, max_iter=20)
+    edit.set_params(callbacks=[bounds.append]).fit(pairs)
+    prior = edit._prior(edit.model_)
+    if prior is None:
+        assert all(b >= a - 1e-11 for a, b in pairwise(edit.lower_bounds_))
+    warm = EditDistance(parametrization, solver="batch", tol=0.0, max_iter=1, warm_start=True)
+    objective = []
+    for _ in range(10):
+        p = warm.fit(pairs).model_.probabilities
+        log_prior = 0.0 if prior is None else prior.counts @ np.log(np.maximum(p, 1e-300))
+        objective.append(warm.score(pairs) + log_prior / len(pairs))
+    assert all(b >= a - 1e-11 for a, b in pairwise(objective))
+
+
+@both
+def test_streams_learn_and_go_on_after_pickling(parametrization, rng):
+    pairs = noisy_pairs(rng, 400)
+    edit = EditDistance(parametrization)
+    for begin in range(0, 200, 20):
+        edit.partial_fit(pairs[begin : begin + 20])
+    again = pickle.loads(pickle.dumps(edit))
+    for begin in range(200, 400, 20):
+        edit.partial_fit(pairs[begin : begin + 20])
+        again.partial_fit(pairs[begin : begin + 20])
+    assert_identical(again.model_, edit.model_)
+    assert edit.n_samples_seen_ == 400
+    batch = EditDistance(parametrization, solver="batch").fit(pairs)
+    assert edit.score(pairs) > batch.score(pairs) - 0.5
+
+
+@both
+def test_threads_and_forms_of_pairs_change_nothing(parametrization, rng):
+    pairs = noisy_pairs(rng, 20_000)
+    one = EditDistance(parametrization, random_state=0, n_jobs=1, max_iter=3).fit(pairs)
+    forms = [np.array(pairs, dtype=object), pd.DataFrame(pairs), [list(pair) for pair in pairs]]
+    for form in forms:
+        two = EditDistance(parametrization, random_state=0, n_jobs=2, max_iter=3).fit(form)
+        assert_identical(two.model_, one.model_)
+    assert_identical([two.score_samples(pairs)], [one.score_samples(pairs)])
+
+
+def test_any_hashable_symbols(rng):
+    pairs = noisy_pairs(rng, 50)
+    tuples = [tuple(tuple((c, 1) for c in word) for word in pair) for pair in pairs]
+    text, other = EditDistance().fit(pairs), EditDistance().fit(tuples)
+    assert_allclose(other.score(tuples), text.score(pairs), rtol=1e-12)
+    assert str(other.align(*tuples[0])).count("\n") == 2
+    sampled, _ = other.set_params(random_state=0).sample(20)
+    assert {symbol for x, _ in sampled for symbol in x} <= {*other.symbols_, None}
+
+
+def test_symbols_are_code_points():
+    edit = EditDistance().fit([("naïve 😀", "naive 😀"), ("ab", "abc")])
+    assert "😀" in edit.symbols_ and "ï" in edit.symbols_
+    assert edit.align("😀", "😀").operations == [("match", "😀", "😀")]
+    assert np.isfinite(edit.distance("\ud800", ""))  # half of a surrogate pair
+
+
+@both
+def test_unknown_symbols_have_the_probability_that_is_documented(parametrization, rng):
+    edit = EditDistance(parametrization).fit(noisy_pairs(rng, 300))
+    assert np.isfinite(edit.distance("éü", "éü"))
+    assert edit.distance("éü", "éü") < edit.distance("éü", "aü") + 20
+    if parametrization == "tied":
+        assert_allclose(edit.distance("éü", "éx"), edit.distance("ab", "ac"), rtol=1e-12)
+    else:
+        assert_allclose(edit.distance("é", "é"), edit.distance("é", "ü"), rtol=1e-12)
+        kept = edit.substitution_probabilities_[-1, -1]
+        assert edit.distance("é", "é") < -math.log(kept) - math.log(edit.operations_["end"])
+
+
+@both
+def test_distances_of_all_methods_agree(parametrization, rng):
+    pairs = noisy_pairs(rng, 60)
+    edit = EditDistance(parametrization).fit(pairs)
+    X, Y = [x for x, _ in pairs], [y for _, y in pairs]
+    for kind in ("stochastic", "viterbi"):
+        table = edit.pairwise(X, Y, kind=kind)
+        assert_allclose(edit.set_params(kind=kind).transform(pairs)[:, 0], np.diag(table))
+        assert_allclose(edit.distance(X[3], Y[5], kind=kind), table[3, 5], rtol=1e-12)
+    assert_allclose(edit.distance(X[0], Y[0], kind="stochastic"), -edit.score_samples(pairs)[0])
+    assert (edit.pairwise(X, kind="viterbi") >= edit.pairwise(X, kind="stochastic") - 1e-12).all()
+    assert edit.get_feature_names_out().tolist() == ["editdistance0"]
+
+
+@both
+def test_an_alignment_has_the_viterbi_distance(parametrization, rng):
+    edit = EditDistance(parametrization).fit(noisy_pairs(rng, 300))
+    tables = edit.model_.operations.tables(edit.model_.probabilities)
+    for x, y in [("", ""), ("abc", ""), ("", "ab"), *noisy_pairs(rng, 20)]:
+        alignment = edit.align(x, y)
+        assert "".join(a for _, a, _ in alignment.operations if a) == x
+        assert "".join(b for _, _, b in alignment.operations if b) == y
+        total = math.log(edit.operations_["end"])
+        for kind, a, b in alignment.operations:
+            i, j = (None if c is None else edit.symbols_.index(c) for c in (a, b))
+            if parametrization == "tied":
+                p = {"match": tables[0][0, 0], "mismatch": tables[0][0, 1]}
+                p |= {"delete": tables[1][0], "insert": tables[2][0]}
+                total += math.log(p[kind])
+            else:
+                p = tables[1][i] if b is None else tables[2][j] if a is None else tables[0][i, j]
+                total += math.log(p)
+        assert_allclose(alignment.distance, -total, rtol=1e-10)
+        assert_allclose(alignment.distance, edit.distance(x, y, kind="viterbi"), rtol=1e-12)
+
+
+def test_printed_alignments():
+    edit = EditDistance().fit([("abcd", "abcd"), ("abd", "abcd"), ("abcd", "axcd")] * 5)
+    assert str(edit.align("abd", "abcd")) == "ab-d\n|| |\nabcd"
+    assert str(edit.align("axcd", "abcd")) == "axcd\n|.||\nabcd"
+    assert str(edit.align("", "")) == "\n\n"
+    words = edit.align(("to", "be"), ("to", "see", "be"))
+    assert str(words).splitlines()[2].split() == ["to", "see", "be"]
+
+
+@both
+def test_samples_teach_the_model_that_made_them(parametrization, rng):
+    edit = EditDistance(parametrization, random_state=0).fit(noisy_pairs(rng, 300))
+    pairs, scripts = edit.sample(3000)
+    assert len(pairs) == len(scripts) == 3000
+    assert all(isinstance(word, str) for pair in pairs for word in pair)
+    found = EditDistance(parametrization, operation_prior=1.0).fit(pairs).operations_
+    assert_allclose(list(found.values()), list(edit.operations_.values()), atol=0.02)
+
+
+def test_grid_search_and_pipelines_take_lists_of_pairs(rng):
+    pairs = noisy_pairs(rng, 60)
+    grid = {"parametrization": ["tied", "full"], "beta": [0.6, 0.9]}
+    search = GridSearchCV(EditDistance(batch_size=10, max_iter=2), grid, cv=3).fit(pairs)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    scaled = make_pipeline(EditDistance(max_iter=2), StandardScaler()).fit_transform(pairs)
+    assert scaled.shape == (60, 1)
+    search = GridSearchCV(
+        EditDistanceClassifier(EditDistance(max_iter=2), dictionary=[y for _, y in pairs]),
+        {"edit_distance__parametrization": ["tied", "full"], "conditional": [True, False]},
+        cv=KFold(3),
+    ).fit([x for x, _ in pairs], [y for _, y in pairs])  # fmt: skip
+    assert search.best_score_ > 0.5
+
+
+BAD_PAIRS = [
+    [], "ab", 3.0, None, ["ab", "cd"], [("a",)], [("a", "b", "c")], [("a", 1.0)], [("a", None)],
+    [("a", math.nan)], np.zeros((2, 2)), [(["a", []], "b")], [("", "")], [({"a"}, "b")],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("X", BAD_PAIRS, ids=repr)
+@pytest.mark.parametrize("fitted", [False, True])
+def test_what_is_no_list_of_pairs_is_refused_and_leaves_no_trace(X, fitted, rng):
+    edit = EditDistance()
+    if fitted:
+        edit.fit(noisy_pairs(rng, 20))
+        if isinstance(X, list) and X == [("", "")]:
+            return  # which is a pair to go on with
+    before = copy.deepcopy(state(edit))
+    with pytest.raises(ValueError, match="EditDistance"):
+        edit.partial_fit(X)
+    assert state(edit).keys() == before.keys()
+    assert_identical(
+        arrays(edit.model_), arrays(before["_training"].progress.model)
+    ) if fitted else None
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"parametrization": "three"}, {"kind": "other"}, {"eta0": 0.0}, {"beta": 2.0},
+        {"operations_init": {"match": 1.0}}, {"operation_prior": 0.5},
+        {"operation_prior": {"swap": 2.0}}, {"operation_prior": math.nan},
+        {"operations_init": dict(match=1, mismatch=-1, delete=1, insert=1, end=1)},
+        {"operations_init": dict(match=1, mismatch=1, delete=1, insert=1, end=0)}, {"alphabet": []},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_invalid_parameters_are_refused_at_fit(parameters, rng):
+    for method in ("fit", "partial_fit"):
+        with pytest.raises(ValueError, match="EditDistance"):
+            getattr(EditDistance(**parameters), method)(noisy_pairs(rng, 20))
+
+
+def test_use_before_fit_is_refused():
+    for method in ("score", "transform", "pairwise"):
+        with pytest.raises(NotFittedError):
+            getattr(EditDistance(), method)([("a", "b")])
+    with pytest.raises(NotFittedError):
+        EditDistanceClassifier().predict(["a"])
+    with pytest.raises(ValueError, match="kind of EditDistance"):
+        EditDistance().fit([("a", "b")]).distance("a", "b", kind="best")
+    with pytest.raises(AttributeError, match="full"):
+        print(EditDistance().fit([("a", "b")]).substitution_probabilities_)
+
+
+def test_too_large_an_alphabet_for_a_table_is_refused():
+    words = [(tuple(range(5000)), tuple(range(5000)))]
+    with pytest.raises(ValueError, match="tied"):
+        EditDistance("full").fit(words)
+    assert np.isfinite(EditDistance(max_iter=2).fit(words).score(words))
+
+
+def test_sets_of_symbols_have_one_order_everywhere():
+    edit = EditDistance(alphabet=set("shuffled")).fit([("s", "h")])
+    assert edit.symbols_ == sorted(set("shuffled"))
+
+
+def test_long_queries_of_short_words_need_little_memory():
+    words = ["ab" * n for n in range(1, 20)]
+    edit = EditDistance(alphabet="ab", max_iter=1, tol=0.0).fit([(w, w) for w in words])
+    classifier = EditDistanceClassifier(edit, prefit=True).fit(words, words)
+    tracemalloc.start()
+    nearest = classifier.predict(["ab" * 2500])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert nearest[0] == words[-1]
+    assert peak < 2**24
+
+
+def test_single_pairs_and_pairs_without_symbols(rng):
+    edit = EditDistance().partial_fit([("a", "b")]).partial_fit([("", "")]).partial_fit([("a", "")])
+    assert np.isfinite(edit.model_.probabilities).all()
+    assert_allclose(edit.distance("", ""), -math.log(edit.operations_["end"]))
+
+
+def test_interruption_leaves_the_last_update(rng):
+    pairs = noisy_pairs(rng, 60)
+    edit = EditDistance(batch_size=10, callbacks=[Interruption(3)])
+    with pytest.raises(KeyboardInterrupt):
+        edit.fit(pairs)
+    assert not edit.__sklearn_is_fitted__() and not hasattr(edit, "symbols_")
+    edit.set_params(callbacks=None).fit(pairs)
+    before = edit.model_
+    edit.set_params(callbacks=[Interruption(1)])
+    with pytest.raises(KeyboardInterrupt):
+        edit.fit(noisy_pairs(rng, 60, "xyz"))
+    assert edit.model_ is before and "x" not in edit.symbols_
+
+
+def test_warm_start_goes_on(rng):
+    pairs = noisy_pairs(rng, 100)
+    edit = EditDistance(solver="batch", max_iter=2, tol=0.0, warm_start=True).fit(pairs).fit(pairs)
+    whole = EditDistance(solver="batch", max_iter=4, tol=0.0).fit(pairs)
+    assert_allclose(edit.model_.probabilities, whole.model_.probabilities, rtol=1e-12)
+    assert edit.n_samples_seen_ == 200
+
+
+def test_partial_fit_with_a_given_start_is_a_step_of_em(rng):
+    pairs = noisy_pairs(rng, 50)
+    start = dict(match=8.0, mismatch=1.0, delete=0.5, insert=1.5, end=2.0)
+    parameters = dict(operations_init=start, alphabet="abcdefgh")
+    stream = EditDistance(schedule=Batch(), **parameters).partial_fit(pairs)
+    once = EditDistance(solver="batch", max_iter=1, **parameters).fit(pairs)
+    assert_identical(stream.model_, once.model_)
+    assert clone(stream).get_params() == stream.get_params()
+
+
+# --------------------------------------------------------------------------------- classifier
+
+
+@both
+@pytest.mark.parametrize("kind", ["stochastic", "viterbi"])
+@pytest.mark.parametrize("conditional", [True, False])
+def test_pruning_never_changes_the_answer(parametrization, kind, conditional, rng):
+    pairs = noisy_pairs(rng, 1500, "abcdefghijklmnop")
+    words = list(dict.fromkeys(word for _, word in pairs)) + ["", "éa", "ñb", "a" * 60]
+    queries = [x for x, _ in pairs[:40]] + ["", "éb", "üaé", "aaaa", "zzz"]
+    edit = EditDistance(parametrization, kind=kind, max_iter=5).fit(pairs)
+    classifier = EditDistanceClassifier(
+        edit, prefit=True, dictionary=words, conditional=conditional
+    )
+    distances, indices = classifier.fit(["a"], ["a"]).kneighbors(queries, 7)
+    table = edit.pairwise(queries, words)
+    if conditional:
+        codes = classifier._known.codes()
+        table += edit.model_.target_log_probability(codes.encode(words))
+    order = np.argsort(table, axis=1, kind="stable")[:, :7]
+    assert_allclose(distances, np.take_along_axis(table, order, axis=1), rtol=1e-10)
+    # Equal but for rounding, words may change places.
+    assert_allclose(np.take_along_axis(table, indices, axis=1), distances, rtol=1e-10)
+    assert np.mean(indices == order) > 0.95
+
+
+@both
+def test_bounds_hold(parametrization, rng):
+    pairs = noisy_pairs(rng, 300)
+    for kind in ("stochastic", "viterbi"):
+        edit = EditDistance(parametrization, kind=kind, max_iter=5).fit(pairs)
+        words = [word for _, word in pairs] + ["é", "zé", ""]
+        classifier = EditDistanceClassifier(edit, prefit=True, dictionary=words).fit(["a"], ["a"])
+        known, kept_out = classifier._known, 0
+        for query in ["abcd", "", "éa", "hgfedcba"]:
+            word = known.codes().encode([query])
+            bounds = known._largest_log_probabilities(word)
+            found = -edit.pairwise([query], classifier.classes_.tolist())[0]
+            assert (found <= bounds + 1e-9).all()
+            kept_out += np.mean(bounds < np.sort(found)[-5])
+        assert kept_out > 0.3 or parametrization == "full"
+
+
+def test_classifier_learns_and_takes_sequences(rng):
+    pairs = noisy_pairs(rng, 300)
+    X, y = [tuple(x) for x, _ in pairs], [list(word) for _, word in pairs]
+    classifier = EditDistanceClassifier().fit(X, y)
+    assert classifier.score(X, y) > 0.8
+    with pytest.raises(ValueError, match="n_neighbors of EditDistanceClassifier"):
+        classifier.kneighbors(X, 10_000)
+    for bad in ([1.0], "abc", [None]):
+        with pytest.raises(ValueError, match="EditDistanceClassifier"):
+            classifier.predict(bad)
+    for bad in (([], []), (["a"], ["a", "b"])):
+        with pytest.raises(ValueError, match="EditDistanceClassifier"):
+            EditDistanceClassifier().fit(*bad)
+    with pytest.raises(NotFittedError):
+        EditDistanceClassifier(EditDistance(), prefit=True).fit(["a"], ["a"])

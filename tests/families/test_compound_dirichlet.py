@@ -1,0 +1,405 @@
+"""Compound Dirichlets: their special functions, their optimum, and what a single component does."""
+
+import math
+import pickle
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from cases.comparing import arrays, assert_identical
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import gammaln, polygamma, psi
+from sklearn.exceptions import NotFittedError
+
+from sklearn_onlineem import (
+    HMM,
+    CompoundDirichlet,
+    CompoundDirichletMixture,
+    MultinomialMixture,
+)
+from sklearn_onlineem.data import Rows
+from sklearn_onlineem.em import SampledInertia, online_step
+from sklearn_onlineem.families import CompoundDirichlet as Family
+from sklearn_onlineem.families import Dirichlets, FullGaussian
+from sklearn_onlineem.families._events import events_of
+from sklearn_onlineem.models import MixtureModel
+
+pytestmark = [
+    pytest.mark.filterwarnings("error::RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
+
+
+def documents(rng, n=400, d=6, length=30):
+    alpha = rng.uniform(0.3, 3.0, d)
+    lengths = 1 + rng.poisson(length, n)
+    return rng.multinomial(lengths, rng.dirichlet(alpha, n)).astype(float)
+
+
+def negative_log_likelihood(alpha, X):
+    """Per document, without the coefficients that alpha leaves alone; and its gradient."""
+    total, lengths = alpha.sum(), X.sum(axis=1)
+    value = gammaln(total) - gammaln(total + lengths) + (gammaln(alpha + X) - gammaln(alpha)).sum(1)
+    slope = psi(total) - psi(total + lengths)[:, None] + psi(alpha + X) - psi(alpha)
+    return -value.mean(), -slope.mean(axis=0)
+
+
+def maximum_likelihood(X):
+    """Directly: BFGS on log alpha, then Newton's method with the full Hessian."""
+
+    def objective(log_alpha):
+        value, slope = negative_log_likelihood(np.exp(log_alpha), X)
+        return value, slope * np.exp(log_alpha)
+
+    start = np.zeros(X.shape[1])
+    alpha = np.exp(minimize(objective, start, jac=True, options={"gtol": 1e-10}).x)
+    for _ in range(5):
+        total, lengths = alpha.sum(), X.sum(axis=1)
+        shared = (polygamma(1, total) - polygamma(1, total + lengths)).mean()
+        own = (polygamma(1, alpha) - polygamma(1, alpha + X)).mean(axis=0)
+        alpha = alpha - np.linalg.solve(np.diag(own) - shared, negative_log_likelihood(alpha, X)[1])
+    return alpha
+
+
+# ------------------------------------------------------------------------------ densities, exactly
+
+
+HALF_AND_THREE = [Fraction(1, 2), Fraction(3)]
+FAR_APART = [Fraction(10**6), Fraction(1, 7)]
+
+
+@pytest.mark.parametrize("alpha", [HALF_AND_THREE, FAR_APART])
+def test_densities_equal_polyas_urn_in_fractions(alpha):
+    """Words drawn one by one, each put back twice; long documents reach the series."""
+    for counts in [(1, 0), (2, 3), (0, 16), (17, 17), (40, 1), (300, 70)]:
+        probability, drawn = Fraction(1), 0
+        for a, count in zip(alpha, counts, strict=True):
+            for i in range(count):
+                drawn += 1
+                probability *= (a + i) / (sum(alpha) + drawn - 1) * Fraction(drawn, i + 1)
+        parameters = Dirichlets(np.array([alpha], dtype=float), np.ones(1))
+        found = Family().log_density(parameters, np.array([counts], dtype=float))[0, 0]
+        expected = math.log(probability.numerator) - math.log(probability.denominator)
+        assert found == pytest.approx(expected, rel=1e-12, abs=1e-9 if max(alpha) > 1e5 else 1e-11)
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_probabilities_add_up_to_one_and_hide_no_statistics(length, rng):
+    """The sum over all documents of a length; and E log h does not depend on that length."""
+    rows = np.array(list(product(range(length + 1), repeat=3)), dtype=float)
+    rows = rows[rows.sum(axis=1) == length]
+    family, parameters = Family(), Dirichlets(rng.uniform(0.1, 5.0, (2, 3)), np.ones(2))
+    probabilities = np.exp(family.log_density(parameters, rows))
+    assert_allclose(probabilities.sum(axis=0), 1.0, rtol=1e-12)
+    expected = family.posterior_statistics(parameters, rows, probabilities)
+    own = family.own_statistics(parameters, np.ones(2))
+    assert_allclose(expected.total, own.total, rtol=1e-11)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_events_are_the_counts_and_lengths_of_documents(index, rng):
+    X = rng.poisson(0.7, (60, 9)) * rng.choice([1.0, 3.0, 40.0, 100.0, 0.5], (60, 9))
+    X[7] = 0.0
+    S = sparse.csr_array(X)
+    S.indices, S.indptr = S.indices.astype(index), S.indptr.astype(index)
+    events = events_of(S)
+    found = sparse.csr_array(events.indicators, shape=(60, len(events.words))).toarray()
+    assert set(np.unique(found)) <= {0.0, 1.0}
+    for j in range(10):
+        chosen = events.words == j
+        expected = X[:, j] if j < 9 else X.sum(axis=1)
+        assert_allclose(found[:, chosen] @ events.counts[chosen], expected)
+    tabled = (events.counts == np.rint(events.counts)) & (events.counts <= 64)
+    pairs = list(zip(events.words[tabled], events.counts[tabled], strict=True))
+    assert len(set(pairs)) == len(pairs)
+
+
+@pytest.mark.parametrize(
+    "scale, d", [(1.0, 10), (1e-8, 50), (0.02, 5000), (1e4, 5), (1e-9, 2)], ids=str
+)
+def test_m_step_solves_for_given_mean_logarithms(scale, d, rng):
+    family = Family(min_alpha=1e-14)
+    parameters = Dirichlets(rng.gamma(1.0, scale, (3, d)) + 1e-13, np.ones(3))
+    own = family.own_statistics(parameters, np.array([0.2, 0.5, 0.3]))
+    found = family.m_step(own)
+    assert_allclose(found.alpha, parameters.alpha, rtol=1e-9)
+    far = Dirichlets(10.0 ** rng.uniform(-6, 4, (3, d)), np.ones(3))
+    assert_allclose(family.m_step(own, far).alpha, parameters.alpha, rtol=1e-9)
+
+
+def test_floor_and_ceiling_are_part_of_the_m_step(rng):
+    same = np.tile([3.0, 2.0, 0.0], (50, 1))
+    for solver in ("batch", "newton"):
+        model = CompoundDirichlet(solver=solver, max_iter=300, tol=0.0).fit(same)
+        assert 0 < model.alpha_.min() and model.alpha_.sum() <= 1e6 * (1 + 1e-12)
+        assert np.isfinite(model.score([[0.0, 0.0, 4.0]]))
+    assert model.alpha_[2] == pytest.approx(1e-10)
+
+
+# -------------------------------------------------------------------------------------- the optimum
+
+
+@pytest.mark.parametrize("solver, max_iter", [("batch", 3000), ("newton", 100)])
+def test_the_optimum_is_that_of_the_likelihood(solver, max_iter, rng):
+    X = documents(rng)
+    expected = maximum_likelihood(X)
+    assert_allclose(negative_log_likelihood(expected, X)[1], 0.0, atol=1e-13)
+    for data in (X, sparse.csr_array(X)):
+        model = CompoundDirichlet(solver=solver, tol=0.0, max_iter=max_iter).fit(data)
+        assert_allclose(model.alpha_, expected, rtol=1e-8)
+    assert model.converged_ == (solver == "newton")
+
+
+def test_newton_never_lowers_the_likelihood_and_is_soon_done(rng):
+    for d, n, scale in ((4, 30, 1e-2), (300, 200, 0.05), (20, 500, 30.0)):
+        X = rng.multinomial(40, rng.dirichlet(rng.gamma(1.0, scale, d) + 1e-3, n)).astype(float)
+        for start in (None, np.full(d, 1e-4), np.full(d, 1e3)):
+            model = CompoundDirichlet(solver="newton", tol=0.0, alpha_init=start).fit(X)
+            path = np.array(model.lower_bounds_)
+            assert (np.diff(path) >= -1e-12 * np.abs(path[1:])).all()
+            assert model.converged_ and model.n_iter_ < 60
+
+
+def test_weights_stand_for_repeated_documents(rng):
+    X, repeats = documents(rng, 100), rng.integers(0, 4, 100)
+    for solver in ("batch", "newton"):
+        model = CompoundDirichlet(solver=solver, tol=0.0, max_iter=50)
+        weighted = model.fit(X, sample_weight=repeats).alpha_
+        assert_allclose(model.fit(np.repeat(X, repeats, axis=0)).alpha_, weighted, rtol=1e-9)
+
+
+# ---------------------------------------------------------------------------------------- inertia
+
+
+def test_sampled_inertia_tends_to_the_exact_one_on_a_gaussian_mixture(rng):
+    """Its error falls with the root of the number of pseudo-observations."""
+    means = np.array([[0.0, 0.0], [3.0, 1.0]])
+    gaussians = FullGaussian().gaussians(means, np.array([np.eye(2), [[2.0, 0.5], [0.5, 1.0]]]))
+    model = MixtureModel(FullGaussian(), np.array([0.3, 0.7]), gaussians)
+    data = Rows(rng.normal(size=(50, 2)) + 2.0)
+    exact, _ = online_step(model, data, 0.5)
+
+    def error(n):
+        inertia = SampledInertia(n, rng)
+        steps = [online_step(model, data, 0.5, inertia=inertia)[0] for _ in range(8)]
+        gaps = [
+            np.concatenate([(a - b).ravel() for a, b in zip(arrays(s), arrays(exact), strict=True)])
+            for s in steps
+        ]
+        return np.sqrt(np.mean(np.square(gaps)))
+
+    few, some, many = error(200), error(3_200), error(51_200)
+    assert 2.0 < few / some < 8.0 and 2.0 < some / many < 8.0
+    assert many < 0.02
+
+
+def test_sampled_inertia_tends_to_the_exact_one(rng):
+    X = documents(rng)
+    parameters = Dirichlets(rng.uniform(0.5, 2.0, (1, 6)), np.ones(1))
+    model = MixtureModel(Family(), np.ones(1), parameters)
+    exact, _ = online_step(model, Rows(X), 0.5)
+    for n, rtol in ((100, 0.5), (100_000, 0.01)):
+        sampled, _ = online_step(model, Rows(X), 0.5, inertia=SampledInertia(n, rng))
+        assert_allclose(sampled.parameters.alpha, exact.parameters.alpha, rtol=rtol)
+        assert not np.allclose(sampled.parameters.alpha, exact.parameters.alpha, rtol=rtol / 1e4)
+
+
+@pytest.mark.parametrize("make", [CompoundDirichlet, CompoundDirichletMixture])
+def test_sampled_streams_continue_bit_for_bit(make, rng):
+    X = documents(rng)
+    model = make(inertia="sampled", n_pseudo_samples=50, random_state=0)
+    model.partial_fit(X[:100]).partial_fit(X[100:150])
+    loaded = pickle.loads(pickle.dumps(model))
+    for estimator in (model, loaded):
+        estimator.partial_fit(X[150:200]).partial_fit(X[200:])
+    assert_identical(arrays(loaded.model_), arrays(model.model_))
+    exact = make(random_state=0).partial_fit(X[:100]).partial_fit(X[100:150])
+    assert not np.allclose(exact.alpha_, model.alpha_, rtol=1e-6)
+
+
+# ------------------------------------------------------------------------------- a single component
+
+
+@pytest.mark.parametrize("solver", ["online", "batch", "newton"])
+def test_dense_sparse_and_single_precision_agree(solver, rng):
+    X = documents(rng)
+    model = CompoundDirichlet(solver=solver, batch_size=100, random_state=0)
+    dense, thin, single = (
+        pickle.loads(pickle.dumps(model.fit(data)))
+        for data in (X, sparse.csr_array(X), X.astype(np.float32))
+    )
+    assert_allclose(thin.alpha_, dense.alpha_, rtol=1e-12)
+    assert_allclose(single.alpha_, dense.alpha_, rtol=1e-3)
+    assert single.alpha_.dtype == single.transform(X.astype(np.float32)).dtype == np.float32
+    assert_allclose(thin.score_samples(sparse.csr_array(X)), dense.score_samples(X), rtol=1e-12)
+    assert_allclose(thin.transform(sparse.csr_array(X)), dense.transform(X), rtol=1e-12)
+
+
+def test_transform_gives_posterior_mean_proportions(rng):
+    X = documents(rng)
+    model = CompoundDirichlet().fit(X)
+    expected = (X + model.alpha_) / (X.sum(axis=1, keepdims=True) + model.alpha_.sum())
+    assert_allclose(model.transform(X), expected, rtol=1e-12)
+    assert list(model.get_feature_names_out()) == [f"x{j}" for j in range(6)]
+
+
+def test_a_stream_comes_near_the_optimum(rng):
+    X = documents(rng, 3000)
+    stream = CompoundDirichlet(random_state=0)
+    for start in range(0, 3000, 100):
+        stream.partial_fit(X[start : start + 100])
+    best = CompoundDirichlet(solver="newton").fit(X)
+    # The default rate remembers 3000 ** 0.6 documents, from which six parameters are estimated.
+    assert 0.0 < best.score(X) - stream.score(X) < 6 / (2 * 3000**0.6)
+
+
+def test_samples_have_the_lengths_asked_for(rng):
+    X = documents(rng)
+    model = CompoundDirichlet(random_state=0).fit(X)
+    assert_array_equal(model.sample(3, lengths=[5, 0, 1000]).sum(axis=1), [5, 0, 1000])
+    with pytest.raises(ValueError, match=r"lengths of CompoundDirichlet .*got shape \(2,\)"):
+        model.sample(3, lengths=[1, 2])
+    assert_array_equal(model.sample(4, lengths=7).sum(axis=1), 7)
+    assert_array_equal(model.sample(4).sum(axis=1), np.rint(X.sum(axis=1).mean()))
+    mixture = CompoundDirichletMixture(2, random_state=0).fit(X)
+    drawn, components = mixture.sample(5, lengths=9)
+    assert_array_equal(drawn.sum(axis=1), 9) and components.shape == (5,)
+    for lengths in (-1, 2.5, [1, -1], "long"):
+        with pytest.raises(ValueError, match="lengths of CompoundDirichlet"):
+            model.sample(2, lengths=lengths)
+
+
+def test_a_sample_of_tiny_parameters_repeats_one_word(rng):
+    parameters = Dirichlets(np.array([[1e-9, 3e-9]]), np.array([20.0]))
+    X = Family().sample(parameters, np.zeros(2000, dtype=int), rng)
+    assert (X.max(axis=1) == 20.0).all()
+    assert X[:, 1].mean() / 20.0 == pytest.approx(0.75, abs=0.05)
+
+
+def test_given_starts(rng):
+    X = documents(rng)
+    start = rng.uniform(0.5, 2.0, 6)
+    model = CompoundDirichlet(alpha_init=start, eta0=1e-12, beta=0.0, batch_size=100, max_iter=1)
+    assert_allclose(model.fit(X).alpha_, start, rtol=1e-8)
+    assert_allclose(model.set_params(eta0=1e-12).partial_fit(X[:1]).alpha_, start, rtol=1e-6)
+    for bad in (np.zeros(6), np.ones(5), np.full(6, np.nan), -np.ones(6)):
+        with pytest.raises(ValueError, match="alpha_init of CompoundDirichlet"):
+            CompoundDirichlet(alpha_init=bad).fit(X)
+    two = rng.uniform(0.5, 2.0, (2, 6))
+    mixture = CompoundDirichletMixture(2, alpha_init=two, eta0=1e-12, beta=0.0)
+    assert_allclose(mixture.partial_fit(X).alpha_, two, rtol=1e-8)
+
+
+def test_a_prior_holds_alpha_back(rng):
+    """But not the mean length, which is of documents, not of the prior's pseudo-documents."""
+    X = documents(rng)
+    prior = {"pseudo_count": 1e6, "concentration": 2.0}
+    for solver in ("online", "batch"):
+        model = CompoundDirichlet(solver=solver, prior=prior, max_iter=200, tol=1e-9).fit(X)
+        assert_allclose(model.alpha_, 2.0, rtol=0.01)
+        assert_allclose(model.model_.parameters.length, X.sum(axis=1).mean())
+    with pytest.raises(ValueError, match="CompoundDirichlet.*newton.*prior"):
+        CompoundDirichlet(solver="newton", prior=prior).fit(X)
+
+
+# ------------------------------------------------------------------------------------ faulty input
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, 1.7e308])
+def test_values_that_are_no_counts(form, value, rng):
+    X = documents(rng)
+    bad = X.copy()
+    bad[3, 1] = value
+    for solver in ("online", "newton"):
+        with pytest.raises(ValueError, match="CompoundDirichlet"):
+            CompoundDirichlet(solver=solver).fit(form(bad))
+    model = CompoundDirichlet().partial_fit(X)
+    before = [array.copy() for array in arrays(model.model_)]
+    for method in (model.partial_fit, model.score, model.transform):
+        with pytest.raises(ValueError, match="CompoundDirichlet"):
+            method(form(bad))
+    assert_identical(arrays(model.model_), before)
+
+
+@pytest.mark.parametrize("solver", ["online", "batch", "newton"])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_documents_without_words(solver, form, rng):
+    zeros = np.zeros((30, 4))
+    model = CompoundDirichlet(solver=solver).fit(form(zeros))
+    assert_allclose(model.alpha_, 1.0, rtol=1e-8)
+    assert_array_equal(model.score_samples(form(zeros)), 0.0)
+    X = documents(rng, 50)
+    padded = np.vstack([X, np.zeros((50, 6))])
+    arguments = {"solver": solver, "tol": 0.0, "max_iter": 3000, "alpha_init": np.ones(6)}
+    found, expected = (CompoundDirichlet(**arguments).fit(form(rows)) for rows in (padded, X))
+    assert_allclose(found.alpha_, expected.alpha_, rtol=1e-6)
+    assert_allclose(found.transform(form(padded))[-1], found.alpha_ / found.alpha_.sum())
+
+
+@pytest.mark.parametrize("scale", [1e6, 1e15, 1e19, 1e150])
+@pytest.mark.parametrize("solver", ["online", "batch", "newton"])
+def test_huge_counts(scale, solver, rng):
+    """Whole documents of so many words tell their proportions: those of a Dirichlet."""
+    proportions = rng.dirichlet([0.7, 2.0, 5.0], 300)
+    X = np.rint(proportions * scale)
+    model = CompoundDirichlet(solver=solver, tol=1e-12, max_iter=500).fit(X)
+    assert_allclose(model.alpha_, [0.7, 2.0, 5.0], rtol=0.2)
+    assert np.isfinite(model.score_samples(X)).all()
+    assert np.isfinite(model.partial_fit(X).alpha_).all()
+
+
+def test_words_never_seen_and_one_word_documents(rng):
+    X = np.hstack([documents(rng), np.zeros((400, 2))])
+    for solver in ("online", "batch", "newton"):
+        model = CompoundDirichlet(solver=solver).fit(X)
+        assert np.isfinite(model.score([[0.0] * 7 + [3.0]]))
+        assert model.alpha_[6:].max() < 0.1
+        single = CompoundDirichlet(solver=solver).fit(np.eye(4)[rng.integers(0, 4, 50)])
+        assert np.isfinite(single.alpha_).all() and np.isfinite(single.score(np.eye(4)))
+
+
+def test_nothing_can_be_asked_before_a_fit():
+    model = CompoundDirichlet()
+    for method in (model.score, model.transform, model.score_samples):
+        with pytest.raises(NotFittedError):
+            method(np.ones((2, 2)))
+    with pytest.raises(NotFittedError):
+        model.sample()
+    assert not hasattr(model, "alpha_") and not hasattr(model, "predict")
+
+
+def test_bursty_documents_are_told_apart_where_mean_counts_are_alike(rng):
+    """Components of equal proportions, one bursty: a mixture of multinomials is blind to them."""
+    y = rng.integers(0, 2, 600)
+    alpha = np.where(y[:, None], 20.0, 0.2) * np.ones(8)
+    X = np.array([rng.multinomial(60, rng.dirichlet(a)) for a in alpha])
+    start = np.array([np.full(8, 1.0), np.full(8, 5.0)])
+    bursty = CompoundDirichletMixture(2, alpha_init=start, solver="batch").fit_predict(X)
+    assert np.mean(bursty == y) > 0.97
+    flat = MultinomialMixture(2, random_state=0, n_init=3).fit_predict(X)
+    assert max(np.mean(flat == y), np.mean(flat != y)) < 0.9
+
+
+def test_emissions_of_hidden_markov_models(rng):
+    """Any model takes the family: expectations are under the parameters that posteriors are of."""
+    alpha = np.array([[5.0, 1.0, 1.0], [1.0, 1.0, 5.0]])
+    X = [
+        np.array([rng.multinomial(20, rng.dirichlet(alpha[t // 5 % 2])) for t in range(40)])
+        for _ in range(20)
+    ]
+    hmm = HMM(2, family=Family(), solver="batch", random_state=0, max_iter=50).fit(X)
+    found = hmm.model_.parameters.alpha
+    assert_allclose(found[np.argsort(-found[:, 0])], alpha, rtol=0.5)
+    assert (np.diff([step.log_likelihood for step in hmm.history_]) > -1e-9).all()
+
+
+def test_results_do_not_depend_on_the_number_of_threads(rng):
+    X = documents(rng, 8000, d=40)
+    for solver in ("online", "newton"):
+        model = CompoundDirichlet(solver=solver, random_state=0)
+        one, two = (model.set_params(n_jobs=n).fit(X).model_ for n in (1, 2))
+        assert_identical(arrays(one), arrays(two))

@@ -1,0 +1,168 @@
+"""The kernels of sparse counts against their formulas in NumPy."""
+
+import numpy as np
+import pytest
+from cases.kernel_formulas import DTYPES, NO_LABELS, NONE, normalise_numpy, options_for, tolerance
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from sklearn_onlineem._kernels._counts import (
+    e_step,
+    log_density,
+    statistics,
+)
+
+INDEX_DTYPES = [np.int32, np.int64]
+SHAPES = [(1, 1, 1), (1, 50, 10), (7, 3, 1), (300, 40, 9), (2, 5, 40), (3000, 20, 3)]
+
+
+def problem(n, d, K, dtype=np.float64, index=np.int32):
+    rng = np.random.default_rng([n, d, K])
+    X = rng.poisson(1.0, (n, d)) * (rng.random((n, d)) < 0.3)
+    X[n // 2] = 0
+    csr = sparse.csr_array(X.astype(dtype))
+    rows = csr.data, csr.indices.astype(index), csr.indptr.astype(index)
+    natural_T = np.log(rng.dirichlet(np.ones(d), K).T.copy() + 1e-3)
+    return X.astype(float), rows, natural_T, rng.standard_normal(K), rng.standard_normal(n)
+
+
+def run(rows, natural_T, offset, base, *options, n_threads=1):
+    n, (d, K) = len(rows[2]) - 1, natural_T.shape
+    counts, totals_T = np.full(K, np.nan), np.full((d, K), np.nan)
+    log_likelihoods, responsibilities = np.empty(n), np.empty((n, K), rows[0].dtype)
+    total = e_step(
+        *rows,
+        natural_T,
+        offset,
+        base,
+        *(options or (NONE, NO_LABELS, NONE)),
+        counts,
+        totals_T,
+        log_likelihoods,
+        responsibilities,
+        n_threads,
+    )
+    return counts, totals_T, log_likelihoods, responsibilities, total
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("index", INDEX_DTYPES)
+@pytest.mark.parametrize("n, d, K", SHAPES)
+@pytest.mark.parametrize("with_options", [False, True])
+def test_e_step(n, d, K, dtype, index, with_options):
+    X, rows, natural_T, offset, base = problem(n, d, K, dtype, index)
+    weights, labels, uniforms = options_for(n, K)
+    if dtype == np.float32:
+        uniforms = NONE
+    options = (weights, labels, uniforms) if with_options else ()
+    counts, totals_T, log_likelihoods, responsibilities, total = run(
+        rows, natural_T, offset, base, *options
+    )
+    assert responsibilities.dtype == dtype
+    expected = normalise_numpy(X @ natural_T + offset + base[:, None], *options)
+    for result, reference in zip((responsibilities, log_likelihoods, total), expected, strict=True):
+        assert_allclose(result, reference, **tolerance(dtype, n))
+    assert_allclose(counts, expected[0].sum(axis=0), **tolerance(dtype, n))
+    assert_allclose(totals_T, X.T @ expected[0], **tolerance(dtype, n))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("index", INDEX_DTYPES)
+@pytest.mark.parametrize("n, d, K", SHAPES)
+def test_log_density_and_statistics(n, d, K, dtype, index):
+    X, rows, natural_T, offset, base = problem(n, d, K, dtype, index)
+    joint = np.empty((n, K), dtype)
+    for given in (base, NONE):
+        log_density(*rows, natural_T, offset, given, joint, 1)
+        expected = X @ natural_T + offset + (given[:, None] if given.size else 0)
+        assert_allclose(joint, expected, **tolerance(dtype))
+    counts, totals_T = np.empty(K), np.empty((d, K))
+    statistics(*rows, joint, counts, totals_T, 1)
+    assert_allclose(counts, joint.sum(axis=0, dtype=float), **tolerance(dtype, n))
+    assert_allclose(totals_T, X.T @ joint.astype(float), **tolerance(dtype, n))
+
+
+def test_outputs_are_optional():
+    _, rows, natural_T, offset, _ = problem(300, 5, 3)
+    nothing = np.empty((0, 0))
+    total = e_step(
+        *rows,
+        natural_T,
+        offset,
+        NONE,
+        NONE,
+        NO_LABELS,
+        NONE,
+        NONE.copy(),
+        nothing,
+        NONE.copy(),
+        nothing,
+        1,
+    )
+    assert_allclose(total, run(rows, natural_T, offset, NONE)[-1], rtol=0)
+
+
+def test_rows_without_any_count():
+    rows = np.empty(0), np.empty(0, np.int32), np.zeros(4, np.int32)
+    counts, totals_T, log_likelihoods, *_ = run(rows, np.ones((5, 2)), np.log([0.25, 0.5]), NONE)
+    assert_allclose(log_likelihoods, np.log(0.75))
+    assert_allclose(counts, [1, 2])
+    assert_array_equal(totals_T, 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("index", INDEX_DTYPES)
+@pytest.mark.parametrize("n_threads", [2, 4])
+def test_bits_do_not_depend_on_threads(dtype, index, n_threads):
+    # So many rows that one thread has more rounds of slabs than four have.
+    n, d, K = 40_003, 20, 9
+    _, rows, natural_T, offset, base = problem(n, d, K, dtype, index)
+    arguments = rows, natural_T, offset, base, *options_for(n, K)
+    alone, together = run(*arguments), run(*arguments, n_threads=n_threads)
+    for result, reference in zip(together, alone, strict=True):
+        assert_array_equal(result, reference)
+
+
+# K is no multiple of a tile, of a strip, or of a vector; the rows have several slabs, or one.
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n, d, K", [(10_000, 6, 5), (10_000, 3, 33), (300, 40, 50), (40, 900, 71)])
+def test_any_number_of_components(n, d, K, dtype):
+    X, rows, natural_T, offset, base = problem(n, d, K, dtype)
+    counts, totals_T, log_likelihoods, responsibilities, _ = run(rows, natural_T, offset, base)
+    expected = normalise_numpy(X @ natural_T + offset + base[:, None])
+    assert_allclose(responsibilities, expected[0], **tolerance(dtype))
+    assert_allclose(log_likelihoods, expected[1], **tolerance(dtype))
+    assert_allclose(counts, expected[0].sum(axis=0), **tolerance(dtype, n))
+    assert_allclose(totals_T, X.T @ expected[0], **tolerance(dtype, n))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("index", INDEX_DTYPES)
+def test_unsorted_and_repeated_indices(dtype, index):
+    rng = np.random.default_rng(0)
+    n, d, K = 400, 9, 20
+    lengths = rng.integers(0, 15, n)
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(index)
+    indices = rng.integers(0, d, indptr[-1]).astype(index)
+    data = rng.integers(1, 4, indptr[-1]).astype(dtype)
+    X = sparse.csr_array((data.astype(float), indices, indptr), (n, d)).toarray()
+    natural_T, offset = rng.standard_normal((d, K)), rng.standard_normal(K)
+    _, totals_T, _, responsibilities, _ = run((data, indices, indptr), natural_T, offset, NONE)
+    shares = normalise_numpy(X @ natural_T + offset)[0]
+    assert_allclose(responsibilities, shares, **tolerance(dtype))
+    assert_allclose(totals_T, X.T @ shares, **tolerance(dtype, n))
+
+
+# Equal terms are rounded the same way again and again.
+@pytest.mark.parametrize("share", [0.05, 1 / 3, 0.7])
+@pytest.mark.parametrize("largest", [1, 10**6])
+def test_single_precision_keeps_its_digits_in_long_sums(share, largest):
+    n, d, K = 100_000, 4, 3
+    rng = np.random.default_rng(0)
+    X = rng.integers(1, largest, (n, d), endpoint=True).astype(np.float32)
+    csr = sparse.csr_array(X)
+    counts, totals_T = np.empty(K), np.empty((d, K))
+    responsibilities = np.full((n, K), share, np.float32)
+    statistics(csr.data, csr.indices, csr.indptr, responsibilities, counts, totals_T, 1)
+    assert_allclose(counts, responsibilities.sum(axis=0, dtype=float), rtol=5e-5)
+    assert_allclose(totals_T, X.T.astype(float) @ responsibilities.astype(float), rtol=5e-5)

@@ -1,0 +1,149 @@
+"""Kernels of the Kalman filter: both paths of complete data, long sequences, what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases.comparing import arrays, assert_close, assert_identical
+from cases.dynamical import draw_data, draw_model
+from numpy.testing import assert_allclose
+
+from sklearn_onlineem._kernels import _kalman
+from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.models._kalman import Padded
+from sklearn_onlineem.models._sequence_parts import parts
+from sklearn_onlineem.models._shared_gains import SharedGains
+
+
+def both_ways(model, data):
+    """Statistics and log-likelihood with shared gains, and with those of each sequence."""
+    padded, start = Padded(model), (model.initial_mean, model.initial_covariance)
+    (part,) = parts(data, start)
+    gains = SharedGains(padded, start, data.lengths.max())
+    assert gains.suffice
+    return gains.expected(data), padded.expected(part, n_threads=1)
+
+
+@pytest.mark.parametrize("lengths", [[1], [1, 1, 2], [3, 400, 1, 7, 7], [2000], [50] * 30])
+@pytest.mark.parametrize("k, d", [(1, 1), (2, 7), (5, 10), (9, 4), (17, 3)])
+def test_complete_sequences_may_share_their_gains(k, d, lengths, rng):
+    model, data = draw_model(rng, k, d), draw_data(rng, lengths, d)
+    shared, own = both_ways(model, data)
+    assert_close(shared, own, rtol=1e-9, atol=1e-9)
+
+
+def test_gains_are_shared_by_rows_of_many_values_and_of_floats(rng):
+    model, data = draw_model(rng, 2, 520), draw_data(rng, [9, 12], 520)
+    shared, own = both_ways(model, data)
+    assert_close(shared, own, rtol=1e-9, atol=1e-9)
+    single = data.X.astype(np.float32)
+    floats, doubles = (Sequences(Rows(X), data.offsets) for X in (single, single.astype(float)))
+    assert_identical(model.e_step(floats), model.e_step(doubles))
+
+
+def test_gains_that_change_slowly_are_shared_as_well(rng):
+    """A random walk with little noise: the gains come to rest after thousands of steps."""
+    model, data = draw_model(rng, 2, 2), draw_data(rng, [3000, 3000, 2999], 2)
+    model = replace(model, transition=np.eye(2), transition_covariance=1e-6 * np.eye(2))
+    shared, own = both_ways(model, data)
+    assert_close(shared, own, rtol=1e-9, atol=1e-9)
+
+
+def test_a_singular_start_is_shared_as_well(rng):
+    model, data = draw_model(rng, 3, 2), draw_data(rng, [30, 10], 2)
+    model = replace(model, initial_covariance=np.zeros((3, 3)))
+    shared, own = both_ways(model, data)
+    assert_close(shared, own, rtol=1e-9, atol=1e-9)
+
+
+def test_complete_sequences_among_others_change_nothing(rng):
+    """Sequences with and without gaps, in any order and in one batch or two."""
+    model, data = draw_model(rng, 2, 3), draw_data(rng, [40] * 500, 3)
+    X = data.X.copy()
+    X[::97] = np.nan
+    data = Sequences(Rows(X), data.offsets)
+    expected = [model.e_step(data[i : i + 1]) for i in range(500)]
+    evidence, log_likelihood = model.e_step(data)
+    assert_allclose(log_likelihood, np.mean([value for _, value in expected]), rtol=1e-12)
+    total = sum((e for e, _ in expected[1:]), expected[0][0]) * (1 / 500)
+    assert_close(evidence, total, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_sequences_longer_than_a_block_are_smoothed_exactly(missing, rng):
+    """Only the first and last rows of a long sequence are far from the middle."""
+    model, data = draw_model(rng, 2, 2), draw_data(rng, [70_000], 2, missing)
+    means, covariances, lags = model.smoothed(data)
+    head = Sequences(Rows(data.X[:33_000]), np.array([0, 33_000]))
+    parts_of = model.smoothed(head)
+    for long, short in zip((means, covariances, lags), parts_of, strict=True):
+        assert_allclose(long[:32_850], short[:32_850], rtol=1e-9, atol=1e-10)
+
+
+def test_parts_add_up(rng):
+    """Sequences of many parts, some of these with a single one that is cut into stretches."""
+    lengths = [3000, 9000, 10, 700, 5000, 1, 6000, 200]
+    model, data = draw_model(rng, 3, 4), draw_data(rng, lengths, 4)
+    evidence, log_likelihood = model.e_step(data)
+    each = [model.e_step(data[i : i + 1]) for i in range(len(lengths))]
+    assert_allclose(log_likelihood, np.mean([value for _, value in each]), rtol=1e-12)
+    total = sum((e for e, _ in each[1:]), each[0][0]) * (1 / len(lengths))
+    assert_close(evidence, total, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("lengths", [[50] * 300, [9000, 40, 5000]])
+def test_threads_change_no_bit(lengths, missing, rng):
+    model, data = draw_model(rng, 3, 4), draw_data(rng, lengths, 4, missing)
+
+    def results(n_threads):
+        threaded = Sequences(Rows(data.X, n_threads=n_threads), data.offsets)
+        drawn = model.e_step(threaded, rng=np.random.default_rng(0))
+        return model.e_step(threaded), drawn, model.filtered(threaded), model.smoothed(threaded)
+
+    expected = results(1)
+    for n_threads in (2, 4):
+        assert_identical(results(n_threads), expected)
+
+
+@pytest.mark.parametrize("lengths", [[1], [1, 2], [2000], [3, 400, 1, 7]])
+def test_usages_are_sums_over_steps(lengths, rng):
+    model, data = draw_model(rng, 5, 2), draw_data(rng, lengths, 2)
+    own = model.own_statistics(data)
+    mean, covariance = model.initial_mean, model.initial_covariance
+    left, emitting = 0.0, 0.0
+    for t in range(max(lengths)):
+        second = covariance + np.outer(mean, mean)
+        left += np.mean(np.greater(lengths, t + 1)) * second
+        emitting += np.mean(np.greater(lengths, t)) * second
+        mean = model.transition @ mean + model.transition_offset
+        covariance = model.transition @ covariance @ model.transition.T
+        covariance += model.transition_covariance
+    for moments, expected in ((own.transitions, left), (own.emissions, emitting)):
+        mean = moments.mean[0, :5]
+        found = moments.scatter[0, :5, :5] + moments.weight * np.outer(mean, mean)
+        assert_allclose(found, expected + np.zeros((5, 5)), rtol=1e-9, atol=1e-9)
+
+
+def test_iterations_remember_nothing_of_other_models(rng):
+    data = draw_data(rng, [20] * 30, 3)
+    for _ in range(3):
+        model = draw_model(rng, 2, 3)
+        fresh = Sequences(Rows(data.X.copy()), data.offsets)
+        assert_identical(model.e_step(data), model.e_step(fresh))
+    other = Sequences(data.rows, np.array([0, 100, 600]))
+    fresh = Sequences(Rows(data.X.copy()), other.offsets)
+    assert_identical(model.e_step(other), model.e_step(fresh))
+
+
+def test_kernels_refuse_arrays_of_other_sizes(rng):
+    model, data = draw_model(rng, 2, 3), draw_data(rng, [4], 3)
+    padded = Padded(model)
+    start = padded.moments(model.initial_mean, model.initial_covariance)
+    nothing = np.empty(0)
+    with pytest.raises(TypeError, match="a kernel needs"):
+        _kalman.filtered(
+            padded.system, 2, data.X[:, :2].copy(), data.offsets, start, nothing, nothing, nothing,
+            nothing, np.empty(4), np.empty(1), 1,
+        )  # fmt: skip
+    assert len(arrays(padded.system)) == 7

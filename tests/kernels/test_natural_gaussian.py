@@ -1,0 +1,117 @@
+"""The kernel of full Gaussians in natural form against its formulas in NumPy."""
+
+import numpy as np
+import pytest
+from cases.kernel_formulas import (
+    DTYPES,
+    NO_LABELS,
+    NONE,
+    moments,
+    normalise_numpy,
+    options_for,
+    random_covariances,
+)
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import multivariate_normal
+
+from sklearn_onlineem._kernels._natural_gaussian import e_step
+
+SHAPES = [(1, 1, 1), (1, 16, 10), (7, 3, 1), (300, 5, 3), (3000, 4, 2), (600, 40, 13)]
+
+
+def problem(n, d, K, dtype=np.float64, offset=0.0):
+    rng = np.random.default_rng([n, d, K])
+    X = (rng.standard_normal((n, d)) + offset).astype(dtype)
+    means = rng.standard_normal((K, d)) + offset
+    return X, means, random_covariances(rng, K, d), np.log(rng.dirichlet(np.ones(K)))
+
+
+def run(X, means, covariances, log_weights, *options, most_terms=np.inf, n_threads=1):
+    K, d = means.shape
+    weight, mean, scatter = np.empty(K), np.empty((K, d)), np.empty((K, d, d))
+    options = options or (NONE, NO_LABELS, NONE)
+    log_likelihood = e_step(
+        X,
+        means,
+        np.linalg.inv(covariances),
+        np.linalg.slogdet(covariances)[1],
+        log_weights,
+        *options,
+        float(options[0].sum() if len(options[0]) else len(X)),
+        most_terms,
+        weight,
+        mean,
+        scatter,
+        n_threads,
+    )
+    return weight, mean, scatter, log_likelihood
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n, d, K", SHAPES)
+@pytest.mark.parametrize("with_options", [False, True])
+def test_e_step(n, d, K, dtype, with_options):
+    X, means, covariances, log_weights = problem(n, d, K, dtype)
+    weights, labels, _ = options_for(n, K)
+    options = (weights, labels, NONE) if with_options else ()
+    total_weight = weights.sum() if with_options else n
+    joint = log_weights + np.column_stack(
+        [
+            multivariate_normal(mean, covariance).logpdf(X.astype(float))
+            for mean, covariance in zip(means, covariances, strict=True)
+        ]
+    ).reshape(n, K)
+    responsibilities, _, total = normalise_numpy(joint, *options)
+    *found, log_likelihood = run(X, means, covariances, log_weights, *options)
+    tolerance = (
+        {"rtol": 1e-3, "atol": 1e-3} if dtype == np.float32 else {"rtol": 1e-9, "atol": 1e-9}
+    )
+    assert_allclose(log_likelihood, total / total_weight, **tolerance)
+    seen = responsibilities.any(axis=0)
+    weight, mean, scatter = moments(X.astype(float), responsibilities[:, seen])
+    expected = weight / total_weight, mean, scatter / total_weight
+    for result, reference in zip(found, expected, strict=True):
+        assert_allclose(result[seen], reference, **tolerance)
+
+
+def test_a_component_that_sees_nothing_lies_in_the_middle_of_the_rows():
+    X, means, covariances, _ = problem(50, 3, 2)
+    weight, mean, scatter, _ = run(X, means, covariances, np.array([0.0, -np.inf]))
+    assert_allclose(weight, [1.0, 0.0])
+    assert_allclose(mean[1], X.mean(axis=0))
+    assert_array_equal(scatter[1], 0.0)
+
+
+def test_it_declines_where_digits_would_be_lost():
+    X, means, covariances, log_weights = problem(50, 3, 2)
+    centre = X.mean(axis=0)
+    spread = X.var(axis=0)
+    diagonals = np.diagonal(np.linalg.inv(covariances), axis1=1, axis2=2)
+    terms = (diagonals * (spread + (means - centre) ** 2)).sum(axis=1).max()
+    arguments = X, means, covariances, log_weights
+    assert np.isnan(run(*arguments, most_terms=terms * (1 - 1e-9))[-1])
+    assert np.isfinite(run(*arguments, most_terms=terms * (1 + 1e-9))[-1])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_it_does_not_matter_where_zero_is(dtype):
+    near, far = problem(500, 3, 4, dtype), problem(500, 3, 4, dtype, offset=2.0**12)
+    X = near[0].astype(np.float64) + 2.0**12
+    if dtype == np.float64:
+        far = (X, *far[1:])
+    here, there = run(*near), run(*far)
+    tolerance = 5e-3 if dtype == np.float32 else 1e-8
+    assert_allclose(there[0], here[0], rtol=tolerance)
+    assert_allclose(there[1] - 2.0**12, here[1], atol=tolerance)
+    assert_allclose(there[2], here[2], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("d, K", [(4, 3), (17, 13)])
+def test_bits_do_not_depend_on_threads(d, K, dtype):
+    arguments = problem(20_001, d, K, dtype)
+    alone = run(*arguments, *options_for(20_001, K))
+    for n_threads in (2, 4):
+        together = run(*arguments, *options_for(20_001, K), n_threads=n_threads)
+        for result, reference in zip(together, alone, strict=True):
+            assert_array_equal(result, reference)

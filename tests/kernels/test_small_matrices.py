@@ -1,0 +1,84 @@
+"""The small-matrix kernels against their formulas in NumPy."""
+
+import numpy as np
+import pytest
+from cases.kernel_formulas import SIZES, random_covariances
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sklearn_onlineem._kernels import _small_matrices as kernels
+
+pytestmark = pytest.mark.parametrize(("K", "d"), SIZES)
+
+
+def outer(x):
+    return x[:, :, None] * x[:, None, :]
+
+
+def factorise(covariances):
+    precisions, factors = np.full_like(covariances, np.nan), np.full_like(covariances, np.nan)
+    log_dets = np.empty(len(covariances))
+    assert kernels.factorise(covariances, precisions, factors, log_dets) == -1
+    return precisions, factors, log_dets
+
+
+def test_factorise(K, d):
+    covariances = random_covariances(np.random.default_rng(0), K, d)
+    precisions, factors, log_dets = factorise(covariances)
+    assert_allclose(precisions @ covariances, np.broadcast_to(np.eye(d), (K, d, d)), atol=1e-9)
+    assert_allclose(factors @ factors.transpose(0, 2, 1), precisions, rtol=1e-10, atol=1e-13)
+    assert_allclose(log_dets, np.linalg.slogdet(covariances)[1], rtol=1e-12, atol=1e-12)
+    assert_array_equal(precisions, precisions.transpose(0, 2, 1))
+    assert_array_equal(factors, np.triu(factors))
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_factorise_at_extreme_scales(K, d, scale):
+    covariances = random_covariances(np.random.default_rng(1), K, d) * scale
+    precisions, _, log_dets = factorise(covariances)
+    assert_allclose(precisions @ covariances, np.broadcast_to(np.eye(d), (K, d, d)), atol=1e-9)
+    assert_allclose(log_dets, np.linalg.slogdet(covariances)[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("defect", [0.0, -1.0, np.nan, np.inf])
+def test_factorise_reports_the_first_bad_component(K, d, defect):
+    rng = np.random.default_rng(2)
+    for bad in {0, K // 2, K - 1}:
+        covariances = random_covariances(rng, K, d)
+        covariances[bad:, d // 2, d // 2] = defect
+        out = np.empty_like(covariances), np.empty_like(covariances), np.empty(K)
+        assert kernels.factorise(covariances, *out) == bad
+
+
+def test_kl_divergences(K, d):
+    rng = np.random.default_rng(11)
+    P, Q = random_covariances(rng, K, d), random_covariances(rng, K, d)
+    mean_p, mean_q = rng.normal(size=(2, K, d))
+    precision_p, _, log_det_p = factorise(P)
+    precision_q, _, log_det_q = factorise(Q)
+    out = np.empty(K)
+    kernels.kl_divergences(mean_p, P, log_det_p, mean_q, precision_q, log_det_q, out)
+    second = P + outer(mean_p - mean_q)
+    expected = 0.5 * (np.trace(precision_q @ second, axis1=1, axis2=2) - d + log_det_q - log_det_p)
+    assert_allclose(out, expected)
+    kernels.kl_divergences(mean_p, P, log_det_p, mean_p, precision_p, log_det_p, out)
+    assert_allclose(out, 0.0, atol=1e-9)
+
+
+def test_kernels_refuse_arrays_that_are_not_theirs(K, d):
+    def factorise(covariances, **others):
+        outputs = {"precisions": np.empty((K, d, d)), "factors": np.empty((K, d, d))}
+        arrays = {"covariances": covariances, **outputs, "log_dets": np.empty(K), **others}
+        return kernels.factorise(*arrays.values())
+
+    right = random_covariances(np.random.default_rng(0), K, d)
+    read_only = right.copy()
+    read_only.flags.writeable = False
+    assert factorise(read_only) == -1
+    misaligned = np.frombuffer(bytes(1 + right.nbytes), offset=1).reshape(right.shape)
+    single, swapped = right.astype(np.float32), right.astype(">f8")
+    for array in (misaligned, single, swapped, right[0, 0, 0], right[0, 0], right.tolist(), None):
+        with pytest.raises(TypeError):
+            factorise(array)
+    for output in (read_only, single, np.empty((K, d, d + 1))):
+        with pytest.raises(TypeError):
+            factorise(right, precisions=output)

@@ -1,0 +1,272 @@
+"""Forward-backward, filtering, Viterbi and drawn paths against enumeration of all paths."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+from cases.enumeration import Enumeration, LogDensities, filtered_by_enumeration
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.models import AbsorbingStates, EndState, GivenLength, HiddenMarkovModel
+
+TERMINATIONS = [GivenLength(), EndState(), AbsorbingStates((1,))]
+all_terminations = pytest.mark.parametrize(
+    "termination", TERMINATIONS, ids=lambda h: type(h).__name__
+)
+LENGTHS = [1, 4, 2, 5, 1, 3]
+# States that can be lost for good: one of them is entered from nowhere else.
+LEFT_TO_RIGHT = np.array([[0.9, 0.1, 0.0], [0.0, 0.7, 0.3], [0.0, 0.0, 1.0]])
+
+
+def chain(rng, termination, n_states=3, transmat=None):
+    """A chain whose rows are its log densities."""
+    width = n_states + isinstance(termination, EndState)
+    if transmat is None:
+        transmat = rng.dirichlet(np.ones(width), n_states)
+    if isinstance(termination, AbsorbingStates):
+        transmat[list(termination.states)] = np.eye(n_states)[list(termination.states)]
+    start = rng.dirichlet(np.ones(n_states))
+    return HiddenMarkovModel(LogDensities(n_states), start, transmat, None, termination)
+
+
+def sequences(X, lengths, labels=None, n_threads=1):
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    return Sequences(Rows(X, None, labels, n_threads), offsets)
+
+
+def enumerated(model, data, before=None):
+    """Enumerations of all sequences; known states leave no other possible."""
+    X = data.X.astype(float)
+    if data.rows.labels is not None:
+        known = data.rows.labels[:, None]
+        X = np.where((known >= 0) & (known != np.arange(X.shape[1])), -np.inf, X)
+    X = np.where(np.isnan(X), 0.0, X)
+    parts = np.split(X, data.offsets[1:-1])
+    befores = [before] + [None] * (len(parts) - 1)
+    return [Enumeration(model, part, b) for part, b in zip(parts, befores, strict=True)]
+
+
+def assert_as_enumerated(model, data, before=None, rtol=1e-9, atol=1e-12):
+    """Likelihoods, posteriors, expected moves and best paths of all sequences."""
+    if before is not None:
+        data = data.continued(before)
+    expected = enumerated(model, data, before)
+    log_likelihoods = [one.log_likelihood for one in expected]
+    assert_allclose(model.log_likelihood(data), log_likelihoods, rtol=rtol, atol=atol)
+    posterior = np.concatenate([one.posterior() for one in expected])
+    assert_allclose(model.posterior(data), posterior, rtol=rtol, atol=atol)
+    evidence, log_likelihood = model.e_step(data)
+    assert_allclose(log_likelihood, np.mean(log_likelihoods), rtol=rtol)
+    states, best = model.decoded(data)
+    for one, found, log_probability in zip(
+        expected, np.split(states, data.offsets[1:-1]), best, strict=True
+    ):
+        assert_allclose(log_probability, one.log_joint.max(), rtol=1e-10)
+        (row,) = np.flatnonzero((one.paths == found).all(axis=1))
+        assert_allclose(one.log_joint[row], one.log_joint.max(), rtol=1e-10)
+    if before is None:
+        starts = np.sum([one.posterior()[0] for one in expected], axis=0)
+        moves = np.sum([one.transitions() for one in expected], axis=0)
+        assert_allclose(evidence.start * len(data), starts, rtol=rtol, atol=atol)
+        found = evidence.transitions[:, : model.n_components] * len(data)
+        assert_allclose(found, moves, rtol=rtol, atol=atol)
+        if isinstance(model.termination, EndState):
+            ends = np.sum([one.posterior()[-1] for one in expected], axis=0)
+            assert_allclose(evidence.transitions[:, -1] * len(data), ends, rtol=rtol, atol=atol)
+
+
+@all_terminations
+@pytest.mark.parametrize("n_states", [2, 3, 4, 5, 7])
+def test_recursions_are_as_all_paths_say(termination, n_states, rng):
+    lengths = LENGTHS if n_states < 5 else [1, 4, 2]
+    model = chain(rng, termination, n_states)
+    data = sequences(3.0 * rng.standard_normal((sum(lengths), n_states)), lengths)
+    assert_as_enumerated(model, data)
+
+
+@all_terminations
+def test_filtered_states_know_no_later_rows(termination, rng):
+    model = chain(rng, termination)
+    data = sequences(3.0 * rng.standard_normal((sum(LENGTHS), 3)), LENGTHS)
+    parts = np.split(data.X, data.offsets[1:-1])
+    expected = np.concatenate([filtered_by_enumeration(model, part) for part in parts])
+    assert_allclose(model.filtered(data), expected, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("n_states", [8, 9, 16, 17, 33])
+def test_more_states_than_a_vector_holds(n_states, rng):
+    model = chain(rng, GivenLength(), n_states)
+    data = sequences(3.0 * rng.standard_normal((6, n_states)), [1, 2, 1, 2])
+    assert_as_enumerated(model, data)
+
+
+@all_terminations
+def test_known_states_leave_no_others_possible(termination, rng):
+    model = chain(rng, termination)
+    labels = np.full(sum(LENGTHS), -1, dtype=np.int32)
+    # No label forbids a sequence to end in the absorbing state, or to go on before.
+    labels[[1, 3, 8, 13]] = [0, 2, 2, 2]
+    data = sequences(3.0 * rng.standard_normal((sum(LENGTHS), 3)), LENGTHS, labels)
+    assert_as_enumerated(model, data)
+
+
+@all_terminations
+def test_unobserved_rows_say_nothing(termination, rng):
+    model = chain(rng, termination)
+    X = 3.0 * rng.standard_normal((sum(LENGTHS), 3))
+    X[[0, 2, 3, 9, 15]] = np.nan
+    assert_as_enumerated(model, sequences(X, LENGTHS))
+
+
+# ---------------------------------------------------------------------------- unlikely sequences
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("gap", [200.0, 2000.0])
+def test_states_that_seem_lost_come_back(dtype, gap, rng):
+    """Rows that all but exclude the states that later rows need, where zeros let no other in."""
+    model = chain(rng, GivenLength(), transmat=LEFT_TO_RIGHT.copy())
+    X = rng.standard_normal((14, 3))
+    X[:3, 1:] += gap
+    X[3:6, 0] += 3.0 * gap
+    X[6:10, 2] += gap
+    X[10:14, 0] += 2.0 * gap
+    data = sequences(X.astype(dtype), [6, 4, 4])
+    single = dtype == np.float32
+    assert_as_enumerated(model, data, rtol=1e-5 if single else 1e-9, atol=1e-6 if single else 1e-12)
+
+
+@all_terminations
+def test_log_densities_of_minus_1e4_in_every_state(termination, rng):
+    model = chain(rng, termination)
+    data = sequences(rng.standard_normal((sum(LENGTHS), 3)) - 1e4, LENGTHS)
+    assert_as_enumerated(model, data)
+    T = 20_000
+    X = rng.standard_normal((T, 3))
+    near, far = (sequences(values, [T]) for values in (X, X - 1e4))
+    assert_allclose(model.posterior(far), model.posterior(near), atol=1e-7)
+    assert_allclose(model.log_likelihood(far) + 1e4 * T, model.log_likelihood(near), rtol=1e-6)
+
+
+def test_impossible_sequences_have_no_posterior(rng):
+    model = chain(rng, GivenLength(), transmat=LEFT_TO_RIGHT.copy())
+    labels = np.array([-1, 2, 0, -1, -1], dtype=np.int32)  # nothing leads from 2 to 0
+    data = sequences(rng.standard_normal((5, 3)), [3, 2], labels)
+    impossible, possible = data[:1], data[1:]
+    assert_array_equal(model.log_likelihood(data)[:1], -np.inf)
+    assert_allclose(model.log_likelihood(data)[1:], model.log_likelihood(possible))
+    assert_array_equal(model.posterior(impossible), 0.0)
+    assert_array_equal(model.decoded(data)[1][:1], -np.inf)
+    for generator in (None, rng):
+        with pytest.raises(ValueError, match="cannot make"):
+            model.e_step(data, rng=generator)
+
+
+def test_ties_go_to_the_lowest_state():
+    model = HiddenMarkovModel(LogDensities(3), np.full(3, 1 / 3), np.full((3, 3), 1 / 3), None)
+    assert_array_equal(model.decoded(sequences(np.zeros((5, 3)), [3, 2]))[0], 0)
+
+
+def test_a_million_steps(rng):
+    """Seconds at most, no underflow, and what halves of it say too."""
+    T = 1_000_000
+    transmat = np.array([[0.98, 0.01, 0.01], [0.02, 0.97, 0.01], [0.3, 0.3, 0.4]])
+    model = chain(rng, GivenLength(), transmat=transmat)
+    data = sequences(4.0 * rng.standard_normal((T, 3)) - 50.0, [T])
+    began = time.process_time()
+    evidence, log_likelihood = model.e_step(data)
+    states, best = model.decoded(data)
+    assert time.process_time() - began < 20.0
+    assert np.isfinite(log_likelihood) and best[0] < log_likelihood
+    assert_allclose(evidence.transitions.sum(), T - 1, rtol=1e-9)
+    assert_allclose(evidence.emissions.weight.sum(), T, rtol=1e-9)
+    half = sequences(data.X[: T // 2], [T // 2])
+    rest = sequences(data.X[T // 2 :], [T // 2]).continued(model.filtered(half)[-1])
+    halves = model.log_likelihood(half) + model.log_likelihood(rest)
+    assert_allclose(halves, log_likelihood, rtol=1e-12)
+
+
+# ------------------------------------------------------------------------------------ drawn paths
+
+
+def frequencies(model, data, rng, n_draws):
+    """Averages of drawn starts and moves, each with its standard error."""
+    draws = [model.e_step(data, rng=rng)[0] for _ in range(n_draws)]
+    values = np.array([np.append(draw.start, draw.transitions.ravel()) for draw in draws])
+    return values.mean(axis=0), values.std(axis=0) / math.sqrt(n_draws)
+
+
+@all_terminations
+def test_drawn_paths_have_the_frequencies_of_the_posterior(termination, rng):
+    model = chain(rng, termination)
+    data = sequences(2.0 * rng.standard_normal((sum(LENGTHS), 3)), LENGTHS)
+    evidence, _ = model.e_step(data)
+    expected = np.append(evidence.start, evidence.transitions.ravel())
+    found, error = frequencies(model, data, rng, 2000)
+    assert (np.abs(found - expected) <= 5.0 * error + 1e-12).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_drawn_paths_go_where_only_unlikely_rows_lead(dtype, rng):
+    """The filtered shares of the states that later rows need are below the smallest number."""
+    model = chain(rng, GivenLength(), transmat=LEFT_TO_RIGHT.copy())
+    X = rng.standard_normal((6, 3))
+    X[:3, 1:] += 2000.0
+    X[3:, 0] += 6000.0
+    data = sequences(X.astype(dtype), [6])
+    drawn, _ = model.e_step(data, rng=rng)
+    assert_array_equal(drawn.start, [1.0, 0.0, 0.0])
+    assert_array_equal(drawn.transitions, np.diag([5.0, 0.0, 0.0]))
+    assert_array_equal(drawn.emissions.weight, [6.0, 0.0, 0.0])
+
+
+def test_drawn_paths_of_long_sequences_follow_what_is_certain(rng):
+    """Longer than the blocks of the kernels, which are drawn from one after the other."""
+    states = rng.integers(3, size=1000)
+    data = sequences(200.0 * np.eye(3)[states], [700, 300])
+    drawn, _ = chain(rng, GivenLength()).e_step(data, rng=rng)
+    moves = np.zeros((3, 3))
+    np.add.at(moves, (states[:-1], states[1:]), 1.0)
+    moves[states[699], states[700]] -= 1.0
+    assert_allclose(2.0 * drawn.transitions, moves)
+    assert_allclose(2.0 * drawn.emissions.weight, np.bincount(states, minlength=3))
+
+
+# --------------------------------------------------------------------------- sequences that go on
+
+
+def test_a_sequence_that_goes_on_starts_from_the_state_before(rng):
+    model = chain(rng, GivenLength())
+    data = sequences(2.0 * rng.standard_normal((sum(LENGTHS), 3)), LENGTHS)
+    assert_as_enumerated(model, data, before=np.array([0.2, 0.7, 0.1]))
+
+
+def test_pieces_add_up_to_the_whole(rng):
+    """Log-likelihoods, and filtered states; posteriors look back no further than the seam."""
+    model = chain(rng, GivenLength())
+    X = 2.0 * rng.standard_normal((500, 3))
+    whole = sequences(X, [500])
+    total, filtered, before = 0.0, [], None
+    for begin, end in ((0, 1), (1, 120), (120, 121), (121, 400), (400, 500)):
+        piece = sequences(X[begin:end], [end - begin]).continued(before)
+        total += model.log_likelihood(piece)[0]
+        filtered.append(model.filtered(piece))
+        before = filtered[-1][-1]
+    assert_allclose(total, model.log_likelihood(whole)[0], rtol=1e-12)
+    assert_allclose(np.concatenate(filtered), model.filtered(whole), rtol=1e-9, atol=1e-14)
+    assert_allclose(model.posterior(piece), model.posterior(whole)[400:], rtol=1e-9, atol=1e-14)
+
+
+def test_the_move_across_a_seam_counts(rng):
+    """Evidence of a piece: its own moves and the one into it, all smoothed by the piece."""
+    model, before = chain(rng, GivenLength()), np.array([0.2, 0.7, 0.1])
+    X = 2.0 * rng.standard_normal((4, 3))
+    piece = sequences(X, [4]).continued(before)
+    evidence, _ = model.e_step(piece)
+    fresh = HiddenMarkovModel(model.family, before, model.transmat, None)
+    longer = Enumeration(fresh, np.vstack([np.zeros(3), X]))
+    assert_allclose(evidence.transitions, longer.transitions(), rtol=1e-10)
+    assert_allclose(evidence.emissions.weight, longer.posterior()[1:].sum(axis=0), rtol=1e-10)
+    assert_array_equal(evidence.start, 0.0)

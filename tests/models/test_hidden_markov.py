@@ -1,0 +1,236 @@
+"""One online step of a tiny hidden Markov model against numerical minimisation over everything.
+
+The objective is U + KL / eta. Both terms are taken from joint densities p(h, v) of whole sequences,
+all paths enumerated, and all symbols too in the divergence.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases.comparing import assert_close
+from cases.enumeration import all_paths, log_prior_of
+from cases.family_cases import FAMILIES
+from cases.numerical import minimiser
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import softmax
+
+from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.em import online_step
+from sklearn_onlineem.families import DiagonalGaussian
+from sklearn_onlineem.models import AbsorbingStates, EndState, GivenLength, HiddenMarkovModel
+
+TERMINATIONS = [GivenLength(), EndState(), AbsorbingStates((1,))]
+N_STATES = 2
+# Absorbed so soon that longer sequences have less than 1e-9 of all probability.
+STAYS, LONGEST = 0.02, 5
+
+
+def case_of(name):
+    return next(case for case in FAMILIES if repr(case) == name)
+
+
+def draw(termination, case, rng):
+    start = rng.dirichlet(np.full(N_STATES, 5.0))
+    parameters = case.draw(rng, N_STATES, 1)
+    transmat = rng.dirichlet(np.full(N_STATES, 3.0), N_STATES)
+    if isinstance(termination, EndState):
+        transmat = np.column_stack([STAYS * transmat, np.full(N_STATES, 1.0 - STAYS)])
+    if isinstance(termination, AbsorbingStates):
+        transmat = np.array([[STAYS, 1.0 - STAYS], [0.0, 1.0]])
+    return HiddenMarkovModel(case.family, start, transmat, parameters, termination)
+
+
+def batch(case, lengths, rng):
+    X = case.rows(rng, sum(lengths), 1)
+    return Sequences(Rows(X), np.concatenate(([0], np.cumsum(lengths))))
+
+
+class Unconstrained:
+    """Models as vectors of log odds and what the family makes of its parameters."""
+
+    def __init__(self, model, case):
+        self.model, self.case = model, case
+        self.rows = model.transmat.copy()
+        # Rows of absorbing states are not learnt.
+        self.free = np.flatnonzero((self.rows > 0).sum(axis=1) > 1)
+
+    def encode(self, model):
+        emissions = self.case.encode(model.parameters)
+        return np.concatenate(
+            [np.log(model.start), np.log(model.transmat[self.free]).ravel(), emissions]
+        )
+
+    def decode(self, vector):
+        n_rows = self.rows[self.free].size
+        start, rows, emissions = np.split(vector, [N_STATES, N_STATES + n_rows])
+        transmat = self.rows.copy()
+        transmat[self.free] = softmax(rows.reshape(len(self.free), -1), axis=1)
+        parameters = self.case.decode(emissions, self.model.parameters)
+        return replace(self.model, start=softmax(start), transmat=transmat, parameters=parameters)
+
+
+class PartlyKnown(Unconstrained):
+    """Models that differ from the old one only in some of s, t, m (means) and c (covariances)."""
+
+    def __init__(self, model, case, learnt):
+        super().__init__(model, case)
+        self.learnt = learnt
+
+    def decode(self, vector):
+        new, old = super().decode(vector), self.model
+        start, transmat, mean, covariance = (
+            ours if letter in self.learnt else theirs
+            for letter, ours, theirs in zip("stmc", _parts(new), _parts(old), strict=True)
+        )
+        parameters = old.family.gaussians(mean, covariance)
+        return replace(old, start=start, transmat=transmat, parameters=parameters)
+
+
+def _parts(model):
+    return model.start, model.transmat, model.parameters.mean, model.parameters.covariance
+
+
+def log_joint(model, X):
+    """log p(v, h) for all paths h of one sequence."""
+    paths = all_paths(N_STATES, len(X))
+    log_densities = model.family.log_density(model.parameters, X)
+    emitted = log_densities[np.arange(len(X)), paths].sum(axis=1)
+    return log_prior_of(model, paths) + emitted
+
+
+def parts(data):
+    return np.split(data.X, data.offsets[1:-1])
+
+
+def posteriors(model, data):
+    """p(h | v) of all paths of each sequence."""
+    return [softmax(log_joint(model, X)) for X in parts(data)]
+
+
+def bound(posteriors, new, data):
+    """U up to a constant: minus the expected log p(v, h) under the old posterior."""
+    pairs = zip(posteriors, parts(data), strict=True)
+    return -np.mean([expectation(shares, log_joint(new, X)) for shares, X in pairs])
+
+
+def expectation(shares, values):
+    return shares[shares > 0] @ values[shares > 0]
+
+
+class Lengths:
+    """Sequences of one length, all paths of them, and what the old model says of these."""
+
+    def __init__(self, old, length, share):
+        self.share, self.paths = share, all_paths(N_STATES, length)
+        self.log_prior = log_prior_of(old, self.paths)
+
+    @classmethod
+    def all(cls, old, data):
+        """Those of the batch, where lengths are given; otherwise the model says how often."""
+        if not isinstance(old.termination, GivenLength):
+            return [cls(old, length, 1.0) for length in range(1, LONGEST + 1)]
+        lengths, counts = np.unique(data.lengths, return_counts=True)
+        return [cls(old, n, count / len(data)) for n, count in zip(lengths, counts, strict=True)]
+
+
+class OverSymbols(Lengths):
+    """KL(old || new) over all paths and all symbols."""
+
+    def __init__(self, old, length, share):
+        super().__init__(old, length, share)
+        self.symbols = all_paths(old.family.n_categories, length)
+        self.log_joint = self.log_prior[:, None] + self.log_emitted(old)
+        self.joint = np.exp(self.log_joint)
+
+    def log_emitted(self, model):
+        """log p(v | h), of shape (n_paths, n_sequences)."""
+        log_p = np.log(model.parameters)
+        return log_p[self.paths[:, None, :], self.symbols[None, :, :]].sum(axis=2)
+
+    def divergence(self, old, new):
+        possible = self.log_prior > -np.inf
+        new_joint = log_prior_of(new, self.paths)[:, None] + self.log_emitted(new)
+        differences = self.log_joint[possible] - new_joint[possible]
+        return self.share * (self.joint[possible] * differences).sum()
+
+
+class OverPaths(Lengths):
+    """KL(old || new) over all paths; what each row adds is the divergence of two densities."""
+
+    def divergence(self, old, new):
+        emitted = old.family.kl_divergence(old.parameters, new.parameters)
+        possible = self.log_prior > -np.inf
+        differences = (self.log_prior - log_prior_of(new, self.paths), emitted[self.paths].sum(1))
+        return self.share * np.exp(self.log_prior[possible]) @ sum(differences)[possible]
+
+
+CASES = [("Categorical", OverSymbols), ("Poisson", OverPaths), ("FullGaussian", OverPaths)]
+all_cases = pytest.mark.parametrize("name, enumerated", CASES, ids=[name for name, _ in CASES])
+all_terminations = pytest.mark.parametrize(
+    "termination", TERMINATIONS, ids=lambda h: type(h).__name__
+)
+# An impossible path has log p = -inf under both models.
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+
+
+def assert_step_is_minimiser(old, data, eta, space, enumerated):
+    shares, lengths = posteriors(old, data), enumerated.all(old, data)
+
+    def objective(vector):
+        new = space.decode(vector)
+        divergence = sum(length.divergence(old, new) for length in lengths)
+        return bound(shares, new, data) + divergence / eta
+
+    found = space.decode(minimiser(objective, space.encode(old)))
+    step, _ = online_step(old, data, eta)
+    assert_allclose(step.start, found.start, atol=1e-6)
+    assert_allclose(step.transmat, found.transmat, atol=1e-6)
+    assert_close(step.parameters, found.parameters, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("eta", [0.4, 5.0])
+@all_cases
+@all_terminations
+def test_online_step_minimises_bound_plus_divergence(termination, name, enumerated, eta, rng):
+    case = case_of(name)
+    old, data = draw(termination, case, rng), batch(case, [3, 1, 4, 3, 2], rng)
+    assert_step_is_minimiser(old, data, eta, Unconstrained(old, case), enumerated)
+
+
+@pytest.mark.parametrize("learnt", ["s", "t", "m", "c", "stm", "stc", "mc"])
+@all_terminations
+def test_online_step_minimises_over_what_is_learnt(termination, learnt, rng):
+    case = case_of("FullGaussian")
+    family = replace(case.family, learns_means="m" in learnt, learns_covariances="c" in learnt)
+    emissions = "e" if {"m", "c"} & set(learnt) else ""
+    old = replace(
+        draw(termination, case, rng), family=family, learnt=learnt.strip("mc") + emissions
+    )
+    data = batch(case, [3, 1, 4, 3, 2], rng)
+    assert_step_is_minimiser(old, data, 0.7, PartlyKnown(old, case, learnt), OverPaths)
+
+
+@all_cases
+@all_terminations
+def test_divergence_is_joint_over_hidden_and_visible(termination, name, enumerated, rng):
+    case = case_of(name)
+    p, q = (draw(termination, case, rng) for _ in range(2))
+    data = batch(case, [3, 1, 4, 3, 2], rng)
+    expected = sum(length.divergence(p, q) for length in enumerated.all(p, data))
+    assert_allclose(p.kl_divergence(q, like=data), expected, rtol=1e-6)
+
+
+def test_inference_does_not_depend_on_the_number_of_threads(rng):
+    means = 2.0 * rng.standard_normal((5, 2))
+    family = DiagonalGaussian()
+    model = HiddenMarkovModel(
+        family, np.full(5, 0.2), rng.dirichlet(np.ones(5), 5), family.gaussians(means, means**2)
+    )
+    offsets = np.concatenate(([0], np.cumsum(rng.integers(1, 700, 90))))
+    X = rng.standard_normal((offsets[-1], 2))
+    one, four = (Sequences(Rows(X, n_threads=n_threads), offsets) for n_threads in (1, 4))
+    for infer in (model.filtered, model.posterior, model.log_likelihood):
+        assert_array_equal(infer(four), infer(one))
+    for found, expected in zip(model.decoded(four), model.decoded(one), strict=True):
+        assert_array_equal(found, expected)

@@ -1,0 +1,423 @@
+"""Linear dynamical systems: against brute force, textbook formulas and other libraries."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases import kalman
+from cases.comparing import assert_close
+from cases.dynamical import NAMES, PARAMETERS, draw_data, draw_model
+from cases.numerical import minimiser
+from numpy.testing import assert_allclose
+from scipy import stats
+
+from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.em import batch_step, online_step
+from sklearn_onlineem.families import DiagonalCovariance, LinearGaussian
+from sklearn_onlineem.families.linear_gaussian import joint_moments
+
+
+def joint(model, T):
+    """Mean and covariance of (h_1, .., h_T, v_1, .., v_T), by brute force."""
+    k, d = model.n_components, model.n_features
+    A, C = model.transition, model.observation
+    # Everything is linear in independent noise: (h_1, moves, emissions).
+    H = np.zeros((T * k, T * k))
+    mean = np.zeros(T * k)
+    for t in range(T):
+        mean[t * k : (t + 1) * k] = model.initial_mean
+        if t:
+            before = mean[(t - 1) * k : t * k]
+            mean[t * k : (t + 1) * k] = A @ before + model.transition_offset
+        for s in range(t + 1):
+            power = np.linalg.matrix_power(A, t - s)
+            H[t * k : (t + 1) * k, s * k : (s + 1) * k] = power
+    noise = np.kron(np.eye(T), model.transition_covariance)
+    noise[:k, :k] = model.initial_covariance
+    states = H @ noise @ H.T
+    emit = np.kron(np.eye(T), C)
+    rows = emit @ states @ emit.T + np.kron(np.eye(T), model.observation_covariance)
+    means = np.concatenate([mean, emit @ mean + np.tile(model.observation_offset, T)])
+    assert len(rows) == T * d
+    return means, np.block([[states, states @ emit.T], [emit @ states, rows]])
+
+
+def test_moments_are_those_of_the_joint_gaussian(rng):
+    model, T = draw_model(rng, 2, 3), 4
+    data = draw_data(rng, [T], 3, missing=0.4)
+    mean, covariance = joint(model, T)
+    values = data.X.ravel()
+    seen = np.flatnonzero(~np.isnan(values)) + 2 * T
+    law = stats.multivariate_normal(mean[seen], covariance[np.ix_(seen, seen)])
+    assert_allclose(model.log_likelihood(data), law.logpdf(values[seen - 2 * T]), rtol=1e-10)
+    gain = np.linalg.solve(covariance[np.ix_(seen, seen)], covariance[seen]).T
+    posterior = mean + gain @ (values[seen - 2 * T] - mean[seen])
+    rest = covariance - gain @ covariance[seen]
+    means, covariances, lags = model.smoothed(data)
+    assert_allclose(means.ravel(), posterior[: 2 * T], rtol=1e-9, atol=1e-10)
+    assert_allclose(model.imputed(data).ravel(), posterior[2 * T :], rtol=1e-9, atol=1e-9)
+    for t in range(T):
+        here = slice(2 * t, 2 * t + 2)
+        assert_allclose(covariances[t], rest[here, here], atol=1e-10)
+        if t:
+            assert_allclose(lags[t], rest[here, 2 * t - 2 : 2 * t], atol=1e-10)
+
+
+def test_kl_divergence_is_that_of_the_joint_gaussians(rng):
+    p, q = draw_model(rng, 2, 3), draw_model(rng, 2, 3)
+    expected = 0.0
+    for T in (1, 4):
+        (mean, S), (other, R) = joint(p, T), joint(q, T)
+        difference = other - mean
+        expected += 0.25 * (
+            np.trace(np.linalg.solve(R, S))
+            + difference @ np.linalg.solve(R, difference)
+            - len(S)
+            + np.linalg.slogdet(R)[1]
+            - np.linalg.slogdet(S)[1]
+        )
+    like = draw_data(rng, [1, 4], 3)
+    assert_allclose(p.kl_divergence(q, like), expected, rtol=1e-8)
+
+
+def test_own_statistics_are_expectations_over_the_joint_gaussian(rng):
+    model = draw_model(rng, 2, 3)
+    own = model.own_statistics(draw_data(rng, [4, 4, 4], 3))
+    mean, S = joint(model, 4)
+    second = S + np.outer(mean, mean)
+    rows = [np.r_[2 * t : 2 * t + 2, 8 + 3 * t : 8 + 3 * t + 3] for t in range(4)]
+    expected = sum(second[np.ix_(i, i)] for i in rows)
+    found = own.emissions.scatter[0] + 4.0 * np.outer(own.emissions.mean, own.emissions.mean)
+    assert_allclose(found, expected, rtol=1e-10)
+    moves = sum(second[2 * t : 2 * t + 4, 2 * t : 2 * t + 4] for t in range(3))
+    found = own.transitions.scatter[0] + 3.0 * np.outer(own.transitions.mean, own.transitions.mean)
+    assert_allclose(found, moves, rtol=1e-10)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("k, d", [(1, 1), (2, 5), (5, 10), (9, 4), (17, 3)])
+def test_kernels_agree_with_the_textbook(k, d, missing, rng):
+    model, data = draw_model(rng, k, d), draw_data(rng, [1, 30, 7], d, missing)
+    rows = kalman.filtered(model, data.X, data.offsets)
+    assert_allclose(model.row_log_likelihoods(data), rows.log_likelihood, rtol=1e-9, atol=1e-9)
+    assert_close(model.filtered(data), (rows.mean, rows.covariance), rtol=1e-9, atol=1e-9)
+    expected = kalman.smoothed(model, rows, data.offsets)
+    assert_close(model.smoothed(data), expected, rtol=1e-9, atol=1e-9)
+    means, covariances = model.predicted(data)
+    C = model.observation
+    assert_allclose(means, rows.predicted @ C.T + model.observation_offset, rtol=1e-8, atol=1e-9)
+    expected = C @ rows.predicted_covariance @ C.T + model.observation_covariance
+    assert_allclose(covariances, expected, rtol=1e-8, atol=1e-9)
+
+
+def test_forecasts_are_predictions_of_rows_that_are_missing(rng):
+    model, data = draw_model(rng, 2, 3), draw_data(rng, [6], 3)
+    means, covariances = model.forecast(data, 3)
+    longer = Sequences(Rows(np.concatenate([data.X, np.full((3, 3), np.nan)])), np.array([0, 9]))
+    expected = model.predicted(longer)
+    assert_allclose(means[0], expected[0][6:], rtol=1e-10)
+    assert_allclose(covariances[0], expected[1][6:], rtol=1e-10)
+
+
+def test_a_sequence_that_continues_is_filtered_as_if_it_had_never_stopped(rng):
+    model, whole = draw_model(rng, 3, 2), draw_data(rng, [50], 2, missing=0.2)
+    head = Sequences(Rows(whole.X[:20]), np.array([0, 20]))
+    means, covariances = model.filtered(head)
+    tail = Sequences(Rows(whole.X[20:]), np.array([0, 30]))
+    tail = tail.continued((means[-1].astype(np.float32).astype(float), covariances[-1]))
+    exact = tail.continued((means[-1], covariances[-1]))
+    expected = model.row_log_likelihoods(whole)[20:]
+    assert_allclose(model.row_log_likelihoods(exact), expected, rtol=1e-10)
+    assert_close(model.smoothed(exact)[:2], [a[20:] for a in model.smoothed(whole)[:2]])
+    evidence, _ = model.e_step(exact)
+    assert evidence.initial.weight == 0.0
+    assert evidence.transitions.weight == 30.0
+    assert evidence.emissions.weight <= 30.0
+    assert_close(model.m_step(model.own_statistics(tail)), model)
+
+
+def test_other_sequences_are_not_touched_by_the_one_that_continues(rng):
+    model, data = draw_model(rng, 2, 2), draw_data(rng, [4, 3, 5], 2)
+    before = (np.ones(2), np.eye(2))
+    found = model.log_likelihood(data.continued(before))
+    assert_allclose(found[1:], model.log_likelihood(data)[1:])
+    first, _ = model.e_step(data[:1].continued(before))
+    rest, _ = model.e_step(data[1:])
+    whole, _ = model.e_step(data.continued(before))
+    assert_close(whole, first * (1 / 3) + rest * (2 / 3))
+
+
+# -------------------------------------------------------------------------- one step, numerically
+
+
+def encode(model, learnt):
+    """What is learnt, as a vector."""
+    parts = []
+    for name, parameter in zip(NAMES, PARAMETERS, strict=True):
+        value = getattr(model, parameter)
+        if name in learnt and "covariance" in name:
+            root = np.linalg.cholesky(value)
+            lower = root - np.diag(np.diag(root)) + np.diag(np.log(np.diag(root)))
+            parts.append(lower[np.tril_indices(len(root))])
+        elif name in learnt:
+            parts.append(value.ravel())
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def decode(vector, like, learnt):
+    changed, begin = {}, 0
+    for name, parameter in zip(NAMES, PARAMETERS, strict=True):
+        value = getattr(like, parameter)
+        if name not in learnt:
+            continue
+        if "covariance" in name:
+            i, j = np.tril_indices(len(value))
+            root = np.zeros_like(value)
+            root[i, j] = vector[begin : begin + len(i)]
+            root[np.diag_indices(len(value))] = np.exp(np.diag(root))
+            changed[parameter], begin = root @ root.T, begin + len(i)
+        else:
+            end = begin + value.size
+            changed[parameter], begin = vector[begin:end].reshape(value.shape), end
+    return replace(like, **changed)
+
+
+def bound(old, new, data):
+    """U of the old model at the new one, up to what the new one does not change, and KL."""
+    p = old.initial
+    evidence, _ = old.e_step(data)
+    total = -_expected_log(p, evidence.initial, new._start)
+    total -= _expected_log(p, evidence.transitions, new._move)
+    return total - _expected_log(p, evidence.emissions, new._emission)
+
+
+def _expected_log(family, moments, parameters):
+    n_inputs = parameters.matrix.shape[1]
+    contrast = np.hstack([-parameters.matrix, np.eye(len(parameters.offset))])
+    mean = contrast @ moments.mean[0] - parameters.offset
+    spread = contrast @ moments.scatter[0] @ contrast.T
+    spread += moments.weight[0] * np.outer(mean, mean)
+    assert contrast.shape[1] == n_inputs + len(parameters.offset)
+    log_det = np.linalg.slogdet(parameters.covariance)[1]
+    trace = np.trace(np.linalg.solve(parameters.covariance, spread))
+    return -0.5 * (moments.weight[0] * log_det + trace)
+
+
+SUBSETS = [
+    frozenset(subset)
+    for group in (NAMES[:2], NAMES[2:5], NAMES[5:])
+    for size in range(1, len(group) + 1)
+    for subset in itertools.combinations(group, size)
+]
+
+
+@pytest.mark.parametrize("learnt", [*SUBSETS, frozenset(NAMES)], ids=lambda s: ",".join(sorted(s)))
+@pytest.mark.parametrize("k, d, eta", [(1, 2, 0.7), (2, 1, 3.0)])
+def test_online_step_minimises_bound_plus_divergence(k, d, eta, learnt, rng):
+    model = draw_model(rng, k, d, learnt=learnt)
+    data = draw_data(rng, [3, 1, 4], d, missing=0.2)
+
+    def objective(vector):
+        new = decode(vector, model, learnt)
+        return bound(model, new, data) + model.kl_divergence(new, data) / eta
+
+    step, _ = online_step(model, data, eta)
+    start = encode(step, learnt)
+    found = minimiser(objective, start + 0.02 * rng.standard_normal(len(start)))
+    assert objective(start) <= objective(found) + 1e-10
+    found = decode(found, model, learnt)
+    for parameter in PARAMETERS:
+        expected = getattr(found, parameter)
+        assert_allclose(getattr(step, parameter), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_what_is_known_stays(rng):
+    data = draw_data(rng, [5, 9], 3)
+    for name, parameter in zip(NAMES, PARAMETERS, strict=True):
+        model = draw_model(rng, 2, 3, learnt=frozenset(NAMES) - {name})
+        step, _ = batch_step(model, data)
+        np.testing.assert_array_equal(getattr(step, parameter), getattr(model, parameter))
+
+
+# ------------------------------------------------------------------------------- other libraries
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_moments_are_those_of_statsmodels(missing, rng):
+    smoother = pytest.importorskip("statsmodels.tsa.statespace.kalman_smoother").KalmanSmoother
+    model, data = draw_model(rng, 3, 4), draw_data(rng, [60], 4, missing)
+    ssm = smoother(k_endog=4, k_states=3)
+    ssm.bind(np.asfortranarray(data.X.T.copy()))
+    ssm["design"], ssm["obs_cov"] = model.observation, model.observation_covariance
+    ssm["obs_intercept"] = model.observation_offset[:, None]
+    ssm["transition"], ssm["state_cov"] = model.transition, model.transition_covariance
+    ssm["state_intercept"] = model.transition_offset[:, None]
+    ssm["selection"] = np.eye(3)
+    ssm.initialize_known(model.initial_mean, model.initial_covariance)
+    found = ssm.smooth()
+    means, covariances, lags = model.smoothed(data)
+    assert_allclose(model.log_likelihood(data), found.llf, rtol=1e-8)
+    filtered = model.filtered(data)
+    assert_allclose(filtered[0], found.filtered_state.T, rtol=1e-8, atol=1e-8)
+    assert_allclose(filtered[1], found.filtered_state_cov.transpose(2, 0, 1), atol=1e-8)
+    assert_allclose(means, found.smoothed_state.T, rtol=1e-8, atol=1e-8)
+    assert_allclose(covariances, found.smoothed_state_cov.transpose(2, 0, 1), atol=1e-8)
+    expected = found.smoothed_state_autocov.transpose(2, 0, 1)[:-1]
+    assert_allclose(lags[1:], expected, atol=1e-8)
+
+
+def test_batch_em_is_that_of_pykalman(rng):
+    pykalman = pytest.importorskip("pykalman")
+    model, data = draw_model(rng, 2, 3), draw_data(rng, [40], 3)
+    other = pykalman.KalmanFilter(
+        transition_matrices=model.transition,
+        observation_matrices=model.observation,
+        transition_covariance=model.transition_covariance,
+        observation_covariance=model.observation_covariance,
+        transition_offsets=model.transition_offset,
+        observation_offsets=model.observation_offset,
+        initial_state_mean=model.initial_mean,
+        initial_state_covariance=model.initial_covariance,
+        em_vars=["transition_matrices", "observation_matrices", "transition_covariance",
+                 "observation_covariance", "initial_state_mean", "initial_state_covariance"],
+    )  # fmt: skip
+    model = replace(model, learnt=frozenset(NAMES) - {"transition_offsets", "observation_offsets"})
+    for _ in range(5):
+        other = other.em(data.X, n_iter=1)
+        model, _ = batch_step(model, data)
+        for name, parameter in zip(NAMES, PARAMETERS, strict=True):
+            assert_allclose(getattr(model, parameter), getattr(other, name), rtol=1e-6, atol=1e-6)
+
+
+# ------------------------------------------------------------------------------------ robustness
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.1])
+def test_a_large_offset_costs_no_digits(missing, rng):
+    model = draw_model(rng, 2, 3, learnt=frozenset(NAMES) - {"transition_offsets"})
+    X = np.round(draw_data(rng, [80], 3, missing).X * 2.0**20) / 2.0**20
+    offsets = np.array([0, 80])
+    far = replace(model, observation_offset=model.observation_offset + 2.0**27)
+    for _ in range(5):
+        model, _ = batch_step(model, Sequences(Rows(X), offsets))
+        far, _ = batch_step(far, Sequences(Rows(X + 2.0**27), offsets))
+    far = replace(far, observation_offset=far.observation_offset - 2.0**27)
+    assert_close(far, model, rtol=1e-5, atol=1e-6)
+
+
+def is_covariance(matrices, slack=0.0):
+    values = np.linalg.eigvalsh(matrices)
+    return np.isfinite(values).all() and (values >= -slack * values.max()).all()
+
+
+def test_covariances_stay_positive_at_condition_numbers_of_1e10(rng):
+    model = draw_model(rng, 4, 5)
+    scale = np.logspace(0, -10, 4)
+    model = replace(
+        model,
+        transition=0.99 * np.eye(4),
+        transition_covariance=np.diag(scale),
+        observation_covariance=np.diag(np.logspace(0, -10, 5)),
+        initial_covariance=np.diag(scale[::-1]),
+    )
+    data = draw_data(rng, [20_000], 5, missing=0.05)
+    means, covariances, _ = model.smoothed(data)
+    assert np.isfinite(means).all() and is_covariance(covariances, slack=1e-15)
+    assert is_covariance(model.filtered(data)[1], slack=1e-15)
+    np.testing.assert_array_equal(covariances, covariances.transpose(0, 2, 1))
+    new, _ = batch_step(model, data)
+    assert is_covariance(new.transition_covariance) and is_covariance(new.observation_covariance)
+
+
+@pytest.mark.slow
+def test_a_million_rows_stay_finite(rng):
+    model, data = draw_model(rng, 2, 1), draw_data(rng, [1_000_000], 1)
+    new, log_likelihood = batch_step(model, data)
+    assert np.isfinite(log_likelihood) and is_covariance(new.transition_covariance)
+    gaps, _ = batch_step(model, draw_data(rng, [1_000_000], 1, missing=0.1))
+    assert is_covariance(gaps.transition_covariance)
+
+
+@pytest.mark.parametrize("radius", [1.0, 1.05, 1.6])
+def test_an_unstable_system_keeps_its_usage_finite(radius, rng):
+    model = replace(draw_model(rng, 3, 2), transition=radius * np.eye(3))
+    like = Sequences(Rows(np.zeros((20_000, 2))), np.array([0, 20_000]))
+    own = model.own_statistics(like)
+    assert np.isfinite(own.emissions.scatter).all()
+    assert_allclose(own.emissions.weight, 20_000)
+    assert_close(model.m_step(own), model, rtol=1e-4, atol=1e-4)
+
+
+def test_known_singular_covariances_are_fine(rng):
+    """An autoregression of order 2 in companion form, from a known state."""
+    model = draw_model(rng, 2, 1, learnt=frozenset({"observation_covariance"}))
+    model = replace(
+        model,
+        initial_covariance=np.zeros((2, 2)),
+        transition=np.array([[0.5, 0.3], [1.0, 0.0]]),
+        transition_covariance=np.diag([1.0, 0.0]),
+    )
+    data = draw_data(rng, [12, 5], 1, missing=0.2)
+    regular = replace(
+        model,
+        initial_covariance=1e-9 * np.eye(2),
+        transition_covariance=np.diag([1.0, 1e-9]),
+    )
+    assert_allclose(model.log_likelihood(data), regular.log_likelihood(data), rtol=1e-6)
+    assert_close(model.smoothed(data), regular.smoothed(data), rtol=1e-5, atol=1e-5)
+    step, _ = online_step(model, data, 1.0)
+    assert 0.0 < model.kl_divergence(step, data) < np.inf
+
+
+def test_the_covariance_of_observations_must_be_positive_definite(rng):
+    model = replace(draw_model(rng, 2, 2), observation_covariance=np.diag([1.0, 0.0]))
+    with pytest.raises(ValueError, match="observations is not positive definite"):
+        model.log_likelihood(draw_data(rng, [3], 2))
+
+
+def test_em_recovers_the_model_from_its_own_sample(rng):
+    model = draw_model(rng, 2, 4, learnt=frozenset(NAMES))
+    data, states = model.sample(3000, rng, like=draw_data(rng, [10, 20], 4))
+    assert states.shape == (len(data.X), 2)
+    step, _ = batch_step(model, data)
+    for parameter in PARAMETERS:
+        assert_allclose(getattr(step, parameter), getattr(model, parameter), atol=0.1)
+
+
+# ------------------------------------------------------------------------------- linear-Gaussian
+
+
+def test_a_regression_is_that_of_least_squares(rng):
+    x, y = rng.standard_normal((50, 3)), rng.standard_normal((50, 1))
+    found = LinearGaussian().m_step(joint_moments(np.hstack([x, y])))
+    design = np.hstack([x, np.ones((50, 1))])
+    expected, residual, *_ = np.linalg.lstsq(design, y)
+    assert_allclose(np.append(found.matrix, found.offset), expected.ravel(), rtol=1e-10)
+    assert_allclose(found.covariance, residual[:, None] / 50, rtol=1e-10)
+
+
+def test_the_floor_is_added_and_taken_off_again(rng):
+    family = LinearGaussian(DiagonalCovariance(), floor=np.array([0.3, 0.5]))
+    model = draw_model(rng, 2, 2, DiagonalCovariance())
+    model = replace(
+        model, emissions=family, observation_covariance=model.observation_covariance + np.eye(2)
+    )
+    assert_close(model.m_step(model.own_statistics(draw_data(rng, [4], 2))), model)
+    constant = Sequences(Rows(np.ones((6, 2))), np.array([0, 6]))
+    for _ in range(30):
+        model, _ = batch_step(model, constant)
+    assert (np.diag(model.observation_covariance) >= [0.3, 0.5]).all()
+
+
+def test_directions_without_evidence_keep_their_coefficients(rng):
+    x = np.column_stack([rng.standard_normal(20), np.zeros(20)])
+    previous = LinearGaussian().m_step(joint_moments(rng.standard_normal((9, 3))))
+    y = x[:, :1] * 3.0
+    step = LinearGaussian().m_step(joint_moments(np.hstack([x, y])), previous)
+    assert_allclose(step.matrix, [[3.0, previous.matrix[0, 1]]], rtol=1e-10)
+
+
+def test_a_model_says_how_many_parameters_it_learns(rng):
+    assert draw_model(rng, 2, 3).n_parameters() == 2 + 3 + 4 + 2 + 3 + 6 + 3 + 6
+    assert draw_model(rng, 2, 3, learnt=frozenset({NAMES[2]})).n_parameters() == 4
