@@ -1,4 +1,4 @@
-"""Where EM for Kalman filters starts: principal components of the rows as states."""
+"""Where EM for linear dynamical systems starts: principal components of the rows as states."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def filled(data):
 
 
 def start_arrays(X, begins, k, known, states, rng):
-    """Return arrays to start from, by pykalman's names.
+    """Return arrays to start from.
 
-    States are guessed first, then each array is the regression that it stands for. Units of the
-    rows do not matter.
+    States are guessed first, then each array is that of the regression that it belongs to. Units of
+    the rows do not matter.
 
     Parameters
     ----------
@@ -58,7 +58,8 @@ def start_arrays(X, begins, k, known, states, rng):
     k : int
         Dimension of the state.
     known : dict
-        Arrays that are given.
+        Arrays that are given, by the names of the model's part and of its parameter: the matrix of
+        the transitions is ``known["transitions", "matrix"]``.
     states : callable
         Of `START_STATES`.
     rng : numpy.random.RandomState
@@ -66,30 +67,31 @@ def start_arrays(X, begins, k, known, states, rng):
     Returns
     -------
     arrays : dict
+        All arrays, but for the empty matrix of the first state.
     """
     scale = np.sqrt(variance_floor(X, None, None) / 1e-6)
-    d0 = known.get("observation_offsets", None)
+    d0 = known.get(("emissions", "offset"))
     offset = X[0] + (X - X[0]).mean(axis=0) if d0 is None else d0
     Z = (X - offset) / scale
     scores, C = _states(Z, begins, k, known, scale, states, rng)
-    moves = _moves(scores, begins, known)
-    noise = _noise(Z, scores, C, moves["transition_matrices"], begins)
+    transitions = _transitions(scores, begins, known)
+    noise = _noise(Z, scores, C, transitions["transitions", "matrix"], begins)
     first = scores[begins]
     arrays = {
-        "initial_state_mean": scores.mean(axis=0),
-        "initial_state_covariance": _spread(first - scores.mean(axis=0)) + np.diag(_units(scores)),
-        **moves,
-        "observation_matrices": C * scale[:, None],
-        "observation_offsets": offset,
-        "observation_covariance": noise * scale[:, None] * scale,
+        ("initial", "offset"): scores.mean(axis=0),
+        ("initial", "covariance"): _spread(first - scores.mean(axis=0)) + np.diag(_units(scores)),
+        **transitions,
+        ("emissions", "matrix"): C * scale[:, None],
+        ("emissions", "offset"): offset,
+        ("emissions", "covariance"): noise * scale[:, None] * scale,
     }
     return {**_in_units_of(known, arrays), **known}
 
 
 def _states(Z, begins, k, known, scale, states, rng):
     """Scores of the rows for each dimension of the state, and what they are read by."""
-    if "observation_matrices" in known:
-        C = known["observation_matrices"] / scale[:, None]
+    if ("emissions", "matrix") in known:
+        C = known["emissions", "matrix"] / scale[:, None]
         return Z @ np.linalg.pinv(C, rcond=1e-8).T, C
     windows = _windows(Z, begins, -(-k // Z.shape[1]))
     scores = _whitened(windows, states(windows, k, rng), k)
@@ -140,45 +142,46 @@ def _whitened(windows, directions, k):
     return out
 
 
-def _moves(scores, begins, known):
+def _transitions(scores, begins, known):
     """Transitions: the regression of states on those before them."""
     k, units = scores.shape[1], np.diag(_units(scores))
     before, after = scores[:-1][~begins[1:]], scores[1:][~begins[1:]]
-    b = known.get("transition_offsets", np.zeros(k))
-    A = known.get("transition_matrices")
+    b = known.get(("transitions", "offset"), np.zeros(k))
+    A = known.get(("transitions", "matrix"))
     if A is None:
         A = _stable(_regression(before, after - b, _DECAY * np.eye(k)))
     residual = after - before @ A.T - b
     Q = (residual.T @ residual + (1.0 - _DECAY**2) * units) / (len(residual) + 1.0)
-    return {"transition_matrices": A, "transition_offsets": b, "transition_covariance": Q}
+    arrays = {"matrix": A, "offset": b, "covariance": Q}
+    return {("transitions", name): array for name, array in arrays.items()}
 
 
 def _noise(Z, scores, C, A, begins):
     """Noise of the rows: what states leave unsaid, and a share of what no state foresees."""
     residual = Z - scores @ C.T
-    surprise = np.where(begins[:, None], Z, Z - np.roll(scores, 1, axis=0) @ (C @ A).T)
-    variances = _NOISE_SHARE * (surprise**2).mean(axis=0) + _LEAST_NOISE
+    innovation = np.where(begins[:, None], Z, Z - np.roll(scores, 1, axis=0) @ (C @ A).T)
+    variances = _NOISE_SHARE * (innovation**2).mean(axis=0) + _LEAST_NOISE
     return np.diag(variances) + np.diag((residual**2).mean(axis=0))
 
 
 def _in_units_of(known, arrays):
     """The same in coordinates in which the noise of the state has the covariance that is given."""
-    given = known.get("transition_covariance")
-    if given is None or {"transition_matrices", "observation_matrices"} & set(known):
+    given = known.get(("transitions", "covariance"))
+    if given is None or {("transitions", "matrix"), ("emissions", "matrix")} & set(known):
         return arrays
     try:
         there = linalg.cholesky(given, lower=True)
     except linalg.LinAlgError:
         return arrays
-    here = linalg.cholesky(arrays["transition_covariance"], lower=True)
+    here = linalg.cholesky(arrays["transitions", "covariance"], lower=True)
     T = there @ np.linalg.inv(here)
     back = np.linalg.inv(T)
     return {
         **arrays,
-        "initial_state_mean": T @ arrays["initial_state_mean"],
-        "initial_state_covariance": T @ arrays["initial_state_covariance"] @ T.T,
-        "transition_matrices": T @ arrays["transition_matrices"] @ back,
-        "observation_matrices": arrays["observation_matrices"] @ back,
+        ("initial", "offset"): T @ arrays["initial", "offset"],
+        ("initial", "covariance"): T @ arrays["initial", "covariance"] @ T.T,
+        ("transitions", "matrix"): T @ arrays["transitions", "matrix"] @ back,
+        ("emissions", "matrix"): arrays["emissions", "matrix"] @ back,
     }
 
 
