@@ -16,7 +16,7 @@ in NumPy with other draws, so agreement is in kind, not in digits.
 """
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -24,18 +24,11 @@ import numpy as np
 from benchmarks.papers._passes import Run, draw_paths, first_cell, loss_cell
 from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.em import PowerDecay, batch_step, online_step
-from sklearn_onlineem.models import LinearDynamicalModel
+from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+from sklearn_onlineem.models import LinearDynamicalModel, Regression
 
 N_STATES, N_FEATURES, N_SEQUENCES, BETA = 5, 10, 2000, 0.9
 Q, R, RADIUS, START_READINGS = 0.3, 0.5, 0.9, 0.3
-LEARNT = frozenset(
-    {
-        "initial_state_mean",
-        "initial_state_covariance",
-        "transition_matrices",
-        "observation_matrices",
-    }
-)
 N_BATCH_STEPS = 30
 # Dense where the crossing is to be seen.
 EVALUATED = (1, 2, *range(5, 200, 5), *range(200, N_SEQUENCES + 1, 50))
@@ -84,7 +77,7 @@ def run(length, eta0, seed):
     schedule, path, radius = PowerDecay(eta0, BETA), [batch[0]], 0.0
     for t in range(1, N_SEQUENCES + 1):
         model, _ = online_step(model, data[t - 1 : t], schedule(t))
-        radius = max(radius, np.abs(np.linalg.eigvals(model.transition)).max())
+        radius = max(radius, np.abs(np.linalg.eigvals(model.transitions.matrix)).max())
         if t in EVALUATED:
             path.append(loss(model, data))
     return Run(EVALUATED, np.array(path), batch, radius)
@@ -107,24 +100,30 @@ def prepared(length, seed):
 def truth(rng):
     """A rotation that shrinks, random readings of it, and a first state from the unit normal."""
     turn = np.linalg.qr(rng.normal(size=(N_STATES, N_STATES)))[0]
-    return LinearDynamicalModel(
-        np.zeros(N_STATES),
-        np.eye(N_STATES),
-        RADIUS * turn,
-        np.zeros(N_STATES),
-        Q * np.eye(N_STATES),
-        rng.normal(size=(N_FEATURES, N_STATES)),
-        np.zeros(N_FEATURES),
-        R * np.eye(N_FEATURES),
-        learnt=LEARNT,
-    )
+    return system(RADIUS * turn, rng.normal(size=(N_FEATURES, N_STATES)))
 
 
 def start(rng):
     """Diagonal transitions and small random readings; what is known is that of the truth."""
-    small = START_READINGS * rng.normal(size=(N_FEATURES, N_STATES))
-    moves = np.diag(rng.uniform(0.0, RADIUS, N_STATES))
-    return replace(truth(rng), transition=moves, observation=small)
+    readings = START_READINGS * rng.normal(size=(N_FEATURES, N_STATES))
+    return system(np.diag(rng.uniform(0.0, RADIUS, N_STATES)), readings)
+
+
+def system(transition, readings):
+    """A system without offsets, whose matrices and first state are learnt."""
+    nothing = np.empty((N_STATES, 0))
+    return LinearDynamicalModel(
+        initial=regression(nothing, 1.0, {"offset", "covariance"}),
+        transitions=regression(transition, Q, {"matrix"}),
+        emissions=regression(readings, R, {"matrix"}),
+    )
+
+
+def regression(matrix, variance, learnt):
+    """A regression without an offset, whose noise is spherical."""
+    d = len(matrix)
+    parameters = AffineGaussian.single(matrix, np.zeros(d), variance * np.eye(d))
+    return Regression(LinearGaussian(), parameters, frozenset(learnt))
 
 
 def loss(model, data):

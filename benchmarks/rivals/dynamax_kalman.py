@@ -17,12 +17,12 @@ def one_pass(X, n_sequences, model):
     )
     parameters, properties = theirs.initialize(
         jax.random.PRNGKey(0),
-        initial_mean=jnp.asarray(model.initial_mean),
-        initial_covariance=jnp.asarray(model.initial_covariance),
-        dynamics_weights=jnp.asarray(model.transition),
-        dynamics_covariance=jnp.asarray(model.transition_covariance),
-        emission_weights=jnp.asarray(model.observation),
-        emission_covariance=jnp.asarray(model.observation_covariance),
+        initial_mean=jnp.asarray(model.initial.offset),
+        initial_covariance=jnp.asarray(model.initial.covariance),
+        dynamics_weights=jnp.asarray(model.transitions.matrix),
+        dynamics_covariance=jnp.asarray(model.transitions.covariance),
+        emission_weights=jnp.asarray(model.emissions.matrix),
+        emission_covariance=jnp.asarray(model.emissions.covariance),
     )
     state = theirs.initialize_m_step_state(parameters, properties)
     sequences = jnp.asarray(X.reshape(n_sequences, -1, X.shape[1]))

@@ -21,14 +21,14 @@ def one_pass(X, n_sequences, model):
     if n_sequences != 1:
         raise ValueError("pykalman takes one sequence.")
     arrays = {
-        "initial_state_mean": model.initial_mean,
-        "initial_state_covariance": model.initial_covariance,
-        "transition_matrices": model.transition,
-        "transition_offsets": model.transition_offset,
-        "transition_covariance": model.transition_covariance,
-        "observation_matrices": model.observation,
-        "observation_offsets": model.observation_offset,
-        "observation_covariance": model.observation_covariance,
+        "initial_state_mean": model.initial.offset,
+        "initial_state_covariance": model.initial.covariance,
+        "transition_matrices": model.transitions.matrix,
+        "transition_offsets": model.transitions.offset,
+        "transition_covariance": model.transitions.covariance,
+        "observation_matrices": model.emissions.matrix,
+        "observation_offsets": model.emissions.offset,
+        "observation_covariance": model.emissions.covariance,
     }
     log_likelihood = KalmanFilter(**arrays).loglikelihood(X)
 

@@ -11,14 +11,14 @@ def one_pass(X, n_sequences, model):
     k = model.n_components
     smoother = KalmanSmoother(k_endog=X.shape[1], k_states=k)
     smoother.bind(np.asfortranarray(X.T))
-    smoother["design"] = model.observation
-    smoother["obs_intercept"] = model.observation_offset[:, None]
-    smoother["obs_cov"] = model.observation_covariance
-    smoother["transition"] = model.transition
-    smoother["state_intercept"] = model.transition_offset[:, None]
+    smoother["design"] = model.emissions.matrix
+    smoother["obs_intercept"] = model.emissions.offset[:, None]
+    smoother["obs_cov"] = model.emissions.covariance
+    smoother["transition"] = model.transitions.matrix
+    smoother["state_intercept"] = model.transitions.offset[:, None]
     smoother["selection"] = np.eye(k)
-    smoother["state_cov"] = model.transition_covariance
-    smoother.initialize_known(model.initial_mean, model.initial_covariance)
+    smoother["state_cov"] = model.transitions.covariance
+    smoother.initialize_known(model.initial.offset, model.initial.covariance)
 
     def run():
         return float(smoother.smooth().llf_obs.sum())

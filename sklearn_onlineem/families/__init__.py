@@ -5,17 +5,16 @@ from sklearn_onlineem.families._family import ExponentialFamily, Family
 from sklearn_onlineem.families.bernoulli import Bernoulli
 from sklearn_onlineem.families.categorical import Categorical
 from sklearn_onlineem.families.compound_dirichlet import CompoundDirichlet
+from sklearn_onlineem.families.covariance_shapes import (
+    DiagonalCovariance,
+    FullCovariance,
+    SphericalCovariance,
+)
 from sklearn_onlineem.families.exponential import Exponential
 from sklearn_onlineem.families.gamma import FixedShapeGamma, Gamma
 from sklearn_onlineem.families.gaussian_axis import DiagonalGaussian, SphericalGaussian
 from sklearn_onlineem.families.gaussian_matrix import FullGaussian, TiedGaussian
-from sklearn_onlineem.families.linear_gaussian import (
-    AffineGaussian,
-    DiagonalCovariance,
-    FullCovariance,
-    LinearGaussian,
-    SphericalCovariance,
-)
+from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
 from sklearn_onlineem.families.multinomial import Multinomial
 from sklearn_onlineem.families.poisson import Poisson
 from sklearn_onlineem.families.wishart import FixedDegreesWishart, Wishart

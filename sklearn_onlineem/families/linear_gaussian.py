@@ -3,107 +3,85 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
-from scipy.linalg import lapack
 
 from sklearn_onlineem.families._checks import above, at_least, finite, positive_semidefinite
+from sklearn_onlineem.families._covariances import (
+    gaussian_divergence,
+    joined,
+    solved,
+    square_root,
+    transposed,
+)
+from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families._gaussian import NEGLIGIBLE
-from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
+from sklearn_onlineem.families.covariance_shapes import CovarianceShape, FullCovariance
+from sklearn_onlineem.families.gaussian_matrix import FullGaussian, MatrixMoments
 
-__all__ = [
-    "AffineGaussian",
-    "CovarianceShape",
-    "DiagonalCovariance",
-    "FullCovariance",
-    "LinearGaussian",
-    "SphericalCovariance",
-    "joined",
-    "joint_moments",
-]
+__all__ = ["ALL_PARAMETERS", "AffineGaussian", "LinearGaussian", "joint_moments"]
 
-_EVERYTHING = frozenset({"matrix", "offset", "covariance"})
+ALL_PARAMETERS = frozenset({"matrix", "offset", "covariance"})
+_LOG_2_PI = math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True, eq=False)
 class AffineGaussian:
-    """Parameters of y | x ~ N(matrix x + offset, covariance).
+    """Parameters of K regressions, y | x ~ N(matrix x + offset, covariance).
 
     Parameters
     ----------
-    matrix : ndarray of shape (p, q)
-    offset : ndarray of shape (p,)
-    covariance : ndarray of shape (p, p)
+    matrix : ndarray of shape (K, p, q)
+    offset : ndarray of shape (K, p)
+    covariance : ndarray of shape (K, p, p)
     """
 
     matrix: np.ndarray
     offset: np.ndarray
     covariance: np.ndarray
 
+    @classmethod
+    def single(cls, matrix, offset, covariance):
+        """Return the parameters of one regression, from arrays (p, q), (p,) and (p, p)."""
+        return cls(*(np.asarray(a, dtype=np.float64)[None] for a in (matrix, offset, covariance)))
 
-class CovarianceShape(ABC):
-    """What noise covariances a family takes."""
+    @classmethod
+    def zeros(cls, n_components, n_inputs, n_outputs):
+        """Return parameters that say nothing but their shapes, for an M-step to begin with."""
+        return cls(
+            np.zeros((n_components, n_outputs, n_inputs)),
+            np.zeros((n_components, n_outputs)),
+            np.zeros((n_components, n_outputs, n_outputs)),
+        )
 
-    @abstractmethod
-    def nearest(self, covariance):
-        """Return the covariance of this shape that maximises the likelihood of the given one."""
+    def __len__(self):
+        return len(self.offset)
 
-    @abstractmethod
-    def n_parameters(self, n_features):
-        """Return the number of free parameters."""
-
-
-@dataclass(frozen=True)
-class FullCovariance(CovarianceShape):
-    """Any covariance."""
-
-    def nearest(self, covariance):
-        return 0.5 * (covariance + covariance.T)
-
-    def n_parameters(self, n_features):
-        return n_features * (n_features + 1) // 2
-
-
-@dataclass(frozen=True)
-class DiagonalCovariance(CovarianceShape):
-    """Independent features."""
-
-    def nearest(self, covariance):
-        return np.diag(np.diag(covariance))
-
-    def n_parameters(self, n_features):
-        return n_features
-
-
-@dataclass(frozen=True)
-class SphericalCovariance(CovarianceShape):
-    """Independent features of one variance."""
-
-    def nearest(self, covariance):
-        return np.eye(len(covariance)) * (np.trace(covariance) / max(1, len(covariance)))
-
-    def n_parameters(self, n_features):
-        return 1
+    def __iter__(self):
+        """Iterate over (matrix, offset, covariance) of the components."""
+        return zip(self.matrix, self.offset, self.covariance, strict=True)
 
 
 @dataclass(frozen=True, eq=False)
-class LinearGaussian:
+class LinearGaussian(Family):
     r"""Regressions with Gaussian noise.
 
-    .. math:: p(y \mid x) = N(y; B x + c, S)
+    .. math:: p(y \mid x, k) = N(y; B_k x + c_k, S_k)
 
-    The statistics are the moments of the stacked vector :math:`z = (x, y)`, centred, so that they
-    merge by the parallel-axis formula: with :math:`S_{yx}` and :math:`S_{xx}` blocks of the
-    scatter, :math:`B = S_{yx} S_{xx}^{-1}` and :math:`c = m_y - B m_x`. Without inputs (q = 0) it
-    is a Gaussian.
+    A row is the stacked vector :math:`z = (x, y)`, and a density is that of y given x. The
+    statistics are the moments of z, centred, so that they merge by the parallel-axis formula: with
+    :math:`S_{yx}` and :math:`S_{xx}` blocks of the scatter, :math:`B = S_{yx} S_{xx}^{-1}` and
+    :math:`c = m_y - B m_x`. Without inputs (q = 0) it is a Gaussian.
+
+    What a model of y given x expects of itself depends on x: where other families take weights of
+    components, this one takes the moments of their inputs.
 
     Parameters
     ----------
     shape : CovarianceShape, default=FullCovariance()
-        Shape of the noise covariance.
+        Shape of the noise covariances.
     floor : ndarray of shape (p,), default=None
         What the M-step adds to the variances of the noise; None: nothing.
 
@@ -115,17 +93,27 @@ class LinearGaussian:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.families import LinearGaussian
-    >>> from sklearn_onlineem.families.linear_gaussian import joint_moments
+    >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
     >>> z = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.2]])
     >>> family = LinearGaussian()
-    >>> parameters = family.m_step(joint_moments(z))
-    >>> parameters.matrix.round(3), parameters.offset.round(3)
-    (array([[2.1]]), array([0.967]))
+    >>> statistics = family.expected_statistics(z, np.ones((3, 1)))
+    >>> found = family.m_step(statistics, AffineGaussian.zeros(1, n_inputs=1, n_outputs=1))
+    >>> found.matrix.round(3), found.offset.round(3)
+    (array([[[2.1]]]), array([[0.967]]))
     """
 
     shape: CovarianceShape = FullCovariance()
     floor: np.ndarray | None = None
+
+    def log_density(self, parameters, X):
+        """Return log p(y_n | x_n, k) of rows (x, y), an ndarray of shape (n_rows, K)."""
+        q = parameters.matrix.shape[2]
+        x, y = (part.astype(np.float64, copy=False) for part in (X[:, :q], X[:, q:]))
+        columns = [_log_density(y - x @ B.T - c, S) for B, c, S in parameters]
+        return np.stack(columns, axis=1).astype(X.dtype, copy=False)
+
+    def expected_statistics(self, X, responsibilities, n_threads=1):
+        return FullGaussian().expected_statistics(X, responsibilities, n_threads)
 
     def own_statistics(self, parameters, inputs):
         """Return the moments of (x, y), given those of x.
@@ -134,16 +122,18 @@ class LinearGaussian:
         ----------
         parameters : AffineGaussian
         inputs : MatrixMoments
-            Of one component of q features.
+            Of the inputs of each component; without inputs, weights of shape (K,) will do.
         """
-        B, weight = parameters.matrix, inputs.weight[0]
-        mean = np.concatenate([inputs.mean[0], B @ inputs.mean[0] + parameters.offset])
-        within, across = inputs.scatter[0], B @ inputs.scatter[0]
-        noise = weight * (parameters.covariance - self._floor(len(B)))
-        scatter = joined(within, across, across @ B.T + noise)
-        return MatrixMoments(inputs.weight, inputs.degrees, mean[None], scatter[None])
+        inputs, B = _moments_of(inputs), parameters.matrix
+        predicted = (B @ inputs.mean[:, :, None])[:, :, 0] + parameters.offset
+        mean = np.concatenate([inputs.mean, predicted], axis=1)
+        across = B @ inputs.scatter
+        noise = parameters.covariance - self._floor(B.shape[1])
+        noise = inputs.weight[:, None, None] * noise
+        scatter = joined(inputs.scatter, across, across @ transposed(B) + noise)
+        return MatrixMoments(inputs.weight, inputs.degrees, mean, scatter)
 
-    def m_step(self, statistics, previous=None, learnt=_EVERYTHING):
+    def m_step(self, statistics, previous=None, learnt=ALL_PARAMETERS):
         """Return the maximiser of the statistics over what is learnt.
 
         Parameters
@@ -151,28 +141,36 @@ class LinearGaussian:
         statistics : MatrixMoments
             Moments of (x, y).
         previous : AffineGaussian, default=None
-            Holds what is known, and what is kept where the statistics say nothing. It may be left
-            out only if there are no inputs, or one output and all is learnt.
+            Says which values are inputs, and what is known; holds what is kept where the
+            statistics say nothing. None: there are no inputs.
         learnt : set of str
             Of "matrix", "offset" and "covariance"; what is not among them keeps its value, and
             the others are the best with that value.
         """
-        n_outputs = 1 if previous is None else len(previous.offset)
-        z = _Blocks(statistics, n_outputs)
         if previous is None:
-            previous = _nothing(n_outputs, len(z.mean_x))
-        B = z.regression(previous, "offset" in learnt) if "matrix" in learnt else previous.matrix
-        c = z.mean_y - B @ z.mean_x if "offset" in learnt and z.weight > 0.0 else previous.offset
-        S = previous.covariance
-        if "covariance" in learnt and statistics.degrees[0] > NEGLIGIBLE:
-            S = self._covariance(z.residual(B, c), statistics.degrees[0], z.scatter_yy)
-        return AffineGaussian(B, c, S)
+            n_components, n_outputs = statistics.mean.shape
+            previous = AffineGaussian.zeros(n_components, 0, n_outputs)
+        floor = self._floor(previous.offset.shape[1])
+        found = [
+            self._maximiser(_Blocks(*moments, len(known[1])), *known, floor, learnt)
+            for moments, known in zip(_by_component(statistics), previous, strict=True)
+        ]
+        return AffineGaussian(*map(np.array, zip(*found, strict=True)))
 
-    def _covariance(self, residual, degrees, total):
-        n_outputs = len(residual)
-        S = self.shape.nearest(residual / degrees) + self._floor(n_outputs)
+    def _maximiser(self, z, B, c, S, floor, learnt):
+        """Matrix, offset and covariance of a component, from what they were."""
+        if "matrix" in learnt:
+            B = z.regression(B, None if "offset" in learnt else c)
+        if "offset" in learnt and z.weight > 0.0:
+            c = z.mean_y - B @ z.mean_x
+        if "covariance" in learnt and z.degrees > NEGLIGIBLE:
+            S = self._covariance(z.residual(B, c), z, floor)
+        return B, c, S
+
+    def _covariance(self, residual, z, floor):
+        S = self.shape.nearest(residual / z.degrees) + floor
         if np.linalg.eigvalsh(S)[0] < 0.0:  # by rounding
-            S += 8.0 * n_outputs * np.finfo(float).eps * np.diag(np.diag(total) / degrees)
+            S += 8.0 * len(S) * np.finfo(float).eps * np.diag(np.diag(z.scatter_yy) / z.degrees)
         return S
 
     def _floor(self, n_outputs):
@@ -180,46 +178,58 @@ class LinearGaussian:
             return np.zeros((n_outputs, n_outputs))
         return self.shape.nearest(np.diag(self.floor))
 
-    def kl_divergence(self, p, q, inputs):
-        """Return the expectation over x of KL(p(y | x) || q(y | x)), times the weight of x.
+    def kl_divergence(self, p, q, inputs=None):
+        """Return the expectations over x of KL(p(y | x, k) || q(y | x, k)).
 
         Parameters
         ----------
         p, q : AffineGaussian
-        inputs : MatrixMoments
-            Of x.
+        inputs : MatrixMoments, or ndarray of shape (K,), default=None
+            As in `own_statistics`; divergences are times the weights. None: there are no inputs,
+            and weights are 1.
+
+        Returns
+        -------
+        divergences : ndarray of shape (K,)
         """
-        weight, mean, scatter = inputs.weight[0], inputs.mean[0], inputs.scatter[0]
-        difference = p.matrix - q.matrix
-        shift = difference @ mean + p.offset - q.offset
-        spread = weight * (p.covariance + np.outer(shift, shift))
-        spread += difference @ scatter @ difference.T
-        values, vectors = _support(q.covariance)
-        if _exceeds(p.covariance, vectors):
-            return math.inf
-        trace = (vectors * (spread @ vectors)).sum(axis=0) @ (1.0 / values)
-        own_log_det = np.linalg.slogdet(vectors.T @ p.covariance @ vectors)[1]
-        return 0.5 * (trace + weight * (np.log(values).sum() - own_log_det - len(values)))
+        inputs = _moments_of(np.ones(len(p)) if inputs is None else inputs)
+        divergences = map(_divergence, p, q, _by_component(inputs))
+        return np.array(list(divergences))
 
-    def sample(self, parameters, x, rng):
-        """Draw one y for each row of x, an ndarray of shape (n_rows, p)."""
-        noise = rng.standard_normal((len(x), len(parameters.offset)))
-        return x @ parameters.matrix.T + parameters.offset + noise @ _root(parameters.covariance).T
+    def sample(self, parameters, components, rng, inputs=None):
+        """Draw one y from each of the given components, an ndarray of shape (n_rows, p).
 
-    def n_parameters(self, parameters, learnt=_EVERYTHING):
+        Parameters
+        ----------
+        parameters : AffineGaussian
+        components : ndarray of shape (n_rows,)
+        rng : numpy.random.Generator
+        inputs : ndarray of shape (n_rows, q), default=None
+            None: there are none.
+        """
+        y = rng.standard_normal((len(components), parameters.offset.shape[1]))
+        x = np.empty((len(y), 0)) if inputs is None else inputs
+        for k, (B, c, S) in enumerate(parameters):
+            rows = components == k if len(parameters) > 1 else slice(None)
+            y[rows] = x[rows] @ B.T + c + y[rows] @ square_root(S).T
+        return y
+
+    def n_parameters(self, parameters, learnt=ALL_PARAMETERS):
         """Return the number of free parameters among those that are learnt."""
+        n_components, n_outputs = parameters.offset.shape
         numbers = {
             "matrix": parameters.matrix.size,
             "offset": parameters.offset.size,
-            "covariance": self.shape.n_parameters(len(parameters.offset)),
+            "covariance": n_components * self.shape.n_parameters(n_outputs),
         }
         return sum(numbers[name] for name in learnt)
 
     def prior_statistics(
         self,
-        n_inputs,
-        n_outputs,
+        n_components,
         *,
+        n_features,
+        n_inputs=0,
         matrix=0.0,
         matrix_precision=0.0,
         offset=0.0,
@@ -231,58 +241,64 @@ class LinearGaussian:
 
         .. math:: B \sim MN(M, S, K^{-1}), \quad c \sim N(c_0, S / k), \quad S \sim IW(\Psi, \nu)
 
-        The weight of the offset is that of :math:`y` where :math:`x = 0`.
+        The weight of the offset is that of :math:`y` where :math:`x = 0`. All components have the
+        same prior.
 
         Parameters
         ----------
-        n_inputs, n_outputs : int
-        matrix : array broadcasting to (n_outputs, n_inputs)
+        n_components : int
+        n_features, n_inputs : int
+            Lengths of y and x.
+        matrix : array broadcasting to (n_features, n_inputs)
             M.
         matrix_precision : float or array of shape (n_inputs, n_inputs)
             K, positive semidefinite; a number stands for a multiple of the unit matrix.
-        offset : array broadcasting to (n_outputs,)
+        offset : array broadcasting to (n_features,)
         offset_precision : float
             k, pseudo-rows of the offset, not below 0.
-        covariance : float or array of shape (n_outputs, n_outputs)
+        covariance : float or array of shape (n_features, n_features)
             Psi, positive semidefinite; a number stands for a multiple of the unit matrix.
         degrees_of_freedom : float, default=None
-            Of the inverse Wishart distribution, above n_outputs - 1; None: no prior on the
+            Of the inverse Wishart distribution, above n_features - 1; None: no prior on the
             covariance.
         """
-        M = finite("matrix", matrix, (n_outputs, n_inputs))
+        M = finite("matrix", matrix, (n_features, n_inputs))
         K = positive_semidefinite("matrix_precision", matrix_precision, n_inputs)
-        Psi = positive_semidefinite("covariance", covariance, n_outputs)
+        Psi = positive_semidefinite("covariance", covariance, n_features)
         scatter = joined(K, M @ K, Psi + M @ K @ M.T)
-        mean = np.zeros(n_inputs + n_outputs)
-        mean[n_inputs:] = finite("offset", offset, (n_outputs,))
-        weight = np.array([at_least("offset_precision", offset_precision, 0.0)])
+        mean = np.append(np.zeros(n_inputs), finite("offset", offset, (n_features,)))
+        weight = at_least("offset_precision", offset_precision, 0.0)
         mode = 0.0
         if degrees_of_freedom is not None:
-            mode = above("degrees_of_freedom", degrees_of_freedom, n_outputs - 1.0)
-            mode = mode + n_outputs + 1.0 + np.linalg.matrix_rank(K) + (weight[0] > 0.0)
-        return MatrixMoments(weight, np.array([float(mode)]), mean[None], scatter[None])
+            mode = above("degrees_of_freedom", degrees_of_freedom, n_features - 1.0)
+            mode = mode + n_features + 1.0 + np.linalg.matrix_rank(K) + (weight > 0.0)
+        return MatrixMoments(
+            np.full(n_components, float(weight)),
+            np.full(n_components, float(mode)),
+            np.tile(mean, (n_components, 1)),
+            np.tile(scatter, (n_components, 1, 1)),
+        )
 
 
 class _Blocks:
-    """Moments of (x, y), taken apart."""
+    """Moments of (x, y) of a component, taken apart."""
 
-    def __init__(self, statistics, n_outputs):
-        mean, scatter = statistics.mean[0], statistics.scatter[0]
+    def __init__(self, weight, degrees, mean, scatter, n_outputs):
         q = len(mean) - n_outputs
-        self.weight = statistics.weight[0]
+        self.weight, self.degrees = weight, degrees
         self.mean_x, self.mean_y = mean[:q], mean[q:]
         self.scatter, self.scatter_yy = scatter, scatter[q:, q:]
         self._xx, self._yx = scatter[:q, :q], scatter[q:, :q]
 
-    def regression(self, previous, learns_offset):
-        """The best B, where the offset is the best one, or the known one."""
+    def regression(self, previous, offset):
+        """The best matrix, where the offset is known, or (None) the best one."""
         xx, yx = self._xx, self._yx
-        if not learns_offset:
+        if offset is not None:
             weighted = self.weight * self.mean_x
             xx = xx + np.outer(weighted, self.mean_x)
-            yx = yx + np.outer(self.mean_y - previous.offset, weighted)
+            yx = yx + np.outer(self.mean_y - offset, weighted)
         # As a correction, so that directions without evidence keep their coefficients.
-        return previous.matrix + _solved(xx, (yx - previous.matrix @ xx).T).T
+        return previous + solved(xx, (yx - previous @ xx).T).T
 
     def residual(self, B, c):
         """Sum of the outer products of y - B x - c."""
@@ -297,52 +313,33 @@ def joint_moments(z):
     return MatrixMoments(n, n, mean[None], ((z - mean).T @ (z - mean))[None])
 
 
-def joined(xx, yx, yy):
-    """Covariance of (x, y), from those of x, of y with x, and of y."""
-    q, n = len(xx), len(xx) + len(yx)
-    joint = np.empty((n, n))
-    joint[:q, :q], joint[:q, q:] = xx, yx.T
-    joint[q:, :q], joint[q:, q:] = yx, yy
-    return joint
+def _moments_of(inputs):
+    """Moments of inputs; of weights, where there are no inputs."""
+    if isinstance(inputs, MatrixMoments):
+        return inputs
+    n = len(inputs)
+    return MatrixMoments(inputs, inputs, np.empty((n, 0)), np.empty((n, 0, 0)))
 
 
-def _solved(matrix, right):
-    """Solve matrix x = right; what a singular matrix leaves open is 0."""
-    if not len(matrix):
-        return right
-    scale = np.sqrt(np.diag(matrix))
-    inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
-    matrix, right = matrix * inverse[:, None] * inverse, right * inverse[:, None]
-    factor, failed = lapack.dpotrf(matrix, lower=1)
-    if failed:
-        solution = linalg.pinvh(matrix) @ right
-    else:
-        solution = lapack.dpotrs(factor, right, lower=1)[0]
-    return solution * inverse[:, None]
+def _by_component(moments):
+    """Weight, degrees, mean and scatter of each component."""
+    return zip(moments.weight, moments.degrees, moments.mean, moments.scatter, strict=True)
 
 
-def _support(covariance):
-    """Eigenvalues and eigenvectors of a covariance, but those of 0."""
-    values, vectors = np.linalg.eigh(covariance)
-    kept = values > len(values) * np.finfo(float).eps * values.max(initial=0.0)
-    return values[kept], vectors[:, kept]
+def _divergence(p, q, inputs):
+    """KL(p || q) of a component, in expectation over its inputs and times their weight."""
+    (matrix, offset, covariance), (other_matrix, other_offset, other_covariance) = p, q
+    weight, _, mean, scatter = inputs
+    difference = matrix - other_matrix
+    shift = difference @ mean + offset - other_offset
+    spread = weight * (covariance + np.outer(shift, shift))
+    spread += difference @ scatter @ difference.T
+    return gaussian_divergence(weight, covariance, other_covariance, spread)
 
 
-def _exceeds(covariance, vectors):
-    """Whether a covariance has variance where these eigenvectors have none."""
-    if vectors.shape[1] == len(covariance):
-        return False
-    inside = np.einsum("ij,ik,kj->", vectors, covariance, vectors)
-    return np.trace(covariance) - inside > 1e-10 * np.trace(covariance)
-
-
-def _nothing(n_outputs, n_inputs):
-    return AffineGaussian(
-        np.zeros((n_outputs, n_inputs)), np.zeros(n_outputs), np.zeros((n_outputs, n_outputs))
-    )
-
-
-def _root(covariance):
-    """A square root of a covariance that may be singular."""
-    values, vectors = np.linalg.eigh(covariance)
-    return vectors * np.sqrt(np.maximum(values, 0.0))
+def _log_density(residual, covariance):
+    """Log density of each residual under N(0, covariance)."""
+    root = linalg.cholesky(covariance, lower=True)
+    whitened = linalg.solve_triangular(root, residual.T, lower=True)
+    log_det = 2.0 * np.log(np.diag(root)).sum()
+    return -0.5 * ((whitened**2).sum(axis=0) + log_det + len(root) * _LOG_2_PI)

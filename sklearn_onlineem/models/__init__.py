@@ -9,6 +9,7 @@ from sklearn_onlineem.models.linear_dynamical import (
     LinearDynamicalStatistics,
 )
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
+from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength, Termination
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "MixtureStatistics",
     "Model",
     "Operations",
+    "Regression",
     "EndState",
     "TiedOperations",
 ]

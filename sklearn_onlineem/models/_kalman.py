@@ -9,7 +9,7 @@ from scipy.linalg import lapack
 
 from sklearn_onlineem._kernels import _kalman
 from sklearn_onlineem.families._family import NOTHING
-from sklearn_onlineem.models._sequence_parts import statistics_of
+from sklearn_onlineem.models._dynamical_statistics import room_for_sums, statistics_of
 
 __all__ = ["Padded"]
 
@@ -34,60 +34,55 @@ class Padded:
 
     @cached_property
     def moves(self):
-        model = self._model
-        A = self._square(model.transition)
+        transitions = self._model.transitions
+        A = self._square(transitions.matrix)
         return (
             A,
             np.ascontiguousarray(A.T),
-            self._vector(model.transition_offset),
-            self._square(model.transition_covariance),
+            self._vector(transitions.offset),
+            self._square(transitions.covariance),
         )
 
     @cached_property
     def system(self):
-        model = self._model
+        emissions = self._model.emissions
         C = np.zeros((self.d, self.width))
-        C[:, : self.k] = model.observation
-        R = np.array(model.observation_covariance, dtype=np.float64)
+        C[:, : self.k] = emissions.matrix
+        R = np.array(emissions.covariance, dtype=np.float64)
         if lapack.dpotrf(R, lower=1)[1]:
             raise ValueError("The covariance of the observations is not positive definite.")
-        return *self.moves, C, np.array(model.observation_offset, dtype=np.float64), R
+        return *self.moves, C, np.array(emissions.offset, dtype=np.float64), R
 
-    def filtered(self, part, n_threads, *, predicted=False, filtered=False):
+    def filtered(self, sequences, n_threads, *, predicted=False, filtered=False):
         """Moments before each row and given it, where wanted, and log densities of rows."""
-        n_rows = len(part.X)
+        n_rows = len(sequences.X)
         moments = [*self._room(n_rows, predicted), *self._room(n_rows, filtered)]
         log_densities = np.empty(n_rows)
-        _kalman.filtered(
-            self.system, self.k, part.X, part.offsets, self.moments(*part.start), *moments,
-            log_densities, np.empty(len(part)), n_threads,
-        )  # fmt: skip
+        unused = np.empty(len(sequences))
+        _kalman.filtered(*self._arguments(sequences), *moments, log_densities, unused, n_threads)
         return *moments, log_densities
 
-    def smoothed(self, part, n_threads):
+    def smoothed(self, sequences, n_threads):
         """Means, covariances and lag-one covariances given all rows; the rows without gaps."""
-        means, covariances = self._room(len(part.X), True)
-        lags, filled = np.zeros_like(covariances), np.empty_like(part.X)
+        means, covariances = self._room(len(sequences.X), True)
+        lags, filled = np.zeros_like(covariances), np.empty_like(sequences.X)
         _kalman.smoothed(
-            self.system, self.k, part.X, part.offsets, self.moments(*part.start), means,
-            covariances, lags, filled, np.empty(len(part)), n_threads,
+            *self._arguments(sequences), means, covariances, lags, filled,
+            np.empty(len(sequences)), n_threads,
         )  # fmt: skip
         return means, covariances, lags, filled
 
-    def expected(self, part, n_threads, rng=None):
+    def expected(self, sequences, n_threads, rng=None):
         """Sums over sequences: statistics, and log-likelihood."""
-        noise = NOTHING if rng is None else rng.standard_normal((len(part.X), self.k))
-        sums, log_likelihoods = self.room_for_sums(), np.empty(len(part))
-        _kalman.expected(
-            self.system, self.k, part.X, part.offsets, self.moments(*part.start), noise, *sums,
-            log_likelihoods, n_threads,
-        )  # fmt: skip
-        return statistics_of(sums, fresh=not part.n_lead), log_likelihoods.sum()
+        noise = NOTHING if rng is None else rng.standard_normal((len(sequences.X), self.k))
+        sums, log_likelihoods = room_for_sums(self.k, self.d), np.empty(len(sequences))
+        _kalman.expected(*self._arguments(sequences), noise, *sums, log_likelihoods, n_threads)
+        return statistics_of(sums, fresh=not sequences.n_lead), log_likelihoods.sum()
 
-    def room_for_sums(self):
-        """Weight, mean and scatter, of each part of the statistics."""
-        k, d = self.k, self.d
-        return [np.empty(1 + n + n * n) for n in (k, 2 * k, k + d)]
+    def _arguments(self, sequences):
+        """What the kernels of the filter take of the model and of sequences."""
+        first = self.moments(*sequences.first)
+        return self.system, self.k, sequences.X, sequences.offsets, first
 
     def _room(self, n_rows, wanted):
         if not wanted:

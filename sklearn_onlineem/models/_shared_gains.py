@@ -9,8 +9,9 @@ import numpy as np
 from scipy.linalg import lapack
 
 from sklearn_onlineem._kernels import _kalman_shared
-from sklearn_onlineem.families.linear_gaussian import joined
-from sklearn_onlineem.models._sequence_parts import row_moments, statistics_of
+from sklearn_onlineem.families._covariances import joined
+from sklearn_onlineem.models._dynamical_statistics import room_for_sums, scatters, statistics_of
+from sklearn_onlineem.models._prepared_sequences import row_moments
 
 __all__ = ["SharedGains"]
 
@@ -30,16 +31,16 @@ class SharedGains:
     Parameters
     ----------
     padded : Padded
-    start : tuple
+    first : tuple
         Mean and covariance of the first state.
     longest : int
         Rows of the longest sequence.
     """
 
-    def __init__(self, padded, start, longest):
+    def __init__(self, padded, first, longest):
         self._padded, self._k, self._width = padded, padded.k, padded.width
         self._moves = padded.moves
-        self._first = padded.moments(*start)
+        self._first = padded.moments(*first)
         self._longest = longest
 
     @property
@@ -57,12 +58,12 @@ class SharedGains:
         arrays = (*(np.empty((n, W, W)) for _ in range(4)), np.empty(n))
         covariance = self._first[W:].copy()
         n_steps, at_rest = _kalman_shared.fill_tables(
-            self._k, self._moves, self._sight[-1], covariance, arrays
+            self._k, self._moves, self._observation_maps[-1], covariance, arrays
         )
         return tuple(array[:n_steps] for array in arrays), at_rest
 
     @cached_property
-    def _sight(self):
+    def _observation_maps(self):
         """Maps between rows and states, as the kernel takes them."""
         C, offset, R = self._padded.system[4:]
         whitening = lapack.dtrtri(lapack.dpotrf(R, lower=1)[0], lower=1)[0]
@@ -76,24 +77,26 @@ class SharedGains:
             ("walks", data.offsets.tobytes()), lambda: _walks(data.lengths)
         )
         row_centre, row_scatter = row_moments(data.rows)
-        sums, covariances = self._padded.room_for_sums(), np.zeros((5, self._width, self._width))
+        sums, covariances = room_for_sums(k, d), np.zeros((5, self._width, self._width))
         squares = _kalman_shared.expected(
-            k, self._moves, self._tables[0], self._sight, self._first[: self._width], data.X,
-            data.offsets[:-1], data.lengths, order, bounds, row_centre, *sums, data.n_threads,
+            k, self._moves, self._tables[0], self._observation_maps, self._first[: self._width],
+            data.X, data.offsets[:-1], data.lengths, order, bounds, row_centre, *sums,
+            data.n_threads,
         )  # fmt: skip
         log_det = _kalman_shared.covariances(k, self._tables[0], distinct, counts, covariances)
         first, departing, arriving, emitting, lagged = covariances[:, :k, :k]
-        statistics = statistics_of(sums)
-        statistics.initial.scatter[0] += first
-        statistics.transitions.scatter[0] += joined(departing, lagged, arriving)
-        statistics.emissions.scatter[0, :k, :k] += emitting
-        statistics.emissions.scatter[0, k:, k:] = row_scatter
-        log_det += n_rows * (d * _LOG_2_PI - 2.0 * np.log(np.diag(self._sight[1])).sum())
-        return statistics, -0.5 * (log_det + squares)
+        initial, transitions, emissions = scatters(sums)
+        initial += first
+        transitions += joined(departing, lagged, arriving)
+        emissions[:k, :k] += emitting
+        emissions[k:, k:] = row_scatter
+        whitening = np.diag(self._observation_maps[1])
+        log_det += n_rows * (d * _LOG_2_PI - 2.0 * np.log(whitening).sum())
+        return statistics_of(sums), -0.5 * (log_det + squares)
 
 
 def _walks(lengths):
-    """Sequences in the order in which they are walked, where parts begin in it; and their law."""
+    """Sequences in the order in which they are walked, where parts begin in it; and lengths."""
     begins = np.cumsum(lengths) - lengths
     if lengths.max() * _LANES <= _PART_ROWS:
         begins = np.repeat(begins[::_LANES], _LANES)[: len(lengths)]

@@ -1,4 +1,4 @@
-"""How often the states of a linear dynamical system are where, under the model itself."""
+"""Expected occupancies: where the states of a linear dynamical system are, under the model."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 __all__ = ["occupancies"]
 
 
-def occupancies(padded, start, like):
+def occupancies(padded, first, like):
     """Return the moments of the states that are left, and of those that emit, for each sequence.
 
     Parameters
     ----------
     padded : Padded
-    start : tuple
+    first : tuple
         Mean and covariance of the first state.
     like : Sequences, or LengthDistribution
     """
     survival = like.survival
-    departures, states = _occupancies(padded, start, np.append(survival, 0.0)[1:], survival)
+    departures, states = _occupancies(padded, first, np.append(survival, 0.0)[1:], survival)
     if like.before is None:
         return departures, states
     steps = np.full(like.lengths[0], 1.0 / len(like))
@@ -30,11 +30,11 @@ def occupancies(padded, start, like):
     return departures + more_departures, states + more_states
 
 
-def _occupancies(padded, start, *weights):
+def _occupancies(padded, first, *weights):
     """Moments of h_1, h_2, ..., summed with each of the given weights."""
     k, width = padded.k, padded.width
     totals = np.empty((len(weights), 1 + width + width**2))
-    _kalman_shared.usage(k, padded.moves, padded.moments(*start), np.stack(weights), totals)
+    _kalman_shared.usage(k, padded.moves, padded.moments(*first), np.stack(weights), totals)
     return [_unpadded(total, k, width) for total in totals]
 
 

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
-from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+from sklearn_onlineem.models._dynamical_statistics import LinearDynamicalStatistics
 from sklearn_onlineem.models._kalman import Padded
 from sklearn_onlineem.models._model import Model
-from sklearn_onlineem.models._sequence_parts import LinearDynamicalStatistics, parts, split_by_gaps
+from sklearn_onlineem.models._prepared_sequences import prepared, split_by_gaps
 from sklearn_onlineem.models._shared_gains import SharedGains
 from sklearn_onlineem.models._state_occupancies import occupancies
+from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.statistics import combine
 
 __all__ = ["LinearDynamicalModel", "LinearDynamicalStatistics"]
-
-_INITIAL = {"initial_state_mean": "offset", "initial_state_covariance": "covariance"}
-_TRANSITIONS = {
-    "transition_matrices": "matrix",
-    "transition_offsets": "offset",
-    "transition_covariance": "covariance",
-}
-_EMISSIONS = {
-    "observation_matrices": "matrix",
-    "observation_offsets": "offset",
-    "observation_covariance": "covariance",
-}
-IDENTIFIABLE = frozenset({*_INITIAL, *_TRANSITIONS, *_EMISSIONS} - {"transition_offsets"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,20 +32,15 @@ class LinearDynamicalModel(Model):
 
     Parameters
     ----------
-    initial_mean : ndarray of shape (k,)
-    initial_covariance : ndarray of shape (k, k)
-    transition : ndarray of shape (k, k)
-    transition_offset : ndarray of shape (k,)
-    transition_covariance : ndarray of shape (k, k)
-    observation : ndarray of shape (d, k)
-    observation_offset : ndarray of shape (d,)
-    observation_covariance : ndarray of shape (d, d)
-        Positive definite; the other covariances may be singular.
-    learnt : frozenset of str
-        pykalman's names of what the M-step changes. The default leaves out the offsets of the
-        transitions, as those of the observations make up for them.
-    initial, transitions, emissions : LinearGaussian
-        Shapes of the noise covariances, and floors.
+    initial : Regression
+        Of the first state on nothing: its matrix is of shape (k, 0), its offset is
+        :math:`m_1`, and its covariance :math:`V_1`.
+    transitions : Regression
+        Of a state on the state before: A, b and Q. Where the offset d is learnt, b should not be,
+        as d makes up for it.
+    emissions : Regression
+        Of a row on its state: C, d and R, which must be positive definite; the other covariances
+        may be singular.
 
     References
     ----------
@@ -67,55 +49,56 @@ class LinearDynamicalModel(Model):
 
     Examples
     --------
+    A random walk that is seen with noise; the second of three rows is missing.
+
     >>> import numpy as np
-    >>> from sklearn_onlineem.data import Rows
-    >>> from sklearn_onlineem.data import Sequences
-    >>> from sklearn_onlineem.models import LinearDynamicalModel
-    >>> one = np.ones((1, 1))
+    >>> from sklearn_onlineem.data import Rows, Sequences
+    >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+    >>> from sklearn_onlineem.models import LinearDynamicalModel, Regression
+    >>> family = LinearGaussian()
+    >>> start = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
+    >>> step = AffineGaussian.single([[1.0]], [0.0], [[1.0]])
+    >>> noise = frozenset({"covariance"})
     >>> walk = LinearDynamicalModel(
-    ...     np.zeros(1), one, one, np.zeros(1), one, one, np.zeros(1), one)
+    ...     initial=Regression(family, start, learnt=frozenset()),
+    ...     transitions=Regression(family, step, learnt=noise),
+    ...     emissions=Regression(family, step, learnt=noise),
+    ... )
     >>> data = Sequences(Rows(np.array([[1.0], [np.nan], [2.0]])), np.array([0, 3]))
     >>> walk.filtered(data)[0].round(3)
     array([[0.5  ],
            [0.5  ],
            [1.571]])
+
+    One iteration of EM makes both noises smaller:
+
+    >>> evidence, log_likelihood = walk.e_step(data)
+    >>> learnt = walk.m_step(evidence)
+    >>> learnt.transitions.covariance.round(3), learnt.emissions.covariance.round(3)
+    (array([[0.898]]), array([[0.704]]))
     """
 
-    initial_mean: np.ndarray
-    initial_covariance: np.ndarray
-    transition: np.ndarray
-    transition_offset: np.ndarray
-    transition_covariance: np.ndarray
-    observation: np.ndarray
-    observation_offset: np.ndarray
-    observation_covariance: np.ndarray
-    learnt: frozenset = IDENTIFIABLE
-    initial: LinearGaussian = LinearGaussian()
-    transitions: LinearGaussian = LinearGaussian()
-    emissions: LinearGaussian = LinearGaussian()
+    initial: Regression
+    transitions: Regression
+    emissions: Regression
 
     @property
     def n_components(self):
-        return len(self.initial_mean)
+        """Dimension of the state."""
+        return self.initial.parameters.offset.shape[1]
 
     @property
     def n_features(self):
-        return len(self.observation_offset)
+        return self.emissions.parameters.offset.shape[1]
 
-    @cached_property
-    def _start(self):
-        empty = np.empty((self.n_components, 0))
-        return AffineGaussian(empty, self.initial_mean, self.initial_covariance)
+    @property
+    def _regressions(self):
+        return self.initial, self.transitions, self.emissions
 
-    @cached_property
-    def _move(self):
-        return AffineGaussian(self.transition, self.transition_offset, self.transition_covariance)
-
-    @cached_property
-    def _emission(self):
-        return AffineGaussian(
-            self.observation, self.observation_offset, self.observation_covariance
-        )
+    @property
+    def _first(self):
+        """Mean and covariance of the first state."""
+        return self.initial.offset, self.initial.covariance
 
     # ------------------------------------------------------------------------------------ the EM
 
@@ -134,74 +117,43 @@ class LinearDynamicalModel(Model):
         """Gains of sequences without gaps, or None if there are no such, or too many gains."""
         if data is None:
             return None
-        start = self.initial_mean, self.initial_covariance
-        gains = SharedGains(self._padded, start, data.lengths.max())
+        gains = SharedGains(self._padded, self._first, data.lengths.max())
         return gains if gains.suffice else None
 
     def _sums(self, data, rng):
-        """Sums over sequences, by part: expected statistics, and log-likelihood."""
-        pieces = self._parts(data)
+        """Sums over sequences, for each start: expected statistics, and log-likelihood."""
+        pieces = prepared(data, self._first)
         generators = [None] * len(pieces) if rng is None else rng.spawn(len(pieces))
         return [
-            self._padded.expected(part, data.n_threads, generator)
-            for part, generator in zip(pieces, generators, strict=True)
+            self._padded.expected(piece, data.n_threads, generator)
+            for piece, generator in zip(pieces, generators, strict=True)
         ]
 
-    def _parts(self, data):
-        return parts(data, (self.initial_mean, self.initial_covariance))
-
     def own_statistics(self, like=None):
-        departures, states = self._occupancies(like)
-        nothing = MatrixMoments(_one(like), _one(like), np.empty((1, 0)), np.empty((1, 0, 0)))
-        return LinearDynamicalStatistics(
-            self.initial.own_statistics(self._start, nothing),
-            self.transitions.own_statistics(self._move, departures),
-            self.emissions.own_statistics(self._emission, states),
-        )
+        parts = zip(self._regressions, self._inputs(like), strict=True)
+        return LinearDynamicalStatistics(*(part.own_statistics(inputs) for part, inputs in parts))
 
     def m_step(self, statistics):
-        start = self.initial.m_step(statistics.initial, self._start, self._learnt(_INITIAL))
-        move = self.transitions.m_step(
-            statistics.transitions, self._move, self._learnt(_TRANSITIONS)
+        return LinearDynamicalModel(
+            self.initial.m_step(statistics.initial),
+            self.transitions.m_step(statistics.transitions),
+            self.emissions.m_step(statistics.emissions),
         )
-        emission = self.emissions.m_step(
-            statistics.emissions, self._emission, self._learnt(_EMISSIONS)
-        )
-        return replace(
-            self,
-            initial_mean=start.offset,
-            initial_covariance=start.covariance,
-            transition=move.matrix,
-            transition_offset=move.offset,
-            transition_covariance=move.covariance,
-            observation=emission.matrix,
-            observation_offset=emission.offset,
-            observation_covariance=emission.covariance,
-        )
-
-    def _learnt(self, names):
-        return {part for name, part in names.items() if name in self.learnt}
 
     def n_parameters(self):
         """Return the number of free parameters among those that are learnt."""
-        return (
-            self.initial.n_parameters(self._start, self._learnt(_INITIAL))
-            + self.transitions.n_parameters(self._move, self._learnt(_TRANSITIONS))
-            + self.emissions.n_parameters(self._emission, self._learnt(_EMISSIONS))
-        )
+        return sum(part.n_parameters() for part in self._regressions)
 
     def observations_needed(self, data):
         return max(1, self.n_parameters()) / self.n_features / (data.n_rows / len(data))
 
     def kl_divergence(self, other, like=None):
-        departures, states = self._occupancies(like)
-        nothing = MatrixMoments(_one(like), _one(like), np.empty((1, 0)), np.empty((1, 0, 0)))
-        return max(
-            0.0,
-            self.initial.kl_divergence(self._start, other._start, nothing)
-            + self.transitions.kl_divergence(self._move, other._move, departures)
-            + self.emissions.kl_divergence(self._emission, other._emission, states),
-        )
+        parts = zip(self._regressions, other._regressions, self._inputs(like), strict=True)
+        return max(0.0, sum(part.kl_divergence(q, inputs) for part, q, inputs in parts))
+
+    def _inputs(self, like):
+        """What the regressions are on, of one sequence: nothing, states left, states that emit."""
+        return _share_of_fresh(like), *occupancies(self._padded, self._first, like)
 
     def lengths(self, data):
         return data.length_distribution
@@ -209,35 +161,28 @@ class LinearDynamicalModel(Model):
     def aligned_to(self, reference, like=None):
         """Return the same distribution of the rows, in coordinates of the states as in a reference.
 
-        They are changed by the linear map T that brings the readings of the states now and in the
-        steps to come, C, C A, C A A, ..., closest to those of the reference, in least squares.
+        They are changed by the linear map T that brings the observability matrix, C, C A, C A A,
+        ..., closest to that of the reference, in least squares.
         """
         if self is reference:
             return self
-        T = np.linalg.lstsq(reference._readings, self._readings, rcond=None)[0]
+        T = np.linalg.lstsq(reference._observability, self._observability, rcond=None)[0]
         if np.linalg.matrix_rank(T) < self.n_components:
             raise ValueError("the readings of the states do not say which is which.")
         inverse = np.linalg.inv(T)
-        return replace(
-            self,
-            initial_mean=T @ self.initial_mean,
-            initial_covariance=_congruent(T, self.initial_covariance),
-            transition=T @ self.transition @ inverse,
-            transition_offset=T @ self.transition_offset,
-            transition_covariance=_congruent(T, self.transition_covariance),
-            observation=self.observation @ inverse,
+        return LinearDynamicalModel(
+            self.initial.in_coordinates(outputs=T),
+            self.transitions.in_coordinates(inputs=inverse, outputs=T),
+            self.emissions.in_coordinates(inputs=inverse),
         )
 
     @property
-    def _readings(self):
-        """What rows to come say of the state (the observability matrix)."""
-        blocks = [self.observation]
+    def _observability(self):
+        """The observability matrix: what rows to come say of the state."""
+        blocks = [self.emissions.matrix]
         for _ in range(self.n_components - 1):
-            blocks.append(blocks[-1] @ self.transition)
+            blocks.append(blocks[-1] @ self.transitions.matrix)
         return np.concatenate(blocks)
-
-    def _occupancies(self, like):
-        return occupancies(self._padded, (self.initial_mean, self.initial_covariance), like)
 
     # --------------------------------------------------------------------------------- inference
 
@@ -259,7 +204,7 @@ class LinearDynamicalModel(Model):
 
     def predicted(self, data):
         """Return means (n_rows, d) and covariances (n_rows, d, d) of p(v_t | v_1..t-1)."""
-        return self._emitted(*self._filtered(data, predicted=True)[:2])
+        return self.emissions.predicted(*self._filtered(data, predicted=True)[:2])
 
     def forecast(self, data, n_steps):
         """Return moments of the rows that follow each sequence.
@@ -269,21 +214,13 @@ class LinearDynamicalModel(Model):
         means : ndarray of shape (n_sequences, n_steps, d)
         covariances : ndarray of shape (n_sequences, n_steps, d, d)
         """
-        means, covariances = (part[data.offsets[1:] - 1] for part in self.filtered(data))
+        last = data.offsets[1:] - 1
+        states = [moments[last] for moments in self.filtered(data)]
         steps = []
         for _ in range(n_steps):
-            means = means @ self.transition.T + self.transition_offset
-            covariances = self.transition @ covariances @ self.transition.T
-            covariances = covariances + self.transition_covariance
-            steps.append(self._emitted(means, covariances))
-        return tuple(np.stack(part, axis=1) for part in zip(*steps, strict=True))
-
-    def _emitted(self, means, covariances):
-        C = self.observation
-        return (
-            means @ C.T + self.observation_offset,
-            C @ covariances @ C.T + self.observation_covariance,
-        )
+            states = self.transitions.predicted(*states)
+            steps.append(self.emissions.predicted(*states))
+        return tuple(np.stack(moments, axis=1) for moments in zip(*steps, strict=True))
 
     def smoothed(self, data):
         """Return the moments of p(h_t | v).
@@ -293,7 +230,7 @@ class LinearDynamicalModel(Model):
         means : ndarray of shape (n_rows, k)
         covariances : ndarray of shape (n_rows, k, k)
         lags : ndarray of shape (n_rows, k, k)
-            Cov(h_t, h_t-1 | v), 0 for the first row of a sequence.
+            Lag-one covariances, Cov(h_t, h_t-1 | v); 0 for the first row of a sequence.
         """
         return self._smoothed(data)[:3]
 
@@ -302,16 +239,16 @@ class LinearDynamicalModel(Model):
         return self._smoothed(data)[3]
 
     def _filtered(self, data, **wanted):
-        return self._over_parts(data, self._padded.filtered, wanted)
+        return self._in_pieces(data, self._padded.filtered, wanted)
 
     def _smoothed(self, data):
-        return self._over_parts(data, self._padded.smoothed, {})
+        return self._in_pieces(data, self._padded.smoothed, {})
 
-    def _over_parts(self, data, function, wanted):
+    def _in_pieces(self, data, function, wanted):
         found = []
-        for part in self._parts(data):
-            arrays = function(part, data.n_threads, **wanted)
-            found.append([array[part.n_lead :] for array in arrays])
+        for piece in prepared(data, self._first):
+            arrays = function(piece, data.n_threads, **wanted)
+            found.append([array[piece.n_lead :] for array in arrays])
         if len(found) == 1:
             return tuple(found[0])
         return tuple(np.concatenate(arrays) for arrays in zip(*found, strict=True))
@@ -342,21 +279,15 @@ class LinearDynamicalModel(Model):
         lengths = like.draw_lengths(n, rng)
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         states = np.empty((offsets[-1], self.n_components))
-        now = self.initial.sample(self._start, np.empty((n, 0)), rng)
+        now = self.initial.sample(np.empty((n, 0)), rng)
         for t in range(lengths.max(initial=0)):
             alive = lengths > t
             if t:
-                now[alive] = self.transitions.sample(self._move, now[alive], rng)
+                now[alive] = self.transitions.sample(now[alive], rng)
             states[offsets[:-1][alive] + t] = now[alive]
-        X = self.emissions.sample(self._emission, states, rng)
-        return Sequences(Rows(X), offsets), states
+        return Sequences(Rows(self.emissions.sample(states, rng)), offsets), states
 
 
-def _one(like):
+def _share_of_fresh(like):
     """Share of the sequences that begin at their first row."""
     return np.array([1.0 if like is None or like.before is None else 1.0 - 1.0 / len(like)])
-
-
-def _congruent(T, covariance):
-    moved = T @ covariance @ T.T
-    return 0.5 * (moved + moved.T)

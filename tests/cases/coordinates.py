@@ -1,11 +1,9 @@
 """Unconstrained coordinates of models, in which a numerical minimiser can move."""
 
-from dataclasses import replace
-
 import numpy as np
 from scipy.special import softmax
 
-from cases.dynamical import PARAMETERS
+from cases.dynamical import PARAMETERS, changed, value
 from sklearn_onlineem.families import DiagonalCovariance, FullCovariance, SphericalCovariance
 from sklearn_onlineem.models import (
     EditTransducer,
@@ -87,9 +85,9 @@ class DynamicalCoordinates:
     def __init__(self, model):
         self.model = model
         shapes = {
-            "initial_covariance": FullCovariance(),
-            "transition_covariance": model.transitions.shape,
-            "observation_covariance": model.emissions.shape,
+            "initial__covariance": FullCovariance(),
+            "transitions__covariance": model.transitions.family.shape,
+            "emissions__covariance": model.emissions.family.shape,
         }
         self.covariances = {name: _COVARIANCES[type(shape)] for name, shape in shapes.items()}
 
@@ -97,20 +95,20 @@ class DynamicalCoordinates:
         parts = []
         for name in PARAMETERS:
             encode, _ = self.covariances.get(name, (np.ravel, None))
-            parts.append(encode(getattr(model, name)))
+            parts.append(encode(value(model, name)))
         return np.concatenate(parts)
 
     def decode(self, vector):
         values = {}
         for name in PARAMETERS:
-            like = getattr(self.model, name)
+            like = value(self.model, name)
             encode, decode = self.covariances.get(name, (np.ravel, np.reshape))
             n = len(encode(like))
             values[name], vector = decode(vector[:n], like.shape), vector[n:]
-        return replace(self.model, **values)
+        return changed(self.model, **values)
 
     def identified(self, model):
-        return tuple(getattr(model, name) for name in PARAMETERS)
+        return tuple(value(model, name) for name in PARAMETERS)
 
 
 def _encode_full(covariance):

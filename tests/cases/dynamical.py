@@ -9,53 +9,66 @@ from cases import kalman
 from cases.random_rows import positive_definite
 from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.families import (
+    AffineGaussian,
     DiagonalCovariance,
     FullCovariance,
     LinearGaussian,
     SphericalCovariance,
 )
-from sklearn_onlineem.models import LinearDynamicalModel, LinearDynamicalStatistics
+from sklearn_onlineem.models import LinearDynamicalModel, LinearDynamicalStatistics, Regression
 
+# Parts of the model, and their parameters.
 PARAMETERS = (
-    "initial_mean",
-    "initial_covariance",
-    "transition",
-    "transition_offset",
-    "transition_covariance",
-    "observation",
-    "observation_offset",
-    "observation_covariance",
+    "initial__offset",
+    "initial__covariance",
+    "transitions__matrix",
+    "transitions__offset",
+    "transitions__covariance",
+    "emissions__matrix",
+    "emissions__offset",
+    "emissions__covariance",
 )
-NAMES = (
-    "initial_state_mean",
-    "initial_state_covariance",
-    "transition_matrices",
-    "transition_offsets",
-    "transition_covariance",
-    "observation_matrices",
-    "observation_offsets",
-    "observation_covariance",
-)
+ALL = frozenset(PARAMETERS)
 
 
-def draw_model(rng, k, d, shape=None, learnt=frozenset(NAMES)):
+def value(model, name):
+    """A parameter of the model."""
+    part, parameter = name.split("__")
+    return getattr(getattr(model, part), parameter)
+
+
+def changed(model, learnt=None, **values):
+    """The model with other values of parameters, or other parameters that are learnt."""
+    parts = {}
+    for part in ("initial", "transitions", "emissions"):
+        known = getattr(model, part)
+        arrays = {name: getattr(known, name) for name in ("matrix", "offset", "covariance")}
+        arrays |= _of_part(part, values)
+        parameters = AffineGaussian.single(**arrays)
+        names = known.learnt if learnt is None else _of_part(part, dict.fromkeys(learnt))
+        parts[part] = Regression(known.family, parameters, frozenset(names))
+    return LinearDynamicalModel(**parts)
+
+
+def _of_part(part, values):
+    names = {name: name.split("__") for name in values}
+    return {names[name][1]: value for name, value in values.items() if names[name][0] == part}
+
+
+def draw_model(rng, k, d, shape=None, learnt=ALL):
     """A stable model, whose noise has the given shape."""
     shape = FullCovariance() if shape is None else shape
     A = 0.9 * np.linalg.qr(rng.standard_normal((k, k)))[0]
     V, Q, R = (positive_definite(rng, 1, side)[0] for side in (k, k, d))
-    return LinearDynamicalModel(
-        rng.standard_normal(k),
-        V,
-        A,
-        rng.standard_normal(k),
-        shape.nearest(Q),
-        rng.standard_normal((d, k)),
-        rng.standard_normal(d),
-        shape.nearest(R),
-        learnt=learnt,
-        transitions=LinearGaussian(shape),
-        emissions=LinearGaussian(shape),
+    m, b = rng.standard_normal(k), rng.standard_normal(k)
+    C, offset = rng.standard_normal((d, k)), rng.standard_normal(d)
+    noisy = LinearGaussian(shape)
+    model = LinearDynamicalModel(
+        Regression(LinearGaussian(), AffineGaussian.single(np.empty((k, 0)), m, V)),
+        Regression(noisy, AffineGaussian.single(A, b, shape.nearest(Q))),
+        Regression(noisy, AffineGaussian.single(C, offset, shape.nearest(R))),
     )
+    return changed(model, learnt)
 
 
 def draw_data(rng, lengths, d, missing=0.0):
@@ -98,34 +111,50 @@ class DynamicalCase:
     def prior(self, model, n_features, concentration):
         k = model.n_components
         return LinearDynamicalStatistics(
-            model.initial.prior_statistics(
-                0, k, offset=0.3, offset_precision=2.0, covariance=1.5, degrees_of_freedom=k + 2.0
+            model.initial.family.prior_statistics(
+                1,
+                n_features=k,
+                offset=0.3,
+                offset_precision=2.0,
+                covariance=1.5,
+                degrees_of_freedom=k + 2.0,
             ),
-            model.transitions.prior_statistics(
-                k, k, matrix=0.2, matrix_precision=1.5, covariance=0.7, degrees_of_freedom=k + 3.0
+            model.transitions.family.prior_statistics(
+                1,
+                n_features=k,
+                n_inputs=k,
+                matrix=0.2,
+                matrix_precision=1.5,
+                covariance=0.7,
+                degrees_of_freedom=k + 3.0,
             ),
-            model.emissions.prior_statistics(
-                k, n_features, matrix_precision=2.5, covariance=0.9, degrees_of_freedom=5.0
+            model.emissions.family.prior_statistics(
+                1,
+                n_features=n_features,
+                n_inputs=k,
+                matrix_precision=2.5,
+                covariance=0.9,
+                degrees_of_freedom=5.0,
             ),
         )
 
     def log_prior(self, model, concentration):
         k, d = model.n_components, model.n_features
-        start = stats.multivariate_normal(np.full(k, 0.3), model.initial_covariance / 2.0)
+        start = stats.multivariate_normal(np.full(k, 0.3), model.initial.covariance / 2.0)
         wishart = stats.invwishart(k + 2.0, 1.5 * np.eye(k))
         move = stats.matrix_normal(
-            np.full((k, k), 0.2), model.transition_covariance, np.eye(k) / 1.5
+            np.full((k, k), 0.2), model.transitions.covariance, np.eye(k) / 1.5
         )
         emission = stats.matrix_normal(
-            np.zeros((d, k)), model.observation_covariance, np.eye(k) / 2.5
+            np.zeros((d, k)), model.emissions.covariance, np.eye(k) / 2.5
         )
         return (
-            start.logpdf(model.initial_mean)
-            + wishart.logpdf(model.initial_covariance)
-            + move.logpdf(model.transition)
-            + stats.invwishart(k + 3.0, 0.7 * np.eye(k)).logpdf(model.transition_covariance)
-            + emission.logpdf(model.observation)
-            + stats.invwishart(5.0, 0.9 * np.eye(d)).logpdf(model.observation_covariance)
+            start.logpdf(model.initial.offset)
+            + wishart.logpdf(model.initial.covariance)
+            + move.logpdf(model.transitions.matrix)
+            + stats.invwishart(k + 3.0, 0.7 * np.eye(k)).logpdf(model.transitions.covariance)
+            + emission.logpdf(model.emissions.matrix)
+            + stats.invwishart(5.0, 0.9 * np.eye(d)).logpdf(model.emissions.covariance)
         )
 
     def usage(self, evidence):

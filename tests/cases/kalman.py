@@ -29,7 +29,7 @@ def filtered(model, X, offsets):
         np.empty((n, k)), np.empty((n, k, k)), np.empty((n, k)), np.empty((n, k, k)), np.zeros(n)
     )
     for s in range(len(offsets) - 1):
-        mean, covariance = model.initial_mean, model.initial_covariance
+        mean, covariance = model.initial.offset, model.initial.covariance
         for t in range(offsets[s], offsets[s + 1]):
             if t > offsets[s]:
                 mean, covariance = moved(model, mean, covariance)
@@ -41,8 +41,8 @@ def filtered(model, X, offsets):
 
 def moved(model, mean, covariance):
     """Moments of the next state."""
-    A = model.transition
-    return A @ mean + model.transition_offset, A @ covariance @ A.T + model.transition_covariance
+    A = model.transitions.matrix
+    return A @ mean + model.transitions.offset, A @ covariance @ A.T + model.transitions.covariance
 
 
 def updated(model, mean, covariance, v):
@@ -50,8 +50,8 @@ def updated(model, mean, covariance, v):
     seen = ~np.isnan(v)
     if not seen.any():
         return mean, covariance, 0.0
-    C, R = model.observation[seen], model.observation_covariance[np.ix_(seen, seen)]
-    innovation = v[seen] - C @ mean - model.observation_offset[seen]
+    C, R = model.emissions.matrix[seen], model.emissions.covariance[np.ix_(seen, seen)]
+    innovation = v[seen] - C @ mean - model.emissions.offset[seen]
     factor = linalg.cho_factor(C @ covariance @ C.T + R, lower=True)
     gain = linalg.cho_solve(factor, C @ covariance).T
     log_det = 2.0 * np.log(np.diag(factor[0])).sum()
@@ -64,10 +64,10 @@ def updated(model, mean, covariance, v):
 
 def backward_gain(model, covariance, predicted_covariance):
     """J of E(h_t | h_t+1) = mean_t + J (h_t+1 - predicted_t+1), and the covariance given h_t+1."""
-    A = model.transition
+    A = model.transitions.matrix
     J = np.linalg.solve(predicted_covariance, A @ covariance).T
     shrink = np.eye(len(A)) - J @ A
-    return J, shrink @ covariance @ shrink.T + J @ model.transition_covariance @ J.T
+    return J, shrink @ covariance @ shrink.T + J @ model.transitions.covariance @ J.T
 
 
 def smoothed(model, rows, offsets):

@@ -1,27 +1,25 @@
 """Kernels of the Kalman filter: both paths of complete data, long sequences, what is refused."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from cases.comparing import arrays, assert_close, assert_identical
-from cases.dynamical import draw_data, draw_model
+from cases.dynamical import changed, draw_data, draw_model
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem._kernels import _kalman
 from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.models._kalman import Padded
-from sklearn_onlineem.models._sequence_parts import parts
+from sklearn_onlineem.models._prepared_sequences import prepared
 from sklearn_onlineem.models._shared_gains import SharedGains
 
 
 def both_ways(model, data):
     """Statistics and log-likelihood with shared gains, and with those of each sequence."""
-    padded, start = Padded(model), (model.initial_mean, model.initial_covariance)
-    (part,) = parts(data, start)
-    gains = SharedGains(padded, start, data.lengths.max())
+    padded, first = Padded(model), (model.initial.offset, model.initial.covariance)
+    (sequences,) = prepared(data, first)
+    gains = SharedGains(padded, first, data.lengths.max())
     assert gains.suffice
-    return gains.expected(data), padded.expected(part, n_threads=1)
+    return gains.expected(data), padded.expected(sequences, n_threads=1)
 
 
 @pytest.mark.parametrize("lengths", [[1], [1, 1, 2], [3, 400, 1, 7, 7], [2000], [50] * 30])
@@ -44,14 +42,14 @@ def test_gains_are_shared_by_rows_of_many_values_and_of_floats(rng):
 def test_gains_that_change_slowly_are_shared_as_well(rng):
     """A random walk with little noise: the gains come to rest after thousands of steps."""
     model, data = draw_model(rng, 2, 2), draw_data(rng, [3000, 3000, 2999], 2)
-    model = replace(model, transition=np.eye(2), transition_covariance=1e-6 * np.eye(2))
+    model = changed(model, transitions__matrix=np.eye(2), transitions__covariance=1e-6 * np.eye(2))
     shared, own = both_ways(model, data)
     assert_close(shared, own, rtol=1e-9, atol=1e-9)
 
 
 def test_a_singular_start_is_shared_as_well(rng):
     model, data = draw_model(rng, 3, 2), draw_data(rng, [30, 10], 2)
-    model = replace(model, initial_covariance=np.zeros((3, 3)))
+    model = changed(model, initial__covariance=np.zeros((3, 3)))
     shared, own = both_ways(model, data)
     assert_close(shared, own, rtol=1e-9, atol=1e-9)
 
@@ -107,18 +105,18 @@ def test_threads_change_no_bit(lengths, missing, rng):
 
 
 @pytest.mark.parametrize("lengths", [[1], [1, 2], [2000], [3, 400, 1, 7]])
-def test_usages_are_sums_over_steps(lengths, rng):
+def test_occupancies_are_sums_over_steps(lengths, rng):
     model, data = draw_model(rng, 5, 2), draw_data(rng, lengths, 2)
     own = model.own_statistics(data)
-    mean, covariance = model.initial_mean, model.initial_covariance
+    mean, covariance = model.initial.offset, model.initial.covariance
     left, emitting = 0.0, 0.0
     for t in range(max(lengths)):
         second = covariance + np.outer(mean, mean)
         left += np.mean(np.greater(lengths, t + 1)) * second
         emitting += np.mean(np.greater(lengths, t)) * second
-        mean = model.transition @ mean + model.transition_offset
-        covariance = model.transition @ covariance @ model.transition.T
-        covariance += model.transition_covariance
+        mean = model.transitions.matrix @ mean + model.transitions.offset
+        covariance = model.transitions.matrix @ covariance @ model.transitions.matrix.T
+        covariance += model.transitions.covariance
     for moments, expected in ((own.transitions, left), (own.emissions, emitting)):
         mean = moments.mean[0, :5]
         found = moments.scatter[0, :5, :5] + moments.weight * np.outer(mean, mean)
@@ -139,7 +137,7 @@ def test_iterations_remember_nothing_of_other_models(rng):
 def test_kernels_refuse_arrays_of_other_sizes(rng):
     model, data = draw_model(rng, 2, 3), draw_data(rng, [4], 3)
     padded = Padded(model)
-    start = padded.moments(model.initial_mean, model.initial_covariance)
+    start = padded.moments(model.initial.offset, model.initial.covariance)
     nothing = np.empty(0)
     with pytest.raises(TypeError, match="a kernel needs"):
         _kalman.filtered(

@@ -7,38 +7,39 @@ import numpy as np
 import pytest
 from cases import kalman
 from cases.comparing import assert_close
-from cases.dynamical import NAMES, PARAMETERS, draw_data, draw_model
+from cases.dynamical import ALL, PARAMETERS, changed, draw_data, draw_model, value
 from cases.numerical import minimiser
 from numpy.testing import assert_allclose
 from scipy import stats
 
 from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.em import batch_step, online_step
-from sklearn_onlineem.families import DiagonalCovariance, LinearGaussian
+from sklearn_onlineem.estimators._kalman_parameters import FIELDS, array_of
+from sklearn_onlineem.families import AffineGaussian, DiagonalCovariance, LinearGaussian
 from sklearn_onlineem.families.linear_gaussian import joint_moments
 
 
 def joint(model, T):
     """Mean and covariance of (h_1, .., h_T, v_1, .., v_T), by brute force."""
     k, d = model.n_components, model.n_features
-    A, C = model.transition, model.observation
+    A, C = model.transitions.matrix, model.emissions.matrix
     # Everything is linear in independent noise: (h_1, moves, emissions).
     H = np.zeros((T * k, T * k))
     mean = np.zeros(T * k)
     for t in range(T):
-        mean[t * k : (t + 1) * k] = model.initial_mean
+        mean[t * k : (t + 1) * k] = model.initial.offset
         if t:
             before = mean[(t - 1) * k : t * k]
-            mean[t * k : (t + 1) * k] = A @ before + model.transition_offset
+            mean[t * k : (t + 1) * k] = A @ before + model.transitions.offset
         for s in range(t + 1):
             power = np.linalg.matrix_power(A, t - s)
             H[t * k : (t + 1) * k, s * k : (s + 1) * k] = power
-    noise = np.kron(np.eye(T), model.transition_covariance)
-    noise[:k, :k] = model.initial_covariance
+    noise = np.kron(np.eye(T), model.transitions.covariance)
+    noise[:k, :k] = model.initial.covariance
     states = H @ noise @ H.T
     emit = np.kron(np.eye(T), C)
-    rows = emit @ states @ emit.T + np.kron(np.eye(T), model.observation_covariance)
-    means = np.concatenate([mean, emit @ mean + np.tile(model.observation_offset, T)])
+    rows = emit @ states @ emit.T + np.kron(np.eye(T), model.emissions.covariance)
+    means = np.concatenate([mean, emit @ mean + np.tile(model.emissions.offset, T)])
     assert len(rows) == T * d
     return means, np.block([[states, states @ emit.T], [emit @ states, rows]])
 
@@ -49,8 +50,8 @@ def test_moments_are_those_of_the_joint_gaussian(rng):
     mean, covariance = joint(model, T)
     values = data.X.ravel()
     seen = np.flatnonzero(~np.isnan(values)) + 2 * T
-    law = stats.multivariate_normal(mean[seen], covariance[np.ix_(seen, seen)])
-    assert_allclose(model.log_likelihood(data), law.logpdf(values[seen - 2 * T]), rtol=1e-10)
+    density = stats.multivariate_normal(mean[seen], covariance[np.ix_(seen, seen)])
+    assert_allclose(model.log_likelihood(data), density.logpdf(values[seen - 2 * T]), rtol=1e-10)
     gain = np.linalg.solve(covariance[np.ix_(seen, seen)], covariance[seen]).T
     posterior = mean + gain @ (values[seen - 2 * T] - mean[seen])
     rest = covariance - gain @ covariance[seen]
@@ -105,9 +106,9 @@ def test_kernels_agree_with_the_textbook(k, d, missing, rng):
     expected = kalman.smoothed(model, rows, data.offsets)
     assert_close(model.smoothed(data), expected, rtol=1e-9, atol=1e-9)
     means, covariances = model.predicted(data)
-    C = model.observation
-    assert_allclose(means, rows.predicted @ C.T + model.observation_offset, rtol=1e-8, atol=1e-9)
-    expected = C @ rows.predicted_covariance @ C.T + model.observation_covariance
+    C = model.emissions.matrix
+    assert_allclose(means, rows.predicted @ C.T + model.emissions.offset, rtol=1e-8, atol=1e-9)
+    expected = C @ rows.predicted_covariance @ C.T + model.emissions.covariance
     assert_allclose(covariances, expected, rtol=1e-8, atol=1e-9)
 
 
@@ -154,45 +155,44 @@ def test_other_sequences_are_not_touched_by_the_one_that_continues(rng):
 def encode(model, learnt):
     """What is learnt, as a vector."""
     parts = []
-    for name, parameter in zip(NAMES, PARAMETERS, strict=True):
-        value = getattr(model, parameter)
+    for name in PARAMETERS:
+        array = value(model, name)
         if name in learnt and "covariance" in name:
-            root = np.linalg.cholesky(value)
+            root = np.linalg.cholesky(array)
             lower = root - np.diag(np.diag(root)) + np.diag(np.log(np.diag(root)))
             parts.append(lower[np.tril_indices(len(root))])
         elif name in learnt:
-            parts.append(value.ravel())
+            parts.append(array.ravel())
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
 def decode(vector, like, learnt):
-    changed, begin = {}, 0
-    for name, parameter in zip(NAMES, PARAMETERS, strict=True):
-        value = getattr(like, parameter)
+    values, begin = {}, 0
+    for name in PARAMETERS:
+        array = value(like, name)
         if name not in learnt:
             continue
         if "covariance" in name:
-            i, j = np.tril_indices(len(value))
-            root = np.zeros_like(value)
+            i, j = np.tril_indices(len(array))
+            root = np.zeros_like(array)
             root[i, j] = vector[begin : begin + len(i)]
-            root[np.diag_indices(len(value))] = np.exp(np.diag(root))
-            changed[parameter], begin = root @ root.T, begin + len(i)
+            root[np.diag_indices(len(array))] = np.exp(np.diag(root))
+            values[name], begin = root @ root.T, begin + len(i)
         else:
-            end = begin + value.size
-            changed[parameter], begin = vector[begin:end].reshape(value.shape), end
-    return replace(like, **changed)
+            end = begin + array.size
+            values[name], begin = vector[begin:end].reshape(array.shape), end
+    return changed(like, **values)
 
 
 def bound(old, new, data):
     """U of the old model at the new one, up to what the new one does not change, and KL."""
-    p = old.initial
     evidence, _ = old.e_step(data)
-    total = -_expected_log(p, evidence.initial, new._start)
-    total -= _expected_log(p, evidence.transitions, new._move)
-    return total - _expected_log(p, evidence.emissions, new._emission)
+    total = -_expected_log(evidence.initial, new.initial)
+    total -= _expected_log(evidence.transitions, new.transitions)
+    return total - _expected_log(evidence.emissions, new.emissions)
 
 
-def _expected_log(family, moments, parameters):
+def _expected_log(moments, parameters):
     n_inputs = parameters.matrix.shape[1]
     contrast = np.hstack([-parameters.matrix, np.eye(len(parameters.offset))])
     mean = contrast @ moments.mean[0] - parameters.offset
@@ -206,13 +206,13 @@ def _expected_log(family, moments, parameters):
 
 SUBSETS = [
     frozenset(subset)
-    for group in (NAMES[:2], NAMES[2:5], NAMES[5:])
+    for group in (PARAMETERS[:2], PARAMETERS[2:5], PARAMETERS[5:])
     for size in range(1, len(group) + 1)
     for subset in itertools.combinations(group, size)
 ]
 
 
-@pytest.mark.parametrize("learnt", [*SUBSETS, frozenset(NAMES)], ids=lambda s: ",".join(sorted(s)))
+@pytest.mark.parametrize("learnt", [*SUBSETS, ALL], ids=lambda s: ",".join(sorted(s)))
 @pytest.mark.parametrize("k, d, eta", [(1, 2, 0.7), (2, 1, 3.0)])
 def test_online_step_minimises_bound_plus_divergence(k, d, eta, learnt, rng):
     model = draw_model(rng, k, d, learnt=learnt)
@@ -227,17 +227,16 @@ def test_online_step_minimises_bound_plus_divergence(k, d, eta, learnt, rng):
     found = minimiser(objective, start + 0.02 * rng.standard_normal(len(start)))
     assert objective(start) <= objective(found) + 1e-10
     found = decode(found, model, learnt)
-    for parameter in PARAMETERS:
-        expected = getattr(found, parameter)
-        assert_allclose(getattr(step, parameter), expected, rtol=1e-6, atol=1e-6)
+    for name in PARAMETERS:
+        assert_allclose(value(step, name), value(found, name), rtol=1e-6, atol=1e-6)
 
 
 def test_what_is_known_stays(rng):
     data = draw_data(rng, [5, 9], 3)
-    for name, parameter in zip(NAMES, PARAMETERS, strict=True):
-        model = draw_model(rng, 2, 3, learnt=frozenset(NAMES) - {name})
+    for name in PARAMETERS:
+        model = draw_model(rng, 2, 3, learnt=ALL - {name})
         step, _ = batch_step(model, data)
-        np.testing.assert_array_equal(getattr(step, parameter), getattr(model, parameter))
+        np.testing.assert_array_equal(value(step, name), value(model, name))
 
 
 # ------------------------------------------------------------------------------- other libraries
@@ -249,12 +248,12 @@ def test_moments_are_those_of_statsmodels(missing, rng):
     model, data = draw_model(rng, 3, 4), draw_data(rng, [60], 4, missing)
     ssm = smoother(k_endog=4, k_states=3)
     ssm.bind(np.asfortranarray(data.X.T.copy()))
-    ssm["design"], ssm["obs_cov"] = model.observation, model.observation_covariance
-    ssm["obs_intercept"] = model.observation_offset[:, None]
-    ssm["transition"], ssm["state_cov"] = model.transition, model.transition_covariance
-    ssm["state_intercept"] = model.transition_offset[:, None]
+    ssm["design"], ssm["obs_cov"] = model.emissions.matrix, model.emissions.covariance
+    ssm["obs_intercept"] = model.emissions.offset[:, None]
+    ssm["transition"], ssm["state_cov"] = model.transitions.matrix, model.transitions.covariance
+    ssm["state_intercept"] = model.transitions.offset[:, None]
     ssm["selection"] = np.eye(3)
-    ssm.initialize_known(model.initial_mean, model.initial_covariance)
+    ssm.initialize_known(model.initial.offset, model.initial.covariance)
     found = ssm.smooth()
     means, covariances, lags = model.smoothed(data)
     assert_allclose(model.log_likelihood(data), found.llf, rtol=1e-8)
@@ -271,23 +270,23 @@ def test_batch_em_is_that_of_pykalman(rng):
     pykalman = pytest.importorskip("pykalman")
     model, data = draw_model(rng, 2, 3), draw_data(rng, [40], 3)
     other = pykalman.KalmanFilter(
-        transition_matrices=model.transition,
-        observation_matrices=model.observation,
-        transition_covariance=model.transition_covariance,
-        observation_covariance=model.observation_covariance,
-        transition_offsets=model.transition_offset,
-        observation_offsets=model.observation_offset,
-        initial_state_mean=model.initial_mean,
-        initial_state_covariance=model.initial_covariance,
+        transition_matrices=model.transitions.matrix,
+        observation_matrices=model.emissions.matrix,
+        transitions__covariance=model.transitions.covariance,
+        emissions__covariance=model.emissions.covariance,
+        transition_offsets=model.transitions.offset,
+        observation_offsets=model.emissions.offset,
+        initial_state_mean=model.initial.offset,
+        initial_state_covariance=model.initial.covariance,
         em_vars=["transition_matrices", "observation_matrices", "transition_covariance",
                  "observation_covariance", "initial_state_mean", "initial_state_covariance"],
     )  # fmt: skip
-    model = replace(model, learnt=frozenset(NAMES) - {"transition_offsets", "observation_offsets"})
+    model = changed(model, learnt=ALL - {"transitions__offset", "emissions__offset"})
     for _ in range(5):
         other = other.em(data.X, n_iter=1)
         model, _ = batch_step(model, data)
-        for name, parameter in zip(NAMES, PARAMETERS, strict=True):
-            assert_allclose(getattr(model, parameter), getattr(other, name), rtol=1e-6, atol=1e-6)
+        for name in FIELDS:
+            assert_allclose(array_of(model, name), getattr(other, name), rtol=1e-6, atol=1e-6)
 
 
 # ------------------------------------------------------------------------------------ robustness
@@ -295,14 +294,14 @@ def test_batch_em_is_that_of_pykalman(rng):
 
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 def test_a_large_offset_costs_no_digits(missing, rng):
-    model = draw_model(rng, 2, 3, learnt=frozenset(NAMES) - {"transition_offsets"})
+    model = draw_model(rng, 2, 3, learnt=ALL - {"transitions__offset"})
     X = np.round(draw_data(rng, [80], 3, missing).X * 2.0**20) / 2.0**20
     offsets = np.array([0, 80])
-    far = replace(model, observation_offset=model.observation_offset + 2.0**27)
+    far = changed(model, emissions__offset=model.emissions.offset + 2.0**27)
     for _ in range(5):
         model, _ = batch_step(model, Sequences(Rows(X), offsets))
         far, _ = batch_step(far, Sequences(Rows(X + 2.0**27), offsets))
-    far = replace(far, observation_offset=far.observation_offset - 2.0**27)
+    far = changed(far, emissions__offset=far.emissions.offset - 2.0**27)
     assert_close(far, model, rtol=1e-5, atol=1e-6)
 
 
@@ -314,12 +313,12 @@ def is_covariance(matrices, slack=0.0):
 def test_covariances_stay_positive_at_condition_numbers_of_1e10(rng):
     model = draw_model(rng, 4, 5)
     scale = np.logspace(0, -10, 4)
-    model = replace(
+    model = changed(
         model,
-        transition=0.99 * np.eye(4),
-        transition_covariance=np.diag(scale),
-        observation_covariance=np.diag(np.logspace(0, -10, 5)),
-        initial_covariance=np.diag(scale[::-1]),
+        transitions__matrix=0.99 * np.eye(4),
+        transitions__covariance=np.diag(scale),
+        emissions__covariance=np.diag(np.logspace(0, -10, 5)),
+        initial__covariance=np.diag(scale[::-1]),
     )
     data = draw_data(rng, [20_000], 5, missing=0.05)
     means, covariances, _ = model.smoothed(data)
@@ -327,21 +326,21 @@ def test_covariances_stay_positive_at_condition_numbers_of_1e10(rng):
     assert is_covariance(model.filtered(data)[1], slack=1e-15)
     np.testing.assert_array_equal(covariances, covariances.transpose(0, 2, 1))
     new, _ = batch_step(model, data)
-    assert is_covariance(new.transition_covariance) and is_covariance(new.observation_covariance)
+    assert is_covariance(new.transitions.covariance) and is_covariance(new.emissions.covariance)
 
 
 @pytest.mark.slow
 def test_a_million_rows_stay_finite(rng):
     model, data = draw_model(rng, 2, 1), draw_data(rng, [1_000_000], 1)
     new, log_likelihood = batch_step(model, data)
-    assert np.isfinite(log_likelihood) and is_covariance(new.transition_covariance)
+    assert np.isfinite(log_likelihood) and is_covariance(new.transitions.covariance)
     gaps, _ = batch_step(model, draw_data(rng, [1_000_000], 1, missing=0.1))
-    assert is_covariance(gaps.transition_covariance)
+    assert is_covariance(gaps.transitions.covariance)
 
 
 @pytest.mark.parametrize("radius", [1.0, 1.05, 1.6])
 def test_an_unstable_system_keeps_its_usage_finite(radius, rng):
-    model = replace(draw_model(rng, 3, 2), transition=radius * np.eye(3))
+    model = changed(draw_model(rng, 3, 2), transitions__matrix=radius * np.eye(3))
     like = Sequences(Rows(np.zeros((20_000, 2))), np.array([0, 20_000]))
     own = model.own_statistics(like)
     assert np.isfinite(own.emissions.scatter).all()
@@ -351,18 +350,18 @@ def test_an_unstable_system_keeps_its_usage_finite(radius, rng):
 
 def test_known_singular_covariances_are_fine(rng):
     """An autoregression of order 2 in companion form, from a known state."""
-    model = draw_model(rng, 2, 1, learnt=frozenset({"observation_covariance"}))
-    model = replace(
+    model = draw_model(rng, 2, 1, learnt=frozenset({"emissions__covariance"}))
+    model = changed(
         model,
-        initial_covariance=np.zeros((2, 2)),
-        transition=np.array([[0.5, 0.3], [1.0, 0.0]]),
-        transition_covariance=np.diag([1.0, 0.0]),
+        initial__covariance=np.zeros((2, 2)),
+        transitions__matrix=np.array([[0.5, 0.3], [1.0, 0.0]]),
+        transitions__covariance=np.diag([1.0, 0.0]),
     )
     data = draw_data(rng, [12, 5], 1, missing=0.2)
-    regular = replace(
+    regular = changed(
         model,
-        initial_covariance=1e-9 * np.eye(2),
-        transition_covariance=np.diag([1.0, 1e-9]),
+        initial__covariance=1e-9 * np.eye(2),
+        transitions__covariance=np.diag([1.0, 1e-9]),
     )
     assert_allclose(model.log_likelihood(data), regular.log_likelihood(data), rtol=1e-6)
     assert_close(model.smoothed(data), regular.smoothed(data), rtol=1e-5, atol=1e-5)
@@ -371,18 +370,18 @@ def test_known_singular_covariances_are_fine(rng):
 
 
 def test_the_covariance_of_observations_must_be_positive_definite(rng):
-    model = replace(draw_model(rng, 2, 2), observation_covariance=np.diag([1.0, 0.0]))
+    model = changed(draw_model(rng, 2, 2), emissions__covariance=np.diag([1.0, 0.0]))
     with pytest.raises(ValueError, match="observations is not positive definite"):
         model.log_likelihood(draw_data(rng, [3], 2))
 
 
 def test_em_recovers_the_model_from_its_own_sample(rng):
-    model = draw_model(rng, 2, 4, learnt=frozenset(NAMES))
+    model = draw_model(rng, 2, 4, learnt=ALL)
     data, states = model.sample(3000, rng, like=draw_data(rng, [10, 20], 4))
     assert states.shape == (len(data.X), 2)
     step, _ = batch_step(model, data)
-    for parameter in PARAMETERS:
-        assert_allclose(getattr(step, parameter), getattr(model, parameter), atol=0.1)
+    for name in PARAMETERS:
+        assert_allclose(value(step, name), value(model, name), atol=0.1)
 
 
 # ------------------------------------------------------------------------------- linear-Gaussian
@@ -390,34 +389,37 @@ def test_em_recovers_the_model_from_its_own_sample(rng):
 
 def test_a_regression_is_that_of_least_squares(rng):
     x, y = rng.standard_normal((50, 3)), rng.standard_normal((50, 1))
-    found = LinearGaussian().m_step(joint_moments(np.hstack([x, y])))
+    found = LinearGaussian().m_step(
+        joint_moments(np.hstack([x, y])), AffineGaussian.zeros(1, n_inputs=3, n_outputs=1)
+    )
     design = np.hstack([x, np.ones((50, 1))])
     expected, residual, *_ = np.linalg.lstsq(design, y)
     assert_allclose(np.append(found.matrix, found.offset), expected.ravel(), rtol=1e-10)
-    assert_allclose(found.covariance, residual[:, None] / 50, rtol=1e-10)
+    assert_allclose(found.covariance[0], residual[:, None] / 50, rtol=1e-10)
 
 
 def test_the_floor_is_added_and_taken_off_again(rng):
     family = LinearGaussian(DiagonalCovariance(), floor=np.array([0.3, 0.5]))
     model = draw_model(rng, 2, 2, DiagonalCovariance())
-    model = replace(
-        model, emissions=family, observation_covariance=model.observation_covariance + np.eye(2)
-    )
+    model = changed(model, emissions__covariance=model.emissions.covariance + np.eye(2))
+    model = replace(model, emissions=replace(model.emissions, family=family))
     assert_close(model.m_step(model.own_statistics(draw_data(rng, [4], 2))), model)
     constant = Sequences(Rows(np.ones((6, 2))), np.array([0, 6]))
     for _ in range(30):
         model, _ = batch_step(model, constant)
-    assert (np.diag(model.observation_covariance) >= [0.3, 0.5]).all()
+    assert (np.diag(model.emissions.covariance) >= [0.3, 0.5]).all()
 
 
 def test_directions_without_evidence_keep_their_coefficients(rng):
     x = np.column_stack([rng.standard_normal(20), np.zeros(20)])
-    previous = LinearGaussian().m_step(joint_moments(rng.standard_normal((9, 3))))
+    previous = LinearGaussian().m_step(
+        joint_moments(rng.standard_normal((9, 3))), AffineGaussian.zeros(1, n_inputs=2, n_outputs=1)
+    )
     y = x[:, :1] * 3.0
     step = LinearGaussian().m_step(joint_moments(np.hstack([x, y])), previous)
-    assert_allclose(step.matrix, [[3.0, previous.matrix[0, 1]]], rtol=1e-10)
+    assert_allclose(step.matrix[0], [[3.0, previous.matrix[0, 0, 1]]], rtol=1e-10)
 
 
 def test_a_model_says_how_many_parameters_it_learns(rng):
     assert draw_model(rng, 2, 3).n_parameters() == 2 + 3 + 4 + 2 + 3 + 6 + 3 + 6
-    assert draw_model(rng, 2, 3, learnt=frozenset({NAMES[2]})).n_parameters() == 4
+    assert draw_model(rng, 2, 3, learnt=frozenset({PARAMETERS[2]})).n_parameters() == 4

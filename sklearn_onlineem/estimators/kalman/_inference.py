@@ -7,18 +7,18 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem.estimators._kalman_parameters import FIELDS
+from sklearn_onlineem.estimators._kalman_parameters import FIELDS, array_of
 from sklearn_onlineem.estimators.live_filter import MomentFilter
 
 __all__ = ["FittedSystem", "SystemInference"]
 
 
-def _exposed_field(name, field, axes):
+def _exposed_field(name, axes):
     sizes = {"k": "n_dim_state", "d": "n_features"}
     shape = ", ".join(sizes[axis] for axis in axes) + ("," if len(axes) == 1 else "")
 
     def value(self):
-        return self._exposed(getattr(self.model_, field))
+        return self._exposed(array_of(self.model_, name))
 
     value.__doc__ = f"Fitted `{name}`, an ndarray of shape ({shape})."
     return property(value)
@@ -28,8 +28,8 @@ class FittedSystem:
     """Fitted arrays by pykalman's names, with an underscore."""
 
 
-for _name, (_field, _axes) in FIELDS.items():
-    setattr(FittedSystem, f"{_name}_", _exposed_field(_name, _field, _axes))
+for _name, _field in FIELDS.items():
+    setattr(FittedSystem, f"{_name}_", _exposed_field(_name, _field.axes))
 
 
 class SystemInference(FittedSystem):

@@ -1,21 +1,24 @@
-"""What the parameters of a Kalman filter say of its model."""
+"""pykalman's names of the parameters, and the parts of the model that they stand for."""
 
 from __future__ import annotations
 
 from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
 
 from sklearn_onlineem.estimators._priors import prior_statistics
-from sklearn_onlineem.families import LinearGaussian
-from sklearn_onlineem.families.linear_gaussian import (
+from sklearn_onlineem.families import (
+    AffineGaussian,
     DiagonalCovariance,
     FullCovariance,
+    LinearGaussian,
     SphericalCovariance,
 )
-from sklearn_onlineem.models import LinearDynamicalModel, LinearDynamicalStatistics
+from sklearn_onlineem.models import LinearDynamicalModel, LinearDynamicalStatistics, Regression
+from sklearn_onlineem.models.linear_dynamical_start import start_arrays
 
-__all__ = ["FIELDS", "RELATIVE_FLOOR", "SHAPES", "SystemParameters"]
+__all__ = ["FIELDS", "RELATIVE_FLOOR", "SHAPES", "SystemParameters", "array_of"]
 
 SHAPES = {
     "full": FullCovariance(),
@@ -23,20 +26,46 @@ SHAPES = {
     "diagonal": DiagonalCovariance(),
     "spherical": SphericalCovariance(),
 }
-# Names of pykalman, those of the model, and axes: k for the state, d for the rows.
+
+
+class Field(NamedTuple):
+    """Where the model has what pykalman names."""
+
+    part: str
+    parameter: str
+    # k for the state, d for the rows.
+    axes: str
+
+
 FIELDS = {
-    "initial_state_mean": ("initial_mean", "k"),
-    "initial_state_covariance": ("initial_covariance", "kk"),
-    "transition_matrices": ("transition", "kk"),
-    "transition_offsets": ("transition_offset", "k"),
-    "transition_covariance": ("transition_covariance", "kk"),
-    "observation_matrices": ("observation", "dk"),
-    "observation_offsets": ("observation_offset", "d"),
-    "observation_covariance": ("observation_covariance", "dd"),
+    "initial_state_mean": Field("initial", "offset", "k"),
+    "initial_state_covariance": Field("initial", "covariance", "kk"),
+    "transition_matrices": Field("transitions", "matrix", "kk"),
+    "transition_offsets": Field("transitions", "offset", "k"),
+    "transition_covariance": Field("transitions", "covariance", "kk"),
+    "observation_matrices": Field("emissions", "matrix", "dk"),
+    "observation_offsets": Field("emissions", "offset", "d"),
+    "observation_covariance": Field("emissions", "covariance", "dd"),
 }
 _IDENTIFIABLE = tuple(name for name in FIELDS if name != "transition_offsets")
-_PRIORS = ("initial", "transition", "observation")
+# pykalman's names of the parts themselves, and ours.
+_PARTS = {"initial": "initial", "transition": "transitions", "observation": "emissions"}
 RELATIVE_FLOOR = 1e-6
+_NOISE = {"transition_covariance", "observation_covariance"}
+
+
+def array_of(model, name):
+    """Return the array of a model that pykalman names so."""
+    return getattr(_part(model, FIELDS[name]), FIELDS[name].parameter)
+
+
+def learnt_names(model):
+    """Pykalman's names of what the M-step of a model changes."""
+    return {name for name, field in FIELDS.items() if field.parameter in _part(model, field).learnt}
+
+
+def _part(model, field):
+    return getattr(model, field.part)
 
 
 class SystemParameters:
@@ -49,8 +78,8 @@ class SystemParameters:
             return self.n_dim_state
         given = (
             np.shape(getattr(self, name))
-            for name, (_, axes) in FIELDS.items()
-            if axes.endswith("k") and getattr(self, name) is not None
+            for name, field in FIELDS.items()
+            if field.axes.endswith("k") and getattr(self, name) is not None
         )
         return next((shape[-1] if shape else 1 for shape in given), 1)
 
@@ -62,19 +91,20 @@ class SystemParameters:
         unknown = [name for name in names if name not in FIELDS]
         if unknown:
             raise ValueError(
-                f"em_vars of {type(self).__name__} has {unknown[0]!r}; expected names of {FIELDS}."
+                f"em_vars of {type(self).__name__} has {unknown[0]!r}; expected names of"
+                f" {list(FIELDS)}."
             )
         return frozenset(names)
 
     def _known(self):
         """Arrays that are given, and pykalman's defaults of what is neither given nor learnt."""
         learnt, known = self._learnt(), {}
-        for name, (_, axes) in FIELDS.items():
-            shape = self._shape(axes)
+        for name, field in FIELDS.items():
+            shape = self._shape(field.axes)
             if getattr(self, name) is not None:
                 known[name] = self._checked_array(name, shape)
             elif name not in learnt:
-                known[name] = np.eye(*shape) if len(axes) == 2 else np.zeros(shape)
+                known[name] = np.eye(*shape) if len(shape) == 2 else np.zeros(shape)
         return known
 
     def _shape(self, axes):
@@ -104,19 +134,37 @@ class SystemParameters:
                 f"{name} of {type(self).__name__} must be symmetric and positive definite."
             )
 
+    def _start_arrays(self, X, begins, states, rng):
+        """Arrays to start from, by pykalman's names; noise that is learnt has its shape."""
+        known = {FIELDS[name][:2]: array for name, array in self._known().items()}
+        arrays = start_arrays(X, begins, self._n_hidden, known, states, rng)
+        arrays = {name: arrays[field[:2]] for name, field in FIELDS.items()}
+        for name in self._learnt() & _NOISE:
+            arrays[name] = SHAPES[getattr(self, f"{name}_type")].nearest(arrays[name])
+        return arrays
+
     def _model(self, arrays, floor):
         """The model of arrays by pykalman's names; `floor` is that of the rows' variances."""
-        values = {FIELDS[name][0]: array for name, array in arrays.items()}
-        return LinearDynamicalModel(
-            **values,
-            learnt=self._learnt(),
-            initial=LinearGaussian(floor=self._state_floor(values["initial_covariance"])),
-            transitions=LinearGaussian(
-                SHAPES[self.transition_covariance_type],
-                self._state_floor(values["transition_covariance"]),
-            ),
-            emissions=LinearGaussian(SHAPES[self.observation_covariance_type], floor),
+        state_floors = (
+            self._state_floor(arrays[name])
+            for name in ("initial_state_covariance", "transition_covariance")
         )
+        families = map(LinearGaussian, self._noise_shapes(), (*state_floors, floor))
+        parts = zip(_PARTS.values(), families, strict=True)
+        return LinearDynamicalModel(
+            **{part: self._regression(part, family, arrays) for part, family in parts}
+        )
+
+    def _noise_shapes(self):
+        types = self.transition_covariance_type, self.observation_covariance_type
+        return FullCovariance(), *(SHAPES[kind] for kind in types)
+
+    def _regression(self, part, family, arrays):
+        fields = {name: field for name, field in FIELDS.items() if field.part == part}
+        values = {field.parameter: arrays[name] for name, field in fields.items()}
+        values.setdefault("matrix", np.empty((self._n_hidden, 0)))
+        learnt = frozenset(fields[name].parameter for name in self._learnt() & set(fields))
+        return Regression(family, AffineGaussian.single(**values), learnt)
 
     def _state_floor(self, covariance):
         """What M-steps add to variances of the state, whose units the start decides."""
@@ -128,19 +176,24 @@ class SystemParameters:
         """Return `prior` as pseudo-statistics, or None."""
         if not self.prior:
             return None
-        unknown = set(self.prior) - set(_PRIORS)
+        unknown = set(self.prior) - set(_PARTS)
         if unknown:
-            raise ValueError(f"prior of {type(self).__name__} has keys {unknown} not of {_PRIORS}.")
-        k, d = model.n_components, model.n_features
-        families = (model.initial, model.transitions, model.emissions)
-        sizes = ((0, k), (k, k), (k, d))
+            allowed = tuple(_PARTS)
+            raise ValueError(f"prior of {type(self).__name__} has keys {unknown} not of {allowed}.")
         return LinearDynamicalStatistics(
-            *(
-                prior_statistics(
-                    self, family, self.prior.get(part, {}), *size, name=f"prior[{part!r}]"
-                )
-                for part, family, size in zip(_PRIORS, families, sizes, strict=True)
-            )
+            **{part: self._prior_of(name, getattr(model, part)) for name, part in _PARTS.items()}
+        )
+
+    def _prior_of(self, name, regression):
+        n_components, n_features, n_inputs = regression.parameters.matrix.shape
+        return prior_statistics(
+            self,
+            regression.family,
+            self.prior.get(name, {}),
+            n_components,
+            n_features=n_features,
+            n_inputs=n_inputs,
+            name=f"prior[{name!r}]",
         )
 
     def _check_same_model(self):
@@ -154,9 +207,9 @@ class SystemParameters:
 
     def _n_parameters(self):
         """Free parameters, less those that a change of the state's coordinates takes up."""
-        model, k = self.model_, self.model_.n_components
-        turns = {name for name, (_, axes) in FIELDS.items() if "k" in axes}
-        is_free = model.learnt >= turns - {"transition_offsets"}
-        is_free &= isinstance(model.transitions.shape, FullCovariance)
-        shifts = {"initial_state_mean", "transition_offsets", "observation_offsets"}
-        return model.n_parameters() - is_free * k**2 - (model.learnt >= shifts) * k
+        model, k, learnt = self.model_, self.model_.n_components, learnt_names(self.model_)
+        turned = {name for name, field in FIELDS.items() if "k" in field.axes}
+        is_free = learnt >= turned - {"transition_offsets"}
+        is_free &= isinstance(model.transitions.family.shape, FullCovariance)
+        shifted = {"initial_state_mean", "transition_offsets", "observation_offsets"}
+        return model.n_parameters() - is_free * k**2 - (learnt >= shifted) * k

@@ -10,11 +10,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem.estimators._kalman_inference import SystemInference
 from sklearn_onlineem.estimators._kalman_parameters import RELATIVE_FLOOR, SHAPES, SystemParameters
-from sklearn_onlineem.estimators._kalman_start import START_STATES, filled, start_arrays
 from sklearn_onlineem.estimators._sequence_model import SequenceModel
 from sklearn_onlineem.estimators._warnings import warn_user
 from sklearn_onlineem.families import FullGaussian
 from sklearn_onlineem.families._gaussian import variance_floor
+from sklearn_onlineem.models.linear_dynamical_start import START_STATES, filled
 
 __all__ = ["KalmanFilter"]
 
@@ -271,17 +271,8 @@ class KalmanFilter(SystemParameters, SystemInference, SequenceModel):
         X, begins = filled(data)
         if len(X) > 1 and (X == X[0]).all():
             warn_user(f"All rows of {type(self).__name__} are alike.", ConvergenceWarning)
-        states = START_STATES[self.init]
-        arrays = start_arrays(X, begins, k, self._known(), states, random_state)
-        return self._model(self._shaped(arrays), self._row_floor(X))
-
-    def _shaped(self, arrays):
-        """Start values of learnt noise in the shape that is asked for."""
-        for part in ("transition_covariance", "observation_covariance"):
-            if part in self._learnt():
-                shape = SHAPES[getattr(self, f"{part}_type")]
-                arrays = {**arrays, part: shape.nearest(arrays[part])}
-        return arrays
+        arrays = self._start_arrays(X, begins, START_STATES[self.init], random_state)
+        return self._model(arrays, self._row_floor(X))
 
     def _row_floor(self, X):
         return variance_floor(X, None, None if self.reg_covar == "relative" else self.reg_covar)

@@ -130,6 +130,6 @@ def test_float32_is_preserved(system):
     ]
     outputs += [getattr(kalman, f"{name}_") for name in FIELDS]
     assert {output.dtype for output in outputs} == {np.dtype(np.float32)}
-    assert kalman.model_.transition.dtype == np.float64
+    assert kalman.model_.transitions.matrix.dtype == np.float64
     double = KalmanFilter(K, random_state=0).fit([part.astype(float) for part in X])
     assert_allclose(kalman.score(X), double.score(X), rtol=1e-5)

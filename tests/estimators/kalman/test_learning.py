@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn.base import clone
 
 from sklearn_onlineem import KalmanFilter
-from sklearn_onlineem.estimators._kalman_parameters import FIELDS
+from sklearn_onlineem.estimators._kalman_parameters import FIELDS, array_of
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -46,7 +46,7 @@ def test_what_is_neither_given_nor_learnt_has_pykalmans_defaults(system):
         "initial_state_covariance": np.eye(K),
     }
     for name, default in defaults.items():
-        assert_array_equal(getattr(kalman.model_, FIELDS[name][0]), default)
+        assert_array_equal(array_of(kalman.model_, name), default)
 
 
 def test_the_dimension_of_the_state_is_that_of_the_arrays(system):

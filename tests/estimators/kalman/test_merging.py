@@ -1,11 +1,11 @@
 """The states of Kalman filters that are merged: these may have any coordinates."""
 
 import copy
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from cases.comparing import assert_close
+from cases.dynamical import changed
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem import KalmanFilter, combine_estimators
@@ -24,16 +24,16 @@ def members(rng):
 
 
 def moved(model, T):
-    """The same law of the rows, with states T h."""
+    """The same distribution of the rows, with states T h."""
     inverse = np.linalg.inv(T)
-    return replace(
+    return changed(
         model,
-        initial_mean=T @ model.initial_mean,
-        initial_covariance=T @ model.initial_covariance @ T.T,
-        transition=T @ model.transition @ inverse,
-        transition_offset=T @ model.transition_offset,
-        transition_covariance=T @ model.transition_covariance @ T.T,
-        observation=model.observation @ inverse,
+        initial__offset=T @ model.initial.offset,
+        initial__covariance=T @ model.initial.covariance @ T.T,
+        transitions__matrix=T @ model.transitions.matrix @ inverse,
+        transitions__offset=T @ model.transitions.offset,
+        transitions__covariance=T @ model.transitions.covariance @ T.T,
+        emissions__matrix=model.emissions.matrix @ inverse,
     )
 
 
@@ -58,7 +58,11 @@ def test_merging_undoes_other_coordinates(members, rng):
 def test_states_that_nothing_reads_cannot_be_aligned(members):
     a, b = members
     progress = b._training.progress
-    blind = replace(progress.model, observation=np.array([[1.0, 0.0]] * 2), transition=np.eye(2))
+    blind = changed(
+        progress.model,
+        emissions__matrix=np.array([[1.0, 0.0]] * 2),
+        transitions__matrix=np.eye(2),
+    )
     b._training.progress = progress._replace(model=blind)
     with pytest.raises(ValueError, match="do not say which is which"):
         combine_estimators([a, b], align=True)

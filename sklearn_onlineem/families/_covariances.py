@@ -1,0 +1,79 @@
+"""Linear algebra of covariances, which may be singular."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import linalg
+from scipy.linalg import lapack
+
+__all__ = ["gaussian_divergence", "joined", "solved", "square_root", "transposed"]
+
+
+def transposed(matrices):
+    """Transposes of matrices of shape (..., p, q)."""
+    return np.swapaxes(matrices, -1, -2)
+
+
+def joined(xx, yx, yy):
+    """Covariances of (x, y), from those of x, of y with x, and of y."""
+    q, n = xx.shape[-1], xx.shape[-1] + yy.shape[-1]
+    joint = np.empty((*yy.shape[:-2], n, n))
+    joint[..., :q, :q], joint[..., :q, q:] = xx, transposed(yx)
+    joint[..., q:, :q], joint[..., q:, q:] = yx, yy
+    return joint
+
+
+def solved(matrix, right):
+    """Solve matrix x = right; what a singular matrix leaves open is 0."""
+    if not len(matrix):
+        return right
+    scale = np.sqrt(np.diag(matrix))
+    inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
+    matrix, right = matrix * inverse[:, None] * inverse, right * inverse[:, None]
+    factor, failed = lapack.dpotrf(matrix, lower=1)
+    if failed:
+        solution = linalg.pinvh(matrix) @ right
+    else:
+        solution = lapack.dpotrs(factor, right, lower=1)[0]
+    return solution * inverse[:, None]
+
+
+def gaussian_divergence(weight, covariance, other, spread):
+    """Weighted KL divergence of N(m, covariance) to N(n, other).
+
+    Parameters
+    ----------
+    weight : float
+    covariance, other : ndarray of shape (p, p)
+    spread : ndarray of shape (p, p)
+        Weight times (covariance + (m - n) (m - n)').
+    """
+    values, vectors = _support(other)
+    if _exceeds(covariance, vectors):
+        return math.inf
+    trace = (vectors * (spread @ vectors)).sum(axis=0) @ (1.0 / values)
+    own_log_det = np.linalg.slogdet(vectors.T @ covariance @ vectors)[1]
+    return 0.5 * (trace + weight * (np.log(values).sum() - own_log_det - len(values)))
+
+
+def _support(covariance):
+    """Eigenvalues and eigenvectors of a covariance, but those of 0."""
+    values, vectors = np.linalg.eigh(covariance)
+    kept = values > len(values) * np.finfo(float).eps * values.max(initial=0.0)
+    return values[kept], vectors[:, kept]
+
+
+def _exceeds(covariance, vectors):
+    """Whether a covariance has variance where these eigenvectors have none."""
+    if vectors.shape[1] == len(covariance):
+        return False
+    inside = np.einsum("ij,ik,kj->", vectors, covariance, vectors)
+    return np.trace(covariance) - inside > 1e-10 * np.trace(covariance)
+
+
+def square_root(covariance):
+    """A square root of a covariance that may be singular."""
+    values, vectors = np.linalg.eigh(covariance)
+    return vectors * np.sqrt(np.maximum(values, 0.0))

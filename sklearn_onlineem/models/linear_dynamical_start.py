@@ -1,0 +1,206 @@
+"""Where EM for linear dynamical systems starts: principal components of the rows as states."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg
+
+from sklearn_onlineem.families._gaussian import variance_floor
+
+__all__ = ["START_STATES", "filled", "start_arrays"]
+
+# More rows than this tell a start nothing new.
+_MOST_ROWS = 1 << 16
+# Eigenvalues below this share of the largest are rounding.
+_NEGLIGIBLE = 1e-10
+# Share of the innovations that a start takes for noise of the rows, and least share of a variance.
+_NOISE_SHARE, _LEAST_NOISE = 0.5, 1e-3
+# Without pairs of rows, a state is taken to decay; with them this counts for one pair.
+_DECAY = 0.9
+
+
+def filled(data):
+    """Rows in double precision with column means for gaps, and where sequences begin.
+
+    Raises
+    ------
+    ValueError
+        If a feature has no value at all.
+    """
+    n_rows = min(len(data.X), _MOST_ROWS)
+    X = data.X[:n_rows].astype(np.float64)
+    begins = np.zeros(n_rows, dtype=bool)
+    begins[data.offsets[:-1][data.offsets[:-1] < n_rows]] = True
+    gaps = np.isnan(X)
+    if gaps.all(axis=0).any():
+        raise ValueError(
+            f"Feature {np.flatnonzero(gaps.all(axis=0))[0]} of X has no value in the data to start"
+            " from."
+        )
+    if gaps.any():
+        reference = X[np.argmax(~gaps, axis=0), np.arange(X.shape[1])]
+        means = reference + np.nanmean(X - reference, axis=0)
+        X = np.where(gaps, means, X)
+    return X, begins
+
+
+def start_arrays(X, begins, k, known, states, rng):
+    """Return arrays to start from.
+
+    States are guessed first, then each array is that of the regression that it belongs to. Units of
+    the rows do not matter.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, d)
+    begins : ndarray of bool of shape (n_rows,)
+        Whether a row is the first of its sequence.
+    k : int
+        Dimension of the state.
+    known : dict
+        Arrays that are given, by the names of the model's part and of its parameter: the matrix of
+        the transitions is ``known["transitions", "matrix"]``.
+    states : callable
+        Of `START_STATES`.
+    rng : numpy.random.RandomState
+
+    Returns
+    -------
+    arrays : dict
+        All arrays, but for the empty matrix of the first state.
+    """
+    scale = np.sqrt(variance_floor(X, None, None) / 1e-6)
+    d0 = known.get(("emissions", "offset"))
+    offset = X[0] + (X - X[0]).mean(axis=0) if d0 is None else d0
+    Z = (X - offset) / scale
+    scores, C = _states(Z, begins, k, known, scale, states, rng)
+    transitions = _transitions(scores, begins, known)
+    noise = _noise(Z, scores, C, transitions["transitions", "matrix"], begins)
+    first = scores[begins]
+    arrays = {
+        ("initial", "offset"): scores.mean(axis=0),
+        ("initial", "covariance"): _spread(first - scores.mean(axis=0)) + np.diag(_units(scores)),
+        **transitions,
+        ("emissions", "matrix"): C * scale[:, None],
+        ("emissions", "offset"): offset,
+        ("emissions", "covariance"): noise * scale[:, None] * scale,
+    }
+    return {**_in_units_of(known, arrays), **known}
+
+
+def _states(Z, begins, k, known, scale, states, rng):
+    """Scores of the rows for each dimension of the state, and what they are read by."""
+    if ("emissions", "matrix") in known:
+        C = known["emissions", "matrix"] / scale[:, None]
+        return Z @ np.linalg.pinv(C, rcond=1e-8).T, C
+    windows = _windows(Z, begins, -(-k // Z.shape[1]))
+    scores = _whitened(windows, states(windows, k, rng), k)
+    C = _regression(scores, Z, np.zeros((Z.shape[1], k)))
+    # A direction without evidence must not stay without.
+    C += np.where(scores.any(axis=0), 0.0, 0.1 * rng.standard_normal(C.shape))
+    return scores, C
+
+
+def _windows(Z, begins, n_lags):
+    """Rows with those before them, as far as their sequence goes: for more states than features."""
+    age = np.arange(len(Z)) - np.maximum.accumulate(np.where(begins, np.arange(len(Z)), 0))
+    lagged = [
+        np.where((age >= lag)[:, None], np.roll(Z, lag, axis=0), 0.0) for lag in range(n_lags)
+    ]
+    return np.hstack(lagged)
+
+
+def _principal(windows, k, rng):
+    """Directions of the greatest variance."""
+    values, vectors = np.linalg.eigh(windows.T @ windows / len(windows))
+    # Signs are those of the first loading that is not small, so that rounding decides nothing.
+    vectors = vectors[:, ::-1][:, :k]
+    largest = np.abs(vectors) > 0.5 * np.abs(vectors).max(axis=0)
+    return vectors * np.sign(vectors[largest.argmax(axis=0), np.arange(vectors.shape[1])])
+
+
+def _random(windows, k, rng):
+    """Directions by chance."""
+    n_directions = min(k, windows.shape[1])
+    return np.linalg.qr(rng.standard_normal((windows.shape[1], n_directions)))[0]
+
+
+START_STATES = {"pca": _principal, "random": _random}
+
+
+def _whitened(windows, directions, k):
+    """Scores of variance 1, and zeros for directions in which nothing varies."""
+    scores = windows @ directions
+    values, vectors = np.linalg.eigh(scores.T @ scores / len(scores))
+    varies = values > _NEGLIGIBLE * max(values[-1], 1e-12)
+    root = np.where(varies, 1.0 / np.sqrt(np.where(varies, values, 1.0)), 0.0)
+    out = np.zeros((len(scores), k))
+    if varies.all():
+        out[:, : len(values)] = scores @ (vectors * root) @ vectors.T
+    else:
+        out[:, : varies.sum()] = (scores @ (vectors * root))[:, varies]
+    return out
+
+
+def _transitions(scores, begins, known):
+    """Transitions: the regression of states on those before them."""
+    k, units = scores.shape[1], np.diag(_units(scores))
+    before, after = scores[:-1][~begins[1:]], scores[1:][~begins[1:]]
+    b = known.get(("transitions", "offset"), np.zeros(k))
+    A = known.get(("transitions", "matrix"))
+    if A is None:
+        A = _stable(_regression(before, after - b, _DECAY * np.eye(k)))
+    residual = after - before @ A.T - b
+    Q = (residual.T @ residual + (1.0 - _DECAY**2) * units) / (len(residual) + 1.0)
+    arrays = {"matrix": A, "offset": b, "covariance": Q}
+    return {("transitions", name): array for name, array in arrays.items()}
+
+
+def _noise(Z, scores, C, A, begins):
+    """Noise of the rows: what states leave unsaid, and a share of what no state foresees."""
+    residual = Z - scores @ C.T
+    innovation = np.where(begins[:, None], Z, Z - np.roll(scores, 1, axis=0) @ (C @ A).T)
+    variances = _NOISE_SHARE * (innovation**2).mean(axis=0) + _LEAST_NOISE
+    return np.diag(variances) + np.diag((residual**2).mean(axis=0))
+
+
+def _in_units_of(known, arrays):
+    """The same in coordinates in which the noise of the state has the covariance that is given."""
+    given = known.get(("transitions", "covariance"))
+    if given is None or {("transitions", "matrix"), ("emissions", "matrix")} & set(known):
+        return arrays
+    try:
+        there = linalg.cholesky(given, lower=True)
+    except linalg.LinAlgError:
+        return arrays
+    here = linalg.cholesky(arrays["transitions", "covariance"], lower=True)
+    T = there @ np.linalg.inv(here)
+    back = np.linalg.inv(T)
+    return {
+        **arrays,
+        ("initial", "offset"): T @ arrays["initial", "offset"],
+        ("initial", "covariance"): T @ arrays["initial", "covariance"] @ T.T,
+        ("transitions", "matrix"): T @ arrays["transitions", "matrix"] @ back,
+        ("emissions", "matrix"): arrays["emissions", "matrix"] @ back,
+    }
+
+
+def _regression(x, y, prior):
+    """Coefficients B of y = B x, with one pseudo-row that says `prior`."""
+    units = np.diag(_units(x))
+    return np.linalg.solve(x.T @ x + units, x.T @ y + units @ prior.T).T
+
+
+def _units(scores):
+    """Variances, and 1 where there is none."""
+    square = (scores**2).sum(axis=0) / max(1, len(scores))
+    return np.where(square > 0.0, square, 1.0)
+
+
+def _spread(deviation):
+    return deviation.T @ deviation / max(1, len(deviation))
+
+
+def _stable(A):
+    """A, shrunk if it would make states grow."""
+    return A / max(1.0, np.abs(np.linalg.eigvals(A)).max())

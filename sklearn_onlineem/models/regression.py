@@ -1,0 +1,129 @@
+"""Regressions: the parts that linear dynamical systems are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sklearn_onlineem.families.linear_gaussian import (
+    ALL_PARAMETERS,
+    AffineGaussian,
+    LinearGaussian,
+)
+
+__all__ = ["Regression"]
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    r"""K linear regressions with Gaussian noise: family, parameters, and what of these is learnt.
+
+    .. math:: y \mid x, k \sim N(B_k x + c_k, S_k)
+
+    Parameters
+    ----------
+    family : LinearGaussian
+        The shape of the noise covariances, and their floor.
+    parameters : AffineGaussian
+    learnt : frozenset of str, default={"matrix", "offset", "covariance"}
+        What the M-step changes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+    >>> from sklearn_onlineem.models import Regression
+    >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
+    >>> regression = Regression(LinearGaussian(), line, learnt=frozenset({"matrix", "offset"}))
+    >>> regression.n_parameters()
+    2
+    >>> regression.predicted(np.array([[3.0]]), np.array([[[1.0]]]))
+    (array([[7.]]), array([[[4.5]]]))
+    """
+
+    family: LinearGaussian
+    parameters: AffineGaussian
+    learnt: frozenset = ALL_PARAMETERS
+
+    @property
+    def matrix(self):
+        """The matrix of a single regression, of shape (p, q)."""
+        return _only(self.parameters.matrix)
+
+    @property
+    def offset(self):
+        """The offset of a single regression, of shape (p,)."""
+        return _only(self.parameters.offset)
+
+    @property
+    def covariance(self):
+        """The noise covariance of a single regression, of shape (p, p)."""
+        return _only(self.parameters.covariance)
+
+    def m_step(self, statistics):
+        """Return the regressions that maximise the statistics."""
+        parameters = self.family.m_step(statistics, self.parameters, self.learnt)
+        return Regression(self.family, parameters, self.learnt)
+
+    def own_statistics(self, inputs):
+        """Return the moments of (x, y), given those of x or, without inputs, weights (K,)."""
+        return self.family.own_statistics(self.parameters, inputs)
+
+    def kl_divergence(self, other, inputs):
+        """Return KL(self || other) in nats, given the inputs as in `own_statistics`."""
+        return self.family.kl_divergence(self.parameters, other.parameters, inputs).sum()
+
+    def n_parameters(self):
+        """Return the number of free parameters that are learnt."""
+        return self.family.n_parameters(self.parameters, self.learnt)
+
+    def sample(self, inputs, rng, components=None):
+        """Draw y for each row of inputs (n_rows, q); components (n_rows,) if there are several."""
+        if components is None:
+            components = np.zeros(len(inputs), dtype=np.intp)
+        return self.family.sample(self.parameters, components, rng, inputs)
+
+    def predicted(self, means, covariances):
+        """Return moments of y of a single regression where x has these moments.
+
+        Parameters
+        ----------
+        means : ndarray of shape (n, q)
+        covariances : ndarray of shape (n, q, q)
+
+        Returns
+        -------
+        means : ndarray of shape (n, p)
+        covariances : ndarray of shape (n, p, p)
+        """
+        B = self.matrix
+        return means @ B.T + self.offset, B @ covariances @ B.T + self.covariance
+
+    def in_coordinates(self, inputs=None, outputs=None):
+        """Return the regressions of T y on U x.
+
+        Parameters
+        ----------
+        inputs : ndarray of shape (q, q), default=None
+            The inverse of U; None: the unit matrix.
+        outputs : ndarray of shape (p, p), default=None
+            T; None: the unit matrix.
+        """
+        B, c, S = self.parameters.matrix, self.parameters.offset, self.parameters.covariance
+        if outputs is not None:
+            B, c, S = outputs @ B, c @ outputs.T, _congruent(outputs, S)
+        if inputs is not None:
+            B = B @ inputs
+        return Regression(self.family, AffineGaussian(B, c, S), self.learnt)
+
+
+def _only(values):
+    """What a single regression has; an error if there are several."""
+    (value,) = values
+    return value
+
+
+def _congruent(T, covariances):
+    moved = T @ covariances @ T.T
+    return 0.5 * (moved + moved.swapaxes(-1, -2))
