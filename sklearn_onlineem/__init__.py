@@ -1,3 +1,49 @@
-from sklearn_onlineem.estimators.hidden_markov import *
-from sklearn_onlineem.estimators.mixtures import *
-from sklearn_onlineem.estimators.strings import *
+"""Online EM for scikit-learn: hidden-variable models that learn from streams."""
+
+from sklearn_onlineem._version import __version__
+from sklearn_onlineem.estimators import (
+    HMM,
+    BernoulliMixture,
+    CategoricalHMM,
+    CompoundDirichlet,
+    CompoundDirichletMixture,
+    EditDistance,
+    EditDistanceClassifier,
+    ExponentialMixture,
+    GammaMixture,
+    GaussianHMM,
+    GaussianMixture,
+    KalmanFilter,
+    Mixture,
+    MultinomialHMM,
+    MultinomialMixture,
+    PerSequence,
+    PoissonHMM,
+    PoissonMixture,
+    WishartMixture,
+    combine_estimators,
+)
+
+__all__ = [
+    "HMM",
+    "BernoulliMixture",
+    "CategoricalHMM",
+    "CompoundDirichlet",
+    "CompoundDirichletMixture",
+    "EditDistance",
+    "EditDistanceClassifier",
+    "ExponentialMixture",
+    "GammaMixture",
+    "GaussianHMM",
+    "GaussianMixture",
+    "KalmanFilter",
+    "Mixture",
+    "MultinomialHMM",
+    "MultinomialMixture",
+    "PerSequence",
+    "PoissonHMM",
+    "PoissonMixture",
+    "WishartMixture",
+    "__version__",
+    "combine_estimators",
+]

@@ -13,7 +13,7 @@ from joblib import Parallel, delayed
 
 from sklearn_onlineem.distributed._shards import is_future
 from sklearn_onlineem.distributed._tasks import (
-    Parcel,
+    Arguments,
     begin,
     extent,
     merge,
@@ -273,16 +273,16 @@ def _graph(task, packs, n_parts, arguments, most):
     from dask._task_spec import DataNode, List, Task, TaskRef, parse_input
 
     name, graph = uuid.uuid4().hex, {}
-    parcel = Parcel(name, arguments)
+    sent = Arguments(name, arguments)
     if len(packs) > most:
         # Workers send it on to each other.
-        key = f"parcel-{name}"
-        graph[key], parcel = DataNode(key, parcel), TaskRef(key)
+        key = f"sent-{name}"
+        graph[key], sent = DataNode(key, sent), TaskRef(key)
     keys = [f"{task.__name__}-{name}-{i}" for i in range(len(packs))]
     for key, pack in zip(keys, packs, strict=True):
         places, data, numbers = zip(*pack, strict=True)
         data = List(*map(parse_input, data))
-        graph[key] = Task(key, perform, task, data, places, numbers, n_parts, parcel)
+        graph[key] = Task(key, perform, task, data, places, numbers, n_parts, sent)
     level = 0
     while len(keys) > most:
         groups = _runs(keys, _FAN_IN)

@@ -1,22 +1,21 @@
-"""Rounds of work on shards: what is sent out, and what is made of what comes back."""
+"""Modes: solvers whose passes are rounds of work on shards, and what is made of what comes back."""
 
 from __future__ import annotations
 
 import math
 import time
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import count
 from typing import NamedTuple
 
-import numpy as np
-from sklearn.utils import check_random_state
-
 from sklearn_onlineem._values import n_bytes
-from sklearn_onlineem.distributed._tasks import Errand, evidence, learn
-from sklearn_onlineem.em import STOPPING_RULES, rate_of
+from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
+from sklearn_onlineem.em import Solver, rate_of
 from sklearn_onlineem.statistics import combine, pooled
 
-__all__ = ["MODES", "Round", "Session"]
+__all__ = ["MODES", "Round", "Shards"]
 
 
 class Round(NamedTuple):
@@ -48,126 +47,136 @@ class Round(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Session:
-    """One `fit`: an estimator on its way, where the shards are, and how to go about it.
+class Shards:
+    """Data that never meet: where they are, and who is told what a round did.
 
     Parameters
     ----------
-    estimator : OnlineEM
-        It has a start; its training advances.
     executor : JoblibExecutor or DaskExecutor
     sizes : list of int
         Rows, or sequences, of each shard.
     total_weight : float
         What all of them weigh.
-    sync_every : int
-    combine : str
-    shuffle : bool
+    record : callable (Round)
     """
 
-    estimator: object
     executor: object
     sizes: list
     total_weight: float
-    sync_every: int
-    combine: str
-    shuffle: bool
+    record: Callable
 
-    @property
-    def training(self):
-        return self.estimator._training
+    def __len__(self):
+        return sum(self.sizes)
 
-    @cached_property
-    def seed(self):
-        """What the orders of the rows come from, or nothing."""
-        if not self.shuffle:
-            return ()
-        random_state = check_random_state(self.estimator.random_state)
-        return tuple(random_state.randint(np.iinfo(np.int32).max, size=4).tolist())
+    def reduce(self, task, chosen, *arguments):
+        """Do a task on chosen shards; return what comes of all together."""
+        return self.executor.reduce(task, chosen, *arguments)
 
-    def batch(self):
-        """Batch EM: evidence of all shards, then one M-step, until `tol`."""
-        estimator, training, part = self.estimator, self.training, None
-        settled = STOPPING_RULES[estimator.stopping](estimator.tol)
-        while not (training.converged or training.stopped or training.n_iter == estimator.max_iter):
+
+class Mode(Solver):
+    """A solver over shards."""
+
+    @abstractmethod
+    def passes(self, training, data, plan):
+        """Take passes over `Shards`, each of one round or more."""
+
+    @staticmethod
+    def advance(training, shards, new_model, eta, result, start, n_shards, n_steps=1):
+        """Make the new model the present one, and record the round; return the step."""
+        state, weight, lengths = training.state, result.total_weight, result.lengths
+        if lengths is not None and state.lengths is not None:
+            lengths = pooled([(state.n_seen, state.lengths), (weight, lengths)])
+        sent = n_shards * (n_bytes(state.model) + n_bytes(result.content))
+        step = training.advance(
+            new_model, eta, result.log_likelihood, result.lengths, weight, lengths, n_steps
+        )
+        seconds = time.perf_counter() - start
+        shards.record(
+            Round(seconds, sent, weight, step.log_likelihood, step.kl_divergence, math.nan)
+        )
+        return step
+
+
+@dataclass(frozen=True)
+class BatchMode(Mode):
+    """Batch EM: evidence of all shards, then one M-step."""
+
+    def passes(self, training, data, plan):
+        settled, everyone = plan.stopping(), range(len(data.sizes))
+        while True:
             start = time.perf_counter()
-            part = self.executor.reduce(evidence, self._everyone, training.progress.model)
-            terms = [(1.0, part.content), *training.prior_terms(part.total_weight)]
-            new_model = training.progress.model.m_step(combine(terms))
-            yield self._advanced(new_model, math.inf, part, start, len(self.sizes))
-            training.n_iter += 1
-            training.converged = settled(*training.progress.step[1:])
-        estimator._finish(training, part)
+            result = data.reduce(evidence, everyone, training.state.model)
+            terms = [(1.0, result.content), *training.prior_terms(result.total_weight)]
+            new_model = training.state.model.m_step(combine(terms))
+            step = self.advance(training, data, new_model, math.inf, result, start, len(everyone))
+            yield step.log_likelihood, settled(step.log_likelihood, step.kl_divergence)
 
-    def synchronous(self):
-        """Online EM of all learners, merged after every `sync_every` batches."""
-        batch_size = self.estimator.batch_size
-        n_batches = [-(-size // batch_size) for size in self.sizes]
-        n_before = self.training.progress.n_seen
-        for number in range(self.estimator.online_passes):
-            for first in range(0, max(n_batches), self.sync_every):
-                active = [i for i, n in enumerate(n_batches) if n > first]
-                yield self._online_round(active, number, first, self.sync_every, len(active))
-                if self.training.stopped:
-                    return
-            self.training.n_iter = number + 1
-        self._count(n_before)
 
-    def asynchronous(self):
-        """A pass of each learner over its shard, merged at the end."""
-        n_batches = -(-max(self.sizes) // self.estimator.batch_size)
-        yield self._online_round(list(self._everyone), 0, 0, n_batches, 1)
-        self.training.n_iter = 1
+@dataclass(frozen=True)
+class LearnerMode(Mode):
+    """Online EM by learners, one a shard, whose models are merged.
 
-    @property
-    def _everyone(self):
-        return range(len(self.sizes))
+    Parameters
+    ----------
+    sync_every : int
+        Batches between merges; infinity: one merge at the end of a pass.
+    combine : str
+        How models are merged.
+    seed : tuple of int
+        Of the orders of the rows; empty where they are taken as they come.
+    """
 
-    def _count(self, n_before):
-        """Set the rows seen: one that was passed over several times counts once."""
-        n_seen = n_before + self.total_weight
-        self.training.progress = self.training.progress._replace(n_seen=n_seen)
+    sync_every: float
+    combine: str
+    seed: tuple
 
-    def _online_round(self, active, number, first, n_batches, n_learners):
+    def passes(self, training, data, plan):
+        for number in count():
+            log_likelihoods = [
+                (step.log_likelihood, weight)
+                for step, weight in self._rounds(training, data, plan, number)
+            ]
+            total = sum(weight for _, weight in log_likelihoods)
+            yield sum(mean * weight for mean, weight in log_likelihoods) / total, False
+
+    def _rounds(self, training, shards, plan, number):
+        n_batches = [-(-size // plan.batch_size) for size in shards.sizes]
+        n_each = int(min(self.sync_every, max(n_batches)))
+        for first in range(0, max(n_batches), n_each):
+            active = [i for i, n in enumerate(n_batches) if n > first]
+            yield self._round(training, shards, plan, number, active, first, n_each)
+            if training.stopped:
+                return
+
+    def _round(self, training, shards, plan, number, active, first, n_batches):
         """Let learners take steps from the present model, and merge what becomes of it."""
-        start, training, estimator = time.perf_counter(), self.training, self.estimator
-        model, _, n_seen = training.progress[:3]
-        schedule, n_pooled = estimator._schedule(training), n_learners * estimator.batch_size
-        errand = Errand(
-            schedule,
-            estimator.batch_size,
+        start, (model, _, n_seen) = time.perf_counter(), training.state[:3]
+        # Learners that are merged on the way take the rates of their pooled batches.
+        n_learners = 1 if math.isinf(self.sync_every) else len(active)
+        task = LearningTask(
+            plan.schedule,
+            plan.batch_size,
             first,
             n_batches,
-            n_seen if n_learners > 1 else n_seen / len(active),
+            n_seen / len(active) if math.isinf(self.sync_every) else n_seen,
             n_learners,
-            training.prior_terms(self.total_weight),
-            (*self.seed, number) if self.shuffle else (),
+            training.prior_terms(shards.total_weight),
+            (*self.seed, number) if self.seed else (),
             self.combine == "averaging",
         )
-        part = self.executor.reduce(learn, active, model, errand)
-        merged = part.content if errand.averages else model.m_step(part.content)
-        eta = rate_of(schedule, errand.n_seen, n_pooled)
-        return self._advanced(merged, eta, part, start, len(active), n_batches)
+        result = shards.reduce(learn, active, model, task)
+        merged = result.content if task.returns_model else model.m_step(result.content)
+        eta = rate_of(plan.schedule, task.n_seen, n_learners * plan.batch_size)
+        step = self.advance(training, shards, merged, eta, result, start, len(active), n_batches)
+        return step, result.total_weight
 
-    def _advanced(self, new_model, eta, part, start, n_shards, n_steps=1):
-        """Make the new model the present one; return the record of the round."""
-        training = self.training
-        weight, lengths = part.total_weight, training.progress.lengths
-        if part.lengths is not None and lengths is not None:
-            lengths = pooled([(training.progress.n_seen, lengths), (weight, part.lengths)])
-        else:
-            lengths = part.lengths
-        sent = n_shards * (n_bytes(training.progress.model) + n_bytes(part.content))
-        step = training.advance(
-            new_model, eta, part.log_likelihood, part.lengths, weight, lengths, n_steps
-        )
-        training.lower_bounds.append(step.log_likelihood)
-        seconds = time.perf_counter() - start
-        return Round(seconds, sent, weight, step.log_likelihood, step.kl_divergence, math.nan)
+
+def _asynchronous(sync_every, combine, seed):
+    return LearnerMode(math.inf, combine, seed)
 
 
 MODES = {
-    "batch": Session.batch,
-    "synchronous": Session.synchronous,
-    "asynchronous": Session.asynchronous,
+    "batch": lambda sync_every, combine, seed: BatchMode(),
+    "synchronous": LearnerMode,
+    "asynchronous": _asynchronous,
 }

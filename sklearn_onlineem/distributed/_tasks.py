@@ -21,9 +21,9 @@ from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine, pooled
 
 __all__ = [
-    "Errand",
-    "Parcel",
-    "Part",
+    "LearningTask",
+    "Arguments",
+    "Result",
     "begin",
     "evidence",
     "extent",
@@ -37,7 +37,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Part:
+class Result:
     """What one shard, or several, have to say.
 
     Parameters
@@ -66,7 +66,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Errand:
+class LearningTask:
     """What a learner does between two merges.
 
     Parameters
@@ -82,7 +82,7 @@ class Errand:
     prior : tuple of (float, Statistics)
     seed : tuple of int
         Of the order of the rows; empty where they are taken as they come.
-    averages : bool
+    returns_model : bool
         Whether models come back, not their statistics.
     """
 
@@ -94,11 +94,11 @@ class Errand:
     n_learners: int
     prior: tuple
     seed: tuple
-    averages: bool
+    returns_model: bool
 
 
 @dataclass(frozen=True)
-class Parcel:
+class Arguments:
     """Arguments that Dask knows by name: to hash a model takes longer than to send it."""
 
     name: str
@@ -144,37 +144,37 @@ def extent(data):
 def prepare(estimator, number, names, *values):
     """The data of a shard as kernels take them."""
     with _naming(number):
-        return estimator._data_of(reset=False, **dict(zip(names, values, strict=True)))
+        return estimator._input().read(**dict(zip(names, values, strict=True)))
 
 
 def evidence(data, number, model):
     """E-step of a shard."""
     data = _own(data)
     with single_threaded_blas(data.n_rows):
-        statistics, log_likelihood = _aligned(model).e_step(data)
-    return Part(data.total_weight, statistics, log_likelihood, model.lengths(data))
+        statistics, log_likelihood = _kernel_ready(model).e_step(data)
+    return Result(data.total_weight, statistics, log_likelihood, model.lengths(data))
 
 
-def learn(data, number, model, errand):
+def learn(data, number, model, task):
     """Online EM on some batches of a shard, from the model that all learners share."""
-    data, model = _own(data), _aligned(model)
-    order = _order(len(data), (*errand.seed, number) if errand.seed else ())
-    begin = errand.first * errand.batch_size
-    end = min(begin + errand.n_batches * errand.batch_size, len(data))
+    data, model = _own(data), _kernel_ready(model)
+    order = _order(len(data), (*task.seed, number) if task.seed else ())
+    begin = task.first * task.batch_size
+    end = min(begin + task.n_batches * task.batch_size, len(data))
     n_rows, log_likelihood = 0.0, 0.0
-    with single_threaded_blas(errand.batch_size):
-        for start in range(begin, end, errand.batch_size):
-            stop = min(start + errand.batch_size, end)
+    with single_threaded_blas(task.batch_size):
+        for start in range(begin, end, task.batch_size):
+            stop = min(start + task.batch_size, end)
             batch = data[start:stop] if order is None else data[order[start:stop]]
             weight = batch.total_weight
-            n_seen = errand.n_seen + errand.n_learners * n_rows
-            eta = rate_of(errand.schedule, n_seen, errand.n_learners * weight)
-            model, mean = online_step(model, batch, eta, errand.prior)
+            n_seen = task.n_seen + task.n_learners * n_rows
+            eta = rate_of(task.schedule, n_seen, task.n_learners * weight)
+            model, mean = online_step(model, batch, eta, task.prior)
             n_rows, log_likelihood = n_rows + weight, log_likelihood + weight * mean
     learnt = data[begin:end] if order is None else data[order[begin:end]]
     lengths = model.lengths(learnt)
-    content = model if errand.averages else model.own_statistics(lengths)
-    return Part(n_rows, content, log_likelihood / n_rows, lengths)
+    content = model if task.returns_model else model.own_statistics(lengths)
+    return Result(n_rows, content, log_likelihood / n_rows, lengths)
 
 
 def _order(n, seed):
@@ -182,10 +182,10 @@ def _order(n, seed):
     return np.random.default_rng(seed).permutation(n) if seed else None
 
 
-def perform(task, data, places, numbers, n_parts, parcel):
+def perform(task, data, places, numbers, n_parts, arguments):
     """Do a task on the data of some shards, and merge what comes of neighbours."""
     shards = zip(places, data, numbers, strict=True)
-    parts = {(0, place): _timed(task, X, number, *parcel.content) for place, X, number in shards}
+    parts = {(0, place): _timed(task, X, number, *arguments.content) for place, X, number in shards}
     return merge([parts], n_parts)
 
 
@@ -202,14 +202,14 @@ def merge(groups, n_parts):
 
     Parameters
     ----------
-    groups : list of dicts of (int, int) to Part
+    groups : list of dicts of (int, int) to Result
         Branches by level and place; parts are at level 0.
     n_parts : int
         Parts of the whole tree.
 
     Returns
     -------
-    branches : dict of (int, int) to Part
+    branches : dict of (int, int) to Result
         The root alone, once all parts are in.
     """
     branches = {place: branch for group in groups for place, branch in group.items()}
@@ -227,12 +227,12 @@ def merge(groups, n_parts):
 def whole(groups, n_parts):
     """What all parts say together; groups are as in `merge`."""
     (part,) = merge(groups, n_parts).values()
-    return _aligned(part)
+    return _kernel_ready(part)
 
 
 def _sum(parts):
     """What several parts say together."""
-    parts = [_aligned(part) for part in parts]
+    parts = [_kernel_ready(part) for part in parts]
     total = sum(part.total_weight for part in parts)
     shares = [part.total_weight / total for part in parts]
     contents = [part.content for part in parts]
@@ -241,7 +241,7 @@ def _sum(parts):
     else:
         content = combine(zip(shares, contents, strict=True))
     mean = sum(share * part.log_likelihood for share, part in zip(shares, parts, strict=True))
-    return Part(total, content, mean, _lengths(parts), sum(part.seconds for part in parts))
+    return Result(total, content, mean, _lengths(parts), sum(part.seconds for part in parts))
 
 
 def _lengths(parts):
@@ -255,19 +255,19 @@ def _own(data):
 
     That is kept by object, and each task has a model of its own.
     """
-    return _aligned(data)[:]
+    return _kernel_ready(data)[:]
 
 
-def _aligned(value):
+def _kernel_ready(value):
     """Arrays as kernels take them: a network hands over some at any address."""
     if isinstance(value, np.ndarray):
         return np.require(value, requirements=["A", "C"])
     if sparse.issparse(value):
-        parts = tuple(_aligned(part) for part in (value.data, value.indices, value.indptr))
+        parts = tuple(_kernel_ready(part) for part in (value.data, value.indices, value.indptr))
         return type(value)(parts, shape=value.shape)
     if not is_dataclass(value) or isinstance(value, type):
         return value
     values = {f.name: getattr(value, f.name) for f in fields(value)}
-    aligned = {name: _aligned(part) for name, part in values.items()}
+    aligned = {name: _kernel_ready(part) for name, part in values.items()}
     changed = {name: part for name, part in aligned.items() if part is not values[name]}
     return replace(value, **changed) if changed else value

@@ -15,8 +15,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from sklearn_onlineem.distributed._executors import DaskExecutor, JoblibExecutor
-from sklearn_onlineem.distributed._modes import MODES, Session
+from sklearn_onlineem.distributed._modes import MODES, Shards
 from sklearn_onlineem.distributed._shards import cut, remote_shards
+from sklearn_onlineem.em import run
 from sklearn_onlineem.estimators._base import OnlineEM
 
 __all__ = ["DistributedEM"]
@@ -44,15 +45,17 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
     ----------
     estimator : estimator
         A mixture, a hidden Markov model or another estimator of this library. Its parameters say
-        how it learns (`max_iter`, `tol`, `batch_size`, `eta0`, `online_passes`, ...), but for
-        `solver`, in whose place is `mode`; the first shard provides its start.
+        how it learns (`max_iter`, `tol`, `batch_size`, `eta0`, ...), but for `solver`, in whose
+        place is `mode`; the first shard provides its start.
     mode : {"batch", "synchronous", "asynchronous"}, default="batch"
-        "batch": rounds of batch EM until `tol`. "synchronous": learners are merged, and all go on
-        from there, after every `sync_every` of their batches; `online_passes` over the data.
-        "asynchronous": learners go their ways, and are merged once, at the end.
+        "batch": rounds of batch EM until `tol`. "synchronous": learners are merged, and all
+        continue from there, after every `sync_every` of their batches. "asynchronous": learners
+        are merged once, at the end of a pass.
     sync_every : int, default=1
         With ``mode="synchronous"``. Learners take the rates that one learner would take for the
         batches of all, so that 1 is online EM with batches that many times larger.
+    n_passes : int, default=1
+        Passes over the data of modes other than "batch".
     combine : {"entropic", "averaging"}, default="entropic"
         How models are merged; "averaging" of parameters is a baseline.
     shuffle : bool, default=True
@@ -104,6 +107,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         "estimator": [HasMethods(["fit"])],
         "mode": [StrOptions(set(MODES))],
         "sync_every": [Interval(Integral, 1, None, closed="left")],
+        "n_passes": [Interval(Integral, 1, None, closed="left")],
         "combine": [StrOptions({"entropic", "averaging"})],
         "shuffle": ["boolean"],
         "n_shards": [Interval(Integral, 1, None, closed="left")],
@@ -119,6 +123,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         *,
         mode="batch",
         sync_every=1,
+        n_passes=1,
         combine="entropic",
         shuffle=True,
         n_shards=8,
@@ -130,6 +135,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         self.estimator = estimator
         self.mode = mode
         self.sync_every = sync_every
+        self.n_passes = n_passes
         self.combine = combine
         self.shuffle = shuffle
         self.n_shards = n_shards
@@ -163,8 +169,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         ------
         ValueError
             If a parameter or a shard is invalid; the message names the shard. If the estimator has
-            ``solver="newton"`` or several starts, or learners are to hold on to samples
-            (``inertia="sampled"``), which only batch EM does without.
+            several starts, or a solver that is none of "auto", "online" and "batch".
         DistributionError
             If the cluster has lost data that cannot be computed again, or its scheduler, or all
             workers for longer than `worker_timeout`.
@@ -178,19 +183,29 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         executor.open()
         estimator = self._started(executor)
         sizes, weights = zip(*executor.prepare(_for_workers(estimator)), strict=True)
-        session = Session(
-            estimator, executor, sizes, sum(weights), self.sync_every, self.combine, self.shuffle
-        )
         history = []
         with _bar(self.progress, type(self.estimator).__name__) as advance:
-            for part in MODES[self.mode](session):
+
+            def record(done):
                 score = math.nan if validation is None else float(estimator.score(validation))
-                history.append(part._replace(validation=score))
+                history.append(done._replace(validation=score))
                 advance()
+
+            self._learn(estimator, Shards(executor, sizes, sum(weights), record))
         self.estimator_, self.history_ = estimator, history
         if hasattr(estimator, "n_features_in_"):
             self.n_features_in_ = estimator.n_features_in_
         return self
+
+    def _learn(self, estimator, shards):
+        """Let the mode take its passes over the shards."""
+        seed = estimator._drawn_seed()
+        mode = MODES[self.mode](self.sync_every, self.combine, seed if self.shuffle else ())
+        training, is_batch = estimator._training, self.mode == "batch"
+        plan = estimator._plan(training, seed)
+        passes = mode.passes(training, shards, plan)
+        run(training, passes, estimator.max_iter if is_batch else self.n_passes)
+        estimator._finish(training, shards.total_weight, may_converge=is_batch)
 
     def _check_supported(self, columns, client):
         name = type(self.estimator).__name__
@@ -198,19 +213,15 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
             raise TypeError(f"DistributedEM needs an estimator of this library, got {name}.")
         if client is not None and not hasattr(client, "scatter"):
             raise TypeError(f"client must be a distributed.Client, got {client!r}.")
-        if getattr(self.estimator, "solver", None) == "newton" or self.estimator.n_init > 1:
+        solver, n_init = self.estimator.solver, getattr(self.estimator, "n_init", 1)
+        if n_init > 1 or solver not in ("auto", "online", "batch"):
             raise ValueError(
-                f"DistributedEM makes one start, and learns by EM: {name} must have n_init=1, and"
-                " not solver='newton'."
+                f"DistributedEM makes one start, and learns by EM as its mode says: {name} must"
+                f" have n_init=1, got {n_init}, and solver='auto', got {solver!r}."
             )
         self.estimator._validate_params()
         if "sample_weight" in columns and not has_fit_parameter(self.estimator, "sample_weight"):
             raise TypeError(f"DistributedEM: {name} takes no sample_weight.")
-        if self.mode != "batch" and getattr(self.estimator, "inertia", "exact") != "exact":
-            raise ValueError(
-                f"DistributedEM: learners hold on to exact statistics, so mode={self.mode!r} needs"
-                f" {name}(inertia='exact'), got {self.estimator.inertia!r}."
-            )
 
     def _executor(self, columns, client):
         shards = remote_shards(columns, self.estimator)
@@ -236,10 +247,11 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
             estimator = executor.begin(_for_workers(clone(self.estimator)))
         estimator.set_params(**parameters)
         if resumes:
-            estimator._check_same_model()
+            estimator._check_structure()
         training = estimator._training
         callbacks = tuple(estimator.callbacks or ())
-        estimator._training = training.resumed(estimator._prior(estimator.model_), callbacks)
+        prior = estimator._prior(estimator.model_, getattr(estimator, "n_features_in_", 0))
+        estimator._training = training.resumed(prior, callbacks)
         return estimator
 
     def __sklearn_tags__(self):

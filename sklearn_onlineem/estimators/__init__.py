@@ -1,3 +1,48 @@
-from sklearn_onlineem.estimators.hidden_markov import *
-from sklearn_onlineem.estimators.mixtures import *
-from sklearn_onlineem.estimators.strings import *
+"""The scikit-learn face of the models."""
+
+from sklearn_onlineem.estimators.combination import combine_estimators
+from sklearn_onlineem.estimators.hidden_markov import (
+    HMM,
+    CategoricalHMM,
+    GaussianHMM,
+    MultinomialHMM,
+    PoissonHMM,
+)
+from sklearn_onlineem.estimators.kalman import KalmanFilter
+from sklearn_onlineem.estimators.mixtures import (
+    BernoulliMixture,
+    CompoundDirichlet,
+    CompoundDirichletMixture,
+    ExponentialMixture,
+    GammaMixture,
+    GaussianMixture,
+    Mixture,
+    MultinomialMixture,
+    PoissonMixture,
+    WishartMixture,
+)
+from sklearn_onlineem.estimators.per_sequence import PerSequence
+from sklearn_onlineem.estimators.strings import EditDistance, EditDistanceClassifier
+
+__all__ = [
+    "HMM",
+    "BernoulliMixture",
+    "CategoricalHMM",
+    "CompoundDirichlet",
+    "CompoundDirichletMixture",
+    "EditDistance",
+    "EditDistanceClassifier",
+    "ExponentialMixture",
+    "GammaMixture",
+    "GaussianHMM",
+    "GaussianMixture",
+    "KalmanFilter",
+    "Mixture",
+    "MultinomialHMM",
+    "MultinomialMixture",
+    "PerSequence",
+    "PoissonHMM",
+    "PoissonMixture",
+    "WishartMixture",
+    "combine_estimators",
+]

@@ -202,21 +202,29 @@ class OnlineEM(DensityMixin, BaseEstimator):
         """Take passes over the data, as the solver does, to their end."""
         seed = _drawn_seed(random_state)
         training.state = training.state._replace(seed=seed)
-        rules, rng = self._rules_for(training), np.random.default_rng(seed)
-        stopping = partial(STOPPING_RULES[self.stopping], self.tol)
-        plan = Plan(rules.schedule, self.batch_size, stopping, rng, self._rate_is_chosen)
-        return run(training, rules.solver.passes(training, data, plan), self.max_iter, self._report)
+        passes = _solver_of(self.solver).passes(training, data, self._plan(training, seed))
+        return run(training, passes, self.max_iter, self._report)
+
+    def _plan(self, training, seed):
+        """What the parameters say of passes, whatever the solver."""
+        return Plan(
+            self._rules_for(training).schedule,
+            self.batch_size,
+            partial(STOPPING_RULES[self.stopping], self.tol),
+            np.random.default_rng(seed),
+            self._rate_is_chosen,
+        )
 
     def _report(self, n_iter, log_likelihood):
         if self.verbose and n_iter % self.verbose_interval == 0:
             print(f"{type(self).__name__}: pass {n_iter}, log-likelihood {log_likelihood:.6f}")
 
-    def _finish(self, training, n_observations):
+    def _finish(self, training, n_observations, may_converge=True):
         """Count what was seen, once however many passes; say what was not as expected."""
         n_seen = training.n_seen_before + n_observations
         training.state = training.state._replace(n_seen=n_seen)
         solver, name = _solver_of(self.solver), type(self).__name__
-        may_converge = self.tol > 0 and not solver.samples
+        may_converge &= self.tol > 0 and not solver.samples
         if may_converge and not (training.converged or training.stopped):
             warn_user(
                 f"{name} did not converge within max_iter={self.max_iter} passes. Raise max_iter or"
@@ -371,8 +379,11 @@ class OnlineEM(DensityMixin, BaseEstimator):
         """Parameters as users see them: copies in the type of the data that they come from."""
         return values.astype(self._dtype)
 
+    def _drawn_seed(self):
+        return _drawn_seed(check_random_state(self.random_state))
+
     def _generator(self):
-        return np.random.default_rng(_drawn_seed(check_random_state(self.random_state)))
+        return np.random.default_rng(self._drawn_seed())
 
     def set_params(self, **params):
         """Set parameters; one within a value, such as ``solver__average_from``, makes a new value.

@@ -38,6 +38,8 @@ class SequencesInput:
         Whether the sequences are the first that a new model meets.
     n_states : int, default=1
         Hidden states, or dimensions of them, which the work for a row grows with.
+    takes_labels : bool, default=True
+        Whether labels are known states; else they are ignored.
 
     Attributes
     ----------
@@ -47,9 +49,9 @@ class SequencesInput:
         In which the user passed the sequences that were read.
     """
 
-    def __init__(self, estimator, family, fresh=False, n_states=1):
+    def __init__(self, estimator, family, fresh=False, n_states=1, takes_labels=True):
         self._estimator, self._family, self._fresh = estimator, family, fresh
-        self._n_states = n_states
+        self._n_states, self._takes_labels = n_states, takes_labels
         self.attributes, self.form = {}, None
 
     def read(self, X, y=None, lengths=None, groups=None, before=None):
@@ -81,7 +83,7 @@ class SequencesInput:
         if self._fresh or not is_ready(estimator, X):
             X, self.attributes = converted(estimator, X, self._fresh, "allow-nan")
         labels = None
-        if y is not None:
+        if y is not None and self._takes_labels:
             labels = checked_labels(estimator, self.form.flat(y), X.shape[0], self._n_states)
         n_threads = threads_for(estimator.n_jobs, X.size * self._n_states)
         data = Sequences(Rows(X, None, labels, n_threads), self.form.offsets)

@@ -7,10 +7,9 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem.em import SampledInertia
+from sklearn_onlineem.em import SampledInertia, State, Training
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.estimators._training import Progress, Training
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine, pooled
 
@@ -26,7 +25,7 @@ def combine_estimators(
     n_pseudo_samples=10_000,
     random_state=None,
 ):
-    r"""Merge estimators of one class that were fitted apart, into one that goes on from all.
+    r"""Merge estimators of one class that were fitted apart, into one that continues from all.
 
     .. math::
         \Theta = \operatorname*{arg\,min}_{\tilde\Theta} \sum_m \alpha_m
@@ -50,7 +49,7 @@ def combine_estimators(
         have no closed form.
     align : bool, default=False
         Whether to number components or states as the first estimator does, by the least KL
-        divergence of one model to the other (for hidden Markov models, of usages and emissions).
+        divergence of one model to the other (for hidden Markov models, of occupancies and emissions).
         States of Kalman filters are moved by the linear map that brings what rows read of them,
         now and later, closest to the first estimator's. Edit operations have names already.
     n_pseudo_samples : int, default=10000
@@ -104,10 +103,10 @@ def combine_estimators(
     weights = _checked_weights(weights, estimators)
     if method not in _METHODS:
         raise ValueError(f"method must be one of {sorted(_METHODS)}, got {method!r}.")
-    progresses = [estimator._training.progress for estimator in estimators]
+    states = [estimator._training.state for estimator in estimators]
     if align:
-        progresses = [_aligned(progress, progresses[0]) for progress in progresses]
-    chosen = [(w, progress) for w, progress in zip(weights, progresses, strict=True) if w > 0.0]
+        states = [_aligned_state(state, states[0]) for state in states]
+    chosen = [(w, state) for w, state in zip(weights, states, strict=True) if w > 0.0]
     with single_threaded_blas(n_rows=n_pseudo_samples):
         seed = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=4)
         sampled_statistics = SampledInertia(n_pseudo_samples, np.random.default_rng(seed))
@@ -121,18 +120,17 @@ def combine_estimators(
 def _averaging(members, sampled_statistics):
     total = sum(weight for weight, _ in members)
     shares = [weight / total for weight, _ in members]
-    return Model.averaged([progress.model for _, progress in members], shares), None
+    return Model.averaged([state.model for _, state in members], shares), None
 
 
 def _entropic(members, sampled_statistics):
-    statistics = combine((weight, progress.own_statistics) for weight, progress in members)
+    statistics = combine((weight, state.own_statistics) for weight, state in members)
     return _maximiser(members, statistics)
 
 
 def _sampled(members, sampled_statistics):
     statistics = combine(
-        (weight, sampled_statistics(progress.model, progress.lengths))
-        for weight, progress in members
+        (weight, sampled_statistics(state.model, state.lengths)) for weight, state in members
     )
     return _maximiser(members, statistics)
 
@@ -148,39 +146,37 @@ def _maximiser(members, statistics):
 _METHODS = {"entropic": _entropic, "averaging": _averaging, "sampled": _sampled}
 
 
-def _aligned(progress, reference):
-    model = progress.model.aligned_to(reference.model, reference.lengths)
+def _aligned_state(state, reference):
+    model = state.model.aligned_to(reference.model, reference.lengths)
     # Of a model with another numbering, the statistics that it was merged from are lost.
-    return progress if model is progress.model else progress._replace(model=model, merged=None)
+    return state if model is state.model else state._replace(model=model, merged=None)
 
 
 def _estimator_of(model: Model, statistics: Statistics | None, estimators):
     """A fitted estimator with the parameters of the first, that has seen what all have."""
     first, trainings = estimators[0], [estimator._training for estimator in estimators]
-    merged = clone(first)
-    for name in first._validated_attributes:
-        if name in first.__dict__:
-            setattr(merged, name, first.__dict__[name])
-    seen = [training.progress.n_seen for training in trainings]
-    progress = Progress(
+    states = [training.state for training in trainings]
+    seen = [state.n_seen for state in states]
+    state = State(
         model,
-        sum(training.progress.n_steps for training in trainings),
+        sum(state.n_steps for state in states),
         sum(seen),
-        lengths=_lengths_of([training.progress for training in trainings]),
+        lengths=_lengths_of(states),
         merged=statistics,
+        seed=states[0].seed,
     )
-    rows_needed = np.average([training.rows_needed for training in trainings], weights=seen)
-    dtype = np.result_type(*(training.dtype for training in trainings))
-    merged._training = Training(
-        progress, None, dtype, (), float(rows_needed), merged._inertia(), merged._taken_up()
-    )
-    merged._training.prior = merged._prior(model)
+    needed = np.average([training.observations_needed for training in trainings], weights=seen)
+    training = Training(state, observations_needed=float(needed))
+    attributes = {name: vars(first)[name] for name in first._read_attributes}
+    attributes["_dtype"] = np.result_type(*(estimator._dtype for estimator in estimators))
+    merged = clone(first)
+    merged._commit(training, attributes)
     return merged
 
 
-def _lengths_of(progresses):
+def _lengths_of(states):
     """The distribution of lengths of all data that any has seen."""
-    known = [(progress.n_seen, progress.lengths) for progress in progresses if progress.lengths]
+    known = [(state.n_seen, state.lengths) for state in states if state.lengths is not None]
     return pooled(known) if known else None
 
 
@@ -213,7 +209,7 @@ def _check_members(estimators):
 
 def _mismatches(estimator, first):
     """Yield (name, own, the first's) of what differs, the most telling first."""
-    for name in first._common_attributes:
+    for name in (name for name in first._read_attributes if not name.startswith("_")):
         own, other = (getattr(e, name, None) for e in (estimator, first))
         if not (np.array_equal(own, other) if isinstance(own, np.ndarray) else own == other):
             yield name, own, other
@@ -227,7 +223,7 @@ def _mismatches(estimator, first):
 
 def _checked_weights(weights, estimators):
     if weights is None:
-        weights = [estimator._training.progress.n_seen for estimator in estimators]
+        weights = [estimator._training.state.n_seen for estimator in estimators]
     weights = np.asarray(weights, dtype=np.float64)
     if weights.shape != (len(estimators),):
         raise ValueError(

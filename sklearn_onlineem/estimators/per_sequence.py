@@ -6,7 +6,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem.estimators._sequences import sequence_form
+from sklearn_onlineem.estimators._sequence_forms import sequence_form
 
 __all__ = ["PerSequence"]
 

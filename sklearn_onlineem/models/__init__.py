@@ -8,6 +8,7 @@ from sklearn_onlineem.models.linear_dynamical import (
     LinearDynamicalModel,
     LinearDynamicalStatistics,
 )
+from sklearn_onlineem.models.live_filters import MomentFilter, StateFilter
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength, Termination
@@ -26,8 +27,10 @@ __all__ = [
     "MixtureModel",
     "MixtureStatistics",
     "Model",
+    "MomentFilter",
     "Operations",
     "Regression",
     "EndState",
+    "StateFilter",
     "TiedOperations",
 ]

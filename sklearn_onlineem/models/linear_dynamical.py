@@ -9,6 +9,7 @@ import numpy as np
 
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.families import FullCovariance
 from sklearn_onlineem.models._dynamical_statistics import LinearDynamicalStatistics
 from sklearn_onlineem.models._kalman import Padded
 from sklearn_onlineem.models._model import Model
@@ -141,11 +142,27 @@ class LinearDynamicalModel(Model):
         )
 
     def n_parameters(self):
-        """Return the number of free parameters among those that are learnt."""
+        """Return the number of free parameters among those that are learnt.
+
+        Those that a change of the coordinates of the states takes up do not count.
+        """
+        k, learnt = self.n_components, [part.learnt for part in self._regressions]
+        may_turn = all(
+            needed <= part
+            for needed, part in zip(
+                ({"offset", "covariance"}, {"matrix", "covariance"}, {"matrix"}),
+                learnt,
+                strict=True,
+            )
+        ) and isinstance(self.transitions.family.shape, FullCovariance)
+        may_shift = all("offset" in part for part in learnt)
+        return self._n_values() - may_turn * k**2 - may_shift * k
+
+    def _n_values(self):
         return sum(part.n_parameters() for part in self._regressions)
 
     def observations_needed(self, data):
-        return max(1, self.n_parameters()) / self.n_features / (data.n_rows / len(data))
+        return max(1, self._n_values()) / self.n_features / (data.n_rows / len(data))
 
     def kl_divergence(self, other, like=None):
         parts = zip(self._regressions, other._regressions, self._inputs(like), strict=True)

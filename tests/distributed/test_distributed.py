@@ -28,7 +28,7 @@ from sklearn_onlineem.data import Rows
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
-from sklearn_onlineem.distributed._tasks import Part, _aligned, merge, whole
+from sklearn_onlineem.distributed._tasks import Result, _kernel_ready, merge, whole
 from sklearn_onlineem.em import online_step, rate_of
 from sklearn_onlineem.estimators._row_model import RowModel
 from sklearn_onlineem.statistics import Sums
@@ -371,7 +371,7 @@ def test_pairs_of_strings_come_in_all_their_forms(rng):
 
 @pytest.mark.parametrize("n_parts", [1, 2, 5, 8, 13])
 def test_parts_may_be_merged_in_any_order_and_company(n_parts, rng):
-    parts = [Part(w, Sums(rng.random(3), rng.random((3, 2))), -w) for w in rng.random(n_parts)]
+    parts = [Result(w, Sums(rng.random(3), rng.random((3, 2))), -w) for w in rng.random(n_parts)]
     branches = [{(0, place): part} for place, part in enumerate(parts)]
     expected = whole(branches, n_parts)
     assert expected.total_weight == pytest.approx(sum(part.total_weight for part in parts))
@@ -387,10 +387,10 @@ def test_misaligned_arrays_are_copied():
     """As a network hands them over, at any address."""
     raw = np.zeros(8 * 6 + 1, dtype=np.uint8)[1:].view(np.float64).reshape(3, 2)
     assert not raw.flags.aligned
-    rows = _aligned(Rows(raw))
+    rows = _kernel_ready(Rows(raw))
     assert rows.X.flags.aligned
     aligned = Rows(np.zeros((3, 2)))
-    assert _aligned(aligned) is aligned
+    assert _kernel_ready(aligned) is aligned
 
 
 def test_schedulers_are_told_the_sizes_of_data_and_models(rng):

@@ -5,24 +5,30 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem.estimators._kalman_inference import SystemInference
-from sklearn_onlineem.estimators._kalman_parameters import RELATIVE_FLOOR, SHAPES, SystemParameters
-from sklearn_onlineem.estimators._sequence_model import SequenceModel
-from sklearn_onlineem.estimators._warnings import warn_user
+from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
+from sklearn_onlineem.estimators.kalman._initialiser import SystemInitialiser
+from sklearn_onlineem.estimators.kalman._parameters import (
+    FIELDS,
+    SHAPES,
+    System,
+    array_of,
+    system_prior,
+)
 from sklearn_onlineem.families import FullGaussian
-from sklearn_onlineem.families._gaussian import variance_floor
-from sklearn_onlineem.models.linear_dynamical_start import START_STATES, filled
+from sklearn_onlineem.models.linear_dynamical_start import START_STATES
+from sklearn_onlineem.models.live_filters import MomentFilter
 
 __all__ = ["KalmanFilter"]
 
-# Pseudo-rows of a stream's start, by parameters of the model per feature.
-_START_SHARE = 0.2
+_ARRAY = [None, Real, "array-like"]
 
 
-class KalmanFilter(SystemParameters, SystemInference, SequenceModel):
+@estimator
+class KalmanFilter(SequenceEstimator):
     r"""Linear dynamical system learnt by EM: pykalman's, with `partial_fit`.
 
     .. math::
@@ -83,12 +89,6 @@ class KalmanFilter(SystemParameters, SystemInference, SequenceModel):
         Where what is not given starts: states are the principal components of the rows, together
         with rows before them if there are more states than features, or random ones; the arrays
         are the regressions that they stand for.
-    solver : {"online", "batch"}, default="online"
-        What `fit` does. "online": `online_passes` in mini-batches of sequences, which come most of
-        the way, then batch EM until `tol`; "batch": batch EM only.
-    eta0, beta, schedule, batch_size, online_passes, max_iter, tol, stopping, n_init, warm_start
-    random_state, n_jobs, verbose, verbose_interval, callbacks
-        As in :class:`HMM`.
 
     Attributes
     ----------
@@ -100,17 +100,6 @@ class KalmanFilter(SystemParameters, SystemInference, SequenceModel):
     observation_offsets_ : ndarray of shape (n_features,)
     initial_state_mean_ : ndarray of shape (n_dim_state,)
     initial_state_covariance_ : ndarray of shape (n_dim_state, n_dim_state)
-    converged_ : bool
-    n_iter_ : int
-        Passes of the last `fit`.
-    n_steps_ : int
-        Updates so far.
-    n_samples_seen_ : int
-        Sequences so far.
-    history_ : sequence of (eta, log_likelihood, kl_divergence)
-        The latest updates; log-likelihoods are from before each update.
-    model_ : LinearDynamicalModel
-        The fitted model, a frozen value.
 
     Notes
     -----
@@ -144,149 +133,328 @@ class KalmanFilter(SystemParameters, SystemInference, SequenceModel):
     True
     """
 
-    _model_parameters = (
-        "em_vars", "transition_covariance_type", "observation_covariance_type", "reg_covar",
-    )  # fmt: skip
-    _parameter_constraints: dict = {
-        **SequenceModel._parameter_constraints,
-        "n_dim_state": [None, Interval(Integral, 1, None, closed="left")],
-        "transition_matrices": [None, Real, "array-like"],
-        "observation_matrices": [None, Real, "array-like"],
-        "transition_covariance": [None, Real, "array-like"],
-        "observation_covariance": [None, Real, "array-like"],
-        "transition_offsets": [None, Real, "array-like"],
-        "observation_offsets": [None, Real, "array-like"],
-        "initial_state_mean": [None, Real, "array-like"],
-        "initial_state_covariance": [None, Real, "array-like"],
-        "em_vars": [None, StrOptions({"all"}), "array-like", set, frozenset],
-        "transition_covariance_type": [StrOptions(set(SHAPES))],
-        "observation_covariance_type": [StrOptions(set(SHAPES))],
-        "reg_covar": [StrOptions({"relative"}), Interval(Real, 0, None, closed="left")],
-        "prior": [None, dict],
-        "init": [StrOptions(set(START_STATES))],
-    }
-    _parameter_constraints.pop("n_components")
+    n_dim_state: int | None = parameter(
+        default=None, valid=[None, Interval(Integral, 1, None, closed="left")], kw_only=False
+    )
+    transition_matrices: object = parameter(default=None, valid=_ARRAY)
+    observation_matrices: object = parameter(default=None, valid=_ARRAY)
+    transition_covariance: object = parameter(default=None, valid=_ARRAY)
+    observation_covariance: object = parameter(default=None, valid=_ARRAY)
+    transition_offsets: object = parameter(default=None, valid=_ARRAY)
+    observation_offsets: object = parameter(default=None, valid=_ARRAY)
+    initial_state_mean: object = parameter(default=None, valid=_ARRAY)
+    initial_state_covariance: object = parameter(default=None, valid=_ARRAY)
+    em_vars: object = parameter(
+        default=None,
+        valid=[None, StrOptions({"all"}), "array-like", set, frozenset],
+        structural=True,
+    )
+    transition_covariance_type: str = parameter(
+        default="full", valid=[StrOptions(set(SHAPES))], structural=True
+    )
+    observation_covariance_type: str = parameter(
+        default="full", valid=[StrOptions(set(SHAPES))], structural=True
+    )
+    reg_covar: float | str = parameter(
+        default="relative",
+        valid=[StrOptions({"relative"}), Interval(Real, 0, None, closed="left")],
+        structural=True,
+    )
+    prior: dict | None = parameter(default=None, valid=[None, dict])
+    init: str = parameter(default="pca", valid=[StrOptions(set(START_STATES))])
 
-    def __init__(
-        self,
-        n_dim_state=None,
-        *,
-        transition_matrices=None,
-        observation_matrices=None,
-        transition_covariance=None,
-        observation_covariance=None,
-        transition_offsets=None,
-        observation_offsets=None,
-        initial_state_mean=None,
-        initial_state_covariance=None,
-        em_vars=None,
-        transition_covariance_type="full",
-        observation_covariance_type="full",
-        reg_covar="relative",
-        prior=None,
-        init="pca",
-        solver="online",
-        eta0="auto",
-        beta=0.6,
-        schedule="power",
-        batch_size=10,
-        online_passes=1,
-        max_iter=100,
-        tol=1e-2,
-        stopping="likelihood",
-        n_init=1,
-        warm_start=False,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-        verbose_interval=10,
-        callbacks=None,
-    ):
-        self.n_dim_state = n_dim_state
-        self.transition_matrices = transition_matrices
-        self.observation_matrices = observation_matrices
-        self.transition_covariance = transition_covariance
-        self.observation_covariance = observation_covariance
-        self.transition_offsets = transition_offsets
-        self.observation_offsets = observation_offsets
-        self.initial_state_mean = initial_state_mean
-        self.initial_state_covariance = initial_state_covariance
-        self.em_vars = em_vars
-        self.transition_covariance_type = transition_covariance_type
-        self.observation_covariance_type = observation_covariance_type
-        self.reg_covar = reg_covar
-        self.prior = prior
-        self.init = init
-        self.solver = solver
-        self.eta0 = eta0
-        self.beta = beta
-        self.schedule = schedule
-        self.batch_size = batch_size
-        self.online_passes = online_passes
-        self.max_iter = max_iter
-        self.tol = tol
-        self.stopping = stopping
-        self.n_init = n_init
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
-        self.callbacks = callbacks
+    def _system(self):
+        return System(
+            {name: getattr(self, name) for name in FIELDS},
+            self.n_dim_state,
+            self.em_vars,
+            {
+                "transition_covariance": self.transition_covariance_type,
+                "observation_covariance": self.observation_covariance_type,
+            },
+            self.reg_covar,
+        )
 
-    def _family(self):
-        # For its checks of the rows only; the emissions are in the model.
-        return FullGaussian()
+    def _input(self, fresh=False):
+        # The family is for checks of the rows only; labels say nothing of such states.
+        return SequencesInput(
+            self, FullGaussian(), fresh, self._system().n_states, takes_labels=False
+        )
 
-    _fitted_family = _family
+    def _initialiser(self):
+        return SystemInitialiser(self._system(), self.init)
 
-    def _observe(self, X, y, lengths, groups, reset):
-        return super()._observe(
-            X, None, lengths, groups, reset
-        )  # labels say nothing of such states
+    def _prior(self, model, n_features):
+        return system_prior(self.prior, model) if self.prior else None
 
-    def _filtered_end(self, last):
-        means, covariances = self.model_.filtered(last)
-        return means[-1].copy(), covariances[-1].copy()
-
-    def _given_start(self, data):
-        known = self._known()
-        if not self._learnt() <= set(known):
-            return None
-        if self.reg_covar == "relative":
-            return self._model(known, RELATIVE_FLOOR * np.diag(known["observation_covariance"]))
-        return self._model(known, np.full(data.X.shape[1], float(self.reg_covar)))
-
-    def _start(self, data, random_state, prior=None):
-        given = self._given_start(data)
-        if given is not None:
-            return given
-        k = self._n_hidden
-        if len(data.X) < k:
+    def _check_structure(self):
+        super()._check_structure()
+        fitted, now = self.model_.n_components, self._system().n_states
+        if fitted != now:
             raise ValueError(
-                f"{type(self).__name__} needs at least n_dim_state={k} rows to start from, got"
-                f" n_samples={len(data.X)}. Pass a larger (first) batch, or initial values of all"
-                " arrays that are learnt."
+                f"the fitted model has n_dim_state={fitted}, and the parameters now say {now}; fit"
+                " anew."
             )
-        X, begins = filled(data)
-        if len(X) > 1 and (X == X[0]).all():
-            warn_user(f"All rows of {type(self).__name__} are alike.", ConvergenceWarning)
-        arrays = self._start_arrays(X, begins, START_STATES[self.init], random_state)
-        return self._model(arrays, self._row_floor(X))
-
-    def _row_floor(self, X):
-        return variance_floor(X, None, None if self.reg_covar == "relative" else self.reg_covar)
-
-    def _stream_start(self, data, random_state):
-        # The start counts for a few rows, lest the first batch be learnt by heart.
-        model = self._start(data, random_state)
-        return model, _START_SHARE * self._rows_needed(model) * model.own_statistics(data)
-
-    def _rows_needed(self, model):
-        n_parameters = max(1, model.n_parameters())
-        return n_parameters / self.n_features_in_ / self._rows_per_sequence
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+    # ---------------------------------------------------------------------------------- inference
+
+    @property
+    def _n_features_out(self):
+        return self.model_.n_components
+
+    def _moments(self, X, lengths, groups, method):
+        """What a method of the model returns for each row, as the user arranged the rows."""
+        parts, reader = self._infer(X, lengths, groups, method)
+        return tuple(reader.restored(self._exposed(part)) for part in parts)
+
+    def filter(self, X, *, lengths=None, groups=None):
+        """Return the moments of the states given the rows so far, p(h_t | v_1..t).
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`; NaN is what was not observed.
+
+        Returns
+        -------
+        means : ndarray of shape (n_rows, n_dim_state), or list
+        covariances : ndarray of shape (n_rows, n_dim_state, n_dim_state), or list
+            Lists have an array for each sequence, if X has one entry for each.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        return self._moments(X, lengths, groups, "filtered")
+
+    def smooth(self, X, *, lags=False, lengths=None, groups=None):
+        """Return the moments of the states given whole sequences (Rauch, Tung & Striebel).
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`; NaN is what was not observed.
+        lags : bool, default=False
+            Whether to return the covariances with the states before, too.
+
+        Returns
+        -------
+        means : ndarray of shape (n_rows, n_dim_state), or list
+        covariances : ndarray of shape (n_rows, n_dim_state, n_dim_state), or list
+        lag_covariances : ndarray of shape (n_rows, n_dim_state, n_dim_state), or list
+            With ``lags=True``: Cov(h_t, h_t-1), 0 for the first row of a sequence.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        means, covariances, lag_covariances = self._moments(X, lengths, groups, "smoothed")
+        return (means, covariances, lag_covariances) if lags else (means, covariances)
+
+    def transform(self, X, *, lengths=None, groups=None):
+        """Return the means of the states given whole sequences, as `smooth` does.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`; NaN is what was not observed.
+
+        Returns
+        -------
+        means : ndarray of shape (n_rows, n_dim_state), or list
+            A list of arrays, one for each sequence, if X has one entry for each.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        return self.smooth(X, lengths=lengths, groups=groups)[0]
+
+    def predict(self, X, *, return_cov=False, lengths=None, groups=None):
+        """Return what each row is expected to be, given those before it.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`; NaN is what was not observed.
+        return_cov : bool, default=False
+            Whether to return covariances, too.
+
+        Returns
+        -------
+        means : ndarray of shape (n_rows, n_features), or list
+        covariances : ndarray of shape (n_rows, n_features, n_features), or list
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        means, covariances = self._moments(X, lengths, groups, "predicted")
+        return (means, covariances) if return_cov else means
+
+    def forecast(self, X, n_steps=1, *, return_cov=False, lengths=None, groups=None):
+        """Return what the rows after the end of each sequence are expected to be.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`; NaN is what was not observed.
+        n_steps : int, default=1
+            Rows ahead.
+        return_cov : bool, default=False
+            Whether to return covariances, too.
+
+        Returns
+        -------
+        means : ndarray of shape (n_steps, n_features), or (n_sequences, n_steps, n_features)
+            The former for one 2-D sequence.
+        covariances : ndarray of shape (..., n_features, n_features)
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid, or `n_steps` is no integer above 0; the message names the estimator.
+        """
+        check_is_fitted(self)
+        if not isinstance(n_steps, Integral) or n_steps < 1:
+            raise ValueError(f"n_steps of {type(self).__name__} must be an integer above 0.")
+        parts, reader = self._infer(X, lengths, groups, "forecast", int(n_steps))
+        is_one = not reader.form.is_nested and lengths is None and groups is None
+        parts = tuple(self._exposed(part[0] if is_one else part) for part in parts)
+        return parts if return_cov else parts[0]
+
+    def impute(self, X, *, lengths=None, groups=None):
+        """Return X with its gaps filled by what they are expected to be, given whole sequences.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`; NaN is what was not observed.
+
+        Returns
+        -------
+        X : ndarray of shape (n_rows, n_features), or list
+            What was observed is as it was.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        rows, reader = self._infer(X, lengths, groups, "imputed")
+        return reader.restored(self._exposed(rows))
+
+    def score_rows(self, X, *, lengths=None, groups=None):
+        """Return the log-likelihood of each row given those before it, log p(v_t | v_1..t-1).
+
+        Low values are what the filter did not foresee; the sum over a sequence is what
+        `score_samples` returns.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences, as in `fit`; NaN is what was not observed.
+
+        Returns
+        -------
+        log_likelihoods : ndarray of shape (n_rows,), or list
+            In nats; 0 for a row of which nothing was observed.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        rows, reader = self._infer(X, lengths, groups, "row_log_likelihoods")
+        return reader.restored(rows)
+
+    def filter_update(
+        self, filtered_state_mean=None, filtered_state_covariance=None, observation=None
+    ):
+        """Return the filtered moments after one more row.
+
+        Parameters
+        ----------
+        filtered_state_mean : array-like of shape (n_dim_state,), default=None
+            Mean of the state given the rows so far; None before the first row.
+        filtered_state_covariance : array-like of shape (n_dim_state, n_dim_state), default=None
+        observation : array-like of shape (n_features,), default=None
+            The row, with NaN for what was not observed; None: nothing was.
+
+        Returns
+        -------
+        filtered_state_mean : ndarray of shape (n_dim_state,)
+        filtered_state_covariance : ndarray of shape (n_dim_state, n_dim_state)
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If just one of the two moments is given, or a shape is wrong.
+        """
+        live = self.live_filter()
+        if (filtered_state_mean is None) != (filtered_state_covariance is None):
+            raise ValueError(
+                f"{type(self).__name__}: pass both filtered_state_mean and"
+                " filtered_state_covariance, or neither."
+            )
+        if filtered_state_mean is not None:
+            live.start_from(filtered_state_mean, filtered_state_covariance)
+        return live.update(
+            np.full(self.n_features_in_, np.nan) if observation is None else observation
+        )
+
+    def live_filter(self):
+        """Return a filter that takes one row at a time.
+
+        Returns
+        -------
+        live_filter : MomentFilter
+            Of the model as it is now; later updates do not change it.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        """
+        check_is_fitted(self)
+        return MomentFilter(self.model_)
+
+
+def _fitted_array(name, axes):
+    sizes = {"k": "n_dim_state", "d": "n_features"}
+    shape = ", ".join(sizes[axis] for axis in axes) + ("," if len(axes) == 1 else "")
+
+    def value(self):
+        return self._exposed(array_of(self.model_, name))
+
+    value.__doc__ = f"Fitted `{name}`, an ndarray of shape ({shape})."
+    return property(value)
+
+
+for _name, _field in FIELDS.items():
+    setattr(KalmanFilter, f"{_name}_", _fitted_array(_name, _field.axes))
