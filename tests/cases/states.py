@@ -3,14 +3,14 @@
 import numpy as np
 
 from cases.comparing import arrays
-from sklearn_onlineem.estimators._sequence_model import SequenceModel
+from sklearn_onlineem.estimators._sequences import SequenceEstimator
 
 __all__ = ["essentials_of", "state_of"]
 
 
 def state_of(estimator):
     """All that later updates depend on."""
-    before = estimator._state_before() if isinstance(estimator, SequenceModel) else None
+    before = estimator._state_before() if isinstance(estimator, SequenceEstimator) else None
     return (
         estimator.n_steps_,
         estimator.n_samples_seen_,

@@ -1,6 +1,7 @@
 """Shards, learners and merges, without a cluster."""
 
 import copy
+import math
 import pickle
 import sys
 
@@ -29,8 +30,8 @@ from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
 from sklearn_onlineem.distributed._tasks import Result, _kernel_ready, merge, whole
-from sklearn_onlineem.em import online_step, rate_of
-from sklearn_onlineem.estimators._row_model import RowModel
+from sklearn_onlineem.em import Auto, Online, Sampled, online_step, rate_of
+from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.statistics import Sums
 
 all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)
@@ -54,13 +55,18 @@ def shards_of(X, n_shards, estimator):
     return cut({"X": X}, n_shards, estimator)["X"]
 
 
+def batch_pass(estimator, data):
+    """Take one iteration of batch EM; return the log-likelihood before it."""
+    return estimator._training.update(data, math.inf, data.total_weight).log_likelihood
+
+
 @all_estimators
 def test_rounds_of_batch_em_are_those_of_one_machine(case, rng):
     X, _ = case.data(rng, 60)
     estimator = case(max_iter=4, tol=0.0, batch_size=10)
     learner = DistributedEM(estimator, n_shards=5).fit(X)
     local = clone(estimator)._begin(shards_of(X, 5, estimator)[0])
-    path = [local._training.batch_pass(local._data_of(X, False))[0] for _ in range(4)]
+    path = [batch_pass(local, local._input().read(X)) for _ in range(4)]
     assert_close(learner.estimator_.model_, local.model_, rtol=1e-8, atol=1e-8)
     assert_allclose(learner.estimator_.lower_bounds_, path, rtol=1e-10)
     assert learner.estimator_.n_samples_seen_ == 60
@@ -79,11 +85,11 @@ def test_merging_after_every_step_is_one_machine_with_larger_batches(case, rng):
     learner = DistributedEM(estimator, **arguments).fit(X)
     shards = shards_of(X, 3, estimator)
     local = clone(estimator)._begin(shards[0])
-    model, schedule = local.model_, local._schedule(local._training)
+    model, schedule = local.model_, local._rules().schedule
     for t in range(10):
         parts = [shard[8 * t : 8 * (t + 1)] for shard in shards]
         batch = sum(parts, []) if isinstance(X, list) else np.concatenate(parts)
-        data = local._data_of(batch, False)
+        data = local._input().read(batch)
         model, _ = online_step(model, data, rate_of(schedule, 24.0 * t, 24.0))
     assert_close(learner.estimator_.model_, model, rtol=1e-9, atol=1e-9)
     assert learner.estimator_.n_samples_seen_ == 240
@@ -91,7 +97,7 @@ def test_merging_after_every_step_is_one_machine_with_larger_batches(case, rng):
 
 
 row_estimators = pytest.mark.parametrize(
-    "case", [case for case in MERGED if isinstance(case(), RowModel)], ids=repr
+    "case", [case for case in MERGED if isinstance(case(), RowEstimator)], ids=repr
 )
 
 
@@ -113,8 +119,8 @@ def test_labels_and_weights_are_those_of_one_machine(case, rng):
     arguments = besides(rng, estimator, 60)
     learner = DistributedEM(estimator, n_shards=5).fit(X, **arguments)
     local = clone(estimator)._begin(X[:12], **parts_of(arguments, slice(12)))
-    data = local._data_of(X, False, **arguments)
-    path = [local._training.batch_pass(data)[0] for _ in range(4)]
+    data = local._input().read(X, **arguments)
+    path = [batch_pass(local, data) for _ in range(4)]
     assert_close(learner.estimator_.model_, local.model_, rtol=1e-8, atol=1e-8)
     assert_allclose(learner.estimator_.lower_bounds_, path, rtol=1e-10)
     assert learner.estimator_.n_samples_seen_ == arguments["sample_weight"].sum()
@@ -151,10 +157,10 @@ def test_merging_after_every_step_takes_labels_and_weights(case, rng):
     learner = DistributedEM(estimator, mode="synchronous", shuffle=False, n_shards=3)
     learner.fit(X, **arguments)
     local = clone(estimator)._begin(X[:40], **parts_of(arguments, slice(40)))
-    model, schedule, n_seen = local.model_, local._schedule(local._training), 0.0
+    model, schedule, n_seen = local.model_, local._rules().schedule, 0.0
     rows = np.arange(120).reshape(3, 5, 8).swapaxes(0, 1).reshape(5, 24)
     for batch in rows:
-        data = local._data_of(X[batch], False, **parts_of(arguments, batch))
+        data = local._input().read(X[batch], **parts_of(arguments, batch))
         model, _ = online_step(model, data, rate_of(schedule, n_seen, data.total_weight))
         n_seen += data.total_weight
     assert_close(learner.estimator_.model_, model, rtol=1e-9, atol=1e-9)
@@ -167,7 +173,7 @@ def test_states_of_sequences_are_cut_as_they_are(rng):
     learner = DistributedEM(estimator, n_shards=2).fit(X, y)
     local = clone(estimator)._begin(X[:2], y=y[:2])
     for _ in range(3):
-        local._training.batch_pass(local._data_of(X, False, y=y))
+        batch_pass(local, local._input().read(X, y=y))
     assert_close(learner.estimator_.model_, local.model_, rtol=1e-9, atol=1e-9)
 
 
@@ -193,14 +199,15 @@ def test_shards_without_weight_are_left_out(rng):
     assert_identical(found.estimator_.model_, expected.estimator_.model_)
 
 
-def test_learners_hold_on_to_exact_statistics(rng):
+@pytest.mark.parametrize(
+    "solver", ["newton", "stochastic", Online(inertia=Sampled(20)), Auto(online_passes=2)], ids=repr
+)
+def test_solvers_in_whose_place_is_no_mode_are_refused(solver, rng):
     X = rng.poisson(3.0, (80, 3))
-    estimator = CompoundDirichlet(inertia="sampled", max_iter=2, tol=0.0)
-    for mode in ("synchronous", "asynchronous"):
-        with pytest.raises(ValueError, match="inertia='exact'.*, got 'sampled'"):
+    estimator = CompoundDirichlet(solver=solver, max_iter=2, tol=0.0)
+    for mode in ("batch", "synchronous", "asynchronous"):
+        with pytest.raises(ValueError, match="CompoundDirichlet must have .*solver='auto', got"):
             DistributedEM(estimator, mode=mode).fit(X)
-    exact = DistributedEM(clone(estimator).set_params(inertia="exact")).fit(X)
-    assert_identical(DistributedEM(estimator).fit(X).estimator_.model_, exact.estimator_.model_)
 
 
 @all_estimators
@@ -399,4 +406,4 @@ def test_schedulers_are_told_the_sizes_of_data_and_models(rng):
     assert sys.getsizeof(mixture.model_) >= mixture.covariances_.nbytes
     assert sys.getsizeof(Rows(X)) >= X.nbytes
     hmm = GaussianHMM(2)
-    assert sys.getsizeof(hmm._data_of(X, reset=True)) >= X.nbytes
+    assert sys.getsizeof(hmm._input(fresh=True).read(X)) >= X.nbytes

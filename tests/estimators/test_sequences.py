@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from sklearn_onlineem.data import Rows, Sequences
-from sklearn_onlineem.estimators._sequences import sequence_form
+from sklearn_onlineem.estimators._sequence_forms import sequence_form
 
 X = np.arange(14.0).reshape(7, 2)
 LENGTHS = [3, 1, 3]

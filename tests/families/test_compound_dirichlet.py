@@ -21,7 +21,7 @@ from sklearn_onlineem import (
     MultinomialMixture,
 )
 from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import SampledInertia, online_step
+from sklearn_onlineem.em import Online, Sampled, SampledInertia, online_step
 from sklearn_onlineem.families import CompoundDirichlet as Family
 from sklearn_onlineem.families import Dirichlets, FullGaussian
 from sklearn_onlineem.families._events import events_of
@@ -210,7 +210,7 @@ def test_sampled_inertia_tends_to_the_exact_one(rng):
 @pytest.mark.parametrize("make", [CompoundDirichlet, CompoundDirichletMixture])
 def test_sampled_streams_continue_bit_for_bit(make, rng):
     X = documents(rng)
-    model = make(inertia="sampled", n_pseudo_samples=50, random_state=0)
+    model = make(solver=Online(inertia=Sampled(50)), random_state=0)
     model.partial_fit(X[:100]).partial_fit(X[100:150])
     loaded = pickle.loads(pickle.dumps(model))
     for estimator in (model, loaded):

@@ -156,7 +156,7 @@ def test_merging_is_associative(case, method, rng):
 def test_entropic_merging_is_the_m_step_of_the_own_statistics(case, rng):
     members = apart(case, rng)
     weights = [0.2, 3.0, 1.0]
-    own = [m.model_.own_statistics(m._training.progress.lengths) for m in members]
+    own = [m.model_.own_statistics(m._training.state.lengths) for m in members]
     expected = members[0].model_.m_step(combine(zip(weights, own, strict=True)))
     assert_close(combine_estimators(members, weights).model_, expected, rtol=1e-10)
 
@@ -194,9 +194,9 @@ def test_a_merged_estimator_learns_on_also_after_pickling(case, rng):
 def test_alignment_undoes_other_numbers_of_the_states(case, rng):
     a, b, c = apart(case, rng)
     expected = combine_estimators([a, b, c], align=True)
-    progress = b._training.progress
-    model = renumbered(progress.model, np.array([1, 2, 0]))
-    b._training.progress = progress._replace(model=model)
+    state = b._training.state
+    model = renumbered(state.model, np.array([1, 2, 0]))
+    b._training.state = state._replace(model=model)
     assert_close(combine_estimators([a, b, c], align=True).model_, expected.model_, rtol=1e-10)
 
 
@@ -224,7 +224,7 @@ def test_sampled_merging_comes_close_to_the_exact_one(case, rng):
     exact = combine_estimators(members).model_
     arguments = {"method": "sampled", "n_pseudo_samples": 20_000, "random_state": 0}
     sampled = combine_estimators(members, **arguments).model_
-    assert exact.kl_divergence(sampled, members[0]._training.progress.lengths) < 0.02
+    assert exact.kl_divergence(sampled, members[0]._training.state.lengths) < 0.02
     assert_close(combine_estimators(members, **arguments).model_, sampled, rtol=0.0, atol=0.0)
 
 
@@ -233,7 +233,7 @@ def test_lengths_are_those_that_each_member_has_learnt_from(rng):
     hmm = GaussianHMM(2, random_state=0).partial_fit(sequences[:2])
     hmm.partial_fit(sequences[2:3]).partial_fit(sequences[3:])
     expected = [np.mean([len(s) > t for s in sequences]) for t in range(9)]
-    assert_allclose(hmm._training.progress.lengths.survival, expected, rtol=1e-12)
+    assert_allclose(hmm._training.state.lengths.survival, expected, rtol=1e-12)
 
 
 # ---------------------------------------------------------------------------------------- errors

@@ -19,7 +19,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning, NotFittedError
 
 from sklearn_onlineem import BernoulliMixture, Mixture, MultinomialMixture, WishartMixture
-from sklearn_onlineem.estimators._starts import STARTS
+from sklearn_onlineem.estimators.mixtures._starts import STARTS
 from sklearn_onlineem.families import Categorical
 
 pytestmark = [

@@ -26,7 +26,8 @@ from sklearn_onlineem import (
     PoissonMixture,
     WishartMixture,
 )
-from sklearn_onlineem.estimators._sequence_model import SequenceModel
+from sklearn_onlineem.em import Online, PowerDecay, Sampled, Stochastic
+from sklearn_onlineem.estimators._sequences import SequenceEstimator
 from sklearn_onlineem.families import Categorical
 
 
@@ -72,7 +73,7 @@ ROWS_ARE_NO_SAMPLES = {
 
 
 def expected_failures(estimator):
-    return ROWS_ARE_NO_SAMPLES if isinstance(estimator, SequenceModel) else {}
+    return ROWS_ARE_NO_SAMPLES if isinstance(estimator, SequenceEstimator) else {}
 
 
 @pytest.mark.filterwarnings("ignore:.* zeros are taken to be:UserWarning")
@@ -80,13 +81,16 @@ def expected_failures(estimator):
     [
         *(GaussianMixture(covariance_type=kind) for kind in ("full", "tied", "diag", "spherical")),
         GaussianMixture(solver="batch"),
+        GaussianMixture(solver="stochastic", max_iter=5),
+        GaussianMixture(solver=Stochastic(average_from=2), schedule=PowerDecay(0.5), max_iter=5),
         # `check_estimator_sparse_*` expect a column of `predict_proba` for each of four classes.
         PoissonMixture(4),
         MultinomialMixture(4),
         CompoundDirichletMixture(4),
-        CompoundDirichletMixture(4, inertia="sampled", n_pseudo_samples=20),
+        CompoundDirichletMixture(4, solver=Online(inertia=Sampled(20))),
         CompoundDirichlet(),
         CompoundDirichlet(solver="newton"),
+        CompoundDirichlet(solver="stochastic", max_iter=5),
         BernoulliMixture(4),
         GaussianMixture(4),
         ExponentialMixture(),
@@ -97,12 +101,14 @@ def expected_failures(estimator):
         Mixture(family="gaussian_diag"),
         *(GaussianHMM(covariance_type=kind) for kind in ("full", "tied", "diag", "spherical")),
         GaussianHMM(solver="batch"),
+        GaussianHMM(solver="stochastic", max_iter=5),
         CategoricalHMMOfAnyRows(),
         MultinomialHMM(),
         PoissonHMM(),
         HMM(),
         HMM(termination="end_state"),
         KalmanFilter(),
+        KalmanFilter(solver="stochastic", max_iter=5),
         KalmanFilter(2, observation_covariance_type="diag", solver="batch"),
         PerSequence(StandardScaler()),
     ],

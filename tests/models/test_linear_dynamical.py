@@ -14,7 +14,7 @@ from scipy import stats
 
 from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.em import batch_step, online_step
-from sklearn_onlineem.estimators._kalman_parameters import FIELDS, array_of
+from sklearn_onlineem.estimators.kalman._parameters import FIELDS, array_of
 from sklearn_onlineem.families import AffineGaussian, DiagonalCovariance, LinearGaussian
 from sklearn_onlineem.families.linear_gaussian import joint_moments
 

@@ -42,27 +42,27 @@ def test_other_coordinates_are_aligned_to_those_of_the_reference(members, rng):
     expected = b.model_.aligned_to(a.model_)
     T = rng.standard_normal((2, 2)) + 2.0 * np.eye(2)
     assert_close(moved(b.model_, T).aligned_to(a.model_), expected, rtol=1e-8)
-    data = a._data_of(sequences(rng, 4), reset=False)
+    data = a._input().read(sequences(rng, 4))
     assert_allclose(expected.log_likelihood(data), b.model_.log_likelihood(data), rtol=1e-8)
 
 
 def test_merging_undoes_other_coordinates(members, rng):
     a, b = members
     expected = combine_estimators([a, b], align=True)
-    progress = b._training.progress
+    state = b._training.state
     T = rng.standard_normal((2, 2)) + 2.0 * np.eye(2)
-    b._training.progress = progress._replace(model=moved(progress.model, T))
+    b._training.state = state._replace(model=moved(state.model, T))
     assert_close(combine_estimators([a, b], align=True).model_, expected.model_, rtol=1e-8)
 
 
 def test_states_that_nothing_reads_cannot_be_aligned(members):
     a, b = members
-    progress = b._training.progress
+    state = b._training.state
     blind = changed(
-        progress.model,
+        state.model,
         emissions__matrix=np.array([[1.0, 0.0]] * 2),
         transitions__matrix=np.eye(2),
     )
-    b._training.progress = progress._replace(model=blind)
+    b._training.state = state._replace(model=blind)
     with pytest.raises(ValueError, match="do not say which is which"):
         combine_estimators([a, b], align=True)

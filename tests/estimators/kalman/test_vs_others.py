@@ -6,7 +6,7 @@ from cases.kalman_filters import D, K, drawn, known, with_gaps
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem import KalmanFilter
-from sklearn_onlineem.estimators._kalman_parameters import FIELDS
+from sklearn_onlineem.estimators.kalman._parameters import FIELDS
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_onlineem import EditDistance, EditDistanceClassifier
 from sklearn_onlineem.em import Batch
+from sklearn_onlineem.estimators.strings._symbols import SymbolCodes
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -62,7 +63,7 @@ def test_the_joint_objective_never_falls(parametrization, rng):
     pairs, bounds = noisy_pairs(rng, 200), []
     edit = EditDistance(parametrization, solver="batch", tol=0.0, max_iter=20)
     edit.set_params(callbacks=[bounds.append]).fit(pairs)
-    prior = edit._prior(edit.model_)
+    prior = edit._prior(edit.model_, 0)
     if prior is None:
         assert all(b >= a - 1e-11 for a, b in pairwise(edit.lower_bounds_))
     warm = EditDistance(parametrization, solver="batch", tol=0.0, max_iter=1, warm_start=True)
@@ -220,7 +221,7 @@ def test_what_is_no_list_of_pairs_is_refused_and_leaves_no_trace(X, fitted, rng)
         edit.partial_fit(X)
     assert state(edit).keys() == before.keys()
     assert_identical(
-        arrays(edit.model_), arrays(before["_training"].progress.model)
+        arrays(edit.model_), arrays(before["_training"].state.model)
     ) if fitted else None
 
 
@@ -332,7 +333,7 @@ def test_pruning_never_changes_the_answer(parametrization, kind, conditional, rn
     distances, indices = classifier.fit(["a"], ["a"]).kneighbors(queries, 7)
     table = edit.pairwise(queries, words)
     if conditional:
-        codes = classifier._known.codes()
+        codes = SymbolCodes(classifier._known_codes)
         table += edit.model_.target_log_probability(codes.encode(words))
     order = np.argsort(table, axis=1, kind="stable")[:, :7]
     assert_allclose(distances, np.take_along_axis(table, order, axis=1), rtol=1e-10)
@@ -350,7 +351,7 @@ def test_bounds_hold(parametrization, rng):
         classifier = EditDistanceClassifier(edit, prefit=True, dictionary=words).fit(["a"], ["a"])
         known, kept_out = classifier._known, 0
         for query in ["abcd", "", "éa", "hgfedcba"]:
-            word = known.codes().encode([query])
+            word = SymbolCodes(classifier._known_codes).encode([query])
             bounds = known._largest_log_probabilities(word)
             found = -edit.pairwise([query], classifier.classes_.tolist())[0]
             assert (found <= bounds + 1e-9).all()
