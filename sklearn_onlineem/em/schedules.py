@@ -200,12 +200,12 @@ class Constant(Schedule):
     Parameters
     ----------
     eta0 : float, default=0.1
-        Above 0.
+        Above 0. Infinity forgets the old model in each step, as batch EM does.
 
     Raises
     ------
     ValueError
-        If `eta0` is not above 0 and finite.
+        If `eta0` is not above 0.
 
     Examples
     --------
@@ -216,7 +216,7 @@ class Constant(Schedule):
     eta0: float = 0.1
 
     def __post_init__(self):
-        _check("eta0", self.eta0, 0.0 < self.eta0 < math.inf, "a finite number above 0")
+        _check("eta0", self.eta0, self.eta0 > 0.0, "a number above 0")
 
     def __call__(self, t):
         return self.eta0

@@ -36,6 +36,7 @@ from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import naming, raise_named
 from sklearn_onlineem.estimators._warnings import warn_user
+from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["OnlineEM"]
 
@@ -49,6 +50,8 @@ class Rules(NamedTuple):
     values: tuple
     solver: Solver
     schedule: Callable
+    prior: Statistics | None
+    callbacks: tuple
 
 
 @estimator
@@ -208,7 +211,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
     def _plan(self, training, seed):
         """What the parameters say of passes, whatever the solver."""
         return Plan(
-            self._rules_for(training).schedule,
+            self._schedule(training),
             self.batch_size,
             partial(STOPPING_RULES[self.stopping], self.tol),
             np.random.default_rng(seed),
@@ -287,8 +290,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
                     training = self._training_of(model, data)
                 training.state = training.state._replace(seed=_drawn_seed(random_state))
                 if given is not None:
-                    rules = self._rules_for(training)
-                    rules.solver.step(training, data, rules.schedule)
+                    _solver_of(self.solver).step(training, data, self._schedule(training))
                 else:
                     training.start_from(data, pseudo_statistics, _START_PASSES)
             self._commit(training, reader.attributes)
@@ -296,10 +298,12 @@ class OnlineEM(DensityMixin, BaseEstimator):
 
     def _learn_next(self, X, y, **where):
         """Learn a batch of a stream that is not the first."""
-        rules = self._rules()
+        rules, training = self._rules(), self._training
         data = self._input().read(X, y, **where)
+        training.prior, training.callbacks = rules.prior, rules.callbacks
         with single_threaded_blas(data.n_rows):
-            rules.solver.step(self._training, data, rules.schedule)
+            rules.solver.step(training, data, rules.schedule)
+        self._present_rules = rules
         return data
 
     def _rules(self):
@@ -309,21 +313,24 @@ class OnlineEM(DensityMixin, BaseEstimator):
         if rules is None or not all(map(is_, values, rules.values)):
             self._validate_params()
             self._check_structure()
-            training = self._training
-            n_features = self.__dict__.get("n_features_in_", 0)
-            training.prior = self._prior(self.model_, n_features)
-            training.callbacks = tuple(self.callbacks or ())
-            rules = self._present_rules = self._rules_for(training)
+            rules = self._rules_for(self._training, self.__dict__.get("n_features_in_", 0))
         return rules
 
-    def _rules_for(self, training):
-        schedule = self.schedule
-        if isinstance(schedule, str):
-            schedule = named_schedule(
-                schedule, self.eta0, self.beta, training.observations_needed, self._pseudo_count
-            )
-        values = tuple(map(self.__dict__.get, self._defaults))
-        return Rules(values, _solver_of(self.solver), schedule)
+    def _schedule(self, training):
+        """The schedule that the parameters describe."""
+        if not isinstance(self.schedule, str):
+            return self.schedule
+        needed = training.observations_needed
+        return named_schedule(self.schedule, self.eta0, self.beta, needed, self._pseudo_count)
+
+    def _rules_for(self, training, n_features):
+        return Rules(
+            tuple(map(self.__dict__.get, self._defaults)),
+            _solver_of(self.solver),
+            self._schedule(training),
+            self._prior(training.state.model, n_features),
+            tuple(self.callbacks or ()),
+        )
 
     def _begin(self, X, y=None, **where):
         """Set the model that EM starts from, and learn nothing from X."""

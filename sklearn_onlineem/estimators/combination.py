@@ -49,9 +49,10 @@ def combine_estimators(
         have no closed form.
     align : bool, default=False
         Whether to number components or states as the first estimator does, by the least KL
-        divergence of one model to the other (for hidden Markov models, of occupancies and emissions).
-        States of Kalman filters are moved by the linear map that brings what rows read of them,
-        now and later, closest to the first estimator's. Edit operations have names already.
+        divergence of one model to the other (of hidden Markov models: of occupancies and
+        emissions). States of Kalman filters are moved by the linear map that brings what rows
+        read of them, now and later, closest to the first estimator's. Edit operations have names
+        already.
     n_pseudo_samples : int, default=10000
         For ``method="sampled"``.
     random_state : int, RandomState instance or None, default=None

@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose
 
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.em import (
-    Batch,
     Bayesian,
     Constant,
     Forgetting,
@@ -66,7 +65,7 @@ def test_formulas():
     assert PowerDecay(0.7, 0.6)(5) == pytest.approx(0.7 / 5**0.6)
     assert Harmonic(2.0, 3.0, 1.0)(5) == pytest.approx(2.0 / 16.0)
     assert Constant(0.2)(5) == 0.2
-    assert Batch()(5) == math.inf
+    assert Constant(math.inf)(5) == math.inf
     assert Bayesian(3.0)(5) == pytest.approx(1.0 / 7.0)
 
 

@@ -8,7 +8,6 @@ from cases.comparing import assert_identical
 from sklearn.base import clone
 
 from sklearn_onlineem import (
-    CompoundDirichletMixture,
     EditDistance,
     GammaMixture,
     GaussianHMM,
@@ -35,7 +34,6 @@ CHANGES = [
     (GaussianMixture(2), "reg_covar", 1.0),
     (Mixture(2, family="gaussian_full"), "family", "gaussian_diag"),
     (GammaMixture(2), "shape", 2.0),
-    (CompoundDirichletMixture(2), "inertia", "sampled"),
     (GaussianHMM(2), "covariance_type", "full"),
     (GaussianHMM(2), "params", "st"),
     (KalmanFilter(2), "em_vars", ["transition_matrices"]),

@@ -14,7 +14,7 @@ from sklearn_onlineem.estimators._initialiser import Initialiser
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.estimators._rows import RowEstimator
-from sklearn_onlineem.estimators._validation import finite_start, naming
+from sklearn_onlineem.estimators._validation import finite_start
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import CompoundDirichlet as Family
 from sklearn_onlineem.models import MixtureModel, MixtureStatistics
@@ -273,15 +273,15 @@ def _sampled(estimator, n_samples, lengths):
     """Draw documents and their components."""
     model, rng = estimator.model_, estimator._generator()
     components = rng.choice(model.n_components, size=n_samples, p=model.weights)
-    with naming(estimator):
-        lengths = None if lengths is None else _checked_lengths(lengths, n_samples)
+    if lengths is not None:
+        lengths = _checked_lengths(f"lengths of {type(estimator).__name__}", lengths, n_samples)
     return model.family.sample(model.parameters, components, rng, lengths), components
 
 
-def _checked_lengths(lengths, n_samples):
+def _checked_lengths(name, lengths, n_samples):
     lengths = np.asarray(lengths)
     if not np.issubdtype(lengths.dtype, np.integer) or lengths.min(initial=0) < 0:
-        raise ValueError(f"lengths must be whole numbers from 0 up, got {lengths}.")
+        raise ValueError(f"{name} must be whole numbers from 0 up, got {lengths}.")
     if lengths.shape not in ((), (n_samples,)):
-        raise ValueError(f"lengths must be one number or {n_samples}, got shape {lengths.shape}.")
+        raise ValueError(f"{name} must be one number or {n_samples}, got shape {lengths.shape}.")
     return lengths
