@@ -60,10 +60,7 @@ class Sequences(Batch):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.data._batch import Batch
-    from sklearn_onlineem.data.rows import Rows
-    from sklearn_onlineem.statistics import Statistics
-    >>> from sklearn_onlineem.data import Sequences
+    >>> from sklearn_onlineem.data import Rows, Sequences
     >>> data = Sequences(Rows(np.arange(10.0).reshape(5, 2)), np.array([0, 2, 5]))
     >>> len(data), data.lengths
     (2, array([2, 3]))

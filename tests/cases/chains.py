@@ -6,8 +6,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from cases.enumeration import logs
-from cases.family_cases import FAMILIES, FamilyCase
+from cases.family_cases import FAMILIES, FamilyCase, case_of
 from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.families import Categorical, FullGaussian, Poisson
 from sklearn_onlineem.models import (
     AbsorbingStates,
     EndState,
@@ -29,6 +30,10 @@ class ChainCase:
 
     def __repr__(self):
         return f"{self.termination.__name__} chain of {self.case!r}"
+
+    @property
+    def is_quick(self):
+        return self.case.is_quick
 
     @property
     def regular(self):
@@ -110,15 +115,11 @@ class ChainCase:
         return np.append(evidence.start, evidence.transitions)
 
 
-def _of(*names):
-    return [case for case in FAMILIES if repr(case) in names]
-
-
 CHAINS = [
     *(ChainCase(case, GivenLength) for case in FAMILIES),
     *(
         ChainCase(case, termination)
         for termination in (EndState, AbsorbingStates)
-        for case in _of("FullGaussian", "Poisson", "Categorical")
+        for case in map(case_of, (FullGaussian, Poisson, Categorical))
     ),
 ]

@@ -84,6 +84,7 @@ class DynamicalCase:
 
     shape: object
     missing: float = 0.0
+    is_quick: bool = False
 
     is_mixture = False
     has_labels = False
@@ -166,5 +167,5 @@ DYNAMICAL = [
     DynamicalCase(FullCovariance()),
     DynamicalCase(FullCovariance(), missing=0.3),
     DynamicalCase(DiagonalCovariance()),
-    DynamicalCase(SphericalCovariance()),
+    DynamicalCase(SphericalCovariance(), is_quick=True),
 ]

@@ -7,6 +7,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from cases.capabilities import (
+    BINARY,
+    COUNTS,
+    DOCUMENTS,
+    DURATIONS,
+    GAUSSIAN,
+    MATRICES,
+    NOMINAL,
+    POSITIVE,
+    RowCapabilities,
+)
 from sklearn_onlineem import (
     BernoulliMixture,
     CompoundDirichletMixture,
@@ -22,7 +33,7 @@ from sklearn_onlineem.families import Categorical
 
 
 @dataclass(frozen=True)
-class EstimatorCase:
+class EstimatorCase(RowCapabilities):
     """A mixture estimator, and clusters that it can tell apart."""
 
     make: Callable
@@ -32,6 +43,9 @@ class EstimatorCase:
     sparse: bool = False
     # Whether components have hidden variables of their own.
     hidden: bool = False
+
+    # Steps from a common start, merged, are the step on the pooled batch.
+    is_regular = True
 
     def __repr__(self):
         return self.name or self.make.__name__
@@ -85,24 +99,40 @@ def matrix_clusters(rng, y):
 ESTIMATORS = [
     *(
         EstimatorCase(
-            GaussianMixture, normal_clusters, {"covariance_type": kind}, f"GaussianMixture({kind})"
+            GaussianMixture,
+            normal_clusters,
+            {"covariance_type": kind},
+            f"GaussianMixture({kind})",
+            **GAUSSIAN,
         )
         for kind in ("full", "tied", "diag", "spherical")
     ),
-    EstimatorCase(PoissonMixture, count_clusters, sparse=True),
-    EstimatorCase(MultinomialMixture, document_clusters, sparse=True),
-    EstimatorCase(BernoulliMixture, bit_clusters, sparse=True),
-    EstimatorCase(CompoundDirichletMixture, document_clusters, sparse=True, hidden=True),
-    EstimatorCase(ExponentialMixture, waiting_clusters),
-    EstimatorCase(GammaMixture, gamma_clusters),
-    EstimatorCase(GammaMixture, gamma_clusters, {"shape": 20.0}, "GammaMixture(shape)"),
-    EstimatorCase(WishartMixture, matrix_clusters),
+    EstimatorCase(PoissonMixture, count_clusters, sparse=True, **COUNTS),
+    EstimatorCase(MultinomialMixture, document_clusters, sparse=True, **DOCUMENTS),
+    EstimatorCase(BernoulliMixture, bit_clusters, sparse=True, **BINARY),
     EstimatorCase(
-        WishartMixture, matrix_clusters, {"degrees_of_freedom": 10.0}, "WishartMixture(degrees)"
+        CompoundDirichletMixture, document_clusters, sparse=True, hidden=True, **DOCUMENTS
+    ),
+    EstimatorCase(ExponentialMixture, waiting_clusters, **DURATIONS),
+    EstimatorCase(GammaMixture, gamma_clusters, **POSITIVE),
+    EstimatorCase(GammaMixture, gamma_clusters, {"shape": 20.0}, "GammaMixture(shape)", **POSITIVE),
+    EstimatorCase(WishartMixture, matrix_clusters, **MATRICES),
+    EstimatorCase(
+        WishartMixture,
+        matrix_clusters,
+        {"degrees_of_freedom": 10.0},
+        "WishartMixture(degrees)",
+        **MATRICES,
     ),
     EstimatorCase(
-        Mixture, code_clusters, {"family": Categorical(n_categories=4)}, "Mixture(Categorical)"
+        Mixture,
+        code_clusters,
+        {"family": Categorical(n_categories=4)},
+        "Mixture(Categorical)",
+        **NOMINAL,
     ),
-    EstimatorCase(Mixture, normal_clusters, {"family": "gaussian_full"}, "Mixture(gaussian_full)"),
+    EstimatorCase(
+        Mixture, normal_clusters, {"family": "gaussian_full"}, "Mixture(gaussian_full)", **GAUSSIAN
+    ),
 ]
 SPARSE_ESTIMATORS = [case for case in ESTIMATORS if case.sparse]

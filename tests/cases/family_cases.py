@@ -55,6 +55,13 @@ class FamilyCase:
     log_prior : callable (family, parameters) -> log density of that prior, up to a constant
     counts : bool
         Whether the family takes sparse data.
+    is_gaussian : bool
+    matrix : {"of each component", "shared", None}
+        Whether the last natural parameters are a symmetric matrix.
+    n_redundant : callable d -> int
+        Directions in which a component's vector may move and change nothing.
+    is_quick : bool
+        Whether minimising over the parameters of its models numerically takes little time.
     complete_log_density : callable (old, new, X) -> ndarray of shape (n_rows, K), default=None
         Where components have hidden variables of their own: the log density of these and of X
         under new parameters, in expectation under the old ones, up to a constant.
@@ -69,6 +76,10 @@ class FamilyCase:
     prior: Callable
     log_prior: Callable
     counts: bool = False
+    is_gaussian: bool = False
+    matrix: str | None = None
+    n_redundant: Callable = lambda d: 0
+    is_quick: bool = False
     complete_log_density: Callable | None = None
 
     def __repr__(self):
@@ -87,7 +98,9 @@ class FamilyCase:
         return parameters.alpha if isinstance(parameters, Dirichlets) else parameters
 
 
-def _gaussian_case(family, draw_covariance, covariance_of, encode, decode, prior, log_prior):
+def _gaussian_case(
+    family, draw_covariance, covariance_of, encode, decode, prior, log_prior, **capabilities
+):
     def draw(rng, n_components, d):
         mean = 2.0 * rng.standard_normal((n_components, d))
         return family.gaussians(mean, draw_covariance(rng, n_components, d))
@@ -105,7 +118,16 @@ def _gaussian_case(family, draw_covariance, covariance_of, encode, decode, prior
         return family.gaussians(mean, decode(vector[size:], like.covariance.shape))
 
     return FamilyCase(
-        family, draw, normal_rows, log_density, encode_all, decode_all, prior, log_prior
+        family,
+        draw,
+        normal_rows,
+        log_density,
+        encode_all,
+        decode_all,
+        prior,
+        log_prior,
+        is_gaussian=True,
+        **capabilities,
     )
 
 
@@ -158,7 +180,7 @@ def _axis_log_prior(family, parameters):
     )
 
 
-def _vector_case(family, draw, rows, log_density, encode, decode, prior, log_prior, counts=False):
+def _vector_case(family, draw, rows, log_density, encode, decode, prior, log_prior, **capabilities):
     return FamilyCase(
         family,
         draw,
@@ -168,7 +190,7 @@ def _vector_case(family, draw, rows, log_density, encode, decode, prior, log_pri
         lambda vector, like: decode(vector.reshape(encode(like).shape)),
         prior,
         log_prior,
-        counts,
+        **capabilities,
     )
 
 
@@ -267,6 +289,8 @@ FAMILIES = [
         _decode_matrices,
         lambda d: {**_MATRIX_PRIOR, "covariance": 1.5 * np.eye(d), "degrees_of_freedom": d + 3.0},
         _matrix_log_prior,
+        matrix="of each component",
+        is_quick=True,
     ),
     _gaussian_case(
         TiedGaussian(reg_covar=0.0),
@@ -276,6 +300,8 @@ FAMILIES = [
         _decode_matrices,
         lambda d: {**_MATRIX_PRIOR, "covariance": 1.5 * np.eye(d), "degrees_of_freedom": d + 3.0},
         _matrix_log_prior,
+        matrix="shared",
+        is_quick=True,
     ),
     _gaussian_case(
         DiagonalGaussian(reg_covar=0.0),
@@ -305,6 +331,7 @@ FAMILIES = [
         lambda d: {"shape": 2.5, "rate": 1.5},
         lambda family, rates: stats.gamma(2.5, scale=1 / 1.5).logpdf(rates).sum(),
         counts=True,
+        is_quick=True,
     ),
     _vector_case(
         Bernoulli(),
@@ -328,6 +355,8 @@ FAMILIES = [
         lambda logs: softmax(logs.reshape(len(logs), -1, 3), axis=2).reshape(logs.shape),
         lambda d: {"concentration": 2.5},
         _dirichlet_log_prior(2.5, 3),
+        n_redundant=lambda d: d,
+        is_quick=True,
     ),
     _vector_case(
         Multinomial(),
@@ -342,6 +371,7 @@ FAMILIES = [
         lambda d: {"concentration": 2.5},
         lambda family, means: _dirichlet_log_prior(2.5, means.shape[1])(family, means),
         counts=True,
+        n_redundant=lambda d: 1,
     ),
     _vector_case(
         Exponential(),
@@ -386,6 +416,7 @@ FAMILIES = [
         _fixed_degrees_decode,
         lambda d: {"degrees": 5.0, "inverse_scale": 2.0 * np.eye(SIDE)},
         _fixed_degrees_log_prior,
+        matrix="of each component",
     ),
     _vector_case(
         Wishart(),
@@ -398,6 +429,7 @@ FAMILIES = [
         _wishart_decode,
         lambda d: {"pseudo_count": 2.0, "mean_log_det": 0.3, "mean": 2.0 * np.eye(SIDE)},
         _conjugate_log_prior(2.0, lambda p: np.array([0.3, 2.0, 0.0, 0.0, 2.0])),
+        matrix="of each component",
     ),
 ]
 
@@ -480,5 +512,11 @@ HIDDEN_FAMILIES = [
         _compound_log_prior,
         counts=True,
         complete_log_density=_compound_complete_log_density,
+        is_quick=True,
     ),
 ]
+
+
+def case_of(kind):
+    """The case of a class of families."""
+    return next(case for case in (*FAMILIES, *HIDDEN_FAMILIES) if type(case.family) is kind)

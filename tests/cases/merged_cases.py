@@ -1,5 +1,6 @@
 """The estimators that are merged with others, and that learn from shards: all of them."""
 
+from cases.capabilities import DOCUMENTS
 from cases.estimator_cases import ESTIMATORS, EstimatorCase, document_clusters
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from sklearn_onlineem import CompoundDirichlet, EditDistance
@@ -29,7 +30,7 @@ def written(rng, word):
 
 NUMBERED = [*ESTIMATORS, *SEQUENCE_ESTIMATORS]
 SINGLE = [
-    OneComponent(CompoundDirichlet, document_clusters),
+    OneComponent(CompoundDirichlet, document_clusters, **DOCUMENTS),
     Pairs(EditDistance, None, {"alphabet": LETTERS}, "EditDistance(tied)"),
     Pairs(
         EditDistance,
@@ -40,4 +41,4 @@ SINGLE = [
 ]
 MERGED = [*NUMBERED, *KALMAN_FILTERS, *SINGLE]
 # Where steps from a common start, merged, are the step on the pooled batch.
-REGULAR = [case for case in MERGED if getattr(case, "ends_by_itself", True)]
+REGULAR = [case for case in MERGED if case.is_regular]

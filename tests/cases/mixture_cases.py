@@ -26,6 +26,10 @@ class MixtureCase:
     def __repr__(self):
         return repr(self.case)
 
+    @property
+    def is_quick(self):
+        return self.case.is_quick
+
     def draw(self, rng, n_components=3, d=2):
         weights = rng.dirichlet(np.full(n_components, 5.0))
         return MixtureModel(self.case.family, weights, self.case.draw(rng, n_components, d))

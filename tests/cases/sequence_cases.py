@@ -6,6 +6,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from cases.capabilities import (
+    COUNTS,
+    DOCUMENTS,
+    GAUSSIAN,
+    NOMINAL,
+    POSITIVE,
+    RowCapabilities,
+)
 from cases.estimator_cases import (
     count_clusters,
     document_clusters,
@@ -25,13 +33,15 @@ N_STATES = 3
 
 
 @dataclass(frozen=True)
-class SequenceCase:
+class SequenceCase(RowCapabilities):
     """A hidden Markov estimator, and sequences whose states it can tell apart."""
 
     make: Callable
     rows: Callable
     arguments: dict = field(default_factory=dict)
     name: str = ""
+    # Whether the model itself says where sequences end.
+    ends_by_itself: bool = False
 
     # What returns something for each row, and what its parameter for the hidden variable is called.
     row_methods = ("predict", "predict_proba", "filter")
@@ -44,17 +54,14 @@ class SequenceCase:
         return self.make(n_components, **{"random_state": 0, **self.arguments, **arguments})
 
     @property
-    def is_gaussian(self):
-        return "aussian" in repr(self)
-
-    @property
     def inference(self):
         """Methods that take sequences."""
         return (*self.row_methods, "transform", "score", "score_samples", "bic", "aic")
 
     @property
-    def ends_by_itself(self):
-        return "termination" in self.arguments
+    def is_regular(self):
+        """Whether steps from a common start, merged, are the step on the pooled batch."""
+        return self.ends_by_itself
 
     def data(self, rng, n_sequences=20):
         """Sequences of 1 to 30 rows, and the states of these, which are rarely left."""
@@ -78,7 +85,6 @@ class KalmanCase(SequenceCase):
 
     row_methods = ("predict", "transform", "impute", "score_rows")
     size = "n_dim_state"
-    is_gaussian = True
 
     def __call__(self, n_components=2, **arguments):
         return super().__call__(n_components, **arguments)
@@ -103,28 +109,36 @@ def symbol_clusters(rng, y):
 SEQUENCE_ESTIMATORS = [
     *(
         SequenceCase(
-            GaussianHMM, normal_clusters, {"covariance_type": kind}, f"GaussianHMM({kind})"
+            GaussianHMM,
+            normal_clusters,
+            {"covariance_type": kind},
+            f"GaussianHMM({kind})",
+            **GAUSSIAN,
         )
         for kind in ("diag", "full", "tied", "spherical")
     ),
-    SequenceCase(CategoricalHMM, symbol_clusters, {"n_features": 4}),
-    SequenceCase(MultinomialHMM, document_clusters),
-    SequenceCase(PoissonHMM, count_clusters),
-    SequenceCase(HMM, waiting_clusters, {"family": "exponential"}, "HMM(exponential)"),
+    SequenceCase(CategoricalHMM, symbol_clusters, {"n_features": 4}, **NOMINAL),
+    SequenceCase(MultinomialHMM, document_clusters, **DOCUMENTS),
+    SequenceCase(PoissonHMM, count_clusters, **COUNTS),
+    # A 0 is no exponential variable.
+    SequenceCase(HMM, waiting_clusters, {"family": "exponential"}, "HMM(exponential)", **POSITIVE),
     SequenceCase(
         HMM,
         normal_clusters,
         {"family": "gaussian_diag", "termination": "end_state"},
         "HMM(gaussian, absorbing)",
+        ends_by_itself=True,
+        **GAUSSIAN,
     ),
 ]
 KALMAN_FILTERS = [
-    KalmanCase(KalmanFilter, normal_clusters),
+    KalmanCase(KalmanFilter, normal_clusters, **GAUSSIAN),
     KalmanCase(
         KalmanFilter,
         normal_clusters,
         {"transition_covariance_type": "spherical", "observation_covariance_type": "diag"},
         "KalmanFilter(simple noise)",
+        **GAUSSIAN,
     ),
 ]
 all_estimators = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS, ids=repr)

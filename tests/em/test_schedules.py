@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -96,19 +97,20 @@ def test_forgetting_tends_to_a_constant_and_to_harmonic():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: PowerDecay(eta0=0.0),
-        lambda: PowerDecay(eta0=math.inf),
-        lambda: PowerDecay(eta0=math.nan),
-        lambda: PowerDecay(beta=-0.1),
-        lambda: PowerDecay(beta=1.1),
-        lambda: Harmonic(a=0.0),
-        lambda: Harmonic(b=-1.0),
-        lambda: Harmonic(c=-1.0),
-        lambda: Constant(0.0),
-        lambda: Forgetting(factor=0.0),
-        lambda: Forgetting(factor=1.1),
-        lambda: Bayesian(0.0),
+        partial(PowerDecay, eta0=0.0),
+        partial(PowerDecay, eta0=math.inf),
+        partial(PowerDecay, eta0=math.nan),
+        partial(PowerDecay, beta=-0.1),
+        partial(PowerDecay, beta=1.1),
+        partial(Harmonic, a=0.0),
+        partial(Harmonic, b=-1.0),
+        partial(Harmonic, c=-1.0),
+        partial(Constant, 0.0),
+        partial(Forgetting, factor=0.0),
+        partial(Forgetting, factor=1.1),
+        partial(Bayesian, 0.0),
     ],
+    ids=lambda make: f"{make.func.__name__}({make.args or make.keywords})",
 )
 def test_values_out_of_range_are_errors(make):
     with pytest.raises(ValueError, match="must be"):

@@ -12,6 +12,8 @@ from sklearn_onlineem.estimators._sequence_forms import sequence_form
 
 X = np.arange(14.0).reshape(7, 2)
 LENGTHS = [3, 1, 3]
+FORMS = [np.asarray, np.ndarray.tolist, pd.DataFrame, pl.DataFrame]
+FORM_NAMES = ["array", "list", "pandas", "polars"]
 PARTS = np.split(X, [3, 4])
 
 
@@ -22,7 +24,7 @@ def assert_form(form, rows=X, offsets=(0, 3, 4, 7)):
 
 
 @pytest.mark.parametrize("make", [list, tuple], ids=["list", "tuple"])
-@pytest.mark.parametrize("part", [np.asarray, np.ndarray.tolist, pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("part", FORMS, ids=FORM_NAMES)
 def test_an_entry_for_each_sequence(make, part):
     form = sequence_form(make(part(x) for x in PARTS))
     assert_form(form)
@@ -43,7 +45,7 @@ def test_three_dimensions():
     assert [len(part) for part in form.restored(np.arange(6))] == [2, 2, 2]
 
 
-@pytest.mark.parametrize("form", [np.asarray, np.ndarray.tolist, pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("form", FORMS, ids=FORM_NAMES)
 def test_two_dimensions_are_one_sequence(form):
     found = sequence_form(form(X))
     assert_form(found, X, [0, 7])
@@ -67,7 +69,9 @@ def test_groups_are_numbered_as_they_appear(ids, make):
     assert form.order is None
 
 
-@pytest.mark.parametrize("frame", [np.asarray, pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize(
+    "frame", [np.asarray, pd.DataFrame, pl.DataFrame], ids=["array", "pandas", "polars"]
+)
 def test_groups_that_alternate_are_gathered_and_restored(frame):
     order = np.array([3, 0, 4, 1, 5, 2, 6])
     groups = np.repeat([0, 1, 2], LENGTHS)[order]  # 1 0 2 0 2 0 2
@@ -89,13 +93,13 @@ def test_labels_come_as_the_data_do():
     [[3, 0, 4], [3, -1, 5], [7, 0], [], [3, 1], [3, 1, 4], [[3, 4]], 7, [2**62, 2**62, 7]],
     ids=repr,
 )
-def test_34_lengths_that_are_none(lengths):
+def test_lengths_that_are_none(lengths):
     with pytest.raises((ValueError, TypeError), match="lengths"):
         sequence_form(X, lengths=lengths)
 
 
 @pytest.mark.parametrize("lengths", [[3.0, 4.0], [3.5, 3.5], ["3", "4"], [True] * 7, [None]])
-def test_34_lengths_that_are_no_integers(lengths):
+def test_lengths_that_are_no_integers(lengths):
     with pytest.raises(TypeError, match="lengths must be integers"):
         sequence_form(X, lengths=lengths)
 
@@ -123,6 +127,7 @@ def test_arguments_that_contradict():
         ([X[:3], X[3:3]], "Sequence 1.*empty"),
         ([X[:0]], "Sequence 0.*empty"),
     ],
+    ids=["another width", "one dimension", "an empty one", "only an empty one"],
 )
 def test_sequences_that_are_none(bad, match):
     with pytest.raises(ValueError, match=match):

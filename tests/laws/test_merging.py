@@ -7,10 +7,11 @@ import re
 
 import numpy as np
 import pytest
-from cases.chains import CHAINS
+from cases.chains import CHAINS, ChainCase
 from cases.comparing import assert_close
 from cases.coordinates import coordinates
 from cases.dynamical import DYNAMICAL
+from cases.family_cases import case_of
 from cases.merged_cases import MERGED, NUMBERED, REGULAR
 from cases.mixture_cases import MIXTURES
 from cases.numerical import minimiser
@@ -29,22 +30,17 @@ from sklearn_onlineem import (
     combine_estimators,
 )
 from sklearn_onlineem.families import Categorical, Poisson
-from sklearn_onlineem.models import HiddenMarkovModel, MixtureModel
+from sklearn_onlineem.models import AbsorbingStates, HiddenMarkovModel, MixtureModel
 from sklearn_onlineem.statistics import combine
 
 NUMBERED_MODELS = [*MIXTURES, *CHAINS]
 # Gaps are of data, not of models.
 MODELS = [*NUMBERED_MODELS, *(case for case in DYNAMICAL if not case.missing), *TRANSDUCERS]
-QUICK = (
-    *("FullGaussian", "TiedGaussian", "Poisson", "Categorical", "CompoundDirichlet"),
-    *("LinearDynamicalModel(SphericalCovariance)", *map(repr, TRANSDUCERS)),
-)
 
 
 def lasting(case):
     """Numerical minimisation takes its time where a family's divergence does."""
-    is_quick = repr(getattr(case, "case", case)) in QUICK
-    return case if is_quick else pytest.param(case, marks=pytest.mark.slow)
+    return case if case.is_quick else pytest.param(case, marks=pytest.mark.slow)
 
 
 numbered_models = pytest.mark.parametrize("case", NUMBERED_MODELS, ids=repr)
@@ -99,7 +95,7 @@ def renumbered(model, order):
 
 def test_alignment_keeps_absorbing_states_absorbing(rng):
     """Even where another state emits what the reference's absorbing state does."""
-    case = next(c for c in CHAINS if repr(c) == "AbsorbingStates chain of Poisson")
+    case = ChainCase(case_of(Poisson), AbsorbingStates)
     reference = case.draw(rng, 3, 1)
     model = renumbered(reference, np.arange(3))
     swapped = model.family.taken(model.parameters, np.array([2, 0, 1]))

@@ -1,7 +1,7 @@
 """What bad input and faults get, over all estimators of sequences.
 
-Numbers in the names are those of the project's table of faults. Sparse data (25, 26) are refused;
-34 is in `estimators/test_sequences.py` too, and 37 (Ctrl-C) in `test_sequence_estimators.py`.
+Lengths and groups that are none are in `estimators/test_sequences.py`, more of Ctrl-C in
+`test_sequence_use.py`.
 """
 
 import os
@@ -14,6 +14,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cases.capabilities import cases_where
 from cases.comparing import arrays, assert_identical
 from cases.sequence_cases import KALMAN_FILTERS, N_STATES, SEQUENCE_ESTIMATORS
 from numpy.testing import assert_allclose, assert_array_equal
@@ -36,16 +37,14 @@ pytestmark = [
 ]
 
 
-def only(*words):
-    chosen = [case for case in SEQUENCE_ESTIMATORS if any(word in repr(case) for word in words)]
-    return pytest.mark.parametrize("case", chosen, ids=repr)
+def where(holds):
+    return cases_where(holds, SEQUENCE_ESTIMATORS)
 
 
 all_estimators = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS, ids=repr)
 all_models = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS + KALMAN_FILTERS, ids=repr)
-gaussians = only("Gaussian", "gaussian")
-# Where a factor in the data only changes their unit.
-scalable = only("Gaussian", "gaussian", "exponential")
+gaussians = where(lambda case: case.is_gaussian)
+scalable = where(lambda case: case.is_scalable)
 
 
 def state_of(hmm):
@@ -127,19 +126,19 @@ def with_value(value, row=1, column=0):
 
 @all_models
 @pytest.mark.parametrize("value", [np.inf, -np.inf, 1.7e308, -1.7e308])
-def test_02_11_values_that_are_infinite_or_too_large(case, value, rng):
+def test_values_that_are_infinite_or_too_large(case, value, rng):
     good, _ = case.data(rng)
     assert_refused(case, good, changed(good, with_value(value)))
 
 
-@only("Multinomial", "Poisson", "exponential")
-def test_01_nan_beside_other_values(case, rng):
+@where(lambda case: not (case.is_gaussian or case.is_nominal))
+def test_nan_beside_other_values(case, rng):
     good, _ = case.data(rng)
     assert_refused(case, good, changed(good, with_value(np.nan)))
 
 
 @all_models
-def test_01_nan_is_a_missing_value(case, rng):
+def test_nan_is_a_missing_value(case, rng):
     X, _ = case.data(rng)
     gaps = changed(X, with_value(np.nan, column=slice(None)))
     if case.is_gaussian:
@@ -151,7 +150,7 @@ def test_01_nan_is_a_missing_value(case, rng):
 
 
 @all_models
-def test_03_a_constant_column(case, rng):
+def test_a_constant_column(case, rng):
     X, _ = case.data(rng)
     most = np.concatenate(X).max()
     for sequence in X:
@@ -164,7 +163,7 @@ def test_03_a_constant_column(case, rng):
 
 @all_models
 @pytest.mark.parametrize("solver", ["online", "batch"])
-def test_04_identical_rows(case, solver, rng):
+def test_identical_rows(case, solver, rng):
     X, _ = case.data(rng)
     X = [np.repeat(X[1][:1], 10, axis=0)] * 12
     with warnings.catch_warnings(record=True) as caught:
@@ -177,7 +176,7 @@ def test_04_identical_rows(case, solver, rng):
 
 @all_estimators
 @pytest.mark.parametrize("solver", ["online", "batch"])
-def test_05_two_repeated_points(case, solver, rng):
+def test_two_repeated_points(case, solver, rng):
     points = case.rows(rng, np.array([0, 1]))
     X = [points[[0] * 8 + [1] * 8], points[[1] * 5 + [0] * 9]] * 8
     hmm = case(n_components=2, solver=solver).fit(X)
@@ -188,14 +187,14 @@ def test_05_two_repeated_points(case, solver, rng):
 
 
 @all_models
-def test_06_a_scale_of_1e200(case, rng):
+def test_a_scale_of_1e200(case, rng):
     X, _ = case.data(rng)
     assert_refused_or_finite(case, [sequence * 1e200 for sequence in X])
 
 
 @scalable
 @pytest.mark.parametrize("scale", [1e-100, 1e-50, 1e50, 1e100])
-def test_07_a_small_or_large_scale_changes_nothing(case, scale, rng):
+def test_a_small_or_large_scale_changes_nothing(case, scale, rng):
     X, _ = case.data(rng)
     scaled = [sequence * scale for sequence in X]
     here, there = case().fit(X), case().fit(scaled)
@@ -204,13 +203,13 @@ def test_07_a_small_or_large_scale_changes_nothing(case, scale, rng):
 
 
 @scalable
-def test_07_a_scale_of_1e_minus_200(case, rng):
+def test_a_scale_of_1e_minus_200(case, rng):
     X, _ = case.data(rng)
     assert_refused_or_finite(case, [sequence * 1e-200 for sequence in X])
 
 
 @gaussians
-def test_08_an_offset_of_1e8(case, rng):
+def test_an_offset_of_1e8(case, rng):
     X, _ = case.data(rng)
     X = [np.round(sequence * 2**20) / 2**20 for sequence in X]  # as exact at 1e8 as at 0
     far = [sequence + 1e8 for sequence in X]
@@ -225,7 +224,7 @@ def test_08_an_offset_of_1e8(case, rng):
 
 
 @gaussians
-def test_09_float32_at_an_offset_of_1e4(case, rng):
+def test_float32_at_an_offset_of_1e4(case, rng):
     X, _ = case.data(rng)
     X = [(sequence + 1e4).astype(np.float32) for sequence in X]
     exact = [sequence.astype(float) for sequence in X]
@@ -243,7 +242,7 @@ def test_09_float32_at_an_offset_of_1e4(case, rng):
 
 @all_models
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
-def test_12_13_fewer_rows_than_states(case, method, rng):
+def test_fewer_rows_than_states(case, method, rng):
     X, _ = case.data(rng)
     hmm = case(n_components=5)
     with pytest.raises(ValueError, match=f"{case.size}=5.*n_samples=4.*initial") as raised:
@@ -254,7 +253,7 @@ def test_12_13_fewer_rows_than_states(case, method, rng):
 
 
 @all_models
-def test_14_24_no_rows_or_no_sequences(case, rng):
+def test_no_rows_or_no_sequences(case, rng):
     X, _ = case.data(rng)
     assert_refused(case, X, X[1][:0])
     assert_refused(case, X, changed(X, lambda sequence: sequence[:0]))
@@ -263,7 +262,7 @@ def test_14_24_no_rows_or_no_sequences(case, rng):
 
 
 @all_models
-def test_15_33_a_batch_of_one_row(case, rng):
+def test_a_batch_of_one_row(case, rng):
     X, _ = case.data(rng)
     assert_finite(case().partial_fit(X).partial_fit(X[0][:1]), X)
     alone = case(n_components=1).partial_fit(X[0][:1])
@@ -272,7 +271,7 @@ def test_15_33_a_batch_of_one_row(case, rng):
 
 
 @all_models
-def test_16_another_number_of_features(case, rng):
+def test_another_number_of_features(case, rng):
     X, _ = case.data(rng)
     hmm = case().partial_fit(X)
     before = state_of(hmm)
@@ -292,40 +291,36 @@ def whole_numbers(case, rng):
     X, _ = case.data(rng)
     least = min(sequence.min() for sequence in X)
     most = max(sequence.max() for sequence in X)
-    if "Categorical" in repr(case):
+    if case.is_nominal:
         return X
-    above = 1.0 if "exponential" in repr(case) else 0.0
+    above = 0.0 if case.takes_zeros else 1.0
     return [np.clip(np.ceil((x - least) * 100.0 / (most - least)), above, 100) for x in X]
 
 
 @all_models
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", ">f8", ">i4", "object"])
-def test_10_17_18_19_other_types_of_numbers(case, dtype, rng):
+def test_other_types_of_numbers(case, dtype, rng):
     X = whole_numbers(case, rng)
     assert_same_fit(case, [sequence.astype(dtype) for sequence in X], X)
 
 
 @all_estimators
 @pytest.mark.parametrize("dtype", ["float16", ">f4"])
-def test_17_18_other_types_of_short_numbers(case, dtype, rng):
+def test_other_types_of_short_numbers(case, dtype, rng):
     X = whole_numbers(case, rng)
     short = [sequence.astype(dtype) for sequence in X]
     found, expected = (case(solver="batch").fit(data) for data in (short, X))
     assert_allclose(found.transmat_, expected.transmat_, atol=5e-3)
 
 
-# A 0 is no exponential variable.
-@only("Gaussian", "gaussian", "Poisson", "Multinomial", "Categorical")
-def test_17_bits(case, rng):
-    X = [
-        rng.random((length, 1 if "Categorical" in repr(case) else 3)) < 0.5
-        for length in range(2, 20)
-    ]
+@where(lambda case: case.takes_zeros)
+def test_bits(case, rng):
+    X = [rng.random((length, 1 if case.is_nominal else 3)) < 0.5 for length in range(2, 20)]
     assert_same_fit(case, X, [sequence.astype(float) for sequence in X])
 
 
 @all_models
-def test_19_20_strings_and_complex_numbers(case, rng):
+def test_strings_and_complex_numbers(case, rng):
     X, _ = case.data(rng)
     assert_refused(case, X, changed(X, lambda sequence: np.full(sequence.shape, "a")))
     assert_refused(case, X, np.full(X[1].shape, "a"))
@@ -333,7 +328,7 @@ def test_19_20_strings_and_complex_numbers(case, rng):
 
 
 @all_models
-def test_21_read_only_and_memory_mapped_data(case, rng, tmp_path):
+def test_read_only_and_memory_mapped_data(case, rng, tmp_path):
     X, _ = case.data(rng)
     rows, lengths = np.concatenate(X), [len(sequence) for sequence in X]
     np.save(tmp_path / "X.npy", rows)
@@ -354,7 +349,7 @@ def test_21_read_only_and_memory_mapped_data(case, rng, tmp_path):
 
 
 @all_models
-def test_22_23_layouts(case, rng):
+def test_layouts(case, rng):
     X, _ = case.data(rng)
     rows = np.concatenate(X)
     buffer = np.empty(rows.nbytes + 1, dtype=np.uint8)
@@ -373,7 +368,7 @@ def test_22_23_layouts(case, rng):
 
 @all_models
 @pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array])
-def test_25_26_sparse_data_are_refused(case, form, rng):
+def test_sparse_data_are_refused(case, form, rng):
     X, _ = case.data(rng)
     assert_refused(case, X, form(X[1]), kinds=(TypeError, ValueError))
     assert_refused(case, X, [form(x) for x in X], kinds=(TypeError, ValueError))
@@ -382,7 +377,7 @@ def test_25_26_sparse_data_are_refused(case, form, rng):
 # -------------------------------------------------------------------------------------- families
 
 
-def test_27_a_document_without_words(rng):
+def test_a_document_without_words(rng):
     case = next(case for case in SEQUENCE_ESTIMATORS if case.make is MultinomialHMM)
     X, _ = case.data(rng)
     empty = changed(X, with_value(0.0, column=slice(None)))
@@ -394,21 +389,21 @@ def test_27_a_document_without_words(rng):
     assert_allclose(hmm.predict_proba(np.zeros((1, 5)))[0], hmm.startprob_, rtol=1e-12)
 
 
-@only("Multinomial", "Poisson", "exponential", "Categorical")
-def test_29_negative_values(case, rng):
+@where(lambda case: case.refuses_negative)
+def test_negative_values(case, rng):
     good, _ = case.data(rng)
     assert_refused(case, good, changed(good, with_value(-1.0)))
 
 
-def test_29_codes_that_are_not_whole(rng):
+def test_codes_that_are_not_whole(rng):
     case = next(case for case in SEQUENCE_ESTIMATORS if case.make is CategoricalHMM)
     good, _ = case.data(rng)
     assert_refused(case, good, changed(good, with_value(0.5)))
 
 
-@only("Multinomial", "Poisson")
+@where(lambda case: case.is_count)
 @pytest.mark.parametrize("scale", [1e15, 1e19])
-def test_30_huge_counts(case, scale, rng):
+def test_huge_counts(case, scale, rng):
     X, _ = case.data(rng)
     huge = [sequence * scale for sequence in X]
     assert_finite(case().fit(huge).partial_fit(huge), huge)
@@ -419,7 +414,7 @@ def test_30_huge_counts(case, scale, rng):
 
 @all_estimators
 @pytest.mark.parametrize("solver", ["online", "batch"])
-def test_32_a_state_without_rows(case, solver, rng):
+def test_a_state_without_rows(case, solver, rng):
     """All rows are labelled, none with the last label."""
     X, y = case.data(rng)
     y = [np.minimum(states, 1) for states in y]
@@ -434,7 +429,7 @@ def test_32_a_state_without_rows(case, solver, rng):
 
 @all_estimators
 @pytest.mark.parametrize("solver", ["online", "batch"])
-def test_33_sequences_of_one_row(case, solver, rng):
+def test_sequences_of_one_row(case, solver, rng):
     """Nothing is ever left, so that transitions stay what they were."""
     X = list(case.rows(rng, np.arange(30) % N_STATES)[:, None, :])
     transmat = np.array([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6]])
@@ -448,7 +443,7 @@ def test_33_sequences_of_one_row(case, solver, rng):
 
 
 @all_estimators
-def test_33_a_state_that_is_never_left(case, rng):
+def test_a_state_that_is_never_left(case, rng):
     """Rows of the last state come last, in every sequence."""
     y = np.repeat([0, 1, 2], [5, 5, 1])
     X = [case.rows(rng, y) for _ in range(20)]
@@ -458,7 +453,7 @@ def test_33_a_state_that_is_never_left(case, rng):
 
 
 @all_estimators
-def test_33_left_to_right_models_stay_so(case, rng):
+def test_left_to_right_models_stay_so(case, rng):
     transmat = np.array([[0.8, 0.2, 0.0], [0.0, 0.8, 0.2], [0.0, 0.0, 1.0]])
     if case.ends_by_itself:
         transmat = 0.9 * transmat
@@ -478,13 +473,13 @@ def test_33_left_to_right_models_stay_so(case, rng):
 
 @all_models
 @pytest.mark.parametrize("lengths", [[0, 5], [-1, 6], [2.0, 3.0], [2, 2], [], [[2, 3]]], ids=repr)
-def test_34_lengths_that_are_none(case, lengths, rng):
+def test_lengths_that_are_none(case, lengths, rng):
     good, _ = case.data(rng)
     bad = np.concatenate(good)[:5]
     assert_refused(case, good, bad, kinds=(ValueError, TypeError), lengths=lengths)
 
 
-def test_35_unseen_symbols(rng):
+def test_unseen_symbols(rng):
     X = rng.integers(0, 3, (100, 1))
     wide = CategoricalHMM(2, n_features=4, random_state=0).fit(X)
     # The documented floor of the probabilities.
@@ -498,7 +493,7 @@ def test_35_unseen_symbols(rng):
     assert_identical(state_of(narrow), before)
 
 
-def test_35_a_symbol_of_1e10_allocates_nothing(rng):
+def test_a_symbol_of_1e10_allocates_nothing(rng):
     X = rng.integers(0, 3, (100, 1)).astype(float)
     X[3] = 1e10
     for hmm in (CategoricalHMM(2), CategoricalHMM(2, n_features=4)):
@@ -520,7 +515,7 @@ def test_35_a_symbol_of_1e10_allocates_nothing(rng):
         ("absorbing_states", [3]), ("absorbing_states", [-1]),
     ],
 )  # fmt: skip
-def test_36_parameters_out_of_range(case, parameter, value, rng):
+def test_parameters_out_of_range(case, parameter, value, rng):
     X, _ = case.data(rng)
     hmm = case(**{parameter: value})  # no error yet
     for method in (hmm.fit, hmm.partial_fit):
@@ -556,7 +551,7 @@ def test_36_parameters_out_of_range(case, parameter, value, rng):
     ],
     ids=repr,
 )
-def test_36_start_values_that_are_none(hmm, rng):
+def test_start_values_that_are_none(hmm, rng):
     X = rng.integers(0, 2, (30, 1 if isinstance(hmm, CategoricalHMM) else 2))
     for method in (hmm.fit, hmm.partial_fit):
         with error_of(hmm):
@@ -585,7 +580,7 @@ INTERRUPTED_SCRIPT = """
     "solver, n_sequences, length",
     [("online", 2000, 50), ("batch", 2000, 50), ("batch", 1, 100_000)],
 )
-def test_37_ctrl_c_ends_a_long_fit_within_a_second(solver, n_sequences, length):
+def test_ctrl_c_ends_a_long_fit_within_a_second(solver, n_sequences, length):
     arguments = {"solver": solver, "n_sequences": n_sequences, "length": length}
     script = textwrap.dedent(INTERRUPTED_SCRIPT.format(**arguments))
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)

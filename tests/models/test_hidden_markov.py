@@ -10,24 +10,20 @@ import numpy as np
 import pytest
 from cases.comparing import assert_close
 from cases.enumeration import all_paths, log_prior_of
-from cases.family_cases import FAMILIES
+from cases.family_cases import case_of
 from cases.numerical import minimiser
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 
 from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.em import online_step
-from sklearn_onlineem.families import DiagonalGaussian
+from sklearn_onlineem.families import Categorical, DiagonalGaussian, FullGaussian, Poisson
 from sklearn_onlineem.models import AbsorbingStates, EndState, GivenLength, HiddenMarkovModel
 
 TERMINATIONS = [GivenLength(), EndState(), AbsorbingStates((1,))]
 N_STATES = 2
 # Absorbed so soon that longer sequences have less than 1e-9 of all probability.
 STAYS, LONGEST = 0.02, 5
-
-
-def case_of(name):
-    return next(case for case in FAMILIES if repr(case) == name)
 
 
 def draw(termination, case, rng):
@@ -165,8 +161,15 @@ class OverPaths(Lengths):
         return self.share * np.exp(self.log_prior[possible]) @ sum(differences)[possible]
 
 
-CASES = [("Categorical", OverSymbols), ("Poisson", OverPaths), ("FullGaussian", OverPaths)]
-all_cases = pytest.mark.parametrize("name, enumerated", CASES, ids=[name for name, _ in CASES])
+CASES = [
+    pytest.param(case_of(family), enumerated, id=family.__name__)
+    for family, enumerated in (
+        (Categorical, OverSymbols),
+        (Poisson, OverPaths),
+        (FullGaussian, OverPaths),
+    )
+]
+all_cases = pytest.mark.parametrize("case, enumerated", CASES)
 all_terminations = pytest.mark.parametrize(
     "termination", TERMINATIONS, ids=lambda h: type(h).__name__
 )
@@ -192,8 +195,7 @@ def assert_step_is_minimiser(old, data, eta, space, enumerated):
 @pytest.mark.parametrize("eta", [0.4, 5.0])
 @all_cases
 @all_terminations
-def test_online_step_minimises_bound_plus_divergence(termination, name, enumerated, eta, rng):
-    case = case_of(name)
+def test_online_step_minimises_bound_plus_divergence(termination, case, enumerated, eta, rng):
     old, data = draw(termination, case, rng), batch(case, [3, 1, 4, 3, 2], rng)
     assert_step_is_minimiser(old, data, eta, Unconstrained(old, case), enumerated)
 
@@ -201,7 +203,7 @@ def test_online_step_minimises_bound_plus_divergence(termination, name, enumerat
 @pytest.mark.parametrize("learnt", ["s", "t", "m", "c", "stm", "stc", "mc"])
 @all_terminations
 def test_online_step_minimises_over_what_is_learnt(termination, learnt, rng):
-    case = case_of("FullGaussian")
+    case = case_of(FullGaussian)
     family = replace(case.family, learns_means="m" in learnt, learns_covariances="c" in learnt)
     emissions = "e" if {"m", "c"} & set(learnt) else ""
     old = replace(
@@ -213,8 +215,7 @@ def test_online_step_minimises_over_what_is_learnt(termination, learnt, rng):
 
 @all_cases
 @all_terminations
-def test_divergence_is_joint_over_hidden_and_visible(termination, name, enumerated, rng):
-    case = case_of(name)
+def test_divergence_is_joint_over_hidden_and_visible(termination, case, enumerated, rng):
     p, q = (draw(termination, case, rng) for _ in range(2))
     data = batch(case, [3, 1, 4, 3, 2], rng)
     expected = sum(length.divergence(p, q) for length in enumerated.all(p, data))

@@ -19,7 +19,7 @@ GIVEN = [
 ]
 
 
-@pytest.mark.parametrize("hmm, emissions, X", GIVEN)
+@pytest.mark.parametrize("hmm, emissions, X", GIVEN, ids=[hmm.__name__ for hmm, *_ in GIVEN])
 def test_a_stream_begins_at_the_given_start(hmm, emissions, X):
     slow = hmm(2, eta0=1e-9, **CHAIN, **emissions).partial_fit(X)
     for name, value in {**CHAIN, **emissions}.items():
@@ -29,7 +29,11 @@ def test_a_stream_begins_at_the_given_start(hmm, emissions, X):
         np.testing.assert_allclose(fitted, value, atol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize("hmm, X", [(CategoricalHMM, SYMBOLS), (MultinomialHMM, COUNTS)])
+@pytest.mark.parametrize(
+    "hmm, X",
+    [(CategoricalHMM, SYMBOLS), (MultinomialHMM, COUNTS)],
+    ids=["CategoricalHMM", "MultinomialHMM"],
+)
 def test_given_probabilities_are_relative(hmm, X):
     fits = [
         hmm(2, emissionprob_init=scale * PROBABILITIES, **CHAIN).partial_fit(X)

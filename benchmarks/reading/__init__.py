@@ -1,0 +1,1 @@
+"""How much must one read to follow a call?"""
