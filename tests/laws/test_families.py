@@ -14,6 +14,7 @@ from laws.comparing import arrays, assert_close, assert_identical
 from laws.family_cases import FAMILIES, HIDDEN_FAMILIES, IMPROPER, LIMITS, hyperparameters
 from laws.numerical import minimiser
 from laws.random_rows import SIDE
+from laws.regressions import REGRESSIONS
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.families import (
     Bernoulli,
@@ -33,7 +34,9 @@ from sklearn_onlineem.families import (
 )
 from sklearn_onlineem.statistics import combine
 
-all_families = pytest.mark.parametrize("case", [*FAMILIES, *HIDDEN_FAMILIES], ids=repr)
+all_families = pytest.mark.parametrize(
+    "case", [*FAMILIES, *HIDDEN_FAMILIES, *REGRESSIONS], ids=repr
+)
 exponential_families = pytest.mark.parametrize("case", FAMILIES, ids=repr)
 COUNT_FAMILIES = [case for case in [*FAMILIES, *HIDDEN_FAMILIES] if case.counts]
 GAUSSIANS = [case for case in FAMILIES if "Gaussian" in repr(case)]
