@@ -114,7 +114,7 @@ class LinearGaussian(Family):
     shape: CovarianceShape = FullCovariance()
     floor: np.ndarray | None = None
 
-    def log_density(self, parameters, X):
+    def log_density(self, parameters, X, n_threads=1):
         """Return log p(y_n | x_n, k) of rows (x, y), an ndarray of shape (n_rows, K)."""
         q = parameters.matrix.shape[2]
         x, y = (part.astype(np.float64, copy=False) for part in (X[:, :q], X[:, q:]))

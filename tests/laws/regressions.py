@@ -37,8 +37,8 @@ class GivenInputs(Family):
         scatter = weights[:, None, None] * self.input_covariance
         return MatrixMoments(weights, weights, mean, scatter)
 
-    def log_density(self, parameters, X):
-        return self.regressions.log_density(parameters, X)
+    def log_density(self, parameters, X, n_threads=1):
+        return self.regressions.log_density(parameters, X, n_threads)
 
     def expected_statistics(self, X, responsibilities, n_threads=1):
         return self.regressions.expected_statistics(X, responsibilities, n_threads)
