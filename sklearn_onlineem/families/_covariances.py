@@ -8,19 +8,16 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import lapack
 
-__all__ = ["gaussian_divergence", "joined", "solved", "square_root", "transposed"]
+__all__ = ["gaussian_divergence", "joined", "solved", "square_roots"]
 
-
-def transposed(matrices):
-    """Transposes of matrices of shape (..., p, q)."""
-    return np.swapaxes(matrices, -1, -2)
+_EPS = np.finfo(float).eps
 
 
 def joined(xx, yx, yy):
     """Covariances of (x, y), from those of x, of y with x, and of y."""
     q, n = xx.shape[-1], xx.shape[-1] + yy.shape[-1]
     joint = np.empty((*yy.shape[:-2], n, n))
-    joint[..., :q, :q], joint[..., :q, q:] = xx, transposed(yx)
+    joint[..., :q, :q], joint[..., :q, q:] = xx, yx.mT
     joint[..., q:, :q], joint[..., q:, q:] = yx, yy
     return joint
 
@@ -29,7 +26,7 @@ def solved(matrix, right):
     """Solve matrix x = right; what a singular matrix leaves open is 0."""
     if not len(matrix):
         return right
-    scale = np.sqrt(np.diag(matrix))
+    scale = np.sqrt(matrix.diagonal())
     inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
     matrix, right = matrix * inverse[:, None] * inverse, right * inverse[:, None]
     factor, failed = lapack.dpotrf(matrix, lower=1)
@@ -61,7 +58,8 @@ def gaussian_divergence(weight, covariance, other, spread):
 def _support(covariance):
     """Eigenvalues and eigenvectors of a covariance, but those of 0."""
     values, vectors = np.linalg.eigh(covariance)
-    kept = values > len(values) * np.finfo(float).eps * values.max(initial=0.0)
+    least = len(values) * _EPS * max(values[-1], 0.0)
+    kept = slice(values.searchsorted(least, side="right"), None)
     return values[kept], vectors[:, kept]
 
 
@@ -73,7 +71,7 @@ def _exceeds(covariance, vectors):
     return np.trace(covariance) - inside > 1e-10 * np.trace(covariance)
 
 
-def square_root(covariance):
-    """A square root of a covariance that may be singular."""
-    values, vectors = np.linalg.eigh(covariance)
-    return vectors * np.sqrt(np.maximum(values, 0.0))
+def square_roots(covariances):
+    """Square roots of covariances of shape (K, p, p), which may be singular."""
+    values, vectors = np.linalg.eigh(covariances)
+    return vectors * np.sqrt(np.maximum(values, 0.0))[:, None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache, cached_property
 
 import numpy as np
 from scipy import linalg
@@ -13,8 +14,7 @@ from sklearn_onlineem.families._covariances import (
     gaussian_divergence,
     joined,
     solved,
-    square_root,
-    transposed,
+    square_roots,
 )
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families._gaussian import NEGLIGIBLE
@@ -55,6 +55,15 @@ class AffineGaussian:
             np.zeros((n_components, n_outputs)),
             np.zeros((n_components, n_outputs, n_outputs)),
         )
+
+    @cached_property
+    def roots(self):
+        """Square roots of the covariances, of shape (K, p, p)."""
+        return square_roots(self.covariance)
+
+    def __reduce__(self):
+        # The roots are not worth sending.
+        return AffineGaussian, (self.matrix, self.offset, self.covariance)
 
     def __len__(self):
         return len(self.offset)
@@ -105,7 +114,7 @@ class LinearGaussian(Family):
     shape: CovarianceShape = FullCovariance()
     floor: np.ndarray | None = None
 
-    def log_density(self, parameters, X):
+    def log_density(self, parameters, X, n_threads=1):
         """Return log p(y_n | x_n, k) of rows (x, y), an ndarray of shape (n_rows, K)."""
         q = parameters.matrix.shape[2]
         x, y = (part.astype(np.float64, copy=False) for part in (X[:, :q], X[:, q:]))
@@ -128,9 +137,8 @@ class LinearGaussian(Family):
         predicted = (B @ inputs.mean[:, :, None])[:, :, 0] + parameters.offset
         mean = np.concatenate([inputs.mean, predicted], axis=1)
         across = B @ inputs.scatter
-        noise = parameters.covariance - self._floor(B.shape[1])
-        noise = inputs.weight[:, None, None] * noise
-        scatter = joined(inputs.scatter, across, across @ transposed(B) + noise)
+        noise = inputs.weight[:, None, None] * (parameters.covariance - self._added(B.shape[1]))
+        scatter = joined(inputs.scatter, across, across @ B.mT + noise)
         return MatrixMoments(inputs.weight, inputs.degrees, mean, scatter)
 
     def m_step(self, statistics, previous=None, learnt=ALL_PARAMETERS):
@@ -150,7 +158,7 @@ class LinearGaussian(Family):
         if previous is None:
             n_components, n_outputs = statistics.mean.shape
             previous = AffineGaussian.zeros(n_components, 0, n_outputs)
-        floor = self._floor(previous.offset.shape[1])
+        floor = self._added(previous.offset.shape[1])
         found = [
             self._maximiser(_Blocks(*moments, len(known[1])), *known, floor, learnt)
             for moments, known in zip(_by_component(statistics), previous, strict=True)
@@ -173,9 +181,12 @@ class LinearGaussian(Family):
             S += 8.0 * len(S) * np.finfo(float).eps * np.diag(np.diag(z.scatter_yy) / z.degrees)
         return S
 
-    def _floor(self, n_outputs):
-        if self.floor is None:
-            return np.zeros((n_outputs, n_outputs))
+    def _added(self, n_outputs):
+        """What the M-step adds to covariances."""
+        return np.zeros((n_outputs, n_outputs)) if self.floor is None else self._floor
+
+    @cached_property
+    def _floor(self):
         return self.shape.nearest(np.diag(self.floor))
 
     def kl_divergence(self, p, q, inputs=None):
@@ -209,9 +220,9 @@ class LinearGaussian(Family):
         """
         y = rng.standard_normal((len(components), parameters.offset.shape[1]))
         x = np.empty((len(y), 0)) if inputs is None else inputs
-        for k, (B, c, S) in enumerate(parameters):
+        for k, (B, c, _) in enumerate(parameters):
             rows = components == k if len(parameters) > 1 else slice(None)
-            y[rows] = x[rows] @ B.T + c + y[rows] @ square_root(S).T
+            y[rows] = x[rows] @ B.T + c + y[rows] @ parameters.roots[k].T
         return y
 
     def n_parameters(self, parameters, learnt=ALL_PARAMETERS):
@@ -295,22 +306,27 @@ class _Blocks:
         xx, yx = self._xx, self._yx
         if offset is not None:
             weighted = self.weight * self.mean_x
-            xx = xx + np.outer(weighted, self.mean_x)
-            yx = yx + np.outer(self.mean_y - offset, weighted)
+            xx = xx + weighted[:, None] * self.mean_x
+            yx = yx + (self.mean_y - offset)[:, None] * weighted
         # As a correction, so that directions without evidence keep their coefficients.
         return previous + solved(xx, (yx - previous @ xx).T).T
 
     def residual(self, B, c):
         """Sum of the outer products of y - B x - c."""
-        contrast = np.concatenate([-B, np.eye(len(B))], axis=1)
+        contrast = np.concatenate([-B, _identity(len(B))], axis=1)
         mean = self.mean_y - B @ self.mean_x - c
-        return contrast @ self.scatter @ contrast.T + self.weight * np.outer(mean, mean)
+        return contrast @ self.scatter @ contrast.T + self.weight * (mean[:, None] * mean)
 
 
 def joint_moments(z):
     """Return the moments of rows, as statistics of one component."""
     mean, n = z.mean(axis=0), np.array([float(len(z))])
     return MatrixMoments(n, n, mean[None], ((z - mean).T @ (z - mean))[None])
+
+
+@cache
+def _identity(n):
+    return np.eye(n)
 
 
 def _moments_of(inputs):
@@ -332,7 +348,7 @@ def _divergence(p, q, inputs):
     weight, _, mean, scatter = inputs
     difference = matrix - other_matrix
     shift = difference @ mean + offset - other_offset
-    spread = weight * (covariance + np.outer(shift, shift))
+    spread = weight * (covariance + shift[:, None] * shift)
     spread += difference @ scatter @ difference.T
     return gaussian_divergence(weight, covariance, other_covariance, spread)
 

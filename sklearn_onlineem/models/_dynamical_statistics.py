@@ -10,7 +10,7 @@ import numpy as np
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["LinearDynamicalStatistics", "room_for_sums", "scatters", "statistics_of"]
+__all__ = ["LinearDynamicalStatistics", "room_for_sums", "statistics_of"]
 
 
 @dataclass(frozen=True)
@@ -37,22 +37,15 @@ def room_for_sums(k, d):
     return [np.empty(1 + n + n * n) for n in (k, 2 * k, k + d)]
 
 
-def scatters(sums):
-    """Views of the scatters in such room."""
-    return [part[1 + n :].reshape(n, n) for part, n in zip(sums, map(_size, sums), strict=True)]
-
-
 def statistics_of(sums, fresh=True):
     """Statistics from what a kernel has found; of first states only if sequences are fresh."""
-    initial, transitions, emissions = map(_moments, sums, scatters(sums))
+    initial, transitions, emissions = map(_moments, sums)
     return LinearDynamicalStatistics(
         initial if fresh else initial.scale(0.0), transitions, emissions
     )
 
 
-def _moments(part, scatter):
-    return MatrixMoments(part[:1], part[:1], part[None, 1 : _size(part) + 1], scatter[None])
-
-
-def _size(part):
-    return math.isqrt(len(part))
+def _moments(sums):
+    n = math.isqrt(len(sums))
+    scatter = sums[n + 1 :].reshape(1, n, n)
+    return MatrixMoments(sums[:1], sums[:1], sums[None, 1 : n + 1], scatter)

@@ -10,7 +10,7 @@ from scipy.linalg import lapack
 
 from sklearn_onlineem._kernels import _kalman_shared
 from sklearn_onlineem.families._covariances import joined
-from sklearn_onlineem.models._dynamical_statistics import room_for_sums, scatters, statistics_of
+from sklearn_onlineem.models._dynamical_statistics import room_for_sums, statistics_of
 from sklearn_onlineem.models._prepared_sequences import row_moments
 
 __all__ = ["SharedGains"]
@@ -85,14 +85,14 @@ class SharedGains:
         )  # fmt: skip
         log_det = _kalman_shared.covariances(k, self._tables[0], distinct, counts, covariances)
         first, departing, arriving, emitting, lagged = covariances[:, :k, :k]
-        initial, transitions, emissions = scatters(sums)
-        initial += first
-        transitions += joined(departing, lagged, arriving)
-        emissions[:k, :k] += emitting
-        emissions[k:, k:] = row_scatter
+        statistics = statistics_of(sums)
+        statistics.initial.scatter[:] += first
+        statistics.transitions.scatter[:] += joined(departing, lagged, arriving)
+        statistics.emissions.scatter[:, :k, :k] += emitting
+        statistics.emissions.scatter[:, k:, k:] = row_scatter
         whitening = np.diag(self._observation_maps[1])
         log_det += n_rows * (d * _LOG_2_PI - 2.0 * np.log(whitening).sum())
-        return statistics_of(sums), -0.5 * (log_det + squares)
+        return statistics, -0.5 * (log_det + squares)
 
 
 def _walks(lengths):

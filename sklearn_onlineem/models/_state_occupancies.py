@@ -39,6 +39,6 @@ def _occupancies(padded, first, *weights):
 
 
 def _unpadded(total, k, width):
-    weight, mean, scatter = np.split(total, [1, 1 + width])
-    scatter = scatter.reshape(width, width)[:k, :k].copy()
-    return MatrixMoments(weight, weight, mean[None, :k].copy(), scatter[None])
+    weight, mean = total[:1], total[None, 1 : 1 + k].copy()
+    scatter = total[1 + width :].reshape(1, width, width)[:, :k, :k].copy()
+    return MatrixMoments(weight, weight, mean, scatter)

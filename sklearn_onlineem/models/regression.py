@@ -72,7 +72,7 @@ class Regression:
 
     def kl_divergence(self, other, inputs):
         """Return KL(self || other) in nats, given the inputs as in `own_statistics`."""
-        return self.family.kl_divergence(self.parameters, other.parameters, inputs).sum()
+        return sum(self.family.kl_divergence(self.parameters, other.parameters, inputs))
 
     def n_parameters(self):
         """Return the number of free parameters that are learnt."""
@@ -119,9 +119,10 @@ class Regression:
 
 
 def _only(values):
-    """What a single regression has; an error if there are several."""
-    (value,) = values
-    return value
+    """What a single regression has."""
+    if len(values) > 1:
+        raise ValueError(f"there are {len(values)} regressions, not one.")
+    return values[0]
 
 
 def _congruent(T, covariances):

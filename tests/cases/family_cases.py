@@ -494,7 +494,7 @@ LIMITS = {
 def hyperparameters(family):
     """Names of what the family's prior takes."""
     names = inspect.signature(family.prior_statistics).parameters
-    return [name for name in names if name not in ("n_components", "n_features")]
+    return [name for name in names if name not in ("n_components", "n_features", "n_inputs")]
 
 
 # Whose components have hidden variables of their own: statistics depend on the old parameters.

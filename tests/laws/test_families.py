@@ -14,6 +14,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 from scipy.integrate import quad
 
+from cases.comparing import arrays, assert_close, assert_identical
+from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, IMPROPER, LIMITS, hyperparameters
+from cases.numerical import minimiser
+from cases.random_rows import SIDE
+from cases.regressions import REGRESSIONS
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.families import (
     Bernoulli,
@@ -33,7 +38,9 @@ from sklearn_onlineem.families import (
 )
 from sklearn_onlineem.statistics import combine
 
-all_families = pytest.mark.parametrize("case", [*FAMILIES, *HIDDEN_FAMILIES], ids=repr)
+all_families = pytest.mark.parametrize(
+    "case", [*FAMILIES, *HIDDEN_FAMILIES, *REGRESSIONS], ids=repr
+)
 exponential_families = pytest.mark.parametrize("case", FAMILIES, ids=repr)
 COUNT_FAMILIES = [case for case in [*FAMILIES, *HIDDEN_FAMILIES] if case.counts]
 GAUSSIANS = [case for case in FAMILIES if case.is_gaussian]

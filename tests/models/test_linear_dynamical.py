@@ -272,8 +272,8 @@ def test_batch_em_is_that_of_pykalman(rng):
     other = pykalman.KalmanFilter(
         transition_matrices=model.transitions.matrix,
         observation_matrices=model.emissions.matrix,
-        transitions__covariance=model.transitions.covariance,
-        emissions__covariance=model.emissions.covariance,
+        transition_covariance=model.transitions.covariance,
+        observation_covariance=model.emissions.covariance,
         transition_offsets=model.transitions.offset,
         observation_offsets=model.emissions.offset,
         initial_state_mean=model.initial.offset,
@@ -339,7 +339,7 @@ def test_a_million_rows_stay_finite(rng):
 
 
 @pytest.mark.parametrize("radius", [1.0, 1.05, 1.6])
-def test_an_unstable_system_keeps_its_usage_finite(radius, rng):
+def test_an_unstable_system_keeps_its_occupancies_finite(radius, rng):
     model = changed(draw_model(rng, 3, 2), transitions__matrix=radius * np.eye(3))
     like = Sequences(Rows(np.zeros((20_000, 2))), np.array([0, 20_000]))
     own = model.own_statistics(like)

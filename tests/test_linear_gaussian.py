@@ -1,0 +1,179 @@
+"""Linear-Gaussian regressions: several at once, on nothing, and as parts of models."""
+
+import pickle
+
+import numpy as np
+import pytest
+from laws.comparing import assert_close, assert_identical
+from laws.numerical import minimiser
+from laws.random_rows import positive_definite
+from laws.regressions import REGRESSIONS
+from numpy.testing import assert_allclose
+from scipy import stats
+
+from sklearn_onlineem.data import Rows
+from sklearn_onlineem.em import online_step
+from sklearn_onlineem.families import AffineGaussian, FullGaussian, LinearGaussian
+from sklearn_onlineem.models import MixtureModel, Regression
+from sklearn_onlineem.statistics import combine
+
+all_shapes = pytest.mark.parametrize("case", REGRESSIONS, ids=repr)
+
+
+def draw_regressions(rng, n_components=3, n_inputs=2, n_outputs=2):
+    return AffineGaussian(
+        rng.standard_normal((n_components, n_outputs, n_inputs)),
+        rng.standard_normal((n_components, n_outputs)),
+        positive_definite(rng, n_components, n_outputs),
+    )
+
+
+def draw_moments(rng, n_components=3, n_columns=4):
+    """Statistics of components with rows of their own."""
+    X, owners = rng.standard_normal((90, n_columns)), np.arange(90) % n_components
+    return LinearGaussian().expected_statistics(X, np.eye(n_components)[owners])
+
+
+def component(value, k):
+    """The parameters or statistics of one component, with the axis of components."""
+    return type(value)(*(array[k : k + 1] for array in vars(value).values()))
+
+
+def test_components_are_learnt_apart(rng):
+    family, previous, statistics = LinearGaussian(), draw_regressions(rng), draw_moments(rng)
+    for learnt in ({"matrix"}, {"offset", "covariance"}, {"matrix", "offset", "covariance"}):
+        whole = family.m_step(statistics, previous, learnt)
+        for k in range(3):
+            one = family.m_step(component(statistics, k), component(previous, k), learnt)
+            assert_identical(component(whole, k), one)
+
+
+def test_statistics_and_divergences_are_those_of_each_component(rng):
+    family, p, q, inputs = (
+        LinearGaussian(),
+        draw_regressions(rng),
+        draw_regressions(rng),
+        draw_moments(rng, n_columns=2),
+    )
+    own, divergences = family.own_statistics(p, inputs), family.kl_divergence(p, q, inputs)
+    for k in range(3):
+        one = component(p, k), component(inputs, k)
+        assert_close(component(own, k), family.own_statistics(*one), rtol=1e-13)
+        alone = family.kl_divergence(one[0], component(q, k), one[1])
+        assert_allclose(divergences[k], alone[0], rtol=1e-13)
+
+
+def test_samples_are_drawn_from_the_components_that_are_asked_for(rng):
+    regression = Regression(LinearGaussian(), draw_regressions(rng))
+    parameters, components = regression.parameters, rng.integers(0, 3, 60_000)
+    x = rng.standard_normal((60_000, 2))
+    y = regression.sample(x, rng, components)
+    for k, (B, c, S) in enumerate(parameters):
+        residual = (y - x @ B.T - c)[components == k]
+        assert_allclose(residual.mean(axis=0), 0.0, atol=0.05)
+        assert_allclose(np.cov(residual.T), S, atol=0.1)
+
+
+@all_shapes
+def test_divergences_are_mean_log_ratios_of_samples(case, rng):
+    family, p, q = case.family, case.draw(rng, 2, 3), case.draw(rng, 2, 3)
+    for k in range(2):
+        X = family.sample(p, np.full(20_000, k), rng)
+        ratio = family.log_density(p, X)[:, k] - family.log_density(q, X)[:, k]
+        error = ratio.std() / np.sqrt(len(ratio))
+        assert abs(family.kl_divergence(p, q)[k] - ratio.mean()) < 5.0 * error
+
+
+@all_shapes
+def test_statistics_of_shards_add_up(case, rng):
+    X, responsibilities = case.rows(rng, 90, 3), rng.dirichlet(np.ones(4), 90)
+    whole = case.family.expected_statistics(X, responsibilities)
+    shards = [
+        (1.0, case.family.expected_statistics(X[i : i + 30], responsibilities[i : i + 30]))
+        for i in (0, 30, 60)
+    ]
+    assert_close(combine(shards), whole)
+
+
+def test_m_step_with_a_prior_is_the_mode_of_the_posterior(rng):
+    """Of two regressions with full noise at once, by the prior's definition."""
+    case, K, p = REGRESSIONS[0], 2, 2
+    family, X = case.family, case.rows(rng, 12, 1 + p)
+    responsibilities = rng.dirichlet(np.ones(K), 12)
+    prior = family.prior_statistics(K, n_features=p, **case.prior(p))
+    evidence = family.expected_statistics(X, responsibilities)
+    mode = family.m_step(combine([(1.0, evidence), (1.0, prior)]))
+    like = case.draw(rng, K, 1 + p)
+
+    def negative_log_posterior(vector):
+        parameters = case.decode(vector, like)
+        total = (responsibilities * family.log_density(parameters, X)).sum()
+        for B, c, S in parameters:
+            total += stats.matrix_normal(np.full((p, 1), 0.3), S, [[0.5]]).logpdf(B)
+            total += stats.multivariate_normal(np.full(p, 0.5), S / 2.0).logpdf(c)
+            total += stats.invwishart(p + 3.0, 1.5 * np.eye(p)).logpdf(S)
+        return -total
+
+    found = case.decode(minimiser(negative_log_posterior, case.encode(like)), like)
+    assert_close(mode, found, rtol=1e-5, atol=1e-5)
+
+
+def test_a_regression_on_nothing_is_a_gaussian(rng):
+    plain, family = FullGaussian(reg_covar=0.0), LinearGaussian()
+    X, responsibilities = rng.standard_normal((80, 3)), rng.dirichlet(np.ones(2), 80)
+    statistics = family.expected_statistics(X, responsibilities)
+    found, expected = family.m_step(statistics), plain.m_step(statistics)
+    assert_close((found.offset, found.covariance), (expected.mean, expected.covariance))
+    assert_allclose(family.log_density(found, X), plain.log_density(expected, X), rtol=1e-10)
+    weights = np.array([0.3, 0.7])
+    assert_close(family.own_statistics(found, weights), plain.own_statistics(expected, weights))
+    other, others = draw_regressions(rng, 2, 0, 3), positive_definite(rng, 2, 3)
+    other = AffineGaussian(other.matrix, other.offset, others)
+    divergence = plain.kl_divergence(expected, plain.gaussians(other.offset, others))
+    assert_allclose(family.kl_divergence(found, other), divergence, rtol=1e-10)
+    assert family.n_parameters(found) == plain.n_parameters(expected)
+    assert family.sample(found, np.array([0, 1, 1]), rng).shape == (3, 3)
+
+
+def test_mixtures_of_regressions_are_learnt_from_streams(rng):
+    """Two lines that cross, told apart by nothing but their slopes."""
+    truth = AffineGaussian(
+        np.array([[[2.0]], [[-2.0]]]), np.array([[1.0], [-1.0]]), np.full((2, 1, 1), 0.05)
+    )
+    x = rng.uniform(-2.0, 2.0, (4000, 1))
+    components = rng.integers(0, 2, 4000)
+    case = REGRESSIONS[0]
+    X = np.hstack([x, LinearGaussian().sample(truth, components, rng, x)])
+    start = AffineGaussian(0.2 * truth.matrix, 0.2 * truth.offset, np.ones((2, 1, 1)))
+    model = MixtureModel(case.family, np.array([0.5, 0.5]), start)
+    for t in range(80):
+        model, _ = online_step(model, Rows(X[50 * t : 50 * t + 50]), 2.0 / (t + 1) ** 0.6)
+    assert_allclose(model.parameters.matrix, truth.matrix, atol=0.1)
+    assert_allclose(model.parameters.offset, truth.offset, atol=0.1)
+
+
+def test_several_regressions_are_not_a_single_one(rng):
+    several = Regression(LinearGaussian(), draw_regressions(rng))
+    with pytest.raises(ValueError, match="there are 3 regressions"):
+        _ = several.matrix
+    step = several.m_step(draw_moments(rng))
+    assert step.parameters.matrix.shape == (3, 2, 2)
+    assert several.n_parameters() == 3 * (4 + 2 + 3)
+
+
+def test_other_coordinates_are_other_coordinates(rng):
+    """Residuals turn with the outputs, and do not know of the inputs' coordinates."""
+    several = Regression(LinearGaussian(), draw_regressions(rng))
+    T, U = rng.standard_normal((2, 2, 2))
+    moved = several.in_coordinates(inputs=np.linalg.inv(U), outputs=T)
+    x, y = rng.standard_normal((2, 20, 2))
+    before = LinearGaussian().log_density(several.parameters, np.hstack([x, y]))
+    after = LinearGaussian().log_density(moved.parameters, np.hstack([x @ U.T, y @ T.T]))
+    assert_allclose(after + np.log(abs(np.linalg.det(T))), before, rtol=1e-8, atol=1e-8)
+
+
+def test_roots_are_not_pickled(rng):
+    parameters = draw_regressions(rng)
+    size = len(pickle.dumps(parameters))
+    assert_allclose(parameters.roots @ parameters.roots.mT, parameters.covariance)
+    assert len(pickle.dumps(parameters)) == size
