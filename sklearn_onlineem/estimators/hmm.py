@@ -220,5 +220,5 @@ class HMM(BaseHMM):
         tags = super().__sklearn_tags__()
         # Others can miss whole rows only.
         family = FAMILIES.get(self.family) if isinstance(self.family, str) else self.family
-        tags.input_tags.allow_nan = getattr(family, "marginalises", False)
+        tags.input_tags.allow_nan = getattr(family, "handles_missing", False)
         return tags

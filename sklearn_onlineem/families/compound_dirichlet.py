@@ -58,7 +58,7 @@ class CompoundDirichlet(Family):
     min_alpha: float = 1e-10
     max_precision: float = 1e6
 
-    is_convex = True
+    support_is_convex = True
 
     def check(self, X):
         check_non_negative(X)
