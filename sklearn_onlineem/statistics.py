@@ -16,6 +16,10 @@ from sklearn_onlineem._values import like
 __all__ = ["Listed", "Moments", "Statistics", "Sums", "combine", "fold", "pooled"]
 
 
+# So many terms are added in pairs, which takes the least time where statistics don't grow.
+_FEW = 3
+
+
 @dataclass(frozen=True)
 class Statistics:
     """Sufficient statistics, jointly over hidden and visible variables, averaged per observation.
@@ -61,7 +65,7 @@ class Statistics:
             To the last bit what `merge` makes of the first two, of that and the third, and so on.
         """
         adds_by_field = cls.merge is Statistics.merge
-        return cls.sum_by_field(terms) if adds_by_field and len(terms) > 2 else fold(terms)
+        return cls.sum_by_field(terms) if adds_by_field else fold(terms)
 
     @classmethod
     def sum_by_field(cls, terms):
@@ -82,11 +86,11 @@ class Statistics:
 
 
 def fold(terms):
-    """Add up statistics, or what their fields may be, in pairs from left to right."""
+    """Add up statistics in pairs, from left to right."""
     a, total = terms[0]
     for b, statistics in terms[1:]:
-        total, a = _merge(a, total, b, statistics), 1.0
-    return total if a == 1.0 else _scale(a, total)
+        total, a = total.merge(a, statistics, b), 1.0
+    return total if a == 1.0 else total.scale(a)
 
 
 @cache
@@ -109,12 +113,12 @@ def _scale(a, x):
 
 
 def _total(weights, values):
-    first = values[0]
+    first, terms = values[0], list(zip(weights, values, strict=True))
+    if isinstance(first, Statistics):
+        return first.sum_of(terms)
     if isinstance(first, tuple):
-        parts = zip(*values, strict=True)
-        return like(first, [_total(weights, part) for part in parts])
-    terms = list(zip(weights, values, strict=True))
-    return first.sum_of(terms) if isinstance(first, Statistics) else fold(terms)
+        return like(first, [_total(weights, part) for part in zip(*values, strict=True)])
+    return sum((a * x for a, x in terms[1:]), start=weights[0] * first)
 
 
 def combine(terms):
@@ -149,13 +153,13 @@ def combine(terms):
     >>> combine([(1.0, evidence), (3.0, inertia)])
     Sums(weight=array([4.]), total=array([[12.]]))
     """
-    terms = [term for term in terms if term[0] > 0]
-    if not terms:
+    chosen = []
+    for term in terms:
+        if term[0] > 0:
+            chosen.append(term)
+    if not chosen:
         raise ValueError("combine needs at least one term with a weight above 0.")
-    if len(terms) == 2:  # evidence and inertia: each step of a stream comes here
-        (a, statistics), (b, other) = terms
-        return statistics.merge(a, other, b)
-    return terms[0][1].sum_of(terms)
+    return fold(chosen) if len(chosen) <= _FEW else chosen[0][1].sum_of(chosen)
 
 
 def pooled(terms):
@@ -222,8 +226,6 @@ class Listed(Statistics):
 
     @classmethod
     def sum_of(cls, terms):
-        if len(terms) == 1:
-            return fold(terms)
         weights = np.concatenate([a * term.weights for a, term in terms])
         return cls(weights, _concatenated([term.values for _, term in terms]))
 

@@ -18,7 +18,7 @@ from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._family import NO_LABELS, NOTHING
 from sklearn_onlineem.models._matching import matching
 from sklearn_onlineem.models._model import Model
-from sklearn_onlineem.statistics import Statistics, combine, fold
+from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["MixtureModel", "MixtureStatistics"]
 
@@ -49,7 +49,7 @@ class MixtureStatistics(Statistics):
 
     @classmethod
     def sum_of(cls, terms):
-        return fold(terms) if len(terms) <= 2 else cls.sum_by_field(terms)
+        return cls.sum_by_field(terms)
 
     def scale(self, a):
         return MixtureStatistics(a * self.counts, self.emissions.scale(a))
