@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 import numpy as np
 from scipy import sparse
 
-__all__ = ["average", "differences", "like", "n_bytes", "take"]
+__all__ = ["average", "differences", "like", "n_bytes", "n_numbers", "take"]
 
 
 def like(first, parts):
@@ -25,6 +25,11 @@ def n_bytes(value):
     if sparse.issparse(value):
         return value.data.nbytes + value.indices.nbytes + value.indptr.nbytes
     return sum(map(n_bytes, _parts(value)))
+
+
+def n_numbers(value):
+    """Return the number of elements of the arrays that a value holds."""
+    return value.size if isinstance(value, np.ndarray) else sum(map(n_numbers, _parts(value)))
 
 
 def _parts(value):

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn_onlineem._kernels import _counts, _natural
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._kernels._rows import largest_magnitude
-from sklearn_onlineem._values import take
+from sklearn_onlineem._values import n_numbers, take
 from sklearn_onlineem.statistics import Sums, combine
 
 __all__ = ["NOTHING", "NO_LABELS", "ExponentialFamily", "Family", "optional", "per_row", "unwanted"]
@@ -209,7 +209,7 @@ class Family(ABC):
 
     def n_parameters(self, parameters):
         """Return the number of free parameters of all components (for BIC and AIC)."""
-        return int(np.size(parameters))
+        return n_numbers(parameters)
 
     def prior_statistics(self, n_components, **hyperparameters):
         """Return a conjugate prior as pseudo-statistics, a term of the sum that the M-step takes.

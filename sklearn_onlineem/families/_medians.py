@@ -131,11 +131,10 @@ class _Sorted:
 
     def __init__(self, points, shares):
         order = np.argsort(points, axis=0, kind="stable")
-        self.points = np.take_along_axis(points, order, axis=0).astype(np.float64, copy=False)
+        self.points = np.take_along_axis(points, order, axis=0)
         self.n_points, n_components = shares.shape
         self.below = np.zeros((self.n_points + 1, n_components, points.shape[1]))
-        sorted_shares = shares[order].transpose(0, 2, 1)
-        np.cumsum(sorted_shares, axis=0, dtype=np.float64, out=self.below[1:])
+        np.cumsum(shares[order].transpose(0, 2, 1), axis=0, out=self.below[1:])
 
     @property
     def total_weight(self):
@@ -186,5 +185,5 @@ def objective(points, shares, pull, m):
     """Return f at m, both of shape (K, d)."""
     out = pull.value(m)
     for k, centre in enumerate(m):
-        out[k] += np.einsum("n,nd->d", shares[:, k], np.abs(points - centre), dtype=np.float64)
+        out[k] += np.einsum("n,nd->d", shares[:, k], np.abs(points - centre))
     return out

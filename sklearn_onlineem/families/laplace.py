@@ -122,7 +122,8 @@ class Laplace(Family):
     def expected_statistics(self, X, responsibilities, n_threads=1):
         shape = 0, responsibilities.shape[1], X.shape[1]
         nothing = Listed(np.empty(shape[:2]), Laplaces(np.empty(shape), np.empty(shape)))
-        return LaplaceStatistics(Listed(responsibilities, X), nothing)
+        in_double = (array.astype(np.float64, copy=False) for array in (responsibilities, X))
+        return LaplaceStatistics(Listed(*in_double), nothing)
 
     def own_statistics(self, parameters, weights):
         n_components, n_features = parameters.location.shape
@@ -134,7 +135,7 @@ class Laplace(Family):
         X, shares = statistics.points.values, statistics.points.weights
         pull = _pull_of(statistics.past)
         location = minimisers(X, shares, pull)
-        weight = shares.sum(axis=0, dtype=np.float64)[:, None] + pull.total_weight
+        weight = shares.sum(axis=0)[:, None] + pull.total_weight
         scale = np.ones_like(location)
         np.divide(objective(X, shares, pull, location), weight, out=scale, where=weight > 0.0)
         new = Laplaces(location, np.maximum(scale, self._floor(X.shape[1])))

@@ -13,6 +13,7 @@ from sklearn_onlineem import (
     ExponentialMixture,
     GammaMixture,
     GaussianMixture,
+    LaplaceMixture,
     Mixture,
     MultinomialMixture,
     PoissonMixture,
@@ -32,6 +33,10 @@ class EstimatorCase:
     sparse: bool = False
     # Whether components have hidden variables of their own.
     hidden: bool = False
+    # Whether the statistics of any data are those of some parameters.
+    regular: bool = True
+    # What the mean of a component is of its rows.
+    centre: Callable = np.mean
 
     def __repr__(self):
         return self.name or self.make.__name__
@@ -96,6 +101,7 @@ ESTIMATORS = [
     EstimatorCase(ExponentialMixture, waiting_clusters),
     EstimatorCase(GammaMixture, gamma_clusters),
     EstimatorCase(GammaMixture, gamma_clusters, {"shape": 20.0}, "GammaMixture(shape)"),
+    EstimatorCase(LaplaceMixture, normal_clusters, regular=False, centre=np.median),
     EstimatorCase(WishartMixture, matrix_clusters),
     EstimatorCase(
         WishartMixture, matrix_clusters, {"degrees_of_freedom": 10.0}, "WishartMixture(degrees)"

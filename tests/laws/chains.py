@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from laws.enumeration import logs
-from laws.family_cases import FAMILIES, FamilyCase
+from laws.family_cases import FAMILIES, OTHER_FAMILIES, FamilyCase
 from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.models import (
     AbsorbingStates,
@@ -26,6 +26,7 @@ class ChainCase:
 
     is_mixture = False
     has_labels = True
+    has_time = True
 
     def __repr__(self):
         return f"{self.termination.__name__} chain of {self.case!r}"
@@ -33,7 +34,7 @@ class ChainCase:
     @property
     def regular(self):
         """Whether the statistics of data are those of a model: lengths must not be given."""
-        return self.termination is not GivenLength
+        return self.termination is not GivenLength and self.case.regular
 
     def draw(self, rng, n_components=3, d=2):
         start = rng.dirichlet(np.full(n_components, 5.0))
@@ -60,6 +61,20 @@ class ChainCase:
             return data
         labels = rng.integers(-1, 3, len(data.X)).astype(np.int32)
         return replace(data, rows=replace(data.rows, labels=labels))
+
+    def with_gaps(self, data, rng):
+        """Some rows are missing, and single values where the family takes that."""
+        X = data.X.copy()
+        X[rng.random(len(X)) < 0.2] = np.nan
+        if self.case.family.handles_missing:
+            X[rng.random(X.shape) < 0.2] = np.nan
+        return replace(data, rows=replace(data.rows, X=X))
+
+    def before(self, model, rng):
+        """The distribution of a state that a sequence continues from."""
+        weights = rng.dirichlet(np.ones(model.n_components))
+        weights[list(getattr(model.termination, "states", ()))] = 0.0
+        return weights / weights.sum()
 
     def labelled(self, data, states):
         return replace(data, rows=replace(data.rows, labels=states.astype(np.int32)))
@@ -111,14 +126,14 @@ class ChainCase:
 
 
 def _of(*names):
-    return [case for case in FAMILIES if repr(case) in names]
+    return [case for case in [*FAMILIES, *OTHER_FAMILIES] if repr(case) in names]
 
 
 CHAINS = [
-    *(ChainCase(case, GivenLength) for case in FAMILIES),
+    *(ChainCase(case, GivenLength) for case in [*FAMILIES, *OTHER_FAMILIES]),
     *(
         ChainCase(case, termination)
         for termination in (EndState, AbsorbingStates)
-        for case in _of("FullGaussian", "Poisson", "Categorical")
+        for case in _of("FullGaussian", "Poisson", "Categorical", "Laplace")
     ),
 ]

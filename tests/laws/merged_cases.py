@@ -40,4 +40,8 @@ SINGLE = [
 ]
 MERGED = [*NUMBERED, *KALMAN_FILTERS, *SINGLE]
 # Where steps from a common start, merged, are the step on the pooled batch.
-REGULAR = [case for case in MERGED if getattr(case, "ends_by_itself", True)]
+REGULAR = [
+    case
+    for case in MERGED
+    if getattr(case, "ends_by_itself", True) and getattr(case, "regular", True)
+]

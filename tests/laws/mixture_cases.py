@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from laws.family_cases import FAMILIES, HIDDEN_FAMILIES, FamilyCase
+from laws.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES, FamilyCase
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.models import MixtureModel, MixtureStatistics
 
@@ -20,11 +20,15 @@ class MixtureCase:
 
     is_mixture = True
     has_labels = True
-    # Whether the statistics of data are those of a model.
-    regular = True
+    has_time = False
 
     def __repr__(self):
         return repr(self.case)
+
+    @property
+    def regular(self):
+        """Whether the statistics of data are those of a model."""
+        return self.case.regular
 
     def draw(self, rng, n_components=3, d=2):
         weights = rng.dirichlet(np.full(n_components, 5.0))
@@ -70,4 +74,4 @@ class MixtureCase:
         return evidence.counts
 
 
-MIXTURES = [MixtureCase(case) for case in [*FAMILIES, *HIDDEN_FAMILIES]]
+MIXTURES = [MixtureCase(case) for case in [*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES]]

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from laws.cases import ESTIMATORS, SPARSE_ESTIMATORS
 from laws.comparing import arrays, assert_close, assert_identical
-from laws.family_cases import FAMILIES, HIDDEN_FAMILIES
+from laws.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES
 from laws.states import state_of
 from sklearn_onlineem import (
     GaussianMixture,
@@ -187,7 +187,7 @@ def test_labelled_rows_count_for_their_component_alone(case, rng):
     y = rng.integers(0, 3, 300)  # nothing that the data say
     mixture = case(solver="batch").fit(X, y)
     assert_allclose(mixture.weights_, np.bincount(y) / 300, rtol=1e-10)
-    means = [X[y == k].mean(axis=0) for k in range(3)]
+    means = [case.centre(X[y == k], axis=0) for k in range(3)]
     if not case.hidden:
         assert_allclose(mixture.means_, means, rtol=1e-8, atol=1e-10)
 
@@ -461,7 +461,9 @@ def test_fitted_values_of_batch_em(case, rng):
     floored = "Gaussian" in repr(case) or "gaussian" in repr(case)
     # A floor under the variances costs a little likelihood.
     slack = (1e-5 if floored else 1e-9) * np.abs(log_likelihoods)
-    assert ((divergences >= 0) & (divergences <= gains + slack)).all()
+    assert (divergences >= 0).all()
+    if case.regular:
+        assert (divergences <= gains + slack).all()
 
 
 @all_estimators
@@ -563,7 +565,7 @@ def with_prior(case, rng, **arguments):
     uneven = (y > 0) | (np.arange(300) % 2 > 0)
     X, y = X[uneven], y[uneven]
     family = type(case().fit(X).model_.family).__name__
-    families = [*FAMILIES, *HIDDEN_FAMILIES]
+    families = [*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES]
     prior = next(known for known in families if repr(known) == family).prior(X.shape[1])
     mixture = case(
         init=centres(X, y), prior=prior, weight_concentration_prior=1.5, tol=0.0, **arguments

@@ -72,6 +72,7 @@ class TransducerCase:
 
     is_mixture = False
     has_labels = False
+    has_time = False
     regular = True
 
     def __repr__(self):
