@@ -69,7 +69,7 @@ def test_without_inertia_locations_are_medians(n, rng):
     fitted = FAMILY.m_step(FAMILY.expected_statistics(X, np.full((n, 1), 1.0 / n)))
     assert_allclose(fitted.location[0], np.median(X, axis=0), rtol=1e-14)
     distances = np.abs(X - np.median(X, axis=0))
-    assert_allclose(fitted.scale[0], distances.mean(axis=0), rtol=1e-13)
+    assert_allclose(fitted.scale[0], distances.mean(axis=0), rtol=1e-13, atol=1e-280)
 
 
 @pytest.mark.parametrize("n", [6, 7])
@@ -100,17 +100,14 @@ def test_many_features_are_taken_in_chunks(rng, monkeypatch):
 def test_far_from_0_no_digits_are_lost(rng):
     X, shares = np.round(rng.standard_normal((51, 2)) * 2**10) / 2**10, np.ones((51, 1))
     old = Laplaces(np.array([[0.5, -0.5]]), np.ones((1, 2)))
-    near, far = (
-        FAMILY.m_step(
-            combine(
-                [
-                    (1.0, FAMILY.expected_statistics(X + offset, shares)),
-                    (3.0, FAMILY.own_statistics(old._replace(location=old.location + offset), [3.0])),
-                ]
-            )
+
+    def moved(offset):
+        own = FAMILY.own_statistics(Laplaces(old.location + offset, old.scale), np.full(1, 3.0))
+        return FAMILY.m_step(
+            combine([(1.0, FAMILY.expected_statistics(X + offset, shares)), (3.0, own)])
         )
-        for offset in (0.0, 2.0**27)
-    )
+
+    near, far = moved(0.0), moved(2.0**27)
     assert_allclose(far.location - 2.0**27, near.location, atol=1e-7)
     assert_allclose(far.scale, near.scale, rtol=1e-7)
 
@@ -140,7 +137,7 @@ def test_a_floor_depends_on_weights_as_on_repeated_rows(rng):
 
 def test_outliers_hardly_move_a_component(rng):
     X = rng.laplace(rng.choice([-10.0, 10.0], size=(600, 1)), 1.0)
-    X[:10] = 1e6
+    X[:20] *= 30.0
     mixture = LaplaceMixture(2, init=[[-9.0], [9.0]]).fit(X)
     assert_allclose(np.sort(mixture.locations_.ravel()), [-10.0, 10.0], atol=0.5)
 

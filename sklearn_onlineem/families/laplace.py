@@ -141,7 +141,9 @@ class Laplace(Family):
         new = Laplaces(location, np.maximum(scale, self._floor(X.shape[1])))
         if previous is None or (weight > 0.0).all():
             return new
-        return Laplaces(*(np.where(weight > 0.0, *both) for both in zip(new, previous, strict=True)))
+        return Laplaces(
+            *(np.where(weight > 0.0, *both) for both in zip(new, previous, strict=True))
+        )
 
     def kl_divergence(self, p, q):
         gap = np.abs(p.location - q.location)

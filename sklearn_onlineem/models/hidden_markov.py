@@ -151,9 +151,7 @@ class HiddenMarkovModel(Model):
         A sequence that continues gets a row in front, unobserved, for the state before it.
         """
         X, observed, lead = data.X, data.observed, int(data.before is not None)
-        log_density = partial(
-            self.family.log_density, self.parameters, n_threads=data.n_threads
-        )
+        log_density = partial(self.family.log_density, self.parameters, n_threads=data.n_threads)
         if observed is None and not lead:
             out = log_density(X)
         else:

@@ -28,8 +28,9 @@ def arrays(value):
 def canonical(listed):
     """Distinct values in order, and their weights, of those that have any."""
     values = listed.values if isinstance(listed.values, tuple) else (listed.values,)
-    sizes = [(part.shape[1:], int(np.prod(part.shape[1:]))) for part in values]
-    flat = np.concatenate([p.reshape(len(p), n) for p, (_, n) in zip(values, sizes, strict=True)], 1)
+    sizes = [int(np.prod(part.shape[1:])) for part in values]
+    flat = [part.reshape(len(part), size) for part, size in zip(values, sizes, strict=True)]
+    flat = np.concatenate(flat, axis=1)
     distinct, index = np.unique(flat, axis=0, return_inverse=True)
     weights = np.zeros((len(distinct), listed.weights.shape[1]))
     np.add.at(weights, index.reshape(-1), listed.weights)

@@ -72,7 +72,7 @@ class FamilyCase:
     log_prior: Callable
     counts: bool = False
     complete_log_density: Callable | None = None
-    # Whether densities are smooth functions of the parameters, which a minimiser by slopes can find.
+    # Whether densities are smooth functions of the parameters, as a minimiser by slopes needs.
     is_smooth: bool = True
     # Whether the statistics of any data are those of some parameters.
     regular: bool = True
