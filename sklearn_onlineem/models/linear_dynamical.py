@@ -123,12 +123,9 @@ class LinearDynamicalModel(Model):
 
     def _sums(self, data, rng):
         """Sums over sequences, for each start: expected statistics, and log-likelihood."""
+        # One generator, as others that it spawns would not depend on its state alone.
         pieces = prepared(data, self._first)
-        generators = [None] * len(pieces) if rng is None else rng.spawn(len(pieces))
-        return [
-            self._padded.expected(piece, data.n_threads, generator)
-            for piece, generator in zip(pieces, generators, strict=True)
-        ]
+        return [self._padded.expected(piece, data.n_threads, rng) for piece in pieces]
 
     def own_statistics(self, like=None):
         parts = zip(self._regressions, self._inputs(like), strict=True)

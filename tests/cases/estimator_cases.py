@@ -24,6 +24,7 @@ from sklearn_onlineem import (
     ExponentialMixture,
     GammaMixture,
     GaussianMixture,
+    LaplaceMixture,
     Mixture,
     MultinomialMixture,
     PoissonMixture,
@@ -43,9 +44,11 @@ class EstimatorCase(RowCapabilities):
     sparse: bool = False
     # Whether components have hidden variables of their own.
     hidden: bool = False
-
-    # Steps from a common start, merged, are the step on the pooled batch.
-    is_regular = True
+    # Whether the statistics of any data are those of some parameters, so that steps from a common
+    # start, merged, are the step on the pooled batch.
+    is_regular: bool = True
+    # What the mean of a component is of its rows.
+    centre: Callable = np.mean
 
     def __repr__(self):
         return self.name or self.make.__name__
@@ -116,6 +119,13 @@ ESTIMATORS = [
     EstimatorCase(ExponentialMixture, waiting_clusters, **DURATIONS),
     EstimatorCase(GammaMixture, gamma_clusters, **POSITIVE),
     EstimatorCase(GammaMixture, gamma_clusters, {"shape": 20.0}, "GammaMixture(shape)", **POSITIVE),
+    EstimatorCase(
+        LaplaceMixture,
+        normal_clusters,
+        is_regular=False,
+        centre=np.median,
+        is_scalable=True,
+    ),
     EstimatorCase(WishartMixture, matrix_clusters, **MATRICES),
     EstimatorCase(
         WishartMixture,

@@ -73,7 +73,8 @@ class TransducerCase:
     is_mixture = False
     has_labels = False
     is_quick = True
-    regular = True
+    has_time = False
+    is_regular = True
 
     def __repr__(self):
         return f"{self.parametrization.__name__} transducer"

@@ -14,7 +14,6 @@ import polars as pl
 import pytest
 from cases.comparing import arrays, assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS, SPARSE_ESTIMATORS
-from cases.family_cases import case_of
 from cases.states import state_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -187,7 +186,7 @@ def test_labelled_rows_count_for_their_component_alone(case, rng):
     y = rng.integers(0, 3, 300)  # nothing that the data say
     mixture = case(solver="batch").fit(X, y)
     assert_allclose(mixture.weights_, np.bincount(y) / 300, rtol=1e-10)
-    means = [X[y == k].mean(axis=0) for k in range(3)]
+    means = [case.centre(X[y == k], axis=0) for k in range(3)]
     if not case.hidden:
         assert_allclose(mixture.means_, means, rtol=1e-8, atol=1e-10)
 
@@ -460,7 +459,9 @@ def test_fitted_values_of_batch_em(case, rng):
     gains = np.diff([*log_likelihoods, mixture.score(X)])
     # A floor under the variances costs a little likelihood.
     slack = (1e-5 if case.is_gaussian else 1e-9) * np.abs(log_likelihoods)
-    assert ((divergences >= 0) & (divergences <= gains + slack)).all()
+    assert (divergences >= 0).all()
+    if case.is_regular:
+        assert (divergences <= gains + slack).all()
 
 
 @all_estimators
@@ -561,7 +562,9 @@ def with_prior(case, rng, **arguments):
     X, y = case.data(rng)
     uneven = (y > 0) | (np.arange(300) % 2 > 0)
     X, y = X[uneven], y[uneven]
-    prior = case_of(type(case().fit(X).model_.family)).prior(X.shape[1])
+    family = type(case().fit(X).model_.family).__name__
+    families = [*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES]
+    prior = next(known for known in families if repr(known) == family).prior(X.shape[1])
     mixture = case(
         init=centres(X, y), prior=prior, weight_concentration_prior=1.5, tol=0.0, **arguments
     )

@@ -91,7 +91,7 @@ class HiddenMarkovInitialiser(Initialiser):
         No symbol is in two clusters, so that emissions made of them never share one, and EM cannot
         change that.
         """
-        if not family.rows_are_names:
+        if not family.is_nominal:
             return None
         evenly = np.full((len(rows), self.chain.n_states), 1.0 / self.chain.n_states)
         return family.expected_statistics(rows.X, evenly)

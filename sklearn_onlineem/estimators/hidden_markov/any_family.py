@@ -32,8 +32,8 @@ class HMM(BaseHMM):
     ----------
     family : str or Family, default="gaussian_diag"
         "gaussian_full", "gaussian_tied", "gaussian_diag", "gaussian_spherical", "poisson",
-        "multinomial", "bernoulli", "categorical", "exponential", "gamma", "wishart", or an instance
-        of a :class:`~sklearn_onlineem.families.Family`.
+        "multinomial", "bernoulli", "categorical", "exponential", "gamma", "laplace", "wishart", or
+        an instance of a :class:`~sklearn_onlineem.families.Family`.
 
     Attributes
     ----------
@@ -75,4 +75,4 @@ class HMM(BaseHMM):
     def _handles_missing(self):
         """Whether single values may be missing; else whole rows only."""
         family = FAMILIES.get(self.family) if isinstance(self.family, str) else self.family
-        return getattr(family, "marginalises", False)
+        return getattr(family, "handles_missing", False)

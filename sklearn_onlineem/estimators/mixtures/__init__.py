@@ -12,6 +12,7 @@ from sklearn_onlineem.estimators.mixtures.counts import (
 )
 from sklearn_onlineem.estimators.mixtures.durations import ExponentialMixture, GammaMixture
 from sklearn_onlineem.estimators.mixtures.gaussian import GaussianMixture
+from sklearn_onlineem.estimators.mixtures.laplace import LaplaceMixture
 from sklearn_onlineem.estimators.mixtures.wishart import WishartMixture
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "ExponentialMixture",
     "GammaMixture",
     "GaussianMixture",
+    "LaplaceMixture",
     "Mixture",
     "MultinomialMixture",
     "PoissonMixture",

@@ -52,7 +52,7 @@ class MixtureInitialiser(Initialiser):
             parameters = self.given_parameters(family, data)
             if parameters is None:
                 return None
-        elif self.means is None or not self.family.means_suffice:
+        elif self.means is None or not self.family.determined_by_means:
             return None
         else:
             parameters = None
@@ -85,7 +85,7 @@ class MixtureInitialiser(Initialiser):
     def _sufficient(self):
         if self.sufficient:
             return self.sufficient
-        return ("means_init",) if self.family.means_suffice else ()
+        return ("means_init",) if self.family.determined_by_means else ()
 
     def _checked_init(self, data):
         init = np.asarray(self.init, dtype=np.float64)

@@ -15,6 +15,7 @@ from sklearn_onlineem.families import (
     Family,
     FullGaussian,
     Gamma,
+    Laplace,
     Multinomial,
     Poisson,
     SphericalGaussian,
@@ -34,6 +35,7 @@ FAMILIES = {
     "gaussian_full": FullGaussian,
     "gaussian_spherical": SphericalGaussian,
     "gaussian_tied": TiedGaussian,
+    "laplace": Laplace,
     "multinomial": Multinomial,
     "poisson": Poisson,
     "wishart": Wishart,
@@ -49,7 +51,7 @@ class Mixture(BaseMixture):
     family : str or Family, default="gaussian_full"
         "gaussian_full", "gaussian_tied", "gaussian_diag", "gaussian_spherical", "poisson",
         "multinomial", "compound_dirichlet", "bernoulli", "categorical", "exponential", "gamma",
-        "wishart", or an instance of a :class:`~sklearn_onlineem.families.Family`.
+        "laplace", "wishart", or an instance of a :class:`~sklearn_onlineem.families.Family`.
 
     Attributes
     ----------
