@@ -43,9 +43,8 @@ class EstimatorCase(RowCapabilities):
     sparse: bool = False
     # Whether components have hidden variables of their own.
     hidden: bool = False
-
-    # Steps from a common start, merged, are the step on the pooled batch.
-    is_regular = True
+    # Whether the statistics of any data are those of some parameters.
+    regular: bool = True
 
     def __repr__(self):
         return self.name or self.make.__name__
