@@ -1,4 +1,7 @@
-"""Parameters of any family as values: averaged, and with their components in another order."""
+"""Parameters of any family as values: averaged, and with their components in another order.
+
+A value is an array, or a tuple or dataclass of values; whatever else is among them is a setting.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,12 @@ from dataclasses import fields, is_dataclass
 import numpy as np
 from scipy import sparse
 
-__all__ = ["average", "differences", "n_bytes", "take"]
+__all__ = ["average", "differences", "like", "n_bytes", "n_numbers", "take"]
+
+
+def like(first, parts):
+    """Return a tuple of these parts, named as the first is if it has names."""
+    return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
 
 
 def n_bytes(value):
@@ -16,9 +24,19 @@ def n_bytes(value):
         return value.nbytes
     if sparse.issparse(value):
         return value.data.nbytes + value.indices.nbytes + value.indptr.nbytes
-    if not is_dataclass(value):
-        return 0
-    return sum(n_bytes(getattr(value, f.name)) for f in fields(value))
+    return sum(map(n_bytes, _parts(value)))
+
+
+def n_numbers(value):
+    """Return the number of elements of the arrays that a value holds."""
+    return value.size if isinstance(value, np.ndarray) else sum(map(n_numbers, _parts(value)))
+
+
+def _parts(value):
+    """What a tuple or dataclass is made of; nothing where it is neither."""
+    if isinstance(value, tuple):
+        return value
+    return [getattr(value, f.name) for f in fields(value)] if is_dataclass(value) else ()
 
 
 def average(values, shares):
@@ -27,7 +45,7 @@ def average(values, shares):
     Parameters
     ----------
     values : list
-        Arrays, or dataclasses of arrays and of other things; the latter are those of the first.
+        Arrays, or tuples or dataclasses of arrays and of settings; the latter are the first's.
     shares : list of float
         Adding up to 1.
 
@@ -35,28 +53,62 @@ def average(values, shares):
     -------
     averaged : object
         Like the values; an array that they all share stays as it is, to the last bit.
+
+    Raises
+    ------
+    TypeError
+        If values differ in arrays that are in none of these.
     """
     first = values[0]
     if isinstance(first, np.ndarray):
         if all(np.array_equal(first, value) for value in values[1:]):
             return first
         return sum(share * value for share, value in zip(shares, values, strict=True))
-    if not is_dataclass(first):
+    if not (isinstance(first, tuple) or is_dataclass(first)):
+        return _common(values)
+    parts = zip(*map(_parts, values), strict=True)
+    averages = [average(part, shares) for part in parts]
+    return like(first, averages) if isinstance(first, tuple) else type(first)(*averages)
+
+
+def _common(values):
+    """The first of settings; TypeError if these are objects that hold different numbers."""
+    first = values[0]
+    if all(_has_arrays_of(value, first) for value in values[1:]):
         return first
-    parts = ([getattr(value, f.name) for value in values] for f in fields(first))
-    return type(first)(*(average(part, shares) for part in parts))
+    raise TypeError(
+        f"Values of {type(first).__name__} differ and cannot be averaged: it is neither an array,"
+        " nor a tuple or dataclass of arrays."
+    )
+
+
+def _has_arrays_of(value, other):
+    """Whether arrays are equal, and arrays that lists, dictionaries and objects hold."""
+    if value is other or type(value) is not type(other):
+        return value is other
+    if isinstance(value, np.ndarray):
+        return np.array_equal(value, other)
+    if isinstance(value, list | tuple):
+        return len(value) == len(other) and all(map(_has_arrays_of, value, other))
+    if isinstance(value, dict):
+        return value.keys() == other.keys() and all(
+            _has_arrays_of(value[key], other[key]) for key in value
+        )
+    return not hasattr(value, "__dict__") or _has_arrays_of(vars(value), vars(other))
 
 
 def take(value, index):
     """Return components in the order of an index array; what they all share stays as it is."""
     if isinstance(value, np.ndarray):
         return np.ascontiguousarray(value[index]) if len(value) == len(index) else value
+    if isinstance(value, tuple):
+        return like(value, [take(part, index) for part in value])
     if not is_dataclass(value):
         raise TypeError(
-            f"{type(value).__name__} is neither an array nor a dataclass of arrays, so its family"
-            " must override `taken`."
+            f"{type(value).__name__} is neither an array nor a tuple or dataclass of arrays, so its"
+            " family must override `taken`."
         )
-    return type(value)(*(take(getattr(value, f.name), index) for f in fields(value)))
+    return type(value)(*(take(part, index) for part in _parts(value)))
 
 
 def differences(a, b, name=""):
@@ -73,5 +125,8 @@ def differences(a, b, name=""):
         for f in fields(a):
             inner = f.name if f.name != "parameters" else name or f.name
             yield from differences(getattr(a, f.name), getattr(b, f.name), inner)
+    elif isinstance(a, tuple) and len(a) == len(b) and n_bytes(a):
+        for i, (own, other) in enumerate(zip(a, b, strict=True)):
+            yield from differences(own, other, f"{name}[{i}]")
     elif isinstance(a, int | float | str | tuple | frozenset) and a != b:
         yield name, a, b

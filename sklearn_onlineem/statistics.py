@@ -7,18 +7,26 @@ they add and with what weights; :func:`combine` is that sum.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cache
 
 import numpy as np
 
-__all__ = ["Moments", "Statistics", "Sums", "combine", "pooled"]
+from sklearn_onlineem._values import like
+
+__all__ = ["Listed", "Moments", "Statistics", "Sums", "combine", "fold", "pooled"]
+
+
+# So many terms are added in pairs, which takes the least time where statistics don't grow.
+_FEW = 3
 
 
 @dataclass(frozen=True)
 class Statistics:
     """Sufficient statistics, jointly over hidden and visible variables, averaged per observation.
 
-    A subclass is a frozen dataclass whose fields are arrays, numbers or further statistics. Sums
-    are taken field by field; a subclass whose fields do not add (a mean, say) overrides `merge`.
+    A subclass is a frozen dataclass whose fields are arrays, numbers, further statistics, or tuples
+    of these. Sums are taken field by field; a subclass whose fields do not add (a mean, say)
+    overrides `merge` and `scale`, and one that grows by what is added to it `sum_of`.
     """
 
     def merge(self, a, other, b):
@@ -35,13 +43,36 @@ class Statistics:
         -------
         merged : Statistics
         """
-        return type(self)(
-            *(_merge(a, getattr(self, f.name), b, getattr(other, f.name)) for f in fields(self))
-        )
+        names = _names(type(self))
+        return type(self)(*[_merge(a, getattr(self, n), b, getattr(other, n)) for n in names])
 
     def scale(self, a):
         """Return ``a * self``."""
-        return type(self)(*(_scale(a, getattr(self, f.name)) for f in fields(self)))
+        return type(self)(*[_scale(a, getattr(self, n)) for n in _names(type(self))])
+
+    @classmethod
+    def sum_of(cls, terms):
+        """Return the weighted sum of statistics of this class, added from left to right.
+
+        Parameters
+        ----------
+        terms : list of (float, Statistics)
+            Weights above 0, and statistics; at least one term.
+
+        Returns
+        -------
+        total : Statistics
+            To the last bit what `merge` makes of the first two, of that and the third, and so on.
+        """
+        adds_by_field = cls.merge is Statistics.merge
+        return cls.sum_by_field(terms) if adds_by_field else fold(terms)
+
+    @classmethod
+    def sum_by_field(cls, terms):
+        """Return the weighted sum whose fields are those of the fields."""
+        weights = [a for a, _ in terms]
+        columns = ([getattr(statistics, name) for _, statistics in terms] for name in _names(cls))
+        return cls(*[_total(weights, column) for column in columns])
 
     def __add__(self, other):
         if type(other) is not type(self):
@@ -54,12 +85,40 @@ class Statistics:
     __rmul__ = __mul__
 
 
+def fold(terms):
+    """Add up statistics in pairs, from left to right."""
+    a, total = terms[0]
+    for b, statistics in terms[1:]:
+        total, a = total.merge(a, statistics, b), 1.0
+    return total if a == 1.0 else total.scale(a)
+
+
+@cache
+def _names(statistics_class):
+    return tuple(f.name for f in fields(statistics_class))
+
+
 def _merge(a, x, b, y):
-    return x.merge(a, y, b) if isinstance(x, Statistics) else a * x + b * y
+    if isinstance(x, Statistics):
+        return x.merge(a, y, b)
+    if isinstance(x, tuple):
+        return like(x, [_merge(a, u, b, v) for u, v in zip(x, y, strict=True)])
+    return a * x + b * y
 
 
 def _scale(a, x):
-    return x.scale(a) if isinstance(x, Statistics) else a * x
+    if isinstance(x, Statistics):
+        return x.scale(a)
+    return like(x, [_scale(a, u) for u in x]) if isinstance(x, tuple) else a * x
+
+
+def _total(weights, values):
+    first, terms = values[0], list(zip(weights, values, strict=True))
+    if isinstance(first, Statistics):
+        return first.sum_of(terms)
+    if isinstance(first, tuple):
+        return like(first, [_total(weights, part) for part in zip(*values, strict=True)])
+    return sum((a * x for a, x in terms[1:]), start=weights[0] * first)
 
 
 def combine(terms):
@@ -94,14 +153,13 @@ def combine(terms):
     >>> combine([(1.0, evidence), (3.0, inertia)])
     Sums(weight=array([4.]), total=array([[12.]]))
     """
-    total, a = None, 1.0
-    for b, statistics in terms:
-        if not b > 0:
-            continue
-        total, a = (statistics, b) if total is None else (total.merge(a, statistics, b), 1.0)
-    if total is None:
+    chosen = []
+    for term in terms:
+        if term[0] > 0:
+            chosen.append(term)
+    if not chosen:
         raise ValueError("combine needs at least one term with a weight above 0.")
-    return total if a == 1.0 else total.scale(a)
+    return fold(chosen) if len(chosen) <= _FEW else chosen[0][1].sum_of(chosen)
 
 
 def pooled(terms):
@@ -135,6 +193,48 @@ class Sums(Statistics):
 
     weight: np.ndarray
     total: np.ndarray
+
+
+@dataclass(frozen=True)
+class Listed(Statistics):
+    """Weighted values, one after the other: to add is to list, where no sums suffice.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_values, n_components)
+    values : ndarray, or tuple of ndarrays, of shape (n_values, ...)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.statistics import Listed, combine
+    >>> new = Listed(weights=np.array([[1.0]]), values=np.array([5.0]))
+    >>> old = Listed(weights=np.array([[0.5], [0.5]]), values=np.array([1.0, 2.0]))
+    >>> total = combine([(1.0, new), (4.0, old)])
+    >>> total.values, total.weights.ravel()
+    (array([5., 1., 2.]), array([1., 2., 2.]))
+    """
+
+    weights: np.ndarray
+    values: np.ndarray | tuple
+
+    def merge(self, a, other, b):
+        return Listed.sum_of([(a, self), (b, other)])
+
+    def scale(self, a):
+        return Listed(a * self.weights, self.values)
+
+    @classmethod
+    def sum_of(cls, terms):
+        weights = np.concatenate([a * term.weights for a, term in terms])
+        return cls(weights, _concatenated([term.values for _, term in terms]))
+
+
+def _concatenated(values):
+    """One after the other: arrays, or tuples of arrays in each place."""
+    if not isinstance(values[0], tuple):
+        return np.concatenate(values)
+    return like(values[0], [_concatenated(part) for part in zip(*values, strict=True)])
 
 
 @dataclass(frozen=True)

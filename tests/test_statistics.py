@@ -1,14 +1,17 @@
 """Sums of statistics."""
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import numpy as np
 import pytest
-from cases.comparing import assert_close
+from cases.comparing import assert_close, assert_identical
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sklearn_onlineem.families.gaussian_axis import AxisMoments
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.models import MixtureStatistics
-from sklearn_onlineem.statistics import Sums, combine
+from sklearn_onlineem.statistics import Listed, Statistics, Sums, combine
 
 
 def full(deviations):
@@ -95,3 +98,93 @@ def test_different_statistics_do_not_add():
     sums = Sums(np.ones(1), np.ones((1, 1)))
     with pytest.raises(TypeError):
         sums + MixtureStatistics(np.ones(1), sums)
+
+
+# ------------------------------------------------------------------------- tuples and many terms
+
+
+class Pair(NamedTuple):
+    left: np.ndarray
+    right: object
+
+
+@dataclass(frozen=True)
+class Nested(Statistics):
+    """Tuples of arrays and of statistics, of which some grow."""
+
+    number: float
+    arrays: tuple
+    inner: Pair
+
+
+def nested(rng):
+    sums = Sums(rng.random(2), rng.random((2, 3)))
+    listed = Listed(rng.random((4, 2)), (rng.random((4, 3)), rng.random(4)))
+    return Nested(rng.random(), (rng.random(3), rng.random((2, 2))), Pair(sums, (listed,)))
+
+
+KINDS = {
+    "sums": lambda rng: Sums(rng.random(3), rng.standard_normal((3, 2))),
+    "listed": lambda rng: Listed(rng.random((5, 2)), rng.standard_normal((5, 3))),
+    "mixture": lambda rng: MixtureStatistics(rng.random(3), KINDS["sums"](rng)),
+    "mixture of listed": lambda rng: MixtureStatistics(rng.random(2), KINDS["listed"](rng)),
+    "nested": nested,
+    **{kind: lambda rng, kind=kind: moments_of(rng.random((9, 3, 4)), kind) for kind in SHAPES},
+}
+
+
+def pairwise(terms):
+    """By the definition of `combine`: weighted terms, added one after the other."""
+    (a, total), *rest = terms
+    for b, statistics in rest:
+        total, a = total.merge(a, statistics, b), 1.0
+    return total if a == 1.0 else total.scale(a)
+
+
+def as_listed(statistics):
+    """Where `assert_identical` would bring values into an order."""
+    if isinstance(statistics, Listed):
+        return statistics.weights, statistics.values
+    if isinstance(statistics, MixtureStatistics):
+        return statistics.counts, as_listed(statistics.emissions)
+    if isinstance(statistics, Nested):
+        return statistics.number, statistics.arrays, as_listed(statistics.inner.right[0])
+    return statistics
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 9])
+def test_a_sum_of_many_is_the_sum_of_pairs_to_the_last_bit(kind, n, rng):
+    terms = [(weight, KINDS[kind](rng)) for weight in rng.random(n)]
+    terms.insert(n // 2, (0.0, KINDS[kind](rng)))
+    total, expected = combine(iter(terms)), pairwise([term for term in terms if term[0]])
+    assert type(total) is type(expected)
+    assert_identical(total, expected)
+    assert_identical(as_listed(total), as_listed(expected))
+
+
+def test_tuples_of_statistics_add_and_scale(rng):
+    a, b = nested(rng), nested(rng)
+    total = combine([(2.0, a), (0.5, b)])
+    assert_allclose(total.number, 2.0 * a.number + 0.5 * b.number)
+    assert_allclose(total.arrays[1], 2.0 * a.arrays[1] + 0.5 * b.arrays[1])
+    assert isinstance(total.inner, Pair)
+    assert_close(total.inner.left, 2.0 * a.inner.left + 0.5 * b.inner.left)
+    assert_allclose((3.0 * a).inner.right[0].weights, 3.0 * a.inner.right[0].weights)
+    assert_array_equal((3.0 * a).inner.right[0].values[0], a.inner.right[0].values[0])
+
+
+def test_statistics_that_grow_are_copied_once(monkeypatch):
+    """Not once for each term that follows."""
+    copied, concatenate = [], np.concatenate
+
+    def counted(arrays, *arguments, **keywords):
+        out = concatenate(arrays, *arguments, **keywords)
+        copied.append(out.size)
+        return out
+
+    terms = [(1.0, MixtureStatistics(np.ones(1), Listed(np.ones((10, 1)), np.ones((10, 3)))))] * 100
+    monkeypatch.setattr(np, "concatenate", counted)
+    total = combine(terms)
+    assert len(total.emissions.weights) == 1000
+    assert sum(copied) == 1000 * (1 + 3)

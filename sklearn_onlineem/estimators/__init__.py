@@ -18,6 +18,7 @@ from sklearn_onlineem.estimators.gaussian_hmm import GaussianHMM
 from sklearn_onlineem.estimators.gaussian_mixture import GaussianMixture
 from sklearn_onlineem.estimators.hmm import HMM
 from sklearn_onlineem.estimators.kalman import KalmanFilter
+from sklearn_onlineem.estimators.laplace_mixture import LaplaceMixture
 from sklearn_onlineem.estimators.live_filter import MomentFilter, StateFilter
 from sklearn_onlineem.estimators.mixture import Mixture
 from sklearn_onlineem.estimators.multinomial_hmm import MultinomialHMM
@@ -38,6 +39,7 @@ __all__ = [
     "GaussianHMM",
     "GaussianMixture",
     "KalmanFilter",
+    "LaplaceMixture",
     "Mixture",
     "MomentFilter",
     "MultinomialHMM",

@@ -154,7 +154,7 @@ class BaseHMM(ChainParameters, ChainInference, SequenceModel):
         No symbol is in two clusters, so that emissions made of them never share one, and EM cannot
         change that.
         """
-        if not family.rows_are_names:
+        if not family.is_nominal:
             return None
         evenly = np.full((len(rows), self.n_components), 1.0 / self.n_components)
         return family.expected_statistics(rows.X, evenly)

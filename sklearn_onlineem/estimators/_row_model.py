@@ -132,7 +132,7 @@ class RowModel(TransformerMixin, OnlineEM):
 
     def _start_parameters(self):
         """Names of the parameters that together make data unnecessary for a start, if any do."""
-        return ["means_init"] if self._family().means_suffice else []
+        return ["means_init"] if self._family().determined_by_means else []
 
     def _checked_init(self, data):
         init = np.asarray(self.init, dtype=np.float64)
@@ -162,7 +162,7 @@ class RowModel(TransformerMixin, OnlineEM):
 
     def _given_start(self, data):
         family = self._family()
-        if self.means_init is None or not family.means_suffice:
+        if self.means_init is None or not family.determined_by_means:
             return None
         uniform = np.full(self.n_components, 1.0 / self.n_components)
         family = family.bind(data.X, data.sample_weight)

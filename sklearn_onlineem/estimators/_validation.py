@@ -117,7 +117,7 @@ def _check_values(data, family):
         family.check(data.X)
         return
     incomplete = np.isnan(data.X).any(axis=1)
-    if not family.marginalises and (incomplete & data.observed).any():
+    if not family.handles_missing and (incomplete & data.observed).any():
         raise ValueError(
             f"X has NaN in rows with other values: {family} has no marginal distributions of"
             " some features. Only whole rows can be missing."

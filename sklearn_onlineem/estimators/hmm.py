@@ -32,8 +32,8 @@ class HMM(BaseHMM):
         Number of hidden states.
     family : str or Family, default="gaussian_diag"
         "gaussian_full", "gaussian_tied", "gaussian_diag", "gaussian_spherical", "poisson",
-        "multinomial", "bernoulli", "categorical", "exponential", "gamma", "wishart", or an instance
-        of a :class:`~sklearn_onlineem.families.Family`.
+        "multinomial", "bernoulli", "categorical", "exponential", "gamma", "laplace", "wishart", or
+        an instance of a :class:`~sklearn_onlineem.families.Family`.
     termination : {"given_length", "end_state", "absorbing_states"}, default="given_length"
         What ends a sequence. "given_length": its length is given, not modelled. The others model
         lengths: "end_state": after its last row a sequence moves to a silent end state, with the
@@ -220,5 +220,5 @@ class HMM(BaseHMM):
         tags = super().__sklearn_tags__()
         # Others can miss whole rows only.
         family = FAMILIES.get(self.family) if isinstance(self.family, str) else self.family
-        tags.input_tags.allow_nan = getattr(family, "marginalises", False)
+        tags.input_tags.allow_nan = getattr(family, "handles_missing", False)
         return tags

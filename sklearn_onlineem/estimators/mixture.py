@@ -14,6 +14,7 @@ from sklearn_onlineem.families import (
     Family,
     FullGaussian,
     Gamma,
+    Laplace,
     Multinomial,
     Poisson,
     SphericalGaussian,
@@ -33,6 +34,7 @@ FAMILIES = {
     "gaussian_full": FullGaussian,
     "gaussian_spherical": SphericalGaussian,
     "gaussian_tied": TiedGaussian,
+    "laplace": Laplace,
     "multinomial": Multinomial,
     "poisson": Poisson,
     "wishart": Wishart,
@@ -48,7 +50,7 @@ class Mixture(BaseMixture):
     family : str or Family, default="gaussian_full"
         "gaussian_full", "gaussian_tied", "gaussian_diag", "gaussian_spherical", "poisson",
         "multinomial", "compound_dirichlet", "bernoulli", "categorical", "exponential", "gamma",
-        "wishart", or an instance of a :class:`~sklearn_onlineem.families.Family`.
+        "laplace", "wishart", or an instance of a :class:`~sklearn_onlineem.families.Family`.
     solver, eta0, beta, schedule, batch_size, online_passes, max_iter, tol, stopping, n_init
     init, weights_init, means_init, weight_concentration_prior, prior, warm_start
     random_state, n_jobs, verbose, verbose_interval, callbacks

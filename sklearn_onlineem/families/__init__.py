@@ -9,6 +9,7 @@ from sklearn_onlineem.families.exponential import Exponential
 from sklearn_onlineem.families.gamma import FixedShapeGamma, Gamma
 from sklearn_onlineem.families.gaussian_axis import DiagonalGaussian, SphericalGaussian
 from sklearn_onlineem.families.gaussian_matrix import FullGaussian, TiedGaussian
+from sklearn_onlineem.families.laplace import Laplace, Laplaces, LaplaceStatistics
 from sklearn_onlineem.families.linear_gaussian import (
     AffineGaussian,
     DiagonalCovariance,
@@ -37,6 +38,9 @@ __all__ = [
     "FullCovariance",
     "FullGaussian",
     "Gamma",
+    "Laplace",
+    "LaplaceStatistics",
+    "Laplaces",
     "LinearGaussian",
     "Multinomial",
     "Poisson",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 
 import numpy as np
 from scipy import sparse
@@ -10,8 +11,7 @@ from scipy import sparse
 from sklearn_onlineem._kernels import _counts, _natural
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._kernels._rows import largest_magnitude
-from sklearn_onlineem._values import take
-from sklearn_onlineem.families._threads import threaded
+from sklearn_onlineem._values import n_numbers, take
 from sklearn_onlineem.statistics import Sums, combine
 
 __all__ = ["NOTHING", "NO_LABELS", "ExponentialFamily", "Family", "optional", "per_row", "unwanted"]
@@ -27,24 +27,31 @@ class Family(ABC):
     """A parametric family of densities p(x | theta), for all components of a mixture at once.
 
     A family is a small immutable value. It holds what is *not* learnt (a fixed shape, a floor);
-    what is learnt is a `parameters` object of its own choosing, for K components: an array, or
-    any value whose attributes are arrays with K rows. Subclasses write the six abstract methods,
-    and may override the others. `log_density` and the methods of statistics may have a further
-    parameter, `n_threads`; results must not depend on it.
+    what is learnt is a `parameters` value of its own choosing, for K components: an array with K
+    rows, or a tuple or dataclass of such values, nested as one likes. Subclasses write the six
+    abstract methods, and may override the others.
+
+    Densities and statistics are told how many threads may walk the rows, `n_threads`. A family may
+    ignore it, but has to take it; results must not depend on it.
+
+    Components are drawn by the model, where hidden variables are sampled. A family whose
+    components have hidden variables of their own (the proportions of a compound Dirichlet, say)
+    draws these in `sampled_statistics`.
 
     See Also
     --------
     ExponentialFamily : Most families; needs the natural parameters and the log-partition instead.
     """
 
-    # Whether `with_means` needs no other parameters.
-    means_suffice = False
-    # Whether there are `marginal_log_density` and `marginal_statistics`, for rows with some NaN.
-    marginalises = False
-    # Whether rows are names, such as codes of symbols, between which distances mean nothing.
-    rows_are_names = False
+    # Whether means determine all parameters, so that `with_means` needs no others.
+    determined_by_means = False
+    # Whether there are `marginal_log_density` and `marginal_statistics`, for rows with some NaN:
+    # the same arguments as `log_density` and `posterior_statistics`.
+    handles_missing = False
+    # Whether rows are nominal, such as codes of symbols, between which distances mean nothing.
+    is_nominal = False
     # Whether the support is convex, so that `check` says of means, too, whether they are in it.
-    is_convex = False
+    support_is_convex = False
 
     def bind(self, X, sample_weight=None):
         """Return this family with everything fixed that depends on the first data it meets.
@@ -65,11 +72,11 @@ class Family(ABC):
 
     def check_means(self, means):
         """Raise ValueError if a row of `means`, of shape (K, n_features), is no component's."""
-        if self.is_convex:
+        if self.support_is_convex:
             self.check(means)
 
     @abstractmethod
-    def log_density(self, parameters, X):
+    def log_density(self, parameters, X, n_threads=1):
         """Return log p(x_n | theta_k).
 
         Parameters
@@ -77,6 +84,7 @@ class Family(ABC):
         parameters : object
             Parameters of K components.
         X : array of shape (n_rows, n_features)
+        n_threads : int, default=1
 
         Returns
         -------
@@ -85,7 +93,7 @@ class Family(ABC):
         """
 
     @abstractmethod
-    def expected_statistics(self, X, responsibilities):
+    def expected_statistics(self, X, responsibilities, n_threads=1):
         """Return the sums over rows of responsibility times sufficient statistic.
 
         Parameters
@@ -93,6 +101,7 @@ class Family(ABC):
         X : array of shape (n_rows, n_features)
         responsibilities : ndarray of shape (n_rows, K)
             Non-negative; the rows need not add up to 1.
+        n_threads : int, default=1
 
         Returns
         -------
@@ -103,9 +112,33 @@ class Family(ABC):
     def posterior_statistics(self, parameters, X, posterior, n_threads=1):
         """Return `expected_statistics` of shares that are posteriors under `parameters`.
 
-        The parameters change nothing, but may help to compute it.
+        Unless components have hidden variables of their own, the parameters change nothing, but
+        may help to compute it.
         """
-        return threaded(self.expected_statistics, n_threads)(X, posterior)
+        return self.expected_statistics(X, posterior, n_threads)
+
+    def sampled_statistics(self, parameters, X, posterior, rng, n_threads=1):
+        """Return `posterior_statistics` with the components' own hidden variables drawn.
+
+        Each row's are drawn once for each component that it has a share of, from their
+        distribution given the row and the component, so that the expectation is
+        `posterior_statistics`. Most families have none.
+
+        Parameters
+        ----------
+        parameters : object
+        X : array of shape (n_rows, n_features)
+        posterior : ndarray of shape (n_rows, K)
+            Shares; where components were drawn, 0 but for one of each row.
+        rng : numpy.random.Generator
+            Draws must not depend on `n_threads`.
+        n_threads : int, default=1
+
+        Returns
+        -------
+        statistics : Statistics
+        """
+        return self.posterior_statistics(parameters, X, posterior, n_threads)
 
     @abstractmethod
     def own_statistics(self, parameters, weights):
@@ -176,7 +209,7 @@ class Family(ABC):
 
     def n_parameters(self, parameters):
         """Return the number of free parameters of all components (for BIC and AIC)."""
-        return int(np.size(parameters))
+        return n_numbers(parameters)
 
     def prior_statistics(self, n_components, **hyperparameters):
         """Return a conjugate prior as pseudo-statistics, a term of the sum that the M-step takes.
@@ -225,15 +258,26 @@ class Family(ABC):
         log_likelihood : float
             Log-likelihood, averaged likewise.
         """
+        statistics = partial(self.posterior_statistics, parameters)
+        return self._over_blocks(parameters, log_weights, rows, uniforms, statistics)
+
+    def sampled_e_step(self, parameters, log_weights, rows, rng):
+        """Return `e_step` with all hidden variables drawn: components, and what they have."""
+        statistics = partial(self.sampled_statistics, parameters, rng=rng)
+        uniforms = rng.random(len(rows))
+        return self._over_blocks(parameters, log_weights, rows, uniforms, statistics)
+
+    def _over_blocks(self, parameters, log_weights, rows, uniforms, statistics_of):
         terms, counts, log_likelihood = [], np.zeros(len(log_weights)), 0.0
         total_weight = rows.total_weight
         for start in range(0, len(rows), _BLOCK):
             block = rows[start : start + _BLOCK]
-            responsibilities = self.log_density(parameters, block.X) + log_weights
+            responsibilities = self.log_density(parameters, block.X, n_threads=rows.n_threads)
+            responsibilities = responsibilities + log_weights
             drawn = None if uniforms is None else uniforms[start : start + _BLOCK]
             log_likelihood += normalise(responsibilities, *per_row(block), optional(drawn), NOTHING)
             counts += responsibilities.sum(axis=0)
-            statistics = self.posterior_statistics(parameters, block.X, responsibilities)
+            statistics = statistics_of(block.X, responsibilities, n_threads=rows.n_threads)
             terms.append((1.0 / total_weight, statistics))
         return counts / total_weight, combine(terms), log_likelihood / total_weight
 
@@ -249,7 +293,7 @@ class ExponentialFamily(Family):
     follow, and run on compiled kernels.
     """
 
-    means_suffice = True
+    determined_by_means = True
 
     def means(self, parameters):
         return parameters
@@ -345,6 +389,10 @@ class ExponentialFamily(Family):
             counts, totals, *unwanted(phi), rows.n_threads,
         )  # fmt: skip
         return averages(counts, totals, log_likelihood, rows)
+
+    def sampled_e_step(self, parameters, log_weights, rows, rng):
+        # Components are all that is hidden.
+        return self.e_step(parameters, log_weights, rows, rng.random(len(rows)))
 
     def _observe(self, X, n_threads=1):
         return with_digits(self.sufficient_statistics(X)), self.log_base_measure(X, n_threads)

@@ -46,8 +46,8 @@ class Gaussian(ExponentialFamily):
     learns_means: bool = True
     learns_covariances: bool = True
 
-    means_suffice = False
-    marginalises = True
+    determined_by_means = False
+    handles_missing = True
     moments = None
     gaussians = None
 
@@ -131,12 +131,12 @@ class Gaussian(ExponentialFamily):
         deviations = rng.standard_normal((len(components), parameters.mean.shape[1]))
         return parameters.mean[components] + self._coloured(parameters, components, deviations)
 
-    def marginal_log_density(self, parameters, X):
+    def marginal_log_density(self, parameters, X, n_threads=1):
         """Return `log_density` of what each row has; NaN is missing, but not in all of a row."""
         covariances = self.covariance_matrices(parameters)
         return marginal_log_density(parameters.mean, covariances, X)
 
-    def marginal_statistics(self, parameters, X, posterior):
+    def marginal_statistics(self, parameters, X, posterior, n_threads=1):
         """Return `expected_statistics`, also in expectation over what is missing."""
         counts, mean = posterior.sum(axis=0, dtype=np.float64), parameters.mean
         covariances = self.covariance_matrices(parameters)

@@ -36,7 +36,7 @@ class Bernoulli(ExponentialFamily):
 
     min_probability: float = 1e-10
 
-    is_convex = True
+    support_is_convex = True
 
     def check(self, X):
         values = stored_values(X)

@@ -45,8 +45,8 @@ class Categorical(ExponentialFamily):
     n_categories: int | None = None
     min_probability: float = 1e-10
 
-    means_suffice = False
-    rows_are_names = True
+    determined_by_means = False
+    is_nominal = True
 
     def bind(self, X, sample_weight=None):
         if self.n_categories is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln, psi
+from scipy import sparse
+from scipy.special import gammaln, logsumexp, psi
 
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
 from sklearn_onlineem.families._checks import above, at_least, check_non_negative
@@ -16,6 +17,9 @@ from sklearn_onlineem.families._family import NOTHING, Family, mean_of, optional
 from sklearn_onlineem.families._likelihood_ascent import ascend
 
 __all__ = ["CompoundDirichlet"]
+
+# Of proportions that are drawn at a time.
+_BLOCK_VALUES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class CompoundDirichlet(Family):
     min_alpha: float = 1e-10
     max_precision: float = 1e6
 
-    is_convex = True
+    support_is_convex = True
 
     def check(self, X):
         check_non_negative(X)
@@ -98,6 +102,21 @@ class CompoundDirichlet(Family):
         events = events_of(X)
         weight, totals = events.totals(posterior, n_threads)
         return self._statistics(parameters, events, weight, totals, n_threads)
+
+    def sampled_statistics(self, parameters, X, posterior, rng, n_threads=1):
+        r"""Return `posterior_statistics` with :math:`h \sim \mathrm{Dir}(\alpha + v)` drawn."""
+        total, length = np.zeros(parameters.alpha.shape), np.zeros(len(parameters.alpha))
+        step = max(1, _BLOCK_VALUES // X.shape[1])
+        for start in range(0, X.shape[0], step):
+            shares = np.asarray(posterior[start : start + step], dtype=np.float64)
+            counts = X[start : start + step]
+            counts = counts.toarray() if sparse.issparse(counts) else counts
+            length += counts.sum(axis=1, dtype=np.float64) @ shares
+            for k, alpha in enumerate(parameters.alpha):
+                rows = np.flatnonzero(shares[:, k])
+                total[k] += shares[rows, k] @ _log_proportions(alpha + counts[rows], rng)
+        weight = posterior.sum(axis=0, dtype=np.float64)
+        return ExpectedLogs(weight, total, weight, length)
 
     def own_statistics(self, parameters, weights):
         mean_logs = psi(parameters.alpha) - psi(parameters.precision)
@@ -233,3 +252,13 @@ class CompoundDirichlet(Family):
         of_lengths = events.words == expected.shape[1]
         length = events.counts[of_lengths] @ totals[of_lengths]
         return ExpectedLogs(weight, expected, weight, length)
+
+
+def _log_proportions(alpha, rng):
+    """Draw log h, h ~ Dir(alpha), for each row of alpha.
+
+    Gamma variables of small shapes underflow, so that logarithms are drawn: G(a) has the
+    distribution of G(a + 1) U^(1 / a), and -log U is exponential.
+    """
+    logs = np.log(rng.standard_gamma(alpha + 1.0)) - rng.standard_exponential(alpha.shape) / alpha
+    return logs - logsumexp(logs, axis=1, keepdims=True)

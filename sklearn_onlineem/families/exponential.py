@@ -36,7 +36,7 @@ class Exponential(ExponentialFamily):
 
     min_mean: float = 1e-12
 
-    is_convex = True
+    support_is_convex = True
 
     def check(self, X):
         check_non_negative(X)

@@ -19,7 +19,7 @@ _MIN_MEAN = 1e-12
 
 
 class _PositiveData:
-    is_convex = True
+    support_is_convex = True
 
     def check(self, X):
         check_non_negative(X)
@@ -59,7 +59,7 @@ class Gamma(_PositiveData, ExponentialFamily):
 
     max_shape: float = 1e6
 
-    means_suffice = False
+    determined_by_means = False
 
     def sufficient_statistics(self, X):
         # In double: shapes come from the small difference of log E x and E log x.

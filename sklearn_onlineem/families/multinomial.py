@@ -43,7 +43,7 @@ class Multinomial(ExponentialFamily):
 
     min_probability: float = 1e-12
 
-    is_convex = True
+    support_is_convex = True
 
     def check(self, X):
         check_non_negative(X)

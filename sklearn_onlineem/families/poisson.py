@@ -44,7 +44,7 @@ class Poisson(ExponentialFamily):
 
     min_rate: float = 1e-10
 
-    is_convex = True
+    support_is_convex = True
 
     def check(self, X):
         check_non_negative(X)

@@ -28,7 +28,7 @@ _LOG_2 = math.log(2.0)
 class _Matrices:
     """What both families share: rows are flattened symmetric matrices."""
 
-    is_convex = True
+    support_is_convex = True
 
     def check(self, X):
         side = math.isqrt(X.shape[1])
@@ -92,7 +92,7 @@ class Wishart(_Matrices, ExponentialFamily):
 
     max_degrees: float = 1e6
 
-    means_suffice = False
+    determined_by_means = False
 
     def sufficient_statistics(self, X):
         return np.concatenate([_log_dets(X)[:, None].astype(X.dtype), X], axis=1)

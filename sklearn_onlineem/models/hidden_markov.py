@@ -12,7 +12,6 @@ from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families import Family
-from sklearn_onlineem.families._threads import threaded
 from sklearn_onlineem.models._matching import matching
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.terminations import GivenLength, Termination
@@ -133,7 +132,7 @@ class HiddenMarkovModel(Model):
             self.termination.departures(
                 transitions, states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
             ),
-            self._emission_sums(data, states[continues:]),
+            self._emission_sums(data, states[continues:], rng),
         )
         return statistics, log_likelihoods.sum()
 
@@ -152,37 +151,46 @@ class HiddenMarkovModel(Model):
         A sequence that continues gets a row in front, unobserved, for the state before it.
         """
         X, observed, lead = data.X, data.observed, int(data.before is not None)
-        log_density = threaded(self.family.log_density, data.n_threads)
+        log_density = partial(self.family.log_density, self.parameters, n_threads=data.n_threads)
         if observed is None and not lead:
-            out = log_density(self.parameters, X)
+            out = log_density(X)
         else:
             out = np.zeros((lead + len(X), self.n_components), dtype=X.dtype)
             if observed is None:
-                out[lead:] = log_density(self.parameters, X)
+                out[lead:] = log_density(X)
             else:
                 for rows, log_density, _ in self._by_completeness(data):
-                    out[lead:][rows] = log_density(self.parameters, X[rows])
+                    out[lead:][rows] = log_density(
+                        self.parameters, X[rows], n_threads=data.n_threads
+                    )
         if data.rows.labels is not None:
             labels = data.rows.labels[:, None]
             out[lead:][(labels >= 0) & (labels != np.arange(self.n_components))] = -np.inf
         offsets = np.concatenate(([0], data.offsets[1:] + lead)).astype(np.int64, copy=False)
         return out, offsets
 
-    def _emission_sums(self, data, posterior):
+    def _emission_sums(self, data, posterior, rng):
+        """Sums of what states emit; of what a row lacks, where that is some values, the mean."""
         if data.observed is None:
-            statistics = threaded(self.family.posterior_statistics, data.n_threads)
-            return statistics(self.parameters, data.X, posterior)
+            statistics = self._complete_statistics(rng)
+            return statistics(self.parameters, data.X, posterior, n_threads=data.n_threads)
         total = self.family.own_statistics(self.parameters, np.zeros(self.n_components))
-        for rows, _, statistics in self._by_completeness(data):
-            total = total + statistics(self.parameters, data.X[rows], posterior[rows])
+        for rows, _, statistics in self._by_completeness(data, rng):
+            total = total + statistics(
+                self.parameters, data.X[rows], posterior[rows], n_threads=data.n_threads
+            )
         return total
 
-    def _by_completeness(self, data):
+    def _complete_statistics(self, rng):
+        if rng is None:
+            return self.family.posterior_statistics
+        return partial(self.family.sampled_statistics, rng=rng)
+
+    def _by_completeness(self, data, rng=None):
         """Rows with all of their values, and rows with some, each with the family's functions."""
         family, complete = self.family, ~np.isnan(data.X).any(axis=1)
         if complete.any():
-            methods = family.log_density, family.posterior_statistics
-            yield complete, *(threaded(method, data.n_threads) for method in methods)
+            yield complete, family.log_density, self._complete_statistics(rng)
         incomplete = data.observed & ~complete
         if incomplete.any():
             yield incomplete, family.marginal_log_density, family.marginal_statistics

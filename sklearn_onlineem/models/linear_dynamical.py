@@ -140,12 +140,8 @@ class LinearDynamicalModel(Model):
 
     def _sums(self, data, rng):
         """Sums over sequences, by part: expected statistics, and log-likelihood."""
-        pieces = self._parts(data)
-        generators = [None] * len(pieces) if rng is None else rng.spawn(len(pieces))
-        return [
-            self._padded.expected(part, data.n_threads, generator)
-            for part, generator in zip(pieces, generators, strict=True)
-        ]
+        # One generator, as others that it spawns would not depend on its state alone.
+        return [self._padded.expected(part, data.n_threads, rng) for part in self._parts(data)]
 
     def _parts(self, data):
         return parts(data, (self.initial_mean, self.initial_covariance))

@@ -47,6 +47,10 @@ class MixtureStatistics(Statistics):
         merge_counts(a, self.counts, b, other.counts, counts)
         return MixtureStatistics(counts, self.emissions.merge(a, other.emissions, b))
 
+    @classmethod
+    def sum_of(cls, terms):
+        return cls.sum_by_field(terms)
+
     def scale(self, a):
         return MixtureStatistics(a * self.counts, self.emissions.scale(a))
 
@@ -93,15 +97,17 @@ class MixtureModel(Model):
         log_weights, total_weight = self.log_weights, data.total_weight
         terms, log_likelihood = [], 0.0
         for chunk in data.chunks(_CHUNK_ROWS):
-            uniforms = None if rng is None else rng.random(len(chunk))
             share = chunk.total_weight / total_weight
             if share > 0.0:
-                counts, emissions, chunk_log_likelihood = self.family.e_step(
-                    self.parameters, log_weights, chunk, uniforms
-                )
+                counts, emissions, chunk_log_likelihood = self._chunk(log_weights, chunk, rng)
                 terms.append((share, MixtureStatistics(counts, emissions)))
                 log_likelihood += share * chunk_log_likelihood
         return combine(terms), log_likelihood
+
+    def _chunk(self, log_weights, rows, rng):
+        if rng is None:
+            return self.family.e_step(self.parameters, log_weights, rows)
+        return self.family.sampled_e_step(self.parameters, log_weights, rows, rng)
 
     def own_statistics(self, like=None):
         emissions = self.family.own_statistics(self.parameters, self.weights)

@@ -6,9 +6,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from cases.enumeration import logs
-from cases.family_cases import FAMILIES, FamilyCase, case_of
+from cases.family_cases import FAMILIES, OTHER_FAMILIES, FamilyCase, case_of
 from sklearn_onlineem.data import Rows, Sequences
-from sklearn_onlineem.families import Categorical, FullGaussian, Poisson
+from sklearn_onlineem.families import Categorical, FullGaussian, Laplace, Poisson
 from sklearn_onlineem.models import (
     AbsorbingStates,
     EndState,
@@ -27,6 +27,7 @@ class ChainCase:
 
     is_mixture = False
     has_labels = True
+    has_time = True
 
     def __repr__(self):
         return f"{self.termination.__name__} chain of {self.case!r}"
@@ -38,7 +39,7 @@ class ChainCase:
     @property
     def regular(self):
         """Whether the statistics of data are those of a model: lengths must not be given."""
-        return self.termination is not GivenLength
+        return self.termination is not GivenLength and self.case.regular
 
     def draw(self, rng, n_components=3, d=2):
         start = rng.dirichlet(np.full(n_components, 5.0))
@@ -65,6 +66,20 @@ class ChainCase:
             return data
         labels = rng.integers(-1, 3, len(data.X)).astype(np.int32)
         return replace(data, rows=replace(data.rows, labels=labels))
+
+    def with_gaps(self, data, rng):
+        """Some rows are missing, and single values where the family takes that."""
+        X = data.X.copy()
+        X[rng.random(len(X)) < 0.2] = np.nan
+        if self.case.family.handles_missing:
+            X[rng.random(X.shape) < 0.2] = np.nan
+        return replace(data, rows=replace(data.rows, X=X))
+
+    def before(self, model, rng):
+        """The distribution of a state that a sequence continues from."""
+        weights = rng.dirichlet(np.ones(model.n_components))
+        weights[list(getattr(model.termination, "states", ()))] = 0.0
+        return weights / weights.sum()
 
     def labelled(self, data, states):
         return replace(data, rows=replace(data.rows, labels=states.astype(np.int32)))
@@ -116,10 +131,10 @@ class ChainCase:
 
 
 CHAINS = [
-    *(ChainCase(case, GivenLength) for case in FAMILIES),
+    *(ChainCase(case, GivenLength) for case in [*FAMILIES, *OTHER_FAMILIES]),
     *(
         ChainCase(case, termination)
         for termination in (EndState, AbsorbingStates)
-        for case in map(case_of, (FullGaussian, Poisson, Categorical))
+        for case in map(case_of, (FullGaussian, Poisson, Categorical, Laplace))
     ),
 ]

@@ -7,12 +7,15 @@ from dataclasses import fields, is_dataclass
 import numpy as np
 
 from sklearn_onlineem.families import Family, LinearGaussian
+from sklearn_onlineem.statistics import Listed
 
 
 def arrays(value):
     """All arrays within parameters, statistics, models, or tuples of these."""
     if isinstance(value, (Family, LinearGaussian, frozenset, str)):
         return []
+    if isinstance(value, Listed):
+        return canonical(value)
     if is_dataclass(value):
         return [a for f in fields(value) for a in arrays(getattr(value, f.name))]
     if isinstance(value, (tuple, list)):
@@ -20,6 +23,19 @@ def arrays(value):
     if hasattr(value, "covariance"):
         return [value.mean, value.covariance]
     return [np.asarray(value)]
+
+
+def canonical(listed):
+    """Distinct values in order, and their weights, of those that have any."""
+    values = listed.values if isinstance(listed.values, tuple) else (listed.values,)
+    sizes = [int(np.prod(part.shape[1:])) for part in values]
+    flat = [part.reshape(len(part), size) for part, size in zip(values, sizes, strict=True)]
+    flat = np.concatenate(flat, axis=1)
+    distinct, index = np.unique(flat, axis=0, return_inverse=True)
+    weights = np.zeros((len(distinct), listed.weights.shape[1]))
+    np.add.at(weights, index.reshape(-1), listed.weights)
+    kept = weights.any(axis=1)
+    return [distinct[kept], weights[kept]]
 
 
 def assert_close(found, expected, rtol=1e-10, atol=1e-10):

@@ -75,6 +75,7 @@ class DynamicalCase:
 
     is_mixture = False
     has_labels = False
+    has_time = True
     regular = False
 
     def __repr__(self):
@@ -89,6 +90,16 @@ class DynamicalCase:
         return replace(data, rows=replace(data.rows, n_threads=n_threads))
 
     rich_data = data
+
+    def with_gaps(self, data, rng):
+        X = data.X.copy()
+        X[rng.random(X.shape) < 0.3] = np.nan
+        return replace(data, rows=replace(data.rows, X=X))
+
+    def before(self, model, rng):
+        """Moments of a state that a sequence continues from."""
+        k = model.n_components
+        return rng.standard_normal(k), positive_definite(rng, 1, k)[0]
 
     def single(self, data):
         return replace(data, rows=Rows(data.X.astype(np.float32)))

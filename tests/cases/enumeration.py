@@ -17,10 +17,10 @@ class LogDensities(Family):
 
     n_states: int
 
-    def log_density(self, parameters, X):
+    def log_density(self, parameters, X, n_threads=1):
         return X.copy()
 
-    def expected_statistics(self, X, responsibilities):
+    def expected_statistics(self, X, responsibilities, n_threads=1):
         weights = responsibilities.astype(float)
         return Sums(weights.sum(axis=0), weights.T @ np.maximum(X, -1e6))
 

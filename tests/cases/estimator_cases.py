@@ -16,6 +16,7 @@ from cases.capabilities import (
     MATRICES,
     NOMINAL,
     POSITIVE,
+    REAL,
     RowCapabilities,
 )
 from sklearn_onlineem import (
@@ -24,6 +25,7 @@ from sklearn_onlineem import (
     ExponentialMixture,
     GammaMixture,
     GaussianMixture,
+    LaplaceMixture,
     Mixture,
     MultinomialMixture,
     PoissonMixture,
@@ -45,6 +47,8 @@ class EstimatorCase(RowCapabilities):
     hidden: bool = False
     # Whether the statistics of any data are those of some parameters.
     regular: bool = True
+    # What the mean of a component is of its rows.
+    centre: Callable = np.mean
 
     def __repr__(self):
         return self.name or self.make.__name__
@@ -115,6 +119,7 @@ ESTIMATORS = [
     EstimatorCase(ExponentialMixture, waiting_clusters, **DURATIONS),
     EstimatorCase(GammaMixture, gamma_clusters, **POSITIVE),
     EstimatorCase(GammaMixture, gamma_clusters, {"shape": 20.0}, "GammaMixture(shape)", **POSITIVE),
+    EstimatorCase(LaplaceMixture, normal_clusters, regular=False, centre=np.median, **REAL),
     EstimatorCase(WishartMixture, matrix_clusters, **MATRICES),
     EstimatorCase(
         WishartMixture,

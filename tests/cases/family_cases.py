@@ -33,6 +33,8 @@ from sklearn_onlineem.families import (
     FixedShapeGamma,
     FullGaussian,
     Gamma,
+    Laplace,
+    Laplaces,
     Multinomial,
     Poisson,
     SphericalGaussian,
@@ -81,6 +83,10 @@ class FamilyCase:
     n_redundant: Callable = lambda d: 0
     is_quick: bool = False
     complete_log_density: Callable | None = None
+    # Whether densities are smooth functions of the parameters, as a minimiser by slopes needs.
+    is_smooth: bool = True
+    # Whether the statistics of any data are those of some parameters.
+    regular: bool = True
 
     def __repr__(self):
         return type(self.family).__name__
@@ -497,6 +503,36 @@ def hyperparameters(family):
     return [name for name in names if name not in ("n_components", "n_features")]
 
 
+def _laplace_log_prior(family, parameters):
+    """Of pseudo-rows of one component, in expectation: minus its divergence to these."""
+    m, b = parameters
+    gap = np.abs(m - 0.5)
+    return -2.0 * (np.log(b) + (gap + 1.5 * np.exp(-gap / 1.5)) / b).sum()
+
+
+def _laplace_decode(vector, like):
+    location, log_scale = vector.reshape(2, *like.location.shape)
+    return Laplaces(location, np.exp(log_scale))
+
+
+# For which no sums suffice.
+OTHER_FAMILIES = [
+    FamilyCase(
+        Laplace(min_scale=0.0),
+        lambda rng, n_components, d: Laplaces(
+            2.0 * rng.standard_normal((n_components, d)), rng.uniform(0.3, 3.0, (n_components, d))
+        ),
+        normal_rows,
+        _product(lambda family, p, k: stats.laplace(p.location[k], p.scale[k]).logpdf),
+        lambda parameters: np.append(parameters.location, np.log(parameters.scale)),
+        _laplace_decode,
+        lambda d: {"pseudo_count": 2.0, "location": 0.5, "scale": 1.5},
+        _laplace_log_prior,
+        is_smooth=False,
+        regular=False,
+    ),
+]
+
 # Whose components have hidden variables of their own: statistics depend on the old parameters.
 HIDDEN_FAMILIES = [
     FamilyCase(
@@ -519,4 +555,6 @@ HIDDEN_FAMILIES = [
 
 def case_of(kind):
     """The case of a class of families."""
-    return next(case for case in (*FAMILIES, *HIDDEN_FAMILIES) if type(case.family) is kind)
+    return next(
+        case for case in (*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES) if type(case.family) is kind
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, FamilyCase
+from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES, FamilyCase
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.models import MixtureModel, MixtureStatistics
 
@@ -20,8 +20,7 @@ class MixtureCase:
 
     is_mixture = True
     has_labels = True
-    # Whether the statistics of data are those of a model.
-    regular = True
+    has_time = False
 
     def __repr__(self):
         return repr(self.case)
@@ -29,6 +28,11 @@ class MixtureCase:
     @property
     def is_quick(self):
         return self.case.is_quick
+
+    @property
+    def regular(self):
+        """Whether the statistics of data are those of a model."""
+        return self.case.regular
 
     def draw(self, rng, n_components=3, d=2):
         weights = rng.dirichlet(np.full(n_components, 5.0))
@@ -74,4 +78,4 @@ class MixtureCase:
         return evidence.counts
 
 
-MIXTURES = [MixtureCase(case) for case in [*FAMILIES, *HIDDEN_FAMILIES]]
+MIXTURES = [MixtureCase(case) for case in [*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES]]

@@ -73,6 +73,7 @@ class TransducerCase:
     is_mixture = False
     has_labels = False
     is_quick = True
+    has_time = False
     regular = True
 
     def __repr__(self):

@@ -95,6 +95,11 @@ row_estimators = pytest.mark.parametrize(
 )
 
 
+regular_row_estimators = pytest.mark.parametrize(
+    "case", [case for case in REGULAR if isinstance(case(), RowModel)], ids=repr
+)
+
+
 def besides(rng, estimator, n):
     """Some labels, and weights of which some are 0."""
     labels = rng.integers(0, estimator.n_components, n)
@@ -140,7 +145,7 @@ def test_learners_take_labels_and_weights(case, rng):
     assert learner.estimator_.n_samples_seen_ == arguments["sample_weight"].sum()
 
 
-@row_estimators
+@regular_row_estimators
 def test_merging_after_every_step_takes_labels_and_weights(case, rng):
     """Equal to one machine where the learners' batches weigh the same."""
     X, _ = case.data(rng, 3 * 40)

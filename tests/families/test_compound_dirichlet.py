@@ -403,3 +403,53 @@ def test_results_do_not_depend_on_the_number_of_threads(rng):
         model = CompoundDirichlet(solver=solver, random_state=0)
         one, two = (model.set_params(n_jobs=n).fit(X).model_ for n in (1, 2))
         assert_identical(arrays(one), arrays(two))
+
+
+# ------------------------------------------------------------------------------ sampled proportions
+
+
+def drawn_mean_logs(alpha, rows, n_draws, rng, **options):
+    """Means of log h over draws, and their standard errors."""
+    family, parameters = Family(), Dirichlets(alpha[None], np.ones(1))
+    X = np.repeat(rows, n_draws, axis=0)
+    X = sparse.csr_array(X) if options.get("as_csr") else X
+    found = family.sampled_statistics(parameters, X, np.ones((X.shape[0], 1)), rng)
+    assert_allclose([found.weight, found.documents], n_draws * len(rows))
+    assert_allclose(found.length, n_draws * rows.sum())
+    return found.total[0] / n_draws
+
+
+@pytest.mark.parametrize("as_csr", [False, True])
+@pytest.mark.parametrize("smallest", [1e-8, 1e-3, 1.0])
+def test_sampled_proportions_do_not_underflow(smallest, as_csr, rng):
+    """Where most gamma variables of that shape are below the smallest number."""
+    alpha, rows, n = np.array([smallest, 0.3, 2.0]), np.array([[0.0, 3.0, 0.0]]), 20_000
+    found = drawn_mean_logs(alpha, rows, n, rng, as_csr=as_csr)
+    posterior = alpha + rows[0]
+    expected = psi(posterior) - psi(posterior.sum())
+    error = np.sqrt((polygamma(1, posterior) + polygamma(1, posterior.sum())) / n)
+    assert np.isfinite(found).all()
+    assert (np.abs(found - expected) <= 5.0 * error).all()
+
+
+def test_sampled_proportions_of_many_documents_are_drawn_in_blocks(rng, monkeypatch):
+    monkeypatch.setattr("sklearn_onlineem.families.compound_dirichlet._BLOCK_VALUES", 64)
+    alpha, rows = np.array([0.5, 1.0, 3.0]), np.array([[4.0, 0.0, 1.0], [0.0, 2.0, 0.0]])
+    found = drawn_mean_logs(alpha, rows, 5000, rng)
+    posterior = alpha + rows
+    expected = (psi(posterior) - psi(posterior.sum(axis=1, keepdims=True))).sum(axis=0)
+    assert_allclose(found, expected, rtol=0.05)
+
+
+def test_what_is_remembered_of_rows_is_not_drawn_from(rng):
+    """A single component's counts of counts, which all passes share, make expectations."""
+    model = MixtureModel(
+        Family(), np.ones(1), Dirichlets(np.array([[0.5, 1.0, 2.0]]), np.array([9.0]))
+    )
+    rows = Rows(rng.multinomial(9, [0.2, 0.3, 0.5], size=40).astype(float))
+    expected, _ = model.e_step(rows)
+    drawn = [model.e_step(rows, rng)[0] for _ in range(2)]
+    again, _ = model.e_step(rows)
+    assert_array_equal(again.emissions.total, expected.emissions.total)
+    assert not np.allclose(drawn[0].emissions.total, drawn[1].emissions.total)
+    assert not np.allclose(drawn[0].emissions.total, expected.emissions.total)

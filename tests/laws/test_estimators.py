@@ -187,7 +187,7 @@ def test_labelled_rows_count_for_their_component_alone(case, rng):
     y = rng.integers(0, 3, 300)  # nothing that the data say
     mixture = case(solver="batch").fit(X, y)
     assert_allclose(mixture.weights_, np.bincount(y) / 300, rtol=1e-10)
-    means = [X[y == k].mean(axis=0) for k in range(3)]
+    means = [case.centre(X[y == k], axis=0) for k in range(3)]
     if not case.hidden:
         assert_allclose(mixture.means_, means, rtol=1e-8, atol=1e-10)
 
@@ -460,7 +460,9 @@ def test_fitted_values_of_batch_em(case, rng):
     gains = np.diff([*log_likelihoods, mixture.score(X)])
     # A floor under the variances costs a little likelihood.
     slack = (1e-5 if case.is_gaussian else 1e-9) * np.abs(log_likelihoods)
-    assert ((divergences >= 0) & (divergences <= gains + slack)).all()
+    assert (divergences >= 0).all()
+    if case.regular:
+        assert (divergences <= gains + slack).all()
 
 
 @all_estimators

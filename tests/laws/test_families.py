@@ -7,7 +7,15 @@ from itertools import product
 import numpy as np
 import pytest
 from cases.comparing import arrays, assert_close, assert_identical
-from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, IMPROPER, LIMITS, case_of, hyperparameters
+from cases.family_cases import (
+    FAMILIES,
+    HIDDEN_FAMILIES,
+    IMPROPER,
+    LIMITS,
+    OTHER_FAMILIES,
+    case_of,
+    hyperparameters,
+)
 from cases.numerical import minimiser
 from cases.random_rows import SIDE
 from numpy.testing import assert_allclose, assert_array_equal
@@ -33,9 +41,12 @@ from sklearn_onlineem.families import (
 )
 from sklearn_onlineem.statistics import combine
 
-all_families = pytest.mark.parametrize("case", [*FAMILIES, *HIDDEN_FAMILIES], ids=repr)
+ALL_FAMILIES = [*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES]
+all_families = pytest.mark.parametrize("case", ALL_FAMILIES, ids=repr)
+# Without hidden variables of their own.
+visible_families = pytest.mark.parametrize("case", [*FAMILIES, *OTHER_FAMILIES], ids=repr)
 exponential_families = pytest.mark.parametrize("case", FAMILIES, ids=repr)
-COUNT_FAMILIES = [case for case in [*FAMILIES, *HIDDEN_FAMILIES] if case.counts]
+COUNT_FAMILIES = [case for case in ALL_FAMILIES if case.counts]
 GAUSSIANS = [case for case in FAMILIES if case.is_gaussian]
 
 
@@ -167,7 +178,7 @@ def test_kl_divergence_is_the_bregman_divergence_of_the_log_partition(case, rng)
     assert_allclose(family.kl_divergence(p, q), gap - inner, rtol=1e-9, atol=1e-9)
 
 
-@exponential_families
+@visible_families
 def test_kl_divergence_is_the_mean_log_ratio_of_samples(case, rng):
     family, p, q = case.family, case.draw(rng, 2, 2), case.draw(rng, 2, 2)
     for k in range(2):
@@ -216,7 +227,7 @@ def test_merged_statistics_minimise_the_sum_of_divergences(case, rng):
     assert_close(case.identified(merged), case.identified(found), rtol=1e-6, atol=1e-6)
 
 
-@exponential_families
+@visible_families
 def test_m_step_with_a_prior_is_the_mode_of_the_posterior(case, rng):
     family, X = case.family, case.rows(rng, 12, 2)
     responsibilities = rng.dirichlet(np.ones(2), 12)
@@ -230,8 +241,20 @@ def test_m_step_with_a_prior_is_the_mode_of_the_posterior(case, rng):
         log_likelihood = (responsibilities * family.log_density(parameters, X)).sum()
         return -log_likelihood - case.log_prior(family, parameters)
 
-    found = case.decode(minimiser(negative_log_posterior, case.encode(like)), like)
-    assert_close(case.identified(mode), case.identified(found), rtol=1e-5, atol=1e-5)
+    assert_minimal(case, negative_log_posterior, mode, like, rng, tolerance=1e-5)
+
+
+def assert_minimal(case, objective, found, start, rng, tolerance):
+    """A numerical minimiser finds the same, or, where slopes jump, nothing that is less."""
+    vector = minimiser(objective, case.encode(start))
+    if case.is_smooth:
+        expected = case.identified(case.decode(vector, start))
+        assert_close(case.identified(found), expected, rtol=tolerance, atol=tolerance)
+        return
+    best, encoded = objective(case.encode(found)), case.encode(found)
+    assert best <= objective(vector) + 1e-12
+    for scale in 10.0 ** -np.arange(8.0).repeat(10):
+        assert best <= objective(encoded + scale * rng.standard_normal(len(encoded))) + 1e-12
 
 
 @all_families
@@ -329,7 +352,7 @@ def test_e_step_of_float32_equals_that_of_float64(case, rng):
     double, _ = both_e_steps(case, rng, replace(rows, X=rows.X.astype(float)))
     for found, expected in zip(arrays(single), arrays(double), strict=True):
         assert found.dtype == np.float64
-        assert_allclose(found, expected, rtol=2e-4, atol=2e-4 * np.abs(expected).max())
+        assert_allclose(found, expected, rtol=2e-4, atol=2e-4 * np.abs(expected).max(initial=0.0))
 
 
 @pytest.mark.parametrize("case", COUNT_FAMILIES, ids=repr)
@@ -347,7 +370,7 @@ def test_e_step_of_sparse_rows_equals_that_of_dense_rows(case, index, form, rng)
         assert_close(result, dense_result, rtol=1e-9, atol=1e-9)
 
 
-@exponential_families
+@visible_families
 def test_statistics_of_shards_add_up(case, rng):
     X, responsibilities = case.rows(rng, 90, 3), rng.dirichlet(np.ones(4), 90)
     whole = case.family.expected_statistics(X, responsibilities)

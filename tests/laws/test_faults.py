@@ -136,7 +136,9 @@ def test_concurrent_updates_are_not_lost(case, rng):
     assert (parallel.n_steps_ - n_start, parallel.n_samples_seen_) == (100, 2020)
     # Expectations of variables that components hide depend on the parameters before.
     rtol = 0.01 if case.hidden else 1e-9
-    assert_allclose(parallel.means_, serial.means_, rtol=rtol, atol=1e-10)
+    # Medians of streams do depend on it.
+    atol = 1e-10 if case.regular else 0.1
+    assert_allclose(parallel.means_, serial.means_, rtol=rtol, atol=atol)
 
 
 @all_estimators

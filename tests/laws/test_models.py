@@ -154,8 +154,17 @@ def test_online_step_minimises_bound_plus_divergence(case, eta, rng):
         return kl / eta - (responsibilities * log_joint).sum(axis=1).mean()
 
     log_odds = math.log(model.weights[0] / model.weights[1])
-    found = model_of(minimiser(objective, np.append(log_odds, case.case.encode(like))))
+    vector = minimiser(objective, np.append(log_odds, case.case.encode(like)))
+    found = model_of(vector)
     step, _ = online_step(model, rows, eta)
+    if not case.case.is_smooth:
+        log_odds = math.log(step.weights[0] / step.weights[1])
+        best = np.append(log_odds, case.case.encode(step.parameters))
+        assert objective(best) <= objective(vector) + 1e-12
+        for scale in 10.0 ** -np.arange(8.0).repeat(10):
+            near = best + scale * rng.standard_normal(len(best))
+            assert objective(best) <= objective(near) + 1e-12
+        return
     assert_allclose(step.weights, found.weights, atol=1e-6)
     identified = case.case.identified
     assert_close(identified(step.parameters), identified(found.parameters), rtol=1e-6, atol=1e-6)

@@ -1,0 +1,189 @@
+r"""Weighted medians, pulled towards old ones: the locations of Laplace distributions.
+
+What is minimised is convex, of each component and feature,
+
+.. math::
+
+   f(m) = \sum_n r_n |x_n - m|
+   + \sum_t W_t \big(|m_t - m| + b_t e^{-|m_t - m| / b_t}\big).
+
+Between two successive points the slope of the first sum is a constant, and that of the second grows
+smoothly. Bisection over the sorted points finds the two between which the slope of f changes its
+sign; the minimiser is the upper one, or where the slope is 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Pull", "minimisers", "objective"]
+
+# Of sorted points that are held at a time.
+_CHUNK_VALUES = 1 << 22
+# Slopes that are 0 but for rounding, relative to the weights.
+_FLAT = 1e-12
+_MOST_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Pull:
+    """The old locations' part of the objective, in T terms.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (T, K, 1)
+    locations, scales : ndarray of shape (T, K, d)
+    """
+
+    weights: np.ndarray
+    locations: np.ndarray
+    scales: np.ndarray
+
+    @property
+    def total_weight(self):
+        """Sum of the weights, of shape (K, 1)."""
+        return self.weights.sum(axis=0)
+
+    def of_features(self, index):
+        return Pull(self.weights, self.locations[:, :, index], self.scales[:, :, index])
+
+    def value(self, m):
+        gap = np.abs(m - self.locations)
+        return (self.weights * (gap + self.scales * np.exp(-gap / self.scales))).sum(axis=0)
+
+    def slope(self, m):
+        side = m - self.locations
+        return -(self.weights * np.sign(side) * np.expm1(-np.abs(side) / self.scales)).sum(axis=0)
+
+    def curvature(self, m):
+        gap = np.abs(m - self.locations)
+        return (self.weights / self.scales * np.exp(-gap / self.scales)).sum(axis=0)
+
+    @property
+    def ends(self):
+        """Least and greatest location of some weight; (inf, -inf) where there is none."""
+        there = np.broadcast_to(self.weights > 0.0, self.locations.shape)
+        least = self.locations.min(axis=0, initial=np.inf, where=there)
+        return least, self.locations.max(axis=0, initial=-np.inf, where=there)
+
+    def where_slope_is(self, slope, low, high):
+        """Return where the slope has these values, between bounds in which it does."""
+        if len(self.weights) == 1:
+            share = np.minimum(np.abs(slope) / self.weights[0], 1.0)
+            distance = -self.scales[0] * np.log1p(-share)
+            return np.clip(self.locations[0] + np.sign(slope) * distance, low, high)
+        return self._newton(slope, low, high)
+
+    def _newton(self, slope, low, high):
+        """Newton's method, and bisection where a step would leave the bracket or not halve it."""
+        m, width = 0.5 * low + 0.5 * high, high - low
+        for _ in range(_MOST_STEPS):
+            excess = self.slope(m) - slope
+            low, high = np.where(excess <= 0.0, m, low), np.where(excess >= 0.0, m, high)
+            middle = 0.5 * low + 0.5 * high
+            new = m - excess / self.curvature(m)
+            is_good = (new >= low) & (new <= high) & (2.0 * np.abs(new - m) <= width)
+            new = np.where(is_good, new, middle)
+            width = np.abs(new - m)
+            if ((new == m) | np.isnan(new)).all():
+                break
+            m = new
+        return m
+
+
+def minimisers(points, shares, pull):
+    """Return the minimisers of f, an ndarray of shape (K, d).
+
+    Where f is flat, as between the two middle ones of evenly many points, it is the middle.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n, d)
+    shares : ndarray of shape (n, K)
+        r, not negative; of a component of which all are 0, and nothing pulls, the result is 0.
+    pull : Pull
+    """
+    out = np.zeros((shares.shape[1], points.shape[1]))
+    step = max(1, _CHUNK_VALUES // max(1, shares.size))
+    for start in range(0, points.shape[1], step):
+        index = slice(start, start + step)
+        out[:, index] = _minimisers(points[:, index], shares, pull.of_features(index))
+    return out
+
+
+def _minimisers(points, shares, pull):
+    sought = _Sorted(points, shares)
+    is_pulled = pull.total_weight > _FLAT * sought.total_weight
+    if not is_pulled.any():
+        return sought.medians()
+    with np.errstate(all="ignore"):  # of components that nothing pulls
+        pulled = sought.pulled(pull)
+    return pulled if is_pulled.all() else np.where(is_pulled, pulled, sought.medians())
+
+
+class _Sorted:
+    """Points in the order of their values, and the weight up to each.
+
+    Arrays are of shape (n, K, d) and (n + 1, K, d): points are numbered from 1.
+    """
+
+    def __init__(self, points, shares):
+        order = np.argsort(points, axis=0, kind="stable")
+        self.points = np.take_along_axis(points, order, axis=0)
+        self.n_points, n_components = shares.shape
+        self.below = np.zeros((self.n_points + 1, n_components, points.shape[1]))
+        np.cumsum(shares[order].transpose(0, 2, 1), axis=0, out=self.below[1:])
+
+    @property
+    def total_weight(self):
+        return self.below[-1]
+
+    def point(self, index):
+        """The points of these numbers, the nearest one of those that are not there."""
+        return np.take_along_axis(self.points, np.clip(index - 1, 0, self.n_points - 1), axis=0)
+
+    def slope_above(self, index):
+        """Slopes of the points' part of f between these points and the next ones."""
+        return 2.0 * np.take_along_axis(self.below, index[None], axis=0)[0] - self.total_weight
+
+    def medians(self):
+        """Minimisers without a pull: the middle of where the slope is 0."""
+        if not self.n_points:
+            return np.zeros_like(self.total_weight)
+        slopes, flat = 2.0 * self.below[1:] - self.total_weight, _FLAT * self.total_weight
+        first = self.point(1 + (slopes < -flat).sum(axis=0))
+        last = self.point(1 + (slopes <= flat).sum(axis=0))
+        return np.where(self.total_weight > 0.0, 0.5 * first + 0.5 * last, 0.0)
+
+    def pulled(self, pull):
+        least, greatest = pull.ends
+        if not self.n_points:
+            return pull.where_slope_is(np.zeros_like(least), least, greatest)
+        number = self._first_beyond(pull)
+        slope, upper = self.slope_above(number - 1), self.point(number)
+        low = np.where(number > 1, self.point(number - 1), np.minimum(least, upper))
+        high = np.where(number <= self.n_points, upper, np.maximum(greatest, low))
+        is_point = (number <= self.n_points) & (slope + pull.slope(upper) <= 0.0)
+        return pull.where_slope_is(-slope, np.where(is_point, upper, low), high)
+
+    def _first_beyond(self, pull):
+        """Numbers of the first points above which f rises, n + 1 where there are none."""
+        low = np.ones(self.total_weight.shape, dtype=np.intp)
+        high = np.full_like(low, self.n_points + 1)
+        for _ in range(self.n_points.bit_length()):
+            middle = np.minimum((low + high) // 2, self.n_points)
+            rises = self.slope_above(middle) + pull.slope(self.point(middle)) >= 0.0
+            is_open = low < high
+            high = np.where(is_open & rises, middle, high)
+            low = np.where(is_open & ~rises, middle + 1, low)
+        return low
+
+
+def objective(points, shares, pull, m):
+    """Return f at m, both of shape (K, d)."""
+    out = pull.value(m)
+    for k, centre in enumerate(m):
+        out[k] += np.einsum("n,nd->d", shares[:, k], np.abs(points - centre))
+    return out

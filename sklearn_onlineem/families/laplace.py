@@ -1,0 +1,204 @@
+"""Products of Laplace distributions: long tails, and medians for means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from sklearn_onlineem.families._checks import at_least, finite
+from sklearn_onlineem.families._family import Family
+from sklearn_onlineem.families._medians import Pull, minimisers, objective
+from sklearn_onlineem.statistics import Listed, Statistics
+
+__all__ = ["Laplace", "LaplaceStatistics", "Laplaces"]
+
+_RELATIVE_FLOOR = 1e-3
+_BLOCK = 1024
+# What scales of 0, in a prior, count as.
+_TINY = 1e-290
+
+
+class Laplaces(NamedTuple):
+    """The parameters of K components.
+
+    Parameters
+    ----------
+    location : ndarray of shape (K, n_features)
+        Medians, which are the means.
+    scale : ndarray of shape (K, n_features)
+        Mean distances from the medians, above 0.
+    """
+
+    location: np.ndarray
+    scale: np.ndarray
+
+
+@dataclass(frozen=True)
+class LaplaceStatistics(Statistics):
+    """What the M-step wants to know: the rows themselves, and old components.
+
+    Parameters
+    ----------
+    points : Listed
+        Rows, and their shares.
+    past : Listed
+        `Laplaces` (of one more dimension, in front), and their weights.
+    """
+
+    points: Listed
+    past: Listed
+
+
+@dataclass(frozen=True, eq=False)
+class Laplace(Family):
+    r"""Independent features around medians, with tails longer than Gaussians'.
+
+    .. math:: p(x \mid m, b) = \prod_j \frac{1}{2 b_j} e^{-|x_j - m_j| / b_j}
+
+    This is no exponential family: no sums suffice for the M-step, and so statistics list the
+    rows. Its steps are exact all the same. As
+
+    .. math::
+
+       \mathrm{KL}\big(m, b \,\|\, \tilde m, \tilde b\big) = \log \frac{\tilde b}{b}
+       + \frac{|m - \tilde m| + b\, e^{-|m - \tilde m| / b}}{\tilde b} - 1,
+
+    rows with the shares r and old components with the weights W have, of each feature, the
+    maximiser
+
+    .. math::
+
+       \tilde m = \operatorname*{arg\,min} f, \quad
+       \tilde b = \frac{f(\tilde m)}{\sum_n r_n + \sum_t W_t}, \quad
+       f(\tilde m) = \sum_n r_n |x_n - \tilde m|
+       + \sum_t W_t \big(|m_t - \tilde m| + b_t\, e^{-|m_t - \tilde m| / b_t}\big),
+
+    a weighted median where nothing is old. Parameters are `Laplaces`.
+
+    Parameters
+    ----------
+    min_scale : float, default=None
+        Floor of the scales. A number is taken as it is; None is 1e-3 times the mean absolute
+        deviation of each feature in the first data, and never below the resolution of the numbers
+        themselves.
+    floor : ndarray of shape (n_features,), default=None
+        What `bind` makes of `min_scale`.
+
+    References
+    ----------
+    Amid & Warmuth, UAI 2020, eq. (3), whose minimiser this is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import Laplace
+    >>> rows = np.array([[0.0], [1.0], [50.0]])
+    >>> Laplace().m_step(Laplace().expected_statistics(rows, np.ones((3, 1))))
+    Laplaces(location=array([[1.]]), scale=array([[16.66666667]]))
+    """
+
+    min_scale: float | None = None
+    floor: np.ndarray | None = None
+
+    support_is_convex = True
+
+    def bind(self, X, sample_weight=None):
+        if self.floor is not None:
+            return self
+        return replace(self, floor=_scale_floor(X, sample_weight, self.min_scale))
+
+    def log_density(self, parameters, X, n_threads=1):
+        rates, out = 1.0 / parameters.scale, np.empty((len(X), len(parameters.scale)), X.dtype)
+        offsets = np.log(0.5 * rates).sum(axis=1)
+        for start in range(0, len(X), _BLOCK):
+            block = X[start : start + _BLOCK].astype(np.float64, copy=False)
+            for k, (location, rate) in enumerate(zip(parameters.location, rates, strict=True)):
+                distance = np.einsum("nd,d->n", np.abs(block - location), rate)
+                out[start : start + _BLOCK, k] = offsets[k] - distance
+        return out
+
+    def expected_statistics(self, X, responsibilities, n_threads=1):
+        shape = 0, responsibilities.shape[1], X.shape[1]
+        nothing = Listed(np.empty(shape[:2]), Laplaces(np.empty(shape), np.empty(shape)))
+        in_double = (array.astype(np.float64, copy=False) for array in (responsibilities, X))
+        return LaplaceStatistics(Listed(*in_double), nothing)
+
+    def own_statistics(self, parameters, weights):
+        n_components, n_features = parameters.location.shape
+        nothing = Listed(np.empty((0, n_components)), np.empty((0, n_features)))
+        past = Laplaces(*(values[None] for values in parameters))
+        return LaplaceStatistics(nothing, Listed(np.asarray(weights)[None], past))
+
+    def m_step(self, statistics, previous=None):
+        X, shares = statistics.points.values, statistics.points.weights
+        pull = _pull_of(statistics.past)
+        location = minimisers(X, shares, pull)
+        weight = shares.sum(axis=0)[:, None] + pull.total_weight
+        scale = np.ones_like(location)
+        np.divide(objective(X, shares, pull, location), weight, out=scale, where=weight > 0.0)
+        new = Laplaces(location, np.maximum(scale, self._floor(X.shape[1])))
+        if previous is None or (weight > 0.0).all():
+            return new
+        return Laplaces(
+            *(np.where(weight > 0.0, *both) for both in zip(new, previous, strict=True))
+        )
+
+    def kl_divergence(self, p, q):
+        gap = np.abs(p.location - q.location)
+        distance = gap + p.scale * np.exp(-gap / p.scale)
+        return (np.log(q.scale / p.scale) + (distance - q.scale) / q.scale).sum(axis=1)
+
+    def sample(self, parameters, components, rng):
+        return rng.laplace(parameters.location[components], parameters.scale[components])
+
+    def means(self, parameters):
+        return parameters.location
+
+    def with_means(self, parameters, means):
+        return Laplaces(means, parameters.scale)
+
+    def n_parameters(self, parameters):
+        return 2 * parameters.location.size
+
+    def prior_statistics(
+        self, n_components, *, n_features, pseudo_count=0.0, location=0.0, scale=1.0
+    ):
+        r"""Prior worth `pseudo_count` rows of a given component, in expectation over these.
+
+        .. math:: \log p(m, b) = -c\, \mathrm{KL}(m_0, b_0 \,\|\, m, b) + \text{const}
+
+        Location and scale may be of shape (n_features,); scale and count are not below 0.
+        """
+        count = at_least("pseudo_count", pseudo_count, 0.0)
+        shape = n_components, n_features
+        given = Laplaces(
+            finite("location", location, shape),
+            np.maximum(at_least("scale", scale, 0.0, shape), _TINY),
+        )
+        return self.own_statistics(given, np.full(n_components, count))
+
+    def _floor(self, n_features):
+        if self.floor is not None:
+            return self.floor
+        return np.full(n_features, max(_TINY, self.min_scale or 0.0))
+
+
+def _pull_of(past):
+    """Old components as `minimisers` take them; those without any weight are left out."""
+    kept = past.weights.any(axis=1)
+    return Pull(past.weights[kept, :, None], *(values[kept] for values in past.values))
+
+
+def _scale_floor(X, sample_weight, min_scale):
+    if min_scale is not None:
+        return np.full(X.shape[1], float(min_scale))
+    # About a row of the data, from which a constant feature differs by exactly 0.
+    deviation = X - X[0].astype(np.float64)
+    deviation -= np.average(deviation, axis=0, weights=sample_weight)
+    spread = np.average(np.abs(deviation), axis=0, weights=sample_weight)
+    resolution = 4.0 * np.finfo(X.dtype).eps * np.abs(X).max(axis=0).astype(np.float64)
+    varies = spread > resolution
+    typical = spread[varies].mean() if varies.any() else 1.0
+    return np.maximum(_RELATIVE_FLOOR * np.where(varies, spread, typical), resolution)

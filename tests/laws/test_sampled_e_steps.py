@@ -1,0 +1,169 @@
+"""What holds for the E-step of every model where hidden variables are sampled."""
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases.chains import CHAINS, ChainCase
+from cases.comparing import assert_identical
+from cases.dynamical import DYNAMICAL
+from cases.family_cases import HIDDEN_FAMILIES, FamilyCase
+from cases.linear import linear
+from cases.mixture_cases import MIXTURES, MixtureCase
+from cases.random_rows import normal_rows
+from cases.transducers import TRANSDUCERS
+from numpy.testing import assert_allclose
+from scipy import stats
+
+from sklearn_onlineem.families import Family
+from sklearn_onlineem.models import GivenLength
+from sklearn_onlineem.statistics import Sums
+
+N_DRAWS, N = 300, 40
+
+
+class OneComponent(MixtureCase):
+    """A single component, whose own hidden variables are all that is hidden."""
+
+    def __repr__(self):
+        return f"one {super().__repr__()}"
+
+    def draw(self, rng, n_components=1, d=2):
+        return super().draw(rng, 1, d)
+
+    def rich_data(self, rng, n):
+        return replace(super().rich_data(rng, n), labels=None)
+
+
+class StudentT(Family):
+    """Gaussians whose precision varies from row to row, as in the user guide; nu = 5."""
+
+    def log_density(self, parameters, X, n_threads=1):
+        m, v = parameters
+        return stats.t.logpdf(X[:, None], 5.0, m, np.sqrt(v)).sum(axis=2)
+
+    def expected_statistics(self, X, responsibilities, n_threads=1, u=1.0):
+        x = np.broadcast_to(X[:, None], (*responsibilities.shape, X.shape[1]))
+        total = np.einsum("nk,snkd->ksd", responsibilities, [u + 0.0 * x, u * x, u * x**2])
+        return Sums(responsibilities.sum(axis=0), total)
+
+    def posterior_statistics(self, parameters, X, posterior, n_threads=1):
+        return self.expected_statistics(X, posterior, u=6.0 / self._rates(parameters, X))
+
+    def sampled_statistics(self, parameters, X, posterior, rng, n_threads=1):
+        u = rng.gamma(3.0, 2.0 / self._rates(parameters, X))
+        return self.expected_statistics(X, posterior, u=u)
+
+    def _rates(self, parameters, X):
+        m, v = parameters
+        return 5.0 + (X[:, None] - m) ** 2 / v
+
+    def own_statistics(self, parameters, weights):
+        m, v = parameters
+        phi = np.stack([np.ones_like(m), m, v + m**2], axis=1)
+        return Sums(weights, weights[:, None, None] * phi)
+
+    def m_step(self, statistics, previous=None):
+        u, ux, uxx = np.moveaxis(statistics.total, 1, 0)
+        return ux / u, (uxx - ux**2 / u) / statistics.weight[:, None]
+
+    def kl_divergence(self, p, q):
+        (m, v), (n, w) = p, q
+        return 0.5 * (np.log(w / v) + (v + (m - n) ** 2) / w - 1.0).sum(axis=1)
+
+    def sample(self, parameters, components, rng):
+        m, v = parameters
+        return m[components] + np.sqrt(v[components]) * rng.standard_t(5.0, m[components].shape)
+
+
+def locations_and_variances(rng, n_components, d):
+    return rng.standard_normal((n_components, d)), rng.uniform(0.3, 3.0, (n_components, d))
+
+
+# A family of a user, of which these laws ask little.
+OWN = FamilyCase(StudentT(), locations_and_variances, normal_rows, *[None] * 5)
+HIDDEN = [*HIDDEN_FAMILIES, OWN]
+MODELS = [
+    *MIXTURES,
+    *CHAINS,
+    *DYNAMICAL,
+    *TRANSDUCERS,
+    MixtureCase(OWN),
+    *(OneComponent(case) for case in HIDDEN),
+    *(ChainCase(case, GivenLength) for case in HIDDEN),
+]
+all_models = pytest.mark.parametrize("case", MODELS, ids=repr)
+models_of_sequences = pytest.mark.parametrize(
+    "case", [case for case in MODELS if case.has_time], ids=repr
+)
+
+
+def assert_average_is_expected(model, data, rng):
+    """Sampled E-steps average to the expected one, but for the error of an average."""
+    expected, log_likelihood = model.e_step(data)
+    draws = []
+    for _ in range(N_DRAWS):
+        drawn, found = model.e_step(data, rng=rng)
+        assert_allclose(found, log_likelihood, rtol=1e-10, atol=1e-12)
+        draws.append(linear(drawn))
+    for i, wanted in enumerate(linear(expected)):
+        values = np.array([draw[i] for draw in draws])
+        # What is rare may not have happened at all: its variance is that of a Poisson variable.
+        one = np.abs(values).max() / len(data)
+        variance = np.maximum(values.var(axis=0), np.abs(wanted) * one)
+        error = 5.0 * np.sqrt(variance / N_DRAWS) + 1e-10 * (1.0 + np.abs(wanted))
+        assert (np.abs(values.mean(axis=0) - wanted) <= error).all()
+
+
+@all_models
+def test_the_expectation_of_a_sampled_e_step_is_the_e_step(case, rng):
+    assert_average_is_expected(case.draw(rng), case.data(rng, N), rng)
+
+
+@all_models
+def test_so_it_is_with_weights_and_labels(case, rng):
+    assert_average_is_expected(case.draw(rng), case.rich_data(rng, N), rng)
+
+
+@models_of_sequences
+def test_so_it_is_with_missing_values(case, rng):
+    data = case.with_gaps(case.data(rng, N), rng)
+    assert_average_is_expected(case.draw(rng), data, rng)
+
+
+@models_of_sequences
+def test_so_it_is_where_a_sequence_continues(case, rng):
+    model = case.draw(rng)
+    data = case.data(rng, N).continued(case.before(model, rng))
+    assert_average_is_expected(model, data, rng)
+
+
+@all_models
+def test_something_is_drawn(case, rng):
+    model, data = case.draw(rng), case.data(rng, N)
+    once, again = (linear(model.e_step(data, rng)[0]) for _ in range(2))
+    assert not all(map(np.allclose, once, again))
+
+
+@all_models
+def test_draws_do_not_depend_on_the_number_of_threads(case, rng):
+    model, seed = case.draw(rng, 4, 5), rng.integers(1 << 30)
+    one, three = (
+        model.e_step(
+            case.data(np.random.default_rng(seed), 5000, 5, n_threads), np.random.default_rng(7)
+        )
+        for n_threads in (1, 3)
+    )
+    assert_identical(three, one)
+
+
+@all_models
+def test_draws_depend_on_the_state_of_the_generator_alone(case, rng):
+    """So that a stream that was interrupted continues bit for bit."""
+    model, data = case.draw(rng), case.data(rng, N)
+    restored = np.random.default_rng(99)
+    model.e_step(data, rng)
+    restored.bit_generator.state = copy.deepcopy(rng.bit_generator.state)
+    assert_identical(model.e_step(data, restored), model.e_step(data, rng))
+    assert restored.random() == rng.random()
