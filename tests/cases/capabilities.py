@@ -11,6 +11,7 @@ class RowCapabilities:
 
     # Covariances have a floor.
     is_gaussian: bool = False
+    takes_any_number: bool = False
     # A factor in the data only changes their unit.
     is_scalable: bool = False
     # Codes: the means of rows do not determine their probabilities.
@@ -26,10 +27,11 @@ class RowCapabilities:
     @property
     def means_have_bounds(self):
         """What rows have no support beyond, means have none beyond either."""
-        return not (self.is_gaussian or self.is_nominal)
+        return not (self.takes_any_number or self.is_nominal)
 
 
-GAUSSIAN = {"is_gaussian": True, "is_scalable": True}
+REAL = {"takes_any_number": True}
+GAUSSIAN = {**REAL, "is_gaussian": True, "is_scalable": True}
 NOMINAL = {"is_nominal": True, "refuses_negative": True}
 BINARY = {"is_binary": True}
 COUNTS = {"is_count": True, "refuses_negative": True}

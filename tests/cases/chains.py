@@ -37,9 +37,9 @@ class ChainCase:
         return self.case.is_quick
 
     @property
-    def is_regular(self):
+    def regular(self):
         """Whether the statistics of data are those of a model: lengths must not be given."""
-        return self.termination is not GivenLength and self.case.is_regular
+        return self.termination is not GivenLength and self.case.regular
 
     def draw(self, rng, n_components=3, d=2):
         start = rng.dirichlet(np.full(n_components, 5.0))

@@ -89,7 +89,7 @@ class DynamicalCase:
     is_mixture = False
     has_labels = False
     has_time = True
-    is_regular = False
+    regular = False
 
     def __repr__(self):
         gaps = ", gaps" if self.missing else ""

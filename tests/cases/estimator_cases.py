@@ -16,6 +16,7 @@ from cases.capabilities import (
     MATRICES,
     NOMINAL,
     POSITIVE,
+    REAL,
     RowCapabilities,
 )
 from sklearn_onlineem import (
@@ -46,7 +47,7 @@ class EstimatorCase(RowCapabilities):
     hidden: bool = False
     # Whether the statistics of any data are those of some parameters, so that steps from a common
     # start, merged, are the step on the pooled batch.
-    is_regular: bool = True
+    regular: bool = True
     # What the mean of a component is of its rows.
     centre: Callable = np.mean
 
@@ -119,13 +120,7 @@ ESTIMATORS = [
     EstimatorCase(ExponentialMixture, waiting_clusters, **DURATIONS),
     EstimatorCase(GammaMixture, gamma_clusters, **POSITIVE),
     EstimatorCase(GammaMixture, gamma_clusters, {"shape": 20.0}, "GammaMixture(shape)", **POSITIVE),
-    EstimatorCase(
-        LaplaceMixture,
-        normal_clusters,
-        is_regular=False,
-        centre=np.median,
-        is_scalable=True,
-    ),
+    EstimatorCase(LaplaceMixture, normal_clusters, regular=False, centre=np.median, **REAL),
     EstimatorCase(WishartMixture, matrix_clusters, **MATRICES),
     EstimatorCase(
         WishartMixture,

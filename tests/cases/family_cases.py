@@ -86,7 +86,7 @@ class FamilyCase:
     # Whether densities are smooth functions of the parameters, as a minimiser by slopes needs.
     is_smooth: bool = True
     # Whether the statistics of any data are those of some parameters.
-    is_regular: bool = True
+    regular: bool = True
 
     def __repr__(self):
         return type(self.family).__name__
@@ -529,7 +529,7 @@ OTHER_FAMILIES = [
         lambda d: {"pseudo_count": 2.0, "location": 0.5, "scale": 1.5},
         _laplace_log_prior,
         is_smooth=False,
-        is_regular=False,
+        regular=False,
     ),
 ]
 

@@ -41,4 +41,4 @@ SINGLE = [
 ]
 MERGED = [*NUMBERED, *KALMAN_FILTERS, *SINGLE]
 # Where steps from a common start, merged, are the step on the pooled batch.
-REGULAR = [case for case in MERGED if case.is_regular]
+REGULAR = [case for case in MERGED if case.regular]

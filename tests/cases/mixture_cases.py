@@ -30,9 +30,9 @@ class MixtureCase:
         return self.case.is_quick
 
     @property
-    def is_regular(self):
+    def regular(self):
         """Whether the statistics of data are those of a model."""
-        return self.case.is_regular
+        return self.case.regular
 
     def draw(self, rng, n_components=3, d=2):
         weights = rng.dirichlet(np.full(n_components, 5.0))

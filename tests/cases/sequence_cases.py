@@ -59,8 +59,8 @@ class SequenceCase(RowCapabilities):
         return (*self.row_methods, "transform", "score", "score_samples", "bic", "aic")
 
     @property
-    def is_regular(self):
-        """Whether steps from a common start, merged, are the step on the pooled batch."""
+    def regular(self):
+        """Whether the statistics of any data are those of a model: lengths must not be given."""
         return self.ends_by_itself
 
     def data(self, rng, n_sequences=20):

@@ -74,7 +74,7 @@ class TransducerCase:
     has_labels = False
     is_quick = True
     has_time = False
-    is_regular = True
+    regular = True
 
     def __repr__(self):
         return f"{self.parametrization.__name__} transducer"

@@ -102,7 +102,7 @@ row_estimators = pytest.mark.parametrize(
 
 
 regular_row_estimators = pytest.mark.parametrize(
-    "case", [case for case in REGULAR if isinstance(case(), RowModel)], ids=repr
+    "case", [case for case in REGULAR if isinstance(case(), RowEstimator)], ids=repr
 )
 
 

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 from cases.comparing import arrays, assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS, SPARSE_ESTIMATORS
+from cases.family_cases import case_of
 from cases.states import state_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -460,7 +461,7 @@ def test_fitted_values_of_batch_em(case, rng):
     # A floor under the variances costs a little likelihood.
     slack = (1e-5 if case.is_gaussian else 1e-9) * np.abs(log_likelihoods)
     assert (divergences >= 0).all()
-    if case.is_regular:
+    if case.regular:
         assert (divergences <= gains + slack).all()
 
 
@@ -562,9 +563,7 @@ def with_prior(case, rng, **arguments):
     X, y = case.data(rng)
     uneven = (y > 0) | (np.arange(300) % 2 > 0)
     X, y = X[uneven], y[uneven]
-    family = type(case().fit(X).model_.family).__name__
-    families = [*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES]
-    prior = next(known for known in families if repr(known) == family).prior(X.shape[1])
+    prior = case_of(type(case().fit(X).model_.family)).prior(X.shape[1])
     mixture = case(
         init=centres(X, y), prior=prior, weight_concentration_prior=1.5, tol=0.0, **arguments
     )

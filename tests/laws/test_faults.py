@@ -137,7 +137,7 @@ def test_concurrent_updates_are_not_lost(case, rng):
     # Expectations of variables that components hide depend on the parameters before.
     rtol = 0.01 if case.hidden else 1e-9
     # Medians of streams do depend on it.
-    atol = 1e-10 if case.is_regular else 0.1
+    atol = 1e-10 if case.regular else 0.1
     assert_allclose(parallel.means_, serial.means_, rtol=rtol, atol=atol)
 
 

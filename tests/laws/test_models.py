@@ -29,7 +29,7 @@ labelled_models = pytest.mark.parametrize(
     "case", [case for case in MODELS if case.has_labels], ids=repr
 )
 # Where the statistics of any data are those of some model.
-regular_models = pytest.mark.parametrize("case", [m for m in MODELS if m.is_regular], ids=repr)
+regular_models = pytest.mark.parametrize("case", [m for m in MODELS if m.regular], ids=repr)
 RATES = [1e-3, 0.1, 1.0, 10.0, math.inf]
 
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from laws.chains import CHAINS, ChainCase
-from laws.comparing import assert_identical
-from laws.dynamical import DYNAMICAL
-from laws.family_cases import HIDDEN_FAMILIES, FamilyCase
-from laws.linear import linear
-from laws.mixture_cases import MIXTURES, MixtureCase
-from laws.random_rows import normal_rows
-from laws.transducers import TRANSDUCERS
+from cases.chains import CHAINS, ChainCase
+from cases.comparing import assert_identical
+from cases.dynamical import DYNAMICAL
+from cases.family_cases import HIDDEN_FAMILIES, FamilyCase
+from cases.linear import linear
+from cases.mixture_cases import MIXTURES, MixtureCase
+from cases.random_rows import normal_rows
+from cases.transducers import TRANSDUCERS
 from numpy.testing import assert_allclose
 from scipy import stats
 

@@ -358,7 +358,7 @@ def test_known_singular_covariances_are_fine(rng):
         transitions__covariance=np.diag([1.0, 0.0]),
     )
     data = draw_data(rng, [12, 5], 1, missing=0.2)
-    is_regular = changed(
+    regular = changed(
         model,
         initial__covariance=1e-9 * np.eye(2),
         transitions__covariance=np.diag([1.0, 1e-9]),

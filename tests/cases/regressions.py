@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from laws.family_cases import FamilyCase
-from laws.random_rows import normal_rows, positive_definite
 from scipy import stats
 
+from cases.family_cases import FamilyCase
+from cases.random_rows import normal_rows, positive_definite
 from sklearn_onlineem.families import (
     AffineGaussian,
     DiagonalCovariance,

@@ -4,10 +4,10 @@ import pickle
 
 import numpy as np
 import pytest
-from laws.comparing import assert_close, assert_identical
-from laws.numerical import minimiser
-from laws.random_rows import positive_definite
-from laws.regressions import REGRESSIONS
+from cases.comparing import assert_close, assert_identical
+from cases.numerical import minimiser
+from cases.random_rows import positive_definite
+from cases.regressions import REGRESSIONS
 from numpy.testing import assert_allclose
 from scipy import stats
 
