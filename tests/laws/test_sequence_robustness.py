@@ -77,7 +77,7 @@ def assert_finite(hmm, X):
     assert np.isfinite(hmm.score_samples(X)).all()
     if isinstance(hmm, KalmanFilter):
         assert all(np.isfinite(rows).all() for rows in hmm.transform(X) + hmm.impute(X))
-        for covariance in (hmm.model_.transition_covariance, hmm.model_.observation_covariance):
+        for covariance in (hmm.model_.transitions.covariance, hmm.model_.emissions.covariance):
             assert np.linalg.eigvalsh(covariance).min() > 0.0
         return
     for posterior in hmm.predict_proba(X):
