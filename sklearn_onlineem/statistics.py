@@ -86,10 +86,14 @@ class Statistics:
 
 
 def fold(terms):
-    """Add up statistics in pairs, from left to right."""
-    a, total = terms[0]
-    for b, statistics in terms[1:]:
-        total, a = total.merge(a, statistics, b), 1.0
+    """Add up statistics in pairs, from left to right; terms of weight 0 are left out."""
+    total, a = None, 1.0
+    for b, statistics in terms:
+        if not b > 0:
+            continue
+        total, a = (statistics, b) if total is None else (total.merge(a, statistics, b), 1.0)
+    if total is None:
+        raise ValueError("combine needs at least one term with a weight above 0.")
     return total if a == 1.0 else total.scale(a)
 
 
@@ -153,13 +157,11 @@ def combine(terms):
     >>> combine([(1.0, evidence), (3.0, inertia)])
     Sums(weight=array([4.]), total=array([[12.]]))
     """
-    chosen = []
-    for term in terms:
-        if term[0] > 0:
-            chosen.append(term)
-    if not chosen:
-        raise ValueError("combine needs at least one term with a weight above 0.")
-    return fold(chosen) if len(chosen) <= _FEW else chosen[0][1].sum_of(chosen)
+    if not isinstance(terms, list) or len(terms) > _FEW:
+        terms = [term for term in terms if term[0] > 0]
+        if len(terms) > _FEW:
+            return terms[0][1].sum_of(terms)
+    return fold(terms)
 
 
 def pooled(terms):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -95,19 +96,18 @@ class MixtureModel(Model):
 
     def e_step(self, data, rng=None):
         log_weights, total_weight = self.log_weights, data.total_weight
-        terms, log_likelihood = [], 0.0
+        terms, log_likelihood, e_step = [], 0.0, self.family.e_step
+        if rng is not None:
+            e_step = partial(self.family.sampled_e_step, rng=rng)
         for chunk in data.chunks(_CHUNK_ROWS):
             share = chunk.total_weight / total_weight
             if share > 0.0:
-                counts, emissions, chunk_log_likelihood = self._chunk(log_weights, chunk, rng)
+                counts, emissions, chunk_log_likelihood = e_step(
+                    self.parameters, log_weights, chunk
+                )
                 terms.append((share, MixtureStatistics(counts, emissions)))
                 log_likelihood += share * chunk_log_likelihood
         return combine(terms), log_likelihood
-
-    def _chunk(self, log_weights, rows, rng):
-        if rng is None:
-            return self.family.e_step(self.parameters, log_weights, rows)
-        return self.family.sampled_e_step(self.parameters, log_weights, rows, rng)
 
     def own_statistics(self, like=None):
         emissions = self.family.own_statistics(self.parameters, self.weights)

@@ -466,3 +466,27 @@ def test_a_number_for_a_matrix_is_a_multiple_of_the_unit_matrix(family, name):
         for value in (2.5, 2.5 * np.eye(size))
     )
     assert_identical(found, expected)
+
+
+@all_families
+def test_densities_and_statistics_are_told_the_number_of_threads_and_do_not_depend_on_it(case, rng):
+    family, parameters, X = case.family, case.draw(rng, 3, 4), case.rows(rng, 3000, 4)
+    shares = rng.dirichlet(np.ones(3), 3000)
+    methods = [
+        lambda n: family.log_density(parameters, X, n_threads=n),
+        lambda n: family.expected_statistics(X, shares, n_threads=n),
+        lambda n: family.posterior_statistics(parameters, X, shares, n_threads=n),
+        lambda n: family.sampled_statistics(
+            parameters, X, shares, np.random.default_rng(3), n_threads=n
+        ),
+    ]
+    if family.handles_missing:
+        gaps = np.where(rng.random(X.shape) < 0.2, np.nan, X)
+        gaps = gaps[~np.isnan(gaps).all(axis=1)]
+        some = shares[: len(gaps)]
+        methods += [
+            lambda n: family.marginal_log_density(parameters, gaps, n_threads=n),
+            lambda n: family.marginal_statistics(parameters, gaps, some, n_threads=n),
+        ]
+    for method in methods:
+        assert_identical(method(3), method(1))
