@@ -36,7 +36,7 @@ class Plan:
     rng : numpy.random.Generator
         Of the orders in which observations are taken.
     rate_is_chosen : bool, default=False
-        Whether the user has said which rates to take.
+        Whether the user has said which rate to take first.
     """
 
     schedule: Callable

@@ -61,9 +61,9 @@ class OnlineEM(DensityMixin, BaseEstimator):
     Parameters
     ----------
     solver : str or Solver, default="auto"
-        How `fit` learns. "auto": online EM where the user has chosen a rate, by a number for
-        `eta0` or a value for `schedule`; with ``eta0="auto"`` a pass in mini-batches, which comes
-        most of the way, and then batch EM until `tol`. "online": online EM and nothing else,
+        How `fit` learns. "auto": online EM where `eta0` is a number, so that the user has chosen a
+        rate; with ``eta0="auto"`` a pass in mini-batches, which comes most of the way, and then
+        batch EM until `tol`. "online": online EM and nothing else,
         `max_iter` passes over shuffled mini-batches. "batch": batch EM. "stochastic": `max_iter`
         passes of batch EM with hidden variables that are drawn. Or a value with settings of its
         own: :class:`~sklearn_onlineem.em.Auto`, :class:`~sklearn_onlineem.em.Online`,
@@ -245,13 +245,14 @@ class OnlineEM(DensityMixin, BaseEstimator):
             warn_user(
                 f"{name} took no step that depends on {' or '.join(unused)}, though set:"
                 f" solver={self.solver!r}, eta0={self.eta0!r}, schedule={self.schedule!r},"
-                f" batch_size={self.batch_size}. Set eta0 to a number for online EM."
+                f" batch_size={self.batch_size}. For online EM, set eta0 to a"
+                f" number, or solver='online'."
             )
 
     @property
     def _rate_is_chosen(self):
         """Whether the user has said which learning rates to take."""
-        return self.eta0 != "auto" or not isinstance(self.schedule, str)
+        return self.eta0 != "auto"
 
     def _unused_rates(self, n_rates):
         """Names of parameters of learning rates that were set, and that no step has used."""

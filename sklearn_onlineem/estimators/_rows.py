@@ -100,8 +100,7 @@ class RowEstimator(TransformerMixin, OnlineEM):
     Attributes
     ----------
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Where the data have names.
+        Columns of the data.
     """
 
     # Whether rows may be CSR, and whether they must not be negative.

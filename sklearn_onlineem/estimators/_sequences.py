@@ -114,8 +114,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Onlin
     n_samples_seen_ : int
         Sequences so far.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Where the data have names.
+        Columns of the data.
     """
 
     batch_size: int = parameter(default=10, valid=[Interval(Integral, 1, None, closed="left")])
@@ -183,23 +182,27 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Onlin
             If the batch is invalid; the estimator is left as it was.
         """
         with self._lock():
+            if continues:
+                self._check_may_continue()
             before = self._state_before() if continues else None
             data = self._partial_fit(X, y, lengths=lengths, groups=groups, before=before)
             if continues:
                 self._stream_state = self.model_, self.model_.filtered_end(data[len(data) - 1 :])
         return self
 
+    def _check_may_continue(self):
+        termination = getattr(self, "termination", "given_length")
+        if termination != "given_length":
+            raise ValueError(
+                f"{type(self).__name__}: continues=True needs termination='given_length', got"
+                f" {termination!r}: such sequences end by themselves."
+            )
+
     def _state_before(self):
         """Distribution of the last state of the sequence that continues, or None if none does.
 
         Any other update makes another model, and so does one that was interrupted.
         """
-        termination = getattr(self, "termination", "given_length")
-        if termination != "given_length":
-            raise ValueError(
-                f"continues=True of {type(self).__name__} needs termination='given_length', got"
-                f" {termination!r}: such sequences end by themselves."
-            )
         if not self.__sklearn_is_fitted__():
             return None
         model, filtered = self.__dict__.get("_stream_state", (None, None))

@@ -108,7 +108,7 @@ regular_row_estimators = pytest.mark.parametrize(
 
 def besides(rng, estimator, n):
     """Some labels, and weights of which some are 0."""
-    labels = rng.integers(0, estimator.n_components, n)
+    labels = rng.integers(0, getattr(estimator, "n_components", 1), n)
     y = np.where(rng.random(n) < 0.3, labels, -1)
     return {"y": y, "sample_weight": rng.integers(0, 4, n).astype(float)}
 
@@ -321,7 +321,7 @@ def test_a_warm_start_needs_the_same_model(rng):
 def test_what_shards_cannot_do_is_refused(rng):
     X = rng.poisson(3.0, (90, 2)).astype(float)
     for estimator in (CompoundDirichlet(solver="newton"), GaussianMixture(2, n_init=2)):
-        with pytest.raises(ValueError, match=r"must have n_init=1, and not solver='newton'"):
+        with pytest.raises(ValueError, match=r"must have n_init=1, got .*, and solver='auto', got"):
             DistributedEM(estimator).fit(X)
     with pytest.raises(TypeError, match="client must be a distributed.Client, got 'tcp://x'"):
         DistributedEM(GaussianMixture()).fit(X, client="tcp://x")
