@@ -96,9 +96,9 @@ def expected_failures(estimator):
     [
         *(GaussianMixture(covariance_type=kind) for kind in ("full", "tied", "diag", "spherical")),
         GaussianMixture(solver="batch"),
-        GaussianMixture(2, solver="stochastic", max_iter=5),
-        GaussianMixture(2, solver=Stochastic(average_from=2), max_iter=5),
-        GaussianMixture(2, solver=Online(average_from=2), schedule=PowerDecay(0.5), max_iter=5),
+        GaussianMixture(4, solver="stochastic", max_iter=5),
+        GaussianMixture(4, solver=Stochastic(average_from=2), max_iter=5),
+        GaussianMixture(4, solver=Online(average_from=2), schedule=PowerDecay(0.5), max_iter=5),
         # `check_estimator_sparse_*` expect a column of `predict_proba` for each of four classes.
         PoissonMixture(4),
         MultinomialMixture(4),
