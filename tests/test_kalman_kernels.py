@@ -107,7 +107,7 @@ def test_threads_change_no_bit(lengths, missing, rng):
 
 
 @pytest.mark.parametrize("lengths", [[1], [1, 2], [2000], [3, 400, 1, 7]])
-def test_usages_are_sums_over_steps(lengths, rng):
+def test_occupancies_are_sums_over_steps(lengths, rng):
     model, data = draw_model(rng, 5, 2), draw_data(rng, lengths, 2)
     own = model.own_statistics(data)
     mean, covariance = model.initial_mean, model.initial_covariance
@@ -143,7 +143,7 @@ def test_kernels_refuse_arrays_of_other_sizes(rng):
     nothing = np.empty(0)
     with pytest.raises(TypeError, match="a kernel needs"):
         _kalman.filtered(
-            padded.system, 2, data.X[:, :2].copy(), data.offsets, start, nothing, nothing, nothing,
+            data.X[:, :2].copy(), data.offsets, padded.system, 2, start, nothing, nothing, nothing,
             nothing, np.empty(4), np.empty(1), 1,
         )  # fmt: skip
     assert len(arrays(padded.system)) == 7

@@ -59,7 +59,7 @@ class Padded:
         moments = [*self._room(n_rows, predicted), *self._room(n_rows, filtered)]
         log_densities = np.empty(n_rows)
         _kalman.filtered(
-            self.system, self.k, part.X, part.offsets, self.moments(*part.start), *moments,
+            part.X, part.offsets, self.system, self.k, self.moments(*part.start), *moments,
             log_densities, np.empty(len(part)), n_threads,
         )  # fmt: skip
         return *moments, log_densities
@@ -69,7 +69,7 @@ class Padded:
         means, covariances = self._room(len(part.X), True)
         lags, filled = np.zeros_like(covariances), np.empty_like(part.X)
         _kalman.smoothed(
-            self.system, self.k, part.X, part.offsets, self.moments(*part.start), means,
+            part.X, part.offsets, self.system, self.k, self.moments(*part.start), means,
             covariances, lags, filled, np.empty(len(part)), n_threads,
         )  # fmt: skip
         return means, covariances, lags, filled
@@ -79,7 +79,7 @@ class Padded:
         noise = NOTHING if rng is None else rng.standard_normal((len(part.X), self.k))
         sums, log_likelihoods = self.room_for_sums(), np.empty(len(part))
         _kalman.expected(
-            self.system, self.k, part.X, part.offsets, self.moments(*part.start), noise, *sums,
+            part.X, part.offsets, self.system, self.k, self.moments(*part.start), noise, *sums,
             log_likelihoods, n_threads,
         )  # fmt: skip
         return statistics_of(sums, fresh=not part.n_lead), log_likelihoods.sum()

@@ -18,10 +18,8 @@ _LOG_2_PI = math.log(2.0 * math.pi)
 _TABLE_BYTES = 1 << 26
 # Rows of a part, which one thread walks; a sequence at least.
 _PART_ROWS = 1 << 11
-# Sequences that the kernel walks side by side; parts of short ones are made of so many.
-_LANES = 8
-# What the kernel has room for, padded.
-_WIDEST = 512
+# Parts of short sequences are made of so many.
+_BATCH = _kalman_shared.SEQUENCES_PER_BATCH
 
 
 class SharedGains:
@@ -45,7 +43,7 @@ class SharedGains:
     @property
     def suffice(self):
         """Whether tables are small enough."""
-        return self._width <= _WIDEST and (self._tables[1] or self._n_most >= self._longest)
+        return self._width <= _kalman_shared.WIDEST and (self._tables[1] or self._n_most >= self._longest)
 
     @property
     def _n_most(self):
@@ -57,12 +55,12 @@ class SharedGains:
         arrays = (*(np.empty((n, W, W)) for _ in range(4)), np.empty(n))
         covariance = self._first[W:].copy()
         n_steps, at_rest = _kalman_shared.fill_tables(
-            self._k, self._moves, self._sight[-1], covariance, arrays
+            self._maps[-1], self._moves, self._k, covariance, arrays
         )
         return tuple(array[:n_steps] for array in arrays), at_rest
 
     @cached_property
-    def _sight(self):
+    def _maps(self):
         """Maps between rows and states, as the kernel takes them."""
         C, offset, R = self._padded.system[4:]
         whitening = lapack.dtrtri(lapack.dpotrf(R, lower=1)[0], lower=1)[0]
@@ -78,25 +76,25 @@ class SharedGains:
         row_centre, row_scatter = row_moments(data.rows)
         sums, covariances = self._padded.room_for_sums(), np.zeros((5, self._width, self._width))
         squares = _kalman_shared.expected(
-            k, self._moves, self._tables[0], self._sight, self._first[: self._width], data.X,
-            data.offsets[:-1], data.lengths, order, bounds, row_centre, *sums, data.n_threads,
+            data.X, data.offsets[:-1], data.lengths, order, bounds, row_centre, self._moves, k,
+            self._tables[0], self._maps, self._first[: self._width], *sums, data.n_threads,
         )  # fmt: skip
-        log_det = _kalman_shared.covariances(k, self._tables[0], distinct, counts, covariances)
+        log_det = _kalman_shared.covariances(distinct, counts, self._tables[0], k, covariances)
         first, departing, arriving, emitting, lagged = covariances[:, :k, :k]
         statistics = statistics_of(sums)
         statistics.initial.scatter[0] += first
         statistics.transitions.scatter[0] += joined(departing, lagged, arriving)
         statistics.emissions.scatter[0, :k, :k] += emitting
         statistics.emissions.scatter[0, k:, k:] = row_scatter
-        log_det += n_rows * (d * _LOG_2_PI - 2.0 * np.log(np.diag(self._sight[1])).sum())
+        log_det += n_rows * (d * _LOG_2_PI - 2.0 * np.log(np.diag(self._maps[1])).sum())
         return statistics, -0.5 * (log_det + squares)
 
 
 def _walks(lengths):
     """Sequences in the order in which they are walked, where parts begin in it; and their law."""
     begins = np.cumsum(lengths) - lengths
-    if lengths.max() * _LANES <= _PART_ROWS:
-        begins = np.repeat(begins[::_LANES], _LANES)[: len(lengths)]
+    if lengths.max() * _BATCH <= _PART_ROWS:
+        begins = np.repeat(begins[::_BATCH], _BATCH)[: len(lengths)]
     part = begins // _PART_ROWS
     bounds = np.concatenate(([0], np.flatnonzero(np.diff(part)) + 1, [len(lengths)]))
     return np.lexsort((-lengths, part)), bounds, *np.unique(lengths, return_counts=True)
