@@ -25,6 +25,14 @@ cdef inline void* allocate(const Arena* counted) except NULL:
     return memory
 
 
+# One array, to be freed by the caller: with nothing beside it, it needs no arena.
+cdef inline double* allocate_doubles(Py_ssize_t n) except NULL:
+    cdef double* array = <double*> malloc(max(1, n) * sizeof(double))
+    if array == NULL:
+        raise MemoryError(f"cannot allocate {n} doubles of scratch memory")
+    return array
+
+
 # The number of elements from here to the first line that starts after `n` of them.
 cdef inline Py_ssize_t padded(Py_ssize_t n, Py_ssize_t itemsize) noexcept nogil:
     return (n * itemsize + ARENA_LINE - 1) // ARENA_LINE * ARENA_LINE // itemsize

@@ -17,8 +17,7 @@ cdef struct Shape:
     Py_ssize_t n_blocks
     Py_ssize_t n_slabs
     Py_ssize_t stride       # from one row of a block's matrices to the next
-    Py_ssize_t workspace    # elements of scratch memory that one thread needs
-    Py_ssize_t memory       # ... and all threads, and the parameters
+    size_t itemsize
     int features
     int n_threads
     bint fused              # products are formed as they are summed,
