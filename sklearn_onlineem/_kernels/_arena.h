@@ -2,8 +2,8 @@
  *
  * A function that lays out scratch memory takes one array after the other from an arena. It runs
  * twice: with a counting arena, which has no memory and hands out NULL, to learn the size; and with
- * memory of that size, to learn where the arrays are. So a size and a layout cannot disagree. Such a
- * function must not look into the arrays: they are filled elsewhere.
+ * memory of that size, to learn where the arrays are. So a size and a layout cannot disagree. Such
+ * a function must not look into the arrays: they are filled elsewhere.
  *
  * Under the address sanitizer each array has a border that must not be touched, so that a kernel
  * that leaves an array is caught even where it comes into the next one.
@@ -40,7 +40,8 @@ SIMD_INLINE Arena counting_arena(void)
 /* Memory (size + ARENA_LINE bytes) of which the first line border is the beginning. */
 SIMD_INLINE Arena arena_in(void *memory)
 {
-    Arena arena = {(char *)(((uintptr_t)memory + ARENA_LINE - 1) & ~(uintptr_t)(ARENA_LINE - 1)), 0};
+    uintptr_t line = ((uintptr_t)memory + ARENA_LINE - 1) / ARENA_LINE * ARENA_LINE;
+    Arena arena = {(char *)line, 0};
     return arena;
 }
 

@@ -23,7 +23,8 @@ OPTIMISE_BEGIN(SELECTS)
  * at the start of each block is kept, and its forward pass is done again on the way back. */
 #define CHAIN_ROWS 256
 
-/* `product` of 4 states. GCC unrolls so short a loop before it vectorises, and then no longer can. */
+/* `product` of 4 states: so short a loop GCC would unroll before it vectorises, and then no longer
+ * can. */
 SIMD_INLINE void product_of_four(const double *x, const double *table, double *out)
 {
     UNROLL(1)
@@ -88,8 +89,8 @@ SIMD_UNUSED static ChainBlock lay_out_chain_block(ptrdiff_t W, Arena *arena)
 /* alpha (W,) <- predicted * density; predicted <- alpha table. `before` is the sum of the last row.
  *
  * alpha is divided by its sum every few rows only, as the division is what the recursion would wait
- * for. Returns 1 if digits may be lost: a sum is tiny, or, where the table has zeros, the share of a
- * state that can be reached is. (A state that is entered from all others comes back by itself;
+ * for. Returns 1 if digits may be lost: a sum is tiny, or, where the table has zeros, the share of
+ * a state that can be reached is. (A state that is entered from all others comes back by itself;
  * others would stay lost.) */
 SIMD_INLINE int forward_step(
     const double *RESTRICT density, const double *table, int divides, int has_zeros,
@@ -185,7 +186,8 @@ SIMD_INLINE void add_transitions_of(
     for (ptrdiff_t i = 0; i < W * W; i++) tile[i] = sums[i];
     for (ptrdiff_t t = 0; t < T; t++)
         for (ptrdiff_t i = 0; i < W; i++)
-            for (ptrdiff_t j = 0; j < W; j++) tile[i * W + j] += filtered[t * W + i] * later[t * W + j];
+            for (ptrdiff_t j = 0; j < W; j++)
+                tile[i * W + j] += filtered[t * W + i] * later[t * W + j];
     for (ptrdiff_t i = 0; i < W * W; i++) sums[i] = tile[i];
 }
 

@@ -23,10 +23,11 @@
 #define SIMD_UNUSED
 #endif
 
-/* Functions between OPTIMISE_BEGIN(option) and OPTIMISE_END are compiled with one more option, which
- * only GCC needs. Two such options are in use, and neither changes a value:
+/* Functions between OPTIMISE_BEGIN(option) and OPTIMISE_END are compiled with one more option,
+ * which only GCC needs. Two such options are in use, and neither changes a value:
  *
- * - SELECTS: nobody looks at floating-point exception flags, and only for their sake would GCC refuse
+ * - SELECTS: nobody looks at floating-point exception flags, and only for their sake would GCC
+ * refuse
  *   to turn `a < b ? c : d` into a select;
  * - WHOLE_TILES: loops over a tile are vectors as they stand, and GCC would rather put these
  *   together from pieces. */

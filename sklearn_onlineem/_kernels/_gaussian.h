@@ -6,8 +6,8 @@
 
 /* x - mean, correctly rounded but for the last bit, without leaving float for double.
  *
- * The mean is the sum of two floats. Taking off the first is exact where x is so close to it that the
- * second matters. */
+ * The mean is the sum of two floats. Taking off the first is exact where x is so close to it that
+ * the second matters. */
 SIMD_INLINE float residual_float(float x, double mean)
 {
     return (x - (float)mean) - (float)(mean - (float)mean);

@@ -139,10 +139,11 @@ cdef inline int kind(Py_ssize_t n_matrices, Py_ssize_t K) noexcept nogil:
     return FULL if n_matrices == K else SHARED
 
 
-# Full covariances: a block is (B, d) as the data are, and BLAS does the work. With few features the
-# loops of `_small_forms.h` do it, from a block (d, B) to begin with. Diagonal covariances: a block is
-# (d, B), so that the loops of `_gaussian.h` run over independent rows.
-# -----------------------------------------------------------------------------------------------
+# Full covariances: a block is (B, d) as the data are, and BLAS does the work
+# ----------------------------------------------------------------------------
+#
+# With few features the loops of `_small_forms.h` do it, from a block (d, B) to begin with. With
+# diagonal covariances a block is (d, B), too, and loops run over independent rows (`_gaussian.h`).
 
 cdef void full_log_joint(
     const floating* x, Py_ssize_t B, const double* means, const floating* factors,

@@ -30,14 +30,14 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(half_squared_norms)(
  * Far from a component responsibilities underflow to zero, often most of them, and leaving those
  * rows out leaves less to multiply. */
 SIMD_CLONES SIMD_UNUSED static ptrdiff_t NAMED(weigh)(
-    const REAL *x, ptrdiff_t B, ptrdiff_t d, const REAL *shares, const double *mean, REAL *out,
-    REAL *first)
+    const REAL *x, ptrdiff_t B, ptrdiff_t d, const REAL *shares, const double *mean,
+    REAL *RESTRICT out, REAL *RESTRICT first)
 {
     ptrdiff_t kept = 0;
     for (ptrdiff_t j = 0; j < d; j++) first[j] = 0;
     for (ptrdiff_t b = 0; b < B; b++) {
         if (!(shares[b] > 0)) continue;
-        REAL root = (REAL)sqrt(shares[b]), *row = out + kept * d;
+        REAL root = (REAL)sqrt(shares[b]), *RESTRICT row = out + kept * d;
         for (ptrdiff_t j = 0; j < d; j++) {
             REAL weighted = root * (REAL)(x[b * d + j] - mean[j]);
             row[j] = weighted;
@@ -72,6 +72,7 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(add_scaled_moments)(
         REAL firsts[PARTIAL_SUMS], seconds[PARTIAL_SUMS];
         for (int s = 0; s < PARTIAL_SUMS; s++) firsts[s] = seconds[s] = 0;
         for (ptrdiff_t b = 0; b < whole; b += PARTIAL_SUMS)
+            UNROLL(1) /* or GCC makes no vectors of doubles */
             for (int s = 0; s < PARTIAL_SUMS; s++) {
                 REAL difference = NAMED(residual)(x[b + s], mean[j]);
                 REAL weighted = shares[b + s] * difference;

@@ -192,8 +192,8 @@ SIMD_UNUSED static void smooth_block(
     copy(space->states, filtered_size(W), space->states + space->B * filtered_size(W));
 }
 
-/* Filters a sequence from the moments in space->predicted, and smooths it if that is wanted; returns
- * its log-likelihood.
+/* Filters a sequence from the moments in space->predicted, and smooths it if that is wanted;
+ * returns its log-likelihood.
  *
  * Of a sequence longer than a block, only the moments before each block are kept, and the forward
  * pass of all blocks but the last is done again on the way back. */

@@ -38,8 +38,8 @@ typedef struct {
     double *means;                  /* (T, k, BATCH_SIZE): filtered */
 } Batch;
 
-/* Sums over rows, of deviations of states from a centre and of rows from theirs; `width` of them side
- * by side, BATCH_SIZE or 1. */
+/* Sums over rows, of deviations of states from a centre and of rows from theirs; `width` of them
+ * side by side, BATCH_SIZE or 1. */
 typedef struct {
     double *squares; /* (1, width), of innovations */
     double *total;   /* (k, width): of filtered means, then of deviations of smoothed ones */

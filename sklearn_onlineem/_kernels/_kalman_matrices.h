@@ -111,8 +111,8 @@ SIMD_INLINE void symmetrise(double *x, ptrdiff_t k, ptrdiff_t W)
 
 /* upper (n, stride) <- U with U'U = x (its upper triangle), inverse_j <- 1 / U_jj.
  *
- * Where x is singular, rows of U are 0, and so are their inverses: substitution then solves what has
- * a solution. */
+ * Where x is singular, rows of U are 0, and so are their inverses: substitution then solves what
+ * has a solution. */
 SIMD_CLONES SIMD_UNUSED static void factorise(
     const double *x, ptrdiff_t n, ptrdiff_t stride, double *upper, double *inverse)
 {

@@ -116,8 +116,8 @@ SIMD_UNUSED static Imputation lay_out_imputation(ptrdiff_t W, ptrdiff_t d, Arena
 
 /* Missing values of `filled` (d,) <- their expectations, from the moments of the state.
  *
- * Unless they are NULL, `across` (d, W) and `within` (d, d) += the covariances of missing values with
- * the state, and with each other. */
+ * Unless they are NULL, `across` (d, W) and `within` (d, d) += the covariances of missing values
+ * with the state, and with each other. */
 SIMD_UNUSED static void impute(
     const System *system, const ObservedPattern *pattern, const double *v, const double *state,
     const double *covariance, const Imputation *scratch, double *filled, double *across,

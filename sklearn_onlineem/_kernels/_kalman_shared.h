@@ -1,7 +1,7 @@
 /* Sequences without missing values, which share their covariances and gains.
  *
- * Means of all sequences follow from products of rows with tables of gains. Sequences of a slab make
- * batches; a long one, which is a slab of its own, is cut into the segments of one batch.
+ * Means of all sequences follow from products of rows with tables of gains. Sequences of a slab
+ * make batches; a long one, which is a slab of its own, is cut into the segments of one batch.
  */
 #ifndef SKLEARN_ONLINEEM_KALMAN_SHARED_H
 #define SKLEARN_ONLINEEM_KALMAN_SHARED_H
@@ -223,8 +223,8 @@ SIMD_UNUSED static void finish_slab(
     centre_moments(centre, k, shared->centre, &emissions);
 }
 
-/* evidence <- moments of the smoothed means of a slab, and of its rows with them; returns the sum of
- * squared innovations. */
+/* evidence <- moments of the smoothed means of a slab, and of its rows with them; returns the sum
+ * of squared innovations. */
 SIMD_UNUSED static double expect_slab(
     const Shared *shared, const Slab *slab, const SlabSpace *space, const Evidence *evidence)
 {

@@ -54,8 +54,8 @@ SIMD_UNUSED static void draw_state(
     set_zero(W * W, covariance);
 }
 
-/* mean (W,), covariance (W, W): smoothed moments of the next state, and then of this one; lag (W, W)
- * <- Cov(next, this). States are drawn if there is noise. */
+/* mean (W,), covariance (W, W): smoothed moments of the next state, and then of this one; lag (W,
+ * W) <- Cov(next, this). States are drawn if there is noise. */
 SIMD_UNUSED static void smooth_state(
     const System *system, FilteredState now, FilteredState next, const double *noise,
     const SmootherStep *step, double *mean, double *covariance, double *lag)

@@ -7,8 +7,9 @@
 
 OPTIMISE_BEGIN(WHOLE_TILES)
 
-/* Whose covariances are summed: those of first states, of states with one after them, of states with
- * one before them, and of states whose row is observed; and those of a state with the one before. */
+/* Whose covariances are summed: those of first states, of states with one after them, of states
+ * with one before them, and of states whose row is observed; and those of a state with the one
+ * before. */
 enum { FIRST, DEPARTING, ARRIVING, EMITTING, LAGGED, N_SUMS };
 
 /* Sums over rows: of covariances, and of means in blocks. */

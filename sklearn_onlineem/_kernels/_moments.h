@@ -90,8 +90,8 @@ SIMD_UNUSED static double *next_row(MomentsBuffer *buffer)
     return buffer->rows + buffer->n_rows++ * buffer->total.n;
 }
 
-/* From sums of deviations of (x, y) from a centre (in the place of the mean), and of their products;
- * x has n_x variables. */
+/* From sums of deviations of (x, y) from a centre (in the place of the mean), and of their
+ * products; x has n_x variables. */
 SIMD_UNUSED static void centre_moments(
     const double *centre_x, ptrdiff_t n_x, const double *centre_y, Moments *moments)
 {

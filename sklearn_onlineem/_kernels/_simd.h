@@ -1,8 +1,8 @@
 /* Loops over columns that the compiler vectorises, for float and double.
  *
  * libm's exp and log are calls, and a loop with a call in it stays scalar. The ones below are
- * straight-line arithmetic, so the loops in `_simd_real.h` become vector code, in clones for several
- * instruction sets. None of these fuses multiply and add, so all give the same bits.
+ * straight-line arithmetic, so the loops in `_simd_real.h` become vector code, in clones for
+ * several instruction sets. None of these fuses multiply and add, so all give the same bits.
  */
 #ifndef SKLEARN_ONLINEEM_SIMD_H
 #define SKLEARN_ONLINEEM_SIMD_H
@@ -19,7 +19,8 @@ OPTIMISE_BEGIN(SELECTS)
 /* Columns that one pass handles before the next pass returns to them: they stay in L1. */
 #define SIMD_STRIP 64
 
-/* Partial sums that a sum over a row is made of, so that vectors of all widths give the same bits. */
+/* Partial sums that a sum over a row is made of, so that vectors of all widths give the same bits.
+ * */
 #define PARTIAL_SUMS 16
 
 SIMD_INLINE int64_t bits_of_double(double x) { int64_t i; memcpy(&i, &x, sizeof i); return i; }
@@ -74,8 +75,8 @@ SIMD_INLINE float exp_float(float x)
 
 /* log(x) = k log 2 + log(m), x = 2^k m, m in [sqrt(1/2), sqrt(2)), for x positive and normal.
  *
- * log(m) = 2s + s^3 P(s^2), s = (m - 1) / (m + 1), is evaluated as f - s (f - s^2 P), f = m - 1: the
- * same number with a leading term that is exact. Subtracting the bits of sqrt(1/2) makes the
+ * log(m) = 2s + s^3 P(s^2), s = (m - 1) / (m + 1), is evaluated as f - s (f - s^2 P), f = m - 1:
+ * the same number with a leading term that is exact. Subtracting the bits of sqrt(1/2) makes the
  * exponent field count from there. k becomes a double in the mantissa of 2^52, as above.
  */
 SIMD_INLINE double log_double(double x)

@@ -4,10 +4,11 @@ from cython cimport floating
 
 
 cdef extern from "_simd.h" nogil:
-    # A loop of doubles in Cython is compiled for several instruction sets if it returns this: Cython
-    # copies the name of the type to the C code, attribute and all.
+    # A loop of doubles in Cython is compiled for several instruction sets if it returns this:
+    # Cython copies the name of the type to the C code, attribute and all.
     ctypedef void simd_void "SIMD_CLONES void"
-    # Nothing else points to where this does: without the promise each vector is checked for overlap.
+    # Nothing else points to where this does: without that promise each vector is checked for
+    # overlap.
     ctypedef double* restricted "double* __restrict"
     enum:
         PARTIAL_SUMS

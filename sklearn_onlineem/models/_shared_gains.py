@@ -20,6 +20,8 @@ _TABLE_BYTES = 1 << 26
 _PART_ROWS = 1 << 11
 # Parts of short sequences are made of so many.
 _BATCH = _kalman_shared.SEQUENCES_PER_BATCH
+# What the kernel has room for, padded.
+_WIDEST = _kalman_shared.WIDEST
 
 
 class SharedGains:
@@ -43,7 +45,7 @@ class SharedGains:
     @property
     def suffice(self):
         """Whether tables are small enough."""
-        return self._width <= _kalman_shared.WIDEST and (self._tables[1] or self._n_most >= self._longest)
+        return self._width <= _WIDEST and (self._tables[1] or self._n_most >= self._longest)
 
     @property
     def _n_most(self):
