@@ -4,8 +4,8 @@
  * of x (T, K); origins (T, W) <- the states before. `next` (W,) is scratch. */
 SIMD_INLINE void NAMED(best_paths_of)(
     const REAL *RESTRICT x, ptrdiff_t T, const ptrdiff_t K, const ptrdiff_t W,
-    const ptrdiff_t tile, const double *RESTRICT table, double *RESTRICT best,
-    double *RESTRICT next, int *RESTRICT origins)
+    const ptrdiff_t tile, const double *RESTRICT table, double *RESTRICT next,
+    double *RESTRICT best, int *RESTRICT origins)
 {
     for (ptrdiff_t t = 1; t < T; t++) {
         best_moves(best, table, W, tile, next, origins + t * W);
@@ -14,13 +14,13 @@ SIMD_INLINE void NAMED(best_paths_of)(
 }
 
 SIMD_CLONES SIMD_UNUSED static void NAMED(best_paths)(
-    const REAL *x, ptrdiff_t T, ptrdiff_t K, ptrdiff_t W, const double *table, double *best,
-    double *next, int *origins)
+    const REAL *x, ptrdiff_t T, ptrdiff_t K, ptrdiff_t W, const double *table, double *next,
+    double *best, int *origins)
 {
     switch (W) {
-    case 4: NAMED(best_paths_of)(x, T, K, 4, 4, table, best, next, origins); break;
-    case 8: NAMED(best_paths_of)(x, T, K, 8, 8, table, best, next, origins); break;
-    case 16: NAMED(best_paths_of)(x, T, K, 16, 16, table, best, next, origins); break;
-    default: NAMED(best_paths_of)(x, T, K, W, 16, table, best, next, origins);
+    case 4: NAMED(best_paths_of)(x, T, K, 4, 4, table, next, best, origins); break;
+    case 8: NAMED(best_paths_of)(x, T, K, 8, 8, table, next, best, origins); break;
+    case 16: NAMED(best_paths_of)(x, T, K, 16, 16, table, next, best, origins); break;
+    default: NAMED(best_paths_of)(x, T, K, W, 16, table, next, best, origins);
     }
 }

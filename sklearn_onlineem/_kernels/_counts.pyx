@@ -119,7 +119,7 @@ cdef Memory lay_out(const Shape* shape, bint wants_sums, Arena* arena) noexcept 
 
 
 cdef void pad(
-    const double* offset, const double* natural, Shape* shape, floating* table
+    Shape* shape, const double* offset, const double* natural, floating* table,
 ) noexcept nogil:
     """table (1 + d, width) <- [offset; natural], with zeros in the padding."""
     cdef Py_ssize_t j, k, K = shape.K, width = shape.width
@@ -132,8 +132,8 @@ cdef void pad(
 
 
 cdef inline void add_block(
-    const floating* data, const index* indices, const index* indptr, Py_ssize_t B,
-    const floating* shares, Shape* shape, void* sums,
+    Shape* shape, const floating* data, const index* indices, const index* indptr, Py_ssize_t B,
+    const floating* shares, void* sums,
 ) noexcept nogil:
     """Add the outer products of a block's rows and shares to a slab's sums."""
     if floating is float:
@@ -154,7 +154,7 @@ cdef inline void add_row(
 
 
 cdef void add_slabs(
-    const char* sums, Py_ssize_t n_slabs, Shape* shape, Py_ssize_t i, double* out
+    Shape* shape, const char* sums, Py_ssize_t n_slabs, Py_ssize_t i, double* out,
 ) noexcept nogil:
     if shape.single:
         add_row(<const float*> sums + i * shape.width, n_slabs,
@@ -165,20 +165,20 @@ cdef void add_slabs(
 
 
 cdef void add_round(
-    const char* sums, Py_ssize_t n_slabs, Shape* shape, double* counts, double* totals_T
+    Shape* shape, const char* sums, Py_ssize_t n_slabs, double* counts, double* totals_T,
 ) noexcept nogil:
     """Add the sums of a round of slabs to the counts (K,) and the totals (d, K)."""
     cdef Py_ssize_t j
-    add_slabs(sums, n_slabs, shape, 0, counts)
+    add_slabs(shape, sums, n_slabs, 0, counts)
     for j in prange(shape.d, schedule="static", num_threads=shape.n_threads,
                     use_threads_if=shape.n_threads > 1):
-        add_slabs(sums, n_slabs, shape, 1 + j, totals_T + j * shape.K)
+        add_slabs(shape, sums, n_slabs, 1 + j, totals_T + j * shape.K)
 
 
 cdef double normalise_rows(
-    floating* rows, Py_ssize_t start, Py_ssize_t B, const double* base,
-    const double* sample_weight, const int* labels, const double* uniforms,
-    double* log_likelihoods, floating* responsibilities, Shape* shape, const Workspace* space,
+    Shape* shape, const Workspace* space, floating* rows, Py_ssize_t start, Py_ssize_t B,
+    const double* base, const double* sample_weight, const int* labels, const double* uniforms,
+    double* log_likelihoods, floating* responsibilities,
 ) noexcept nogil:
     """rows (B, width), those from `start` on: log joint densities -> shares, 0 in the padding."""
     cdef Py_ssize_t K = shape.K
@@ -186,13 +186,10 @@ cdef double normalise_rows(
     cdef double log_likelihood
     transpose(rows, B, K, shape.width, joint, B)
     log_likelihood = normalise_block(
-        joint, K, B, B,
-        base + start if base != NULL else NULL,
+        joint, K, B, B, base + start if base != NULL else NULL,
         sample_weight + start if sample_weight != NULL else NULL,
-        labels + start if labels != NULL else NULL,
-        uniforms + start if uniforms != NULL else NULL,
-        log_likelihoods + start if log_likelihoods != NULL else NULL,
-        <floating*> space.softmax,
+        labels + start if labels != NULL else NULL, uniforms + start if uniforms != NULL else NULL,
+        <floating*> space.softmax, log_likelihoods + start if log_likelihoods != NULL else NULL,
     )
     # The padding still holds the zeros that `gather_rows` put there.
     transpose(joint, K, B, B, rows, shape.width)
@@ -202,10 +199,10 @@ cdef double normalise_rows(
 
 
 cdef double e_step_slab(
-    const floating* data, const index* indices, const index* indptr, const floating* table,
-    const double* base, const double* sample_weight, const int* labels, const double* uniforms,
-    void* sums, double* log_likelihoods, floating* responsibilities, Shape* shape,
-    Py_ssize_t slab, Arena arena,
+    Shape* shape, Py_ssize_t slab, const floating* data, const index* indices, const index* indptr,
+    const floating* table, const double* base, const double* sample_weight, const int* labels,
+    const double* uniforms, Arena arena, void* sums, double* log_likelihoods,
+    floating* responsibilities,
 ) noexcept nogil:
     cdef Workspace space = lay_out_workspace(shape, &arena)
     cdef floating* rows = <floating*> space.rows
@@ -220,18 +217,18 @@ cdef double e_step_slab(
         gather_rows(data, indices, indptr + start, B, table, shape.width, rows)
         for i in range(n_parts(B, ROWS)):
             log_likelihood += normalise_rows(
-                rows + i * ROWS * shape.width, start + i * ROWS, min(ROWS, B - i * ROWS),
-                base, sample_weight, labels, uniforms, log_likelihoods, responsibilities, shape,
-                &space,
+                shape, &space, rows + i * ROWS * shape.width, start + i * ROWS,
+                min(ROWS, B - i * ROWS), base, sample_weight, labels, uniforms, log_likelihoods,
+                responsibilities,
             )
         if sums != NULL:
-            add_block(data, indices, indptr + start, B, rows, shape, sums)
+            add_block(shape, data, indices, indptr + start, B, rows, sums)
     return log_likelihood
 
 
 cdef void log_density_slab(
-    const floating* data, const index* indices, const index* indptr, const floating* table,
-    const double* base, floating* out, Shape* shape, Py_ssize_t slab, Arena arena,
+    Shape* shape, Py_ssize_t slab, const floating* data, const index* indices, const index* indptr,
+    const floating* table, const double* base, Arena arena, floating* out,
 ) noexcept nogil:
     cdef Workspace space = lay_out_workspace(shape, &arena)
     cdef floating* rows = <floating*> space.rows
@@ -248,9 +245,8 @@ cdef void log_density_slab(
 
 
 cdef void statistics_slab(
-    const floating* data, const index* indices, const index* indptr,
-    const floating* responsibilities, void* sums, Shape* shape, Py_ssize_t slab,
-    Arena arena,
+    Shape* shape, Py_ssize_t slab, const floating* data, const index* indices, const index* indptr,
+    const floating* responsibilities, Arena arena, void* sums,
 ) noexcept nogil:
     cdef Workspace space = lay_out_workspace(shape, &arena)
     cdef floating* rows = <floating*> space.rows
@@ -264,7 +260,7 @@ cdef void statistics_slab(
         for b in range(B):
             for k in range(shape.K):
                 rows[b * width + k] = responsibilities[(start + b) * shape.K + k]
-        add_block(data, indices, indptr + start, B, rows, shape, sums)
+        add_block(shape, data, indices, indptr + start, B, rows, sums)
 
 
 cdef inline const double* optional(const double[::1] values) noexcept nogil:
@@ -314,7 +310,7 @@ def e_step(
     cdef floating* table = <floating*> memory.table
     try:
         with nogil:
-            pad(&offset[0], &natural_T[0, 0], &shape, table)
+            pad(&shape, &offset[0], &natural_T[0, 0], table)
             if wants_sums:
                 memset(&counts[0], 0, shape.K * sizeof(double))
                 memset(&totals_T[0, 0], 0, shape.d * shape.K * sizeof(double))
@@ -324,14 +320,14 @@ def e_step(
                 for slab in prange(first, last, schedule="dynamic", num_threads=shape.n_threads,
                                    use_threads_if=shape.n_threads > 1):
                     memory.log_likelihoods[slab] = e_step_slab(
-                        data_or_null, indices_or_null, &indptr[0], table, base_or_null,
-                        weight_or_null, labels_or_null, uniforms_or_null,
-                        memory.sums + (slab - first) * shape.sums_size if wants_sums else NULL,
-                        log_likelihoods_or_null, out, &shape, slab,
+                        &shape, slab, data_or_null, indices_or_null, &indptr[0], table,
+                        base_or_null, weight_or_null, labels_or_null, uniforms_or_null,
                         arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                        memory.sums + (slab - first) * shape.sums_size if wants_sums else NULL,
+                        log_likelihoods_or_null, out,
                     )
                 if wants_sums:
-                    add_round(memory.sums, last - first, &shape, &counts[0], &totals_T[0, 0])
+                    add_round(&shape, memory.sums, last - first, &counts[0], &totals_T[0, 0])
             for slab in range(shape.n_slabs):
                 log_likelihood += memory.log_likelihoods[slab]
     finally:
@@ -363,12 +359,12 @@ def log_density(
     cdef Memory memory = lay_out(&shape, False, &arena)
     cdef floating* table = <floating*> memory.table
     with nogil:
-        pad(&offset[0], &natural_T[0, 0], &shape, table)
+        pad(&shape, &offset[0], &natural_T[0, 0], table)
         for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
                            use_threads_if=shape.n_threads > 1):
             log_density_slab(
-                data_or_null, indices_or_null, &indptr[0], table, base_or_null, &out[0, 0], &shape,
-                slab, arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                &shape, slab, data_or_null, indices_or_null, &indptr[0], table, base_or_null,
+                arena_of(memory.threads, omp_get_thread_num(), &memory.counted), &out[0, 0],
             )
     free(scratch)
 
@@ -403,10 +399,11 @@ def statistics(
                 for slab in prange(first, last, schedule="dynamic", num_threads=shape.n_threads,
                                    use_threads_if=shape.n_threads > 1):
                     statistics_slab(
-                        data_or_null, indices_or_null, &indptr[0], &responsibilities[0, 0],
-                        memory.sums + (slab - first) * shape.sums_size, &shape, slab,
+                        &shape, slab, data_or_null, indices_or_null, &indptr[0],
+                        &responsibilities[0, 0],
                         arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                        memory.sums + (slab - first) * shape.sums_size,
                     )
-                add_round(memory.sums, last - first, &shape, &counts[0], &totals_T[0, 0])
+                add_round(&shape, memory.sums, last - first, &counts[0], &totals_T[0, 0])
     finally:
         free(scratch)

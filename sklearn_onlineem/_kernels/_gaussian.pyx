@@ -146,8 +146,8 @@ cdef inline int kind(Py_ssize_t n_matrices, Py_ssize_t K) noexcept nogil:
 # diagonal covariances a block is (d, B), too, and loops run over independent rows (`_gaussian.h`).
 
 cdef void full_log_joint(
-    const floating* x, Py_ssize_t B, const double* means, const floating* factors,
-    const double* offset, Shape* shape, floating* block, floating* joint,
+    Shape* shape, const floating* x, Py_ssize_t B, const double* means, const floating* factors,
+    const double* offset, floating* block, floating* joint,
 ) noexcept nogil:
     cdef Py_ssize_t d = shape.d, k
     cdef int columns = <int> d
@@ -168,7 +168,7 @@ cdef void full_log_joint(
 
 
 cdef void add_full_moments(
-    const floating* x, Py_ssize_t B, const double* means, const floating* shares, Shape* shape,
+    Shape* shape, const floating* x, Py_ssize_t B, const double* means, const floating* shares,
     floating* block, floating* partial, floating* products, double* first, double* second,
 ) noexcept nogil:
     """Adds to the upper triangles of `second` only."""
@@ -197,10 +197,10 @@ cdef void add_full_moments(
 # --------
 
 cdef double pass_over_slab(
-    Py_ssize_t slab, Shape* shape, const floating* X, const double* means, const floating* factors,
+    Shape* shape, Py_ssize_t slab, const floating* X, const double* means, const floating* factors,
     const double* offset, const double* sample_weight, const int* labels, const double* uniforms,
-    const floating* given, double* sums, double* log_likelihoods, bint normalised, floating* out,
-    Arena arena,
+    const floating* given, bint normalised, Arena arena, double* sums, double* log_likelihoods,
+    floating* out,
 ) noexcept nogil:
     """Log joint, or `given` responsibilities; then normalise, sum and write out, as wanted."""
     cdef Py_ssize_t d = shape.d, K = shape.K, stride = shape.stride, block, start, B, k, b
@@ -225,15 +225,14 @@ cdef double pass_over_slab(
                 scaled_log_joint(rows, B, d, stride, means + k * d, factors + k * d, offset[k],
                                  joint + k * stride)
         else:
-            full_log_joint(x, B, means, factors, offset, shape, rows, joint)
+            full_log_joint(shape, x, B, means, factors, offset, rows, joint)
         if normalised:
             log_likelihood += normalise_block(
                 joint, K, B, stride, NULL,
                 sample_weight + start if sample_weight != NULL else NULL,
                 labels + start if labels != NULL else NULL,
-                uniforms + start if uniforms != NULL else NULL,
+                uniforms + start if uniforms != NULL else NULL, <floating*> space.softmax,
                 log_likelihoods + start if log_likelihoods != NULL else NULL,
-                <floating*> space.softmax,
             )
         if sums != NULL:
             for k in range(K):
@@ -244,8 +243,10 @@ cdef double pass_over_slab(
                     add_scaled_moments(rows, B, d, stride, joint + k * stride, means + k * d,
                                        first + k * d, second + k * d)
             else:
-                add_full_moments(x, B, means, joint, shape, rows, <floating*> space.partial,
-                                 <floating*> space.products, first, second)
+                add_full_moments(
+                    shape, x, B, means, joint, rows, <floating*> space.partial,
+                    <floating*> space.products, first, second,
+                )
         if out != NULL:
             transpose(joint, K, B, stride, out + start * K, K)
     return log_likelihood
@@ -254,8 +255,8 @@ cdef double pass_over_slab(
 cdef double pass_over(
     Shape* shape, const floating* X, const double* means, const double* factors,
     const double* offset, const double* sample_weight, const int* labels, const double* uniforms,
-    const floating* given, double* counts, double* first, double* second, double* log_likelihoods,
-    bint normalised, floating* out,
+    const floating* given, bint normalised, double* counts, double* first, double* second,
+    double* log_likelihoods, floating* out,
 ) except? -1.0:
     cdef Py_ssize_t n_sums = shape.n_sums if counts != NULL else 0, n_slabs = shape.n_slabs
     cdef Py_ssize_t slab, i
@@ -275,20 +276,20 @@ cdef double pass_over(
         for slab in prange(n_slabs, schedule="dynamic", num_threads=shape.n_threads,
                            use_threads_if=shape.n_threads > 1):
             memory.log_likelihoods[slab] = pass_over_slab(
-                slab, shape, X, means, rounded, offset, sample_weight, labels, uniforms, given,
-                sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, normalised, out,
-                arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                shape, slab, X, means, rounded, offset, sample_weight, labels, uniforms, given,
+                normalised, arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, out,
             )
         for slab in range(n_slabs):
             log_likelihood += memory.log_likelihoods[slab]
         if n_sums > 0:
-            add_slabs(sums, shape, counts, first, second)
+            add_slabs(shape, sums, counts, first, second)
     free(scratch)
     return log_likelihood
 
 
 cdef void add_slabs(
-    double* sums, Shape* shape, double* counts, double* first, double* second
+    Shape* shape, double* sums, double* counts, double* first, double* second,
 ) noexcept nogil:
     """Add the slabs' sums in order, and complete the symmetric matrices."""
     cdef Py_ssize_t d = shape.d, K = shape.K, slab, m, i, j
@@ -329,11 +330,11 @@ cdef double e_step_over(
     if type == NPY_DOUBLE:
         return pass_over(
             shape, <const double*> x, mean, factor, offsets, weight, label, uniform,
-            <const double*> NULL, count, sums, products, log_likelihood, True, <double*> shares,
+            <const double*> NULL, True, count, sums, products, log_likelihood, <double*> shares,
         )
     return pass_over(
         shape, <const float*> x, mean, factor, offsets, weight, label, uniform,
-        <const float*> NULL, count, sums, products, log_likelihood, True, <float*> shares,
+        <const float*> NULL, True, count, sums, products, log_likelihood, <float*> shares,
     )
 
 
@@ -408,7 +409,7 @@ def log_density(
     )
     pass_over(
         &shape, &X[0, 0], &means[0, 0], &factors[0, 0, 0], &offset[0], NULL, NULL, NULL,
-        <const floating*> NULL, NULL, NULL, NULL, NULL, False, &out[0, 0],
+        <const floating*> NULL, False, NULL, NULL, NULL, NULL, &out[0, 0],
     )
 
 
@@ -427,9 +428,8 @@ def statistics(
         sizeof(floating), n_threads,
     )
     pass_over(
-        &shape, &X[0, 0], &means[0, 0], NULL, NULL, NULL, NULL, NULL,
-        &responsibilities[0, 0], &counts[0], &first[0, 0], &second[0, 0, 0], NULL, False,
-        <floating*> NULL,
+        &shape, &X[0, 0], &means[0, 0], NULL, NULL, NULL, NULL, NULL, &responsibilities[0, 0],
+        False, &counts[0], &first[0, 0], &second[0, 0, 0], NULL, <floating*> NULL,
     )
 
 
@@ -447,7 +447,7 @@ def scaled_log_density(
     )
     pass_over(
         &shape, &X[0, 0], &means[0, 0], &inverse_scales[0, 0], &offset[0], NULL, NULL, NULL,
-        <const floating*> NULL, NULL, NULL, NULL, NULL, False, &out[0, 0],
+        <const floating*> NULL, False, NULL, NULL, NULL, NULL, &out[0, 0],
     )
 
 
@@ -465,7 +465,6 @@ def scaled_statistics(
         X.shape[0], X.shape[1], means.shape[0], DIAGONAL, sizeof(floating), n_threads
     )
     pass_over(
-        &shape, &X[0, 0], &means[0, 0], NULL, NULL, NULL, NULL, NULL,
-        &responsibilities[0, 0], &counts[0], &first[0, 0], &second[0, 0], NULL, False,
-        <floating*> NULL,
+        &shape, &X[0, 0], &means[0, 0], NULL, NULL, NULL, NULL, NULL, &responsibilities[0, 0],
+        False, &counts[0], &first[0, 0], &second[0, 0], NULL, <floating*> NULL,
     )

@@ -191,7 +191,7 @@ cdef double best_path(
     cdef Py_ssize_t t, j
     for j in range(K):
         best[j] = log_start[j] + x[j]
-    best_paths(x, T, K, W, log_table, best, best + W, origins)
+    best_paths(x, T, K, W, log_table, best + W, best, origins)
     states[T - 1] = 0
     through = best[0] + log_final[0]
     for j in range(1, K):

@@ -29,6 +29,7 @@ cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int features, Py_s
 
 
 cdef double expected_totals(
+    Shape* shape,
     const floating* X,              # IN (n, d)
     const double* centre,           # IN (d,)
     const double* natural,          # IN (K, p)
@@ -41,5 +42,4 @@ cdef double expected_totals(
     double* totals,                 # OUT (K, p)
     double* log_likelihoods,        # OUT (n,) or NULL
     floating* responsibilities,     # OUT (n, K) or NULL
-    Shape* shape,
 ) except? -1

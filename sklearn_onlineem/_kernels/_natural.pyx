@@ -133,7 +133,7 @@ cdef Memory lay_out(const Shape* shape, Py_ssize_t n_sums, Arena* arena) noexcep
 
 
 cdef void fill_features(
-    const floating* x, Py_ssize_t B, const double* centre, Shape* shape, floating* out
+    Shape* shape, const floating* x, Py_ssize_t B, const double* centre, floating* out,
 ) noexcept nogil:
     """out (stored, B) <- 1, x - centre and, unless fused on the way, second-order features"""
     cdef Py_ssize_t d = shape.d, stride = shape.stride, b, i, j, row
@@ -159,7 +159,7 @@ cdef void fill_features(
 
 
 cdef void log_joint(
-    const floating* features, const floating* parameters, Py_ssize_t B, Shape* shape, floating* out
+    Shape* shape, const floating* features, const floating* parameters, Py_ssize_t B, floating* out,
 ) noexcept nogil:
     """out (K, B) <- parameters (K, p) features (p, B)"""
     cdef int p = <int> shape.p, K = <int> shape.K, stride = <int> shape.stride
@@ -171,7 +171,7 @@ cdef void log_joint(
 
 
 cdef void add_sums(
-    const floating* features, floating* responsibilities, Py_ssize_t B, Shape* shape,
+    Shape* shape, const floating* features, floating* responsibilities, Py_ssize_t B,
     floating* partial, double* sums,
 ) noexcept nogil:
     """sums (p, K) += features (p, B) responsibilities (K, B)', in double from block to block."""
@@ -191,9 +191,10 @@ cdef void add_sums(
 
 
 cdef double e_step_slab(
-    const floating* X, const double* centre, const floating* parameters, const double* base,
-    const double* sample_weight, const int* labels, const double* uniforms, double* sums,
-    double* log_likelihoods, floating* responsibilities, Shape* shape, Py_ssize_t slab, Arena arena,
+    Shape* shape, Py_ssize_t slab, const floating* X, const double* centre,
+    const floating* parameters, const double* base, const double* sample_weight, const int* labels,
+    const double* uniforms, Arena arena, double* sums, double* log_likelihoods,
+    floating* responsibilities,
 ) noexcept nogil:
     cdef Py_ssize_t K = shape.K, stride = shape.stride
     cdef Workspace space = lay_out_workspace(shape, &arena)
@@ -205,27 +206,25 @@ cdef double e_step_slab(
                        first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
         start = block * shape.B
         B = min(shape.B, shape.n - start)
-        fill_features(X + start * shape.d, B, centre, shape, features)
-        log_joint(features, parameters, B, shape, joint)
+        fill_features(shape, X + start * shape.d, B, centre, features)
+        log_joint(shape, features, parameters, B, joint)
         log_likelihood += normalise_block(
-            joint, K, B, stride,
-            base + start if base != NULL else NULL,
+            joint, K, B, stride, base + start if base != NULL else NULL,
             sample_weight + start if sample_weight != NULL else NULL,
             labels + start if labels != NULL else NULL,
-            uniforms + start if uniforms != NULL else NULL,
+            uniforms + start if uniforms != NULL else NULL, <floating*> space.softmax,
             log_likelihoods + start if log_likelihoods != NULL else NULL,
-            <floating*> space.softmax,
         )
         if sums != NULL:
-            add_sums(features, joint, B, shape, <floating*> space.partial, sums)
+            add_sums(shape, features, joint, B, <floating*> space.partial, sums)
         if responsibilities != NULL:
             transpose(joint, K, B, stride, responsibilities + start * K, K)
     return log_likelihood
 
 
 cdef void log_density_slab(
-    const floating* X, const double* centre, const floating* parameters, const double* base,
-    floating* out, Shape* shape, Py_ssize_t slab, Arena arena,
+    Shape* shape, Py_ssize_t slab, const floating* X, const double* centre,
+    const floating* parameters, const double* base, Arena arena, floating* out,
 ) noexcept nogil:
     cdef Py_ssize_t K = shape.K, stride = shape.stride
     cdef Workspace space = lay_out_workspace(shape, &arena)
@@ -236,8 +235,8 @@ cdef void log_density_slab(
                        first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
         start = block * shape.B
         B = min(shape.B, shape.n - start)
-        fill_features(X + start * shape.d, B, centre, shape, features)
-        log_joint(features, parameters, B, shape, joint)
+        fill_features(shape, X + start * shape.d, B, centre, features)
+        log_joint(shape, features, parameters, B, joint)
         if base != NULL:
             for k in range(K):
                 for b in range(B):
@@ -246,8 +245,8 @@ cdef void log_density_slab(
 
 
 cdef void statistics_slab(
-    const floating* X, const double* centre, const floating* responsibilities, double* sums,
-    Shape* shape, Py_ssize_t slab, Arena arena,
+    Shape* shape, Py_ssize_t slab, const floating* X, const double* centre,
+    const floating* responsibilities, Arena arena, double* sums,
 ) noexcept nogil:
     cdef Py_ssize_t K = shape.K, stride = shape.stride
     cdef Workspace space = lay_out_workspace(shape, &arena)
@@ -258,13 +257,13 @@ cdef void statistics_slab(
                        first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
         start = block * shape.B
         B = min(shape.B, shape.n - start)
-        fill_features(X + start * shape.d, B, centre, shape, features)
+        fill_features(shape, X + start * shape.d, B, centre, features)
         transpose(responsibilities + start * K, B, K, K, shares, stride)
-        add_sums(features, shares, B, shape, <floating*> space.partial, sums)
+        add_sums(shape, features, shares, B, <floating*> space.partial, sums)
 
 
 cdef void join(
-    const double* offset, const double* natural, Shape* shape, floating* parameters
+    Shape* shape, const double* offset, const double* natural, floating* parameters,
 ) noexcept nogil:
     """parameters (K, p) <- [offset, natural], or their transpose where products are fused"""
     cdef Py_ssize_t k, j
@@ -278,7 +277,7 @@ cdef void join(
         natural += shape.p - 1
 
 
-cdef void split(const double* sums, Shape* shape, double* counts, double* totals) noexcept nogil:
+cdef void split(Shape* shape, const double* sums, double* counts, double* totals) noexcept nogil:
     """[counts, totals] <- the slabs' sums, added in order."""
     cdef Py_ssize_t slab, k, j, K = shape.K, p = shape.p - 1
     cdef const double* row
@@ -295,10 +294,10 @@ cdef void split(const double* sums, Shape* shape, double* counts, double* totals
 
 
 cdef double expected_totals(
-    const floating* X, const double* centre, const double* natural, const double* offset,
-    const double* base, const double* sample_weight, const int* labels, const double* uniforms,
-    double* counts, double* totals, double* log_likelihoods, floating* responsibilities,
-    Shape* shape,
+    Shape* shape, const floating* X, const double* centre, const double* natural,
+    const double* offset, const double* base, const double* sample_weight, const int* labels,
+    const double* uniforms, double* counts, double* totals, double* log_likelihoods,
+    floating* responsibilities,
 ) except? -1:
     """The E-step below, on pointers."""
     cdef Py_ssize_t slab, n_sums = shape.K * shape.p if counts != NULL else 0
@@ -312,19 +311,19 @@ cdef double expected_totals(
     cdef floating* parameters = <floating*> memory.parameters
     with nogil:
         memset(memory.sums, 0, shape.n_slabs * n_sums * sizeof(double))
-        join(offset, natural, shape, parameters)
+        join(shape, offset, natural, parameters)
         for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=n_threads,
                            use_threads_if=n_threads > 1):
             memory.log_likelihoods[slab] = e_step_slab(
-                X, centre, parameters, base, sample_weight, labels, uniforms,
-                memory.sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods,
-                responsibilities, shape, slab,
+                shape, slab, X, centre, parameters, base, sample_weight, labels, uniforms,
                 arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                memory.sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods,
+                responsibilities,
             )
         for slab in range(shape.n_slabs):
             log_likelihood += memory.log_likelihoods[slab]
         if n_sums > 0:
-            split(memory.sums, shape, counts, totals)
+            split(shape, memory.sums, counts, totals)
         free(scratch)
     return log_likelihood
 
@@ -357,11 +356,11 @@ def e_step(
     cdef Shape shape = shape_of(
         X.shape[0], X.shape[1], natural.shape[0], features, sizeof(floating), n_threads)
     return expected_totals(
-        &X[0, 0], &centre[0], &natural[0, 0], &offset[0],
-        optional(base), optional(sample_weight), &labels[0] if labels.shape[0] > 0 else NULL,
-        optional(uniforms), <double*> optional(counts),
-        &totals[0, 0] if totals.shape[0] > 0 else NULL, <double*> optional(log_likelihoods),
-        &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL, &shape,
+        &shape, &X[0, 0], &centre[0], &natural[0, 0], &offset[0], optional(base),
+        optional(sample_weight), &labels[0] if labels.shape[0] > 0 else NULL, optional(uniforms),
+        <double*> optional(counts), &totals[0, 0] if totals.shape[0] > 0 else NULL,
+        <double*> optional(log_likelihoods),
+        &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL,
     )
 
 
@@ -387,12 +386,12 @@ def log_density(
     cdef Memory memory = lay_out(&shape, 0, &arena)
     cdef floating* parameters = <floating*> memory.parameters
     with nogil:
-        join(&offset[0], &natural[0, 0], &shape, parameters)
+        join(&shape, &offset[0], &natural[0, 0], parameters)
         for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
                            use_threads_if=shape.n_threads > 1):
             log_density_slab(
-                &X[0, 0], &centre[0], parameters, base_or_null, &out[0, 0], &shape, slab,
-                arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                &shape, slab, &X[0, 0], &centre[0], parameters, base_or_null,
+                arena_of(memory.threads, omp_get_thread_num(), &memory.counted), &out[0, 0],
             )
         free(scratch)
 
@@ -420,8 +419,9 @@ def statistics(
         for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
                            use_threads_if=shape.n_threads > 1):
             statistics_slab(
-                &X[0, 0], &centre[0], &responsibilities[0, 0], memory.sums + slab * n_sums,
-                &shape, slab, arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                &shape, slab, &X[0, 0], &centre[0], &responsibilities[0, 0],
+                arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                memory.sums + slab * n_sums,
             )
-        split(memory.sums, &shape, &counts[0], &totals[0, 0])
+        split(&shape, memory.sums, &counts[0], &totals[0, 0])
         free(scratch)

@@ -128,10 +128,10 @@ cdef Memory lay_out(const Shape* shape, Arena* arena) noexcept nogil:
 
 
 cdef double moments_of(
-    const floating* X, const double* means, const double* precisions, const double* log_dets,
-    const double* log_weights, const double* sample_weight, const int* labels,
-    const double* uniforms, double total_weight, double most_terms, double* weight, double* mean,
-    double* scatter, Shape* shape,
+    Shape* shape, const floating* X, const double* means, const double* precisions,
+    const double* log_dets, const double* log_weights, const double* sample_weight,
+    const int* labels, const double* uniforms, double total_weight, double most_terms,
+    double* weight, double* mean, double* scatter,
 ) except? -1.0:
     """The E-step below, on pointers."""
     cdef Py_ssize_t K = shape.K, d = shape.d, p = shape.p - 1, k
@@ -156,8 +156,8 @@ cdef double moments_of(
         if not terms < most_terms:
             return NAN
         log_likelihood = expected_totals(
-            X, centre, natural, offset, <const double*> NULL, sample_weight, labels, uniforms,
-            weight, totals, <double*> NULL, <floating*> NULL, shape,
+            shape, X, centre, natural, offset, <const double*> NULL, sample_weight, labels,
+            uniforms, weight, totals, <double*> NULL, <floating*> NULL,
         )
         with nogil:
             for k in range(K):
@@ -205,10 +205,10 @@ def e_step(
     cdef Shape shape = shape_of(n, d, K, PRODUCTS, real_size(X), n_threads)
     if type == NPY_DOUBLE:
         return moments_of(
-            <const double*> x, m, P, log_det, log_weight, s, label, uniform, total_weight,
-            most_terms, w, new_mean, S, &shape,
+            &shape, <const double*> x, m, P, log_det, log_weight, s, label, uniform, total_weight,
+            most_terms, w, new_mean, S,
         )
     return moments_of(
-        <const float*> x, m, P, log_det, log_weight, s, label, uniform, total_weight, most_terms,
-        w, new_mean, S, &shape,
+        &shape, <const float*> x, m, P, log_det, log_weight, s, label, uniform, total_weight,
+        most_terms, w, new_mean, S,
     )
