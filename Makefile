@@ -36,8 +36,8 @@ test: $(BUILT) $(VENV)/extra-test
 	$(SANITIZED) $(BIN)/python -m pytest --numprocesses 2 $(PYTEST_ARGS)
 
 doctest: $(BUILT) $(VENV)/extra-test
-	$(BIN)/python -m pytest --doctest-modules sklearn_onlineem
-	$(BIN)/python -m pytest --doctest-glob '*.rst' --doctest-glob '*.md' README.md doc/*.rst
+	$(SANITIZED) $(BIN)/python -m pytest --doctest-modules sklearn_onlineem
+	$(SANITIZED) $(BIN)/python -m pytest --doctest-glob '*.rst' --doctest-glob '*.md' README.md doc/*.rst
 
 lint: $(VENV)/extra-lint
 	$(BIN)/ruff check
