@@ -7,8 +7,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 KERNELS := $(shell find sklearn_onlineem -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
 RECIPE := pyproject.toml setup.py
-DEBUG := $(filter-out 0,$(SKLEARN_ONLINEEM_DEBUG))
-BUILT := $(VENV)/built$(if $(DEBUG),-debug)
+# make test SANITIZE=address, SANITIZE=undefined, or both with a comma: the debug build, with GCC's
+# sanitizers. Python has to load that of addresses first, and leaks at exit are the interpreter's.
+SANITIZE ?=
+comma := ,
+SANITIZERS := $(subst $(comma), ,$(SANITIZE))
+DEBUG := $(or $(filter-out 0,$(SKLEARN_ONLINEEM_DEBUG)),$(SANITIZERS))
+BUILT := $(VENV)/built$(if $(DEBUG),-debug)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
+ifneq ($(SANITIZERS),)
+export SKLEARN_ONLINEEM_DEBUG := 1
+export SKLEARN_ONLINEEM_SANITIZE := $(SANITIZE)
+SANITIZED := ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	$(if $(filter address,$(SANITIZERS)),LD_PRELOAD="$(shell $(CC) -print-file-name=libasan.so)")
+endif
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -22,11 +33,11 @@ demo: $(BUILT)
 	$(BIN)/python examples/plot_digits_stream.py build/demo
 
 test: $(BUILT) $(VENV)/extra-test
-	$(BIN)/python -m pytest --numprocesses 2 $(PYTEST_ARGS)
+	$(SANITIZED) $(BIN)/python -m pytest --numprocesses 2 $(PYTEST_ARGS)
 
 doctest: $(BUILT) $(VENV)/extra-test
-	$(BIN)/python -m pytest --doctest-modules sklearn_onlineem
-	$(BIN)/python -m pytest --doctest-glob '*.rst' --doctest-glob '*.md' README.md doc/*.rst
+	$(SANITIZED) $(BIN)/python -m pytest --doctest-modules sklearn_onlineem
+	$(SANITIZED) $(BIN)/python -m pytest --doctest-glob '*.rst' --doctest-glob '*.md' README.md doc/*.rst
 
 lint: $(VENV)/extra-lint
 	$(BIN)/ruff check
@@ -55,8 +66,8 @@ $(VENV)/venv:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# Installed anew at first, when the recipe changes, and when the debug build is switched on or off;
-# when only kernels changed, these are rebuilt in place.
+# Installed anew at first, when the recipe changes, and when the debug build or a sanitizer is
+# switched on or off; when only kernels changed, these are rebuilt in place.
 define install_package
 @echo 'building and installing into $(VENV); this takes a minute or two'
 @rm -rf build $(VENV)/built*

@@ -9,12 +9,9 @@
 
 #include "_simd.h"
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC optimize("no-trapping-math") /* as in _simd.h */
-#endif
+OPTIMISE_BEGIN(SELECTS)
 
-#define WIDEST_TILE 16
+#define WIDEST_STRIP 16
 
 /* next (W,) = max_i best (i) + table (i, j), the lowest i where two are equal, and which. */
 SIMD_INLINE void best_moves(
@@ -22,18 +19,18 @@ SIMD_INLINE void best_moves(
     const ptrdiff_t tile, double *RESTRICT next, int *RESTRICT origin)
 {
     for (ptrdiff_t start = 0; start < W; start += tile) {
-        double most[WIDEST_TILE], who[WIDEST_TILE];
+        double most[WIDEST_STRIP], who[WIDEST_STRIP];
         for (ptrdiff_t j = 0; j < tile; j++) most[j] = best[0] + table[start + j];
         for (ptrdiff_t j = 0; j < tile; j++) who[j] = 0;
         for (ptrdiff_t i = 1; i < W; i++) {
             const double *RESTRICT row = table + i * W + start;
             double from = best[i], number = (double)i;
-            double through[WIDEST_TILE];
-#pragma GCC unroll 1
+            double through[WIDEST_STRIP];
+            UNROLL(1)
             for (ptrdiff_t j = 0; j < tile; j++) through[j] = from + row[j];
-#pragma GCC unroll 1
+            UNROLL(1)
             for (ptrdiff_t j = 0; j < tile; j++) who[j] = through[j] > most[j] ? number : who[j];
-#pragma GCC unroll 1
+            UNROLL(1)
             for (ptrdiff_t j = 0; j < tile; j++)
                 most[j] = through[j] > most[j] ? through[j] : most[j];
         }
@@ -42,36 +39,9 @@ SIMD_INLINE void best_moves(
     }
 }
 
-/* best (W,): from the best paths that end in each state of the first row, to those of the last row
- * of x (T, K); origins (T, W) <- the states before. `next` (W,) is scratch. */
-#define BEST_PATHS(REAL, name) \
-SIMD_INLINE void name##_of( \
-    const REAL *RESTRICT x, ptrdiff_t T, const ptrdiff_t K, const ptrdiff_t W, \
-    const ptrdiff_t tile, const double *RESTRICT table, double *RESTRICT best, \
-    double *RESTRICT next, int *RESTRICT origins) \
-{ \
-    for (ptrdiff_t t = 1; t < T; t++) { \
-        best_moves(best, table, W, tile, next, origins + t * W); \
-        for (ptrdiff_t j = 0; j < K; j++) best[j] = next[j] + x[t * K + j]; \
-    } \
-} \
-SIMD_CLONES SIMD_UNUSED static void name( \
-    const REAL *x, ptrdiff_t T, ptrdiff_t K, ptrdiff_t W, const double *table, double *best, \
-    double *next, int *origins) \
-{ \
-    switch (W) { \
-    case 4: name##_of(x, T, K, 4, 4, table, best, next, origins); break; \
-    case 8: name##_of(x, T, K, 8, 8, table, best, next, origins); break; \
-    case 16: name##_of(x, T, K, 16, 16, table, best, next, origins); break; \
-    default: name##_of(x, T, K, W, 16, table, best, next, origins); \
-    } \
-}
-BEST_PATHS(float, best_paths_float)
-BEST_PATHS(double, best_paths_double)
-#undef BEST_PATHS
+#define TEMPLATE "_best_paths_real.h"
+#include "_for_each_real.h"
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC pop_options
-#endif
+OPTIMISE_END
 
 #endif

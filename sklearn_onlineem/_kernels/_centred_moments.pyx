@@ -9,15 +9,9 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove, memset
 from numpy cimport ndarray
 
+from ._arena cimport allocate_doubles
 from ._arrays cimport extent, readable, writable
-from ._memory cimport allocate
-
-
-cdef extern from "_simd.h":
-    # Cython copies the name of a return type to the C code, attribute and all.
-    ctypedef void simd_void "SIMD_CLONES void"
-    # Nothing else points to what these do: without that promise each vector is checked for overlap.
-    ctypedef double* lanes_t "double* __restrict"
+from ._simd cimport restricted, simd_void
 
 # Below this weight, sums divided by it may overflow: such a component has seen nothing.
 cdef double NEGLIGIBLE = 1e-290
@@ -27,7 +21,7 @@ cdef double NEGLIGIBLE = 1e-290
 # --------------------------------------
 
 cdef simd_void multiply(
-    const double* x, double factor, Py_ssize_t n, lanes_t out
+    const double* x, double factor, Py_ssize_t n, restricted out
 ) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(n):
@@ -101,7 +95,7 @@ cdef Moments moments(
 
 
 cdef simd_void add_scaled(
-    double a, const double* x, double b, const double* y, Py_ssize_t n, lanes_t out
+    double a, const double* x, double b, const double* y, Py_ssize_t n, restricted out
 ) noexcept nogil:
     cdef Py_ssize_t i
     for i in range(n):
@@ -154,7 +148,7 @@ def merge_centred(
     cdef double* new_degrees = writable(degrees, M)
     cdef double* new_mean = writable(mean, K * d)
     cdef double* new_scatter = writable(scatter, M * d * d)
-    cdef double* difference = <double*> allocate(d, sizeof(double))
+    cdef double* difference = allocate_doubles(d)
     cdef double coupling
     with nogil:
         add_scaled(a, A.weight, b, B.weight, K, new_weight)
@@ -194,7 +188,7 @@ def merge_centred_diagonal(
     cdef double* new_degrees = writable(degrees, K)
     cdef double* new_mean = writable(mean, K * d)
     cdef double* new_scatter = writable(scatter, K * width)
-    cdef double* difference = <double*> allocate(d, sizeof(double))
+    cdef double* difference = allocate_doubles(d)
     cdef double coupling
     with nogil:
         add_scaled(a, A.weight, b, B.weight, K, new_weight)

@@ -7,12 +7,10 @@
 #ifndef SKLEARN_ONLINEEM_CHAINS_H
 #define SKLEARN_ONLINEEM_CHAINS_H
 
+#include "_arena.h"
 #include "_simd.h"
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC optimize("no-trapping-math") /* as in _simd.h */
-#endif
+OPTIMISE_BEGIN(SELECTS)
 
 /* Densities that are not 0 are at least exp(-460) = 1e-200 of the row's largest; a state whose
  * share falls below LOST may have lost what a later row needs, see `forward_step`. */
@@ -21,12 +19,15 @@
 #define WIDEST_TILE 32
 #define ROWS_PER_DIVISION 4
 
-/* `product` of 4 states. GCC unrolls so short a loop before it vectorises, and then no longer can. */
+/* Rows of a block, whose arrays stay in an L2 cache. Of a longer sequence, only the predicted state
+ * at the start of each block is kept, and its forward pass is done again on the way back. */
+#define CHAIN_ROWS 256
+
+/* `product` of 4 states: so short a loop GCC would unroll before it vectorises, and then no longer
+ * can. */
 SIMD_INLINE void product_of_four(const double *x, const double *table, double *out)
 {
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC unroll 1
-#endif
+    UNROLL(1)
     for (ptrdiff_t j = 0; j < 4; j++)
         out[j] = (x[0] * table[j] + x[1] * table[4 + j])
                  + (x[2] * table[8 + j] + x[3] * table[12 + j]);
@@ -55,29 +56,41 @@ SIMD_INLINE void product(
 
 SIMD_INLINE double sum_of(const double *x, ptrdiff_t n)
 {
-    double lanes[4] = {0, 0, 0, 0};
+    double partial[4] = {0, 0, 0, 0};
     ptrdiff_t i = 0;
     for (; i + 4 <= n; i += 4)
-        for (int l = 0; l < 4; l++) lanes[l] += x[i + l];
-    for (; i < n; i++) lanes[0] += x[i];
-    return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+        for (int l = 0; l < 4; l++) partial[l] += x[i + l];
+    for (; i < n; i++) partial[0] += x[i];
+    return (partial[0] + partial[1]) + (partial[2] + partial[3]);
 }
 
 /* Rows of a sequence on their way through both recursions. */
 typedef struct {
-    ptrdiff_t B;
+    ptrdiff_t B;     /* at most CHAIN_ROWS */
     double *density; /* (B + 1, W); then w, and a row for the w that follows */
     double *alpha;   /* (B, W); then posteriors */
     double *total;   /* (B,), sums of the rows of alpha */
     double *scale;   /* (B,), p(v_t | past) */
     double *largest; /* (B,), what densities were divided by, as logarithms */
-} Block;
+} ChainBlock;
+
+SIMD_UNUSED static ChainBlock lay_out_chain_block(ptrdiff_t W, Arena *arena)
+{
+    ChainBlock block;
+    block.B = 0;
+    block.density = take_doubles(arena, (CHAIN_ROWS + 1) * W);
+    block.alpha = take_doubles(arena, CHAIN_ROWS * W);
+    block.total = take_doubles(arena, CHAIN_ROWS);
+    block.scale = take_doubles(arena, CHAIN_ROWS);
+    block.largest = take_doubles(arena, CHAIN_ROWS);
+    return block;
+}
 
 /* alpha (W,) <- predicted * density; predicted <- alpha table. `before` is the sum of the last row.
  *
  * alpha is divided by its sum every few rows only, as the division is what the recursion would wait
- * for. Returns 1 if digits may be lost: a sum is tiny, or, where the table has zeros, the share of a
- * state that can be reached is. (A state that is entered from all others comes back by itself;
+ * for. Returns 1 if digits may be lost: a sum is tiny, or, where the table has zeros, the share of
+ * a state that can be reached is. (A state that is entered from all others comes back by itself;
  * others would stay lost.) */
 SIMD_INLINE int forward_step(
     const double *RESTRICT density, const double *table, int divides, int has_zeros,
@@ -120,7 +133,7 @@ SIMD_INLINE void backward_step(
  * `states` (3, W) holds beta of the last row, and then of the row before the first; the predicted
  * state of the first row, and then that after the last; and room for one more. */
 SIMD_INLINE int both_of(
-    const Block *back, const Block *ahead, const double *table, const double *transposed,
+    const ChainBlock *back, const ChainBlock *ahead, const double *table, const double *transposed,
     int has_zeros, const ptrdiff_t W, const ptrdiff_t tile, double *states, double *filtered)
 {
     double local[3 * WIDEST_TILE], before = 1;
@@ -148,7 +161,7 @@ SIMD_INLINE int both_of(
 }
 
 SIMD_CLONES SIMD_UNUSED static int both_recursions(
-    const Block *back, const Block *ahead, const double *table, const double *transposed,
+    const ChainBlock *back, const ChainBlock *ahead, const double *table, const double *transposed,
     int has_zeros, ptrdiff_t W, double *states, double *filtered)
 {
 #define BOTH(width, tile) \
@@ -173,7 +186,8 @@ SIMD_INLINE void add_transitions_of(
     for (ptrdiff_t i = 0; i < W * W; i++) tile[i] = sums[i];
     for (ptrdiff_t t = 0; t < T; t++)
         for (ptrdiff_t i = 0; i < W; i++)
-            for (ptrdiff_t j = 0; j < W; j++) tile[i * W + j] += filtered[t * W + i] * later[t * W + j];
+            for (ptrdiff_t j = 0; j < W; j++)
+                tile[i * W + j] += filtered[t * W + i] * later[t * W + j];
     for (ptrdiff_t i = 0; i < W * W; i++) sums[i] = tile[i];
 }
 
@@ -184,53 +198,9 @@ SIMD_CLONES SIMD_UNUSED static void add_transitions(
     else add_transitions_of(filtered, later, T, 8, sums);
 }
 
-/* density (T, W) <- exp(x - largest_t), at least exp(LOWEST_LOG) unless x = -inf; largest_t, the
- * row's maximum, is 0 where all are -inf. */
-#define EMISSIONS(REAL, name) \
-SIMD_INLINE REAL name##_largest(const REAL *x, ptrdiff_t K) \
-{ \
-    REAL lanes[8], most = x[0]; \
-    ptrdiff_t k = 0; \
-    if (K >= 8) { \
-        for (int l = 0; l < 8; l++) lanes[l] = x[l]; \
-        for (k = 8; k + 8 <= K; k += 8) \
-            for (int l = 0; l < 8; l++) lanes[l] = x[k + l] > lanes[l] ? x[k + l] : lanes[l]; \
-        for (int l = 0; l < 8; l++) most = lanes[l] > most ? lanes[l] : most; \
-    } \
-    for (; k < K; k++) most = x[k] > most ? x[k] : most; \
-    return most; \
-} \
-SIMD_INLINE void name##_of( \
-    const REAL *RESTRICT x, ptrdiff_t T, const ptrdiff_t K, const ptrdiff_t W, \
-    double *RESTRICT density, double *RESTRICT largest) \
-{ \
-    for (ptrdiff_t t = 0; t < T; t++) { \
-        REAL most = name##_largest(x + t * K, K); \
-        largest[t] = most == -INFINITY ? 0 : most; \
-        for (ptrdiff_t k = 0; k < K; k++) { \
-            double below = x[t * K + k] - largest[t]; \
-            density[t * W + k] = below > LOWEST_LOG || below == -INFINITY ? below : LOWEST_LOG; \
-        } \
-        for (ptrdiff_t k = K; k < W; k++) density[t * W + k] = -INFINITY; \
-    } \
-    for (ptrdiff_t i = 0; i < T * W; i++) density[i] = exp_double(density[i]); \
-} \
-SIMD_CLONES SIMD_UNUSED static void name( \
-    const REAL *x, ptrdiff_t T, ptrdiff_t K, ptrdiff_t W, double *density, double *largest) \
-{ \
-    switch (K) { \
-    case 2: name##_of(x, T, 2, 4, density, largest); break; \
-    case 3: name##_of(x, T, 3, 4, density, largest); break; \
-    case 4: name##_of(x, T, 4, 4, density, largest); break; \
-    default: name##_of(x, T, K, W, density, largest); \
-    } \
-}
-EMISSIONS(float, emissions_float)
-EMISSIONS(double, emissions_double)
-#undef EMISSIONS
+#define TEMPLATE "_chains_real.h"
+#include "_for_each_real.h"
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC pop_options
-#endif
+OPTIMISE_END
 
 #endif

@@ -21,6 +21,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 from numpy cimport NPY_ARRAY_CARRAY_RO, NPY_INT64, ndarray
 
+from ._arena cimport Arena, allocate, arena_in, counting_arena, take_doubles
 from ._arrays cimport elements, extent, readable, writable
 from ._gamma_functions cimport (
     Polygamma,
@@ -29,7 +30,6 @@ from ._gamma_functions cimport (
     polygamma,
     trigamma_difference,
 )
-from ._memory cimport aligned, allocate
 
 ctypedef fused index:
     int32_t
@@ -132,9 +132,9 @@ cdef inline const int64_t* word_indices(ndarray words, Py_ssize_t n_events) exce
 
 
 def log_terms(
-    ndarray alpha,      # IN (K, d + 1)
     ndarray words,      # IN (n_events,) int64
     ndarray counts,     # IN (n_events,)
+    ndarray alpha,      # IN (K, d + 1)
     ndarray out,        # OUT (n_events, K)
     int n_threads,
 ):
@@ -154,11 +154,11 @@ def log_terms(
 
 
 def expected_logs(
-    ndarray alpha,      # IN (K, d + 1)
     ndarray words,      # IN (n_events,) int64
     ndarray counts,     # IN (n_events,)
     ndarray shares,     # IN (n_events, K): weight of the documents with an event
     ndarray weight,     # IN (K,): weight of all documents
+    ndarray alpha,      # IN (K, d + 1)
     ndarray out,        # OUT (K, d): sums of E[log h_j | v] = psi(a_j + v_j) - psi(a_0 + L)
     int n_threads,
 ):
@@ -197,10 +197,10 @@ cdef void add_expected_logs(
 
 
 def likelihood(
-    ndarray alpha,      # IN (d + 1,)
     ndarray words,      # IN (n_events,) int64
     ndarray counts,     # IN (n_events,)
     ndarray shares,     # IN (n_events,)
+    ndarray alpha,      # IN (d + 1,)
     ndarray slope,      # OUT (d + 1,): of the log-likelihood, the last element along alpha_0
     ndarray curvature,  # OUT (d + 1,): likewise, minus the second derivatives
 ):
@@ -233,6 +233,23 @@ cdef struct Step:
     double magnitude    # of the terms of F, whose rounding F has
     double slope        # by which a Newton step would raise F at first
     double change       # largest of a Newton step, relative to a
+
+
+# Scratch memory of `maximise`, (d,) each.
+cdef struct Newton:
+    double* step
+    double* other_step
+    double* other
+    double* trigammas
+
+
+cdef Newton lay_out(Py_ssize_t d, Arena* arena) noexcept nogil:
+    cdef Newton newton
+    newton.step = take_doubles(arena, d)
+    newton.other_step = take_doubles(arena, d)
+    newton.other = take_doubles(arena, d)
+    newton.trigammas = take_doubles(arena, d)
+    return newton
 
 
 cdef inline double sum_of(const double* a, Py_ssize_t d) noexcept nogil:
@@ -276,7 +293,7 @@ cdef inline double inverse_digamma(double y) noexcept nogil:
     return exp(y) + 0.5 if y >= -2.22 else -1 / (y + EULER)
 
 
-cdef void start(const double* t, double* a, Py_ssize_t d) noexcept nogil:
+cdef void start(const double* t, Py_ssize_t d, double* a) noexcept nogil:
     """a_j with psi(a_j) = t_j + psi(s), about, and s, about, their sum: Newton on log s alone."""
     cdef double s, ratio, slope, x, log_step = 1
     cdef double share = 0
@@ -314,12 +331,14 @@ cdef bint moved(
     return True
 
 
-cdef void maximise(const double* t, double* a, Py_ssize_t d, double* work) noexcept nogil:
+cdef void maximise(
+    const double* t, Py_ssize_t d, const Newton* newton, double* a
+) noexcept nogil:
     """Raise F from a to its maximum; a step is halved until a > 0 and F does not fall."""
-    cdef double* step = work
-    cdef double* other_step = work + d
-    cdef double* other = work + 2 * d
-    cdef double* trigammas = work + 3 * d
+    cdef double* step = newton.step
+    cdef double* other_step = newton.other_step
+    cdef double* other = newton.other
+    cdef double* trigammas = newton.trigammas
     cdef double length
     cdef Py_ssize_t j
     cdef Step here = newton_step(t, a, d, step, trigammas), there
@@ -351,16 +370,21 @@ def solve(
     cdef Py_ssize_t K = extent(mean_logs, 0), d = extent(mean_logs, 1), k
     cdef const double* t = readable(mean_logs, K * d)
     cdef double* a = writable(alpha, K * d)
-    cdef void* memory = allocate(4 * d, sizeof(double))
-    cdef double* work = <double*> aligned(memory)
+    cdef Arena arena = counting_arena()
+    lay_out(d, &arena)
+    cdef void* memory = allocate(&arena)
+    arena = arena_in(memory)
+    cdef Newton newton = lay_out(d, &arena)
     with nogil:
         for k in range(K):
-            solve_one(t + k * d, a + k * d, d, work)
+            solve_one(t + k * d, d, &newton, a + k * d)
     free(memory)
 
 
-cdef void solve_one(const double* t, double* a, Py_ssize_t d, double* work) noexcept nogil:
+cdef void solve_one(
+    const double* t, Py_ssize_t d, const Newton* newton, double* a
+) noexcept nogil:
     # Newton's method is fast from nearby; a far start is worse than none.
-    if not (a[0] > 0 and newton_step(t, a, d, work, work + 3 * d).change < 0.5):
-        start(t, a, d)
-    maximise(t, a, d, work)
+    if not (a[0] > 0 and newton_step(t, a, d, newton.step, newton.trigammas).change < 0.5):
+        start(t, d, a)
+    maximise(t, d, newton, a)

@@ -8,51 +8,24 @@ meets K contiguous numbers.
 
 from cython cimport floating
 from cython.parallel cimport prange
-from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from ._memory cimport aligned, allocate, padded
+from ._arena cimport (
+    Arena,
+    allocate,
+    arena_in,
+    arena_of,
+    counting_arena,
+    padded,
+    start_line,
+    take,
+    take_arenas,
+    take_doubles,
+)
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
 from ._simd cimport transpose
-
-ctypedef fused index:
-    int32_t
-    int64_t
-
-cdef extern from "_counts.h" nogil:
-    int COUNTS_TILE
-    void gather_rows_float_32(
-        const float*, const int32_t*, const int32_t*, Py_ssize_t B, const float*,
-        Py_ssize_t width, float*)
-    void gather_rows_float_64(
-        const float*, const int64_t*, const int64_t*, Py_ssize_t B, const float*,
-        Py_ssize_t width, float*)
-    void gather_rows_double_32(
-        const double*, const int32_t*, const int32_t*, Py_ssize_t B, const double*,
-        Py_ssize_t width, double*)
-    void gather_rows_double_64(
-        const double*, const int64_t*, const int64_t*, Py_ssize_t B, const double*,
-        Py_ssize_t width, double*)
-    void scatter_rows_single_32(
-        const float*, const int32_t*, const int32_t*, Py_ssize_t B, const float*,
-        Py_ssize_t width, float*)
-    void scatter_rows_single_64(
-        const float*, const int64_t*, const int64_t*, Py_ssize_t B, const float*,
-        Py_ssize_t width, float*)
-    void scatter_rows_float_32(
-        const float*, const int32_t*, const int32_t*, Py_ssize_t B, const float*,
-        Py_ssize_t width, double*)
-    void scatter_rows_float_64(
-        const float*, const int64_t*, const int64_t*, Py_ssize_t B, const float*,
-        Py_ssize_t width, double*)
-    void scatter_rows_double_32(
-        const double*, const int32_t*, const int32_t*, Py_ssize_t B, const double*,
-        Py_ssize_t width, double*)
-    void scatter_rows_double_64(
-        const double*, const int64_t*, const int64_t*, Py_ssize_t B, const double*,
-        Py_ssize_t width, double*)
 
 cdef enum:
     ROWS = 512              # that are normalised at once
@@ -74,10 +47,22 @@ cdef struct Shape:
     Py_ssize_t n_rounds
     bint single             # whether slabs have sums in single precision
     Py_ssize_t sums_size    # bytes of a slab's sums
-    Py_ssize_t joint        # where scratch memory has rows to normalise
-    Py_ssize_t workspace    # elements of scratch memory that one thread needs
-    Py_ssize_t memory       # ... and all threads, and a table
+    size_t itemsize
     int n_threads
+
+# The scratch memory of a thread; floats or doubles.
+cdef struct Workspace:
+    void* rows          # (B, width)
+    void* joint         # (K, ROWS): those to normalise, with components outermost
+    void* softmax       # (2 * ROWS,)
+
+# The scratch memory of a pass.
+cdef struct Memory:
+    Arena counted               # what a thread needs
+    char* threads
+    void* table                 # (n_sums,), floats or doubles
+    char* sums                  # (n_at_once, sums_size) bytes
+    double* log_likelihoods     # (n_slabs,)
 
 
 cdef inline Py_ssize_t n_parts(Py_ssize_t n, Py_ssize_t most) noexcept nogil:
@@ -89,7 +74,7 @@ cdef inline Py_ssize_t n_parts(Py_ssize_t n, Py_ssize_t most) noexcept nogil:
 cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, Py_ssize_t n_non_zeros,
                     Py_ssize_t itemsize, int n_threads):
     cdef Shape shape
-    shape.n, shape.d, shape.K = n, d, K
+    shape.n, shape.d, shape.K, shape.itemsize = n, d, K, itemsize
     shape.width = n_parts(K, COUNTS_TILE) * COUNTS_TILE
     shape.n_sums = (1 + d) * shape.width
     shape.single = itemsize == sizeof(float) and (
@@ -108,52 +93,33 @@ cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, Py_ssize_t n_non_z
     shape.B = n_parts(slab_rows, n_parts(slab_rows, max(ROWS, min(d, MOST_ROWS))))
     shape.n_blocks = n_parts(n, shape.B)
     shape.n_threads = <int> min(n_threads, shape.n_at_once)
-    shape.joint = padded(shape.width * shape.B, itemsize)
-    shape.workspace = shape.joint + padded((K + 2) * min(shape.B, ROWS), itemsize)
-    shape.memory = padded(shape.n_sums, itemsize) + shape.n_threads * shape.workspace
     return shape
 
 
-cdef inline void gather_rows(
-    const floating* data, const index* indices, const index* indptr, Py_ssize_t B,
-    const floating* table, Py_ssize_t width, floating* out,
-) noexcept nogil:
-    if floating is float and index is int32_t:
-        gather_rows_float_32(data, indices, indptr, B, table, width, out)
-    elif floating is float:
-        gather_rows_float_64(data, indices, indptr, B, table, width, out)
-    elif index is int32_t:
-        gather_rows_double_32(data, indices, indptr, B, table, width, out)
-    else:
-        gather_rows_double_64(data, indices, indptr, B, table, width, out)
+cdef Workspace lay_out_workspace(const Shape* shape, Arena* arena) noexcept nogil:
+    cdef Workspace space
+    cdef Py_ssize_t rows = min(shape.B, ROWS)
+    space.rows = take(arena, shape.B * shape.width, shape.itemsize)
+    start_line(arena)
+    space.joint = take(arena, shape.K * rows, shape.itemsize)
+    space.softmax = take(arena, 2 * rows, shape.itemsize)
+    return space
 
 
-cdef inline void scatter_rows(
-    const floating* data, const index* indices, const index* indptr, Py_ssize_t B,
-    const floating* shares, Py_ssize_t width, double* table,
-) noexcept nogil:
-    if floating is float and index is int32_t:
-        scatter_rows_float_32(data, indices, indptr, B, shares, width, table)
-    elif floating is float:
-        scatter_rows_float_64(data, indices, indptr, B, shares, width, table)
-    elif index is int32_t:
-        scatter_rows_double_32(data, indices, indptr, B, shares, width, table)
-    else:
-        scatter_rows_double_64(data, indices, indptr, B, shares, width, table)
-
-
-cdef inline void scatter_rows_single(
-    const float* data, const index* indices, const index* indptr, Py_ssize_t B,
-    const float* shares, Py_ssize_t width, float* table,
-) noexcept nogil:
-    if index is int32_t:
-        scatter_rows_single_32(data, indices, indptr, B, shares, width, table)
-    else:
-        scatter_rows_single_64(data, indices, indptr, B, shares, width, table)
+cdef Memory lay_out(const Shape* shape, bint wants_sums, Arena* arena) noexcept nogil:
+    cdef Memory memory
+    memory.counted = counting_arena()
+    lay_out_workspace(shape, &memory.counted)
+    memory.table = take(arena, shape.n_sums, shape.itemsize)
+    memory.threads = take_arenas(arena, shape.n_threads, &memory.counted)
+    memory.log_likelihoods = take_doubles(arena, shape.n_slabs)
+    start_line(arena)
+    memory.sums = <char*> take(arena, shape.n_at_once if wants_sums else 0, shape.sums_size)
+    return memory
 
 
 cdef void pad(
-    const double* offset, const double* natural, Shape* shape, floating* table
+    Shape* shape, const double* offset, const double* natural, floating* table,
 ) noexcept nogil:
     """table (1 + d, width) <- [offset; natural], with zeros in the padding."""
     cdef Py_ssize_t j, k, K = shape.K, width = shape.width
@@ -166,8 +132,8 @@ cdef void pad(
 
 
 cdef inline void add_block(
-    const floating* data, const index* indices, const index* indptr, Py_ssize_t B,
-    const floating* shares, Shape* shape, void* sums,
+    Shape* shape, const floating* data, const index* indices, const index* indptr, Py_ssize_t B,
+    const floating* shares, void* sums,
 ) noexcept nogil:
     """Add the outer products of a block's rows and shares to a slab's sums."""
     if floating is float:
@@ -188,7 +154,7 @@ cdef inline void add_row(
 
 
 cdef void add_slabs(
-    const char* sums, Py_ssize_t n_slabs, Shape* shape, Py_ssize_t i, double* out
+    Shape* shape, const char* sums, Py_ssize_t n_slabs, Py_ssize_t i, double* out,
 ) noexcept nogil:
     if shape.single:
         add_row(<const float*> sums + i * shape.width, n_slabs,
@@ -199,33 +165,31 @@ cdef void add_slabs(
 
 
 cdef void add_round(
-    const char* sums, Py_ssize_t n_slabs, Shape* shape, double* counts, double* totals_T
+    Shape* shape, const char* sums, Py_ssize_t n_slabs, double* counts, double* totals_T,
 ) noexcept nogil:
     """Add the sums of a round of slabs to the counts (K,) and the totals (d, K)."""
     cdef Py_ssize_t j
-    add_slabs(sums, n_slabs, shape, 0, counts)
+    add_slabs(shape, sums, n_slabs, 0, counts)
     for j in prange(shape.d, schedule="static", num_threads=shape.n_threads,
                     use_threads_if=shape.n_threads > 1):
-        add_slabs(sums, n_slabs, shape, 1 + j, totals_T + j * shape.K)
+        add_slabs(shape, sums, n_slabs, 1 + j, totals_T + j * shape.K)
 
 
 cdef double normalise_rows(
-    floating* rows, Py_ssize_t start, Py_ssize_t B, const double* base,
-    const double* sample_weight, const int* labels, const double* uniforms,
-    double* log_likelihoods, floating* responsibilities, Shape* shape, floating* joint,
+    Shape* shape, const Workspace* space, floating* rows, Py_ssize_t start, Py_ssize_t B,
+    const double* base, const double* sample_weight, const int* labels, const double* uniforms,
+    double* log_likelihoods, floating* responsibilities,
 ) noexcept nogil:
     """rows (B, width), those from `start` on: log joint densities -> shares, 0 in the padding."""
     cdef Py_ssize_t K = shape.K
+    cdef floating* joint = <floating*> space.joint
     cdef double log_likelihood
     transpose(rows, B, K, shape.width, joint, B)
     log_likelihood = normalise_block(
-        joint, K, B, B,
-        base + start if base != NULL else NULL,
+        joint, K, B, B, base + start if base != NULL else NULL,
         sample_weight + start if sample_weight != NULL else NULL,
-        labels + start if labels != NULL else NULL,
-        uniforms + start if uniforms != NULL else NULL,
-        log_likelihoods + start if log_likelihoods != NULL else NULL,
-        joint + K * B,
+        labels + start if labels != NULL else NULL, uniforms + start if uniforms != NULL else NULL,
+        <floating*> space.softmax, log_likelihoods + start if log_likelihoods != NULL else NULL,
     )
     # The padding still holds the zeros that `gather_rows` put there.
     transpose(joint, K, B, B, rows, shape.width)
@@ -235,11 +199,13 @@ cdef double normalise_rows(
 
 
 cdef double e_step_slab(
-    const floating* data, const index* indices, const index* indptr, const floating* table,
-    const double* base, const double* sample_weight, const int* labels, const double* uniforms,
-    void* sums, double* log_likelihoods, floating* responsibilities, Shape* shape,
-    Py_ssize_t slab, floating* workspace,
+    Shape* shape, Py_ssize_t slab, const floating* data, const index* indices, const index* indptr,
+    const floating* table, const double* base, const double* sample_weight, const int* labels,
+    const double* uniforms, Arena arena, void* sums, double* log_likelihoods,
+    floating* responsibilities,
 ) noexcept nogil:
+    cdef Workspace space = lay_out_workspace(shape, &arena)
+    cdef floating* rows = <floating*> space.rows
     cdef Py_ssize_t block, start, i, B
     cdef double log_likelihood = 0
     if sums != NULL:
@@ -248,50 +214,53 @@ cdef double e_step_slab(
                        first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
         start = block * shape.B
         B = min(shape.B, shape.n - start)
-        gather_rows(data, indices, indptr + start, B, table, shape.width, workspace)
+        gather_rows(data, indices, indptr + start, B, table, shape.width, rows)
         for i in range(n_parts(B, ROWS)):
             log_likelihood += normalise_rows(
-                workspace + i * ROWS * shape.width, start + i * ROWS, min(ROWS, B - i * ROWS),
-                base, sample_weight, labels, uniforms, log_likelihoods, responsibilities, shape,
-                workspace + shape.joint,
+                shape, &space, rows + i * ROWS * shape.width, start + i * ROWS,
+                min(ROWS, B - i * ROWS), base, sample_weight, labels, uniforms, log_likelihoods,
+                responsibilities,
             )
         if sums != NULL:
-            add_block(data, indices, indptr + start, B, workspace, shape, sums)
+            add_block(shape, data, indices, indptr + start, B, rows, sums)
     return log_likelihood
 
 
 cdef void log_density_slab(
-    const floating* data, const index* indices, const index* indptr, const floating* table,
-    const double* base, floating* out, Shape* shape, Py_ssize_t slab, floating* workspace,
+    Shape* shape, Py_ssize_t slab, const floating* data, const index* indices, const index* indptr,
+    const floating* table, const double* base, Arena arena, floating* out,
 ) noexcept nogil:
+    cdef Workspace space = lay_out_workspace(shape, &arena)
+    cdef floating* rows = <floating*> space.rows
     cdef Py_ssize_t block, start, B, b, k, width = shape.width
     for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
                        first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
         start = block * shape.B
         B = min(shape.B, shape.n - start)
-        gather_rows(data, indices, indptr + start, B, table, width, workspace)
+        gather_rows(data, indices, indptr + start, B, table, width, rows)
         for b in range(B):
             for k in range(shape.K):
-                out[(start + b) * shape.K + k] = workspace[b * width + k] + <floating> (
+                out[(start + b) * shape.K + k] = rows[b * width + k] + <floating> (
                     base[start + b] if base != NULL else 0)
 
 
 cdef void statistics_slab(
-    const floating* data, const index* indices, const index* indptr,
-    const floating* responsibilities, void* sums, Shape* shape, Py_ssize_t slab,
-    floating* workspace,
+    Shape* shape, Py_ssize_t slab, const floating* data, const index* indices, const index* indptr,
+    const floating* responsibilities, Arena arena, void* sums,
 ) noexcept nogil:
+    cdef Workspace space = lay_out_workspace(shape, &arena)
+    cdef floating* rows = <floating*> space.rows
     cdef Py_ssize_t block, start, B, b, k, width = shape.width
     memset(sums, 0, shape.sums_size)
-    memset(workspace, 0, shape.B * width * sizeof(floating))
+    memset(rows, 0, shape.B * width * sizeof(floating))
     for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
                        first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
         start = block * shape.B
         B = min(shape.B, shape.n - start)
         for b in range(B):
             for k in range(shape.K):
-                workspace[b * width + k] = responsibilities[(start + b) * shape.K + k]
-        add_block(data, indices, indptr + start, B, workspace, shape, sums)
+                rows[b * width + k] = responsibilities[(start + b) * shape.K + k]
+        add_block(shape, data, indices, indptr + start, B, rows, sums)
 
 
 cdef inline const double* optional(const double[::1] values) noexcept nogil:
@@ -332,19 +301,16 @@ def e_step(
     cdef double* log_likelihoods_or_null = <double*> optional(log_likelihoods)
     cdef floating* out = &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL
     cdef double log_likelihood = 0
-    cdef void* memory = allocate(shape.memory, sizeof(floating))
-    cdef floating* table = <floating*> aligned(memory)
-    cdef floating* workspaces = table + padded(shape.n_sums, sizeof(floating))
     cdef bint wants_sums = counts.shape[0] > 0
-    cdef void* sums_memory = NULL
-    cdef void* slab_log_likelihoods = NULL
-    cdef char* sums
+    cdef Arena arena = counting_arena()
+    lay_out(&shape, wants_sums, &arena)
+    cdef void* scratch = allocate(&arena)
+    arena = arena_in(scratch)
+    cdef Memory memory = lay_out(&shape, wants_sums, &arena)
+    cdef floating* table = <floating*> memory.table
     try:
-        slab_log_likelihoods = allocate(shape.n_slabs, sizeof(double))
-        sums_memory = allocate(shape.n_at_once * shape.sums_size if wants_sums else 0, 1)
-        sums = <char*> aligned(sums_memory)
         with nogil:
-            pad(&offset[0], &natural_T[0, 0], &shape, table)
+            pad(&shape, &offset[0], &natural_T[0, 0], table)
             if wants_sums:
                 memset(&counts[0], 0, shape.K * sizeof(double))
                 memset(&totals_T[0, 0], 0, shape.d * shape.K * sizeof(double))
@@ -353,21 +319,19 @@ def e_step(
                 last = min(shape.n_slabs, first + shape.n_at_once)
                 for slab in prange(first, last, schedule="dynamic", num_threads=shape.n_threads,
                                    use_threads_if=shape.n_threads > 1):
-                    (<double*> slab_log_likelihoods)[slab] = e_step_slab(
-                        data_or_null, indices_or_null, &indptr[0], table, base_or_null,
-                        weight_or_null, labels_or_null, uniforms_or_null,
-                        sums + (slab - first) * shape.sums_size if wants_sums else NULL,
-                        log_likelihoods_or_null, out, &shape, slab,
-                        workspaces + omp_get_thread_num() * shape.workspace,
+                    memory.log_likelihoods[slab] = e_step_slab(
+                        &shape, slab, data_or_null, indices_or_null, &indptr[0], table,
+                        base_or_null, weight_or_null, labels_or_null, uniforms_or_null,
+                        arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                        memory.sums + (slab - first) * shape.sums_size if wants_sums else NULL,
+                        log_likelihoods_or_null, out,
                     )
                 if wants_sums:
-                    add_round(sums, last - first, &shape, &counts[0], &totals_T[0, 0])
+                    add_round(&shape, memory.sums, last - first, &counts[0], &totals_T[0, 0])
             for slab in range(shape.n_slabs):
-                log_likelihood += (<double*> slab_log_likelihoods)[slab]
+                log_likelihood += memory.log_likelihoods[slab]
     finally:
-        free(slab_log_likelihoods)
-        free(sums_memory)
-        free(memory)
+        free(scratch)
     return log_likelihood
 
 
@@ -388,18 +352,21 @@ def log_density(
     cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
     cdef const index* indices_or_null = &indices[0] if data.shape[0] > 0 else NULL
     cdef const double* base_or_null = optional(base)
-    cdef void* memory = allocate(shape.memory, sizeof(floating))
-    cdef floating* table = <floating*> aligned(memory)
-    cdef floating* workspaces = table + padded(shape.n_sums, sizeof(floating))
+    cdef Arena arena = counting_arena()
+    lay_out(&shape, False, &arena)
+    cdef void* scratch = allocate(&arena)
+    arena = arena_in(scratch)
+    cdef Memory memory = lay_out(&shape, False, &arena)
+    cdef floating* table = <floating*> memory.table
     with nogil:
-        pad(&offset[0], &natural_T[0, 0], &shape, table)
+        pad(&shape, &offset[0], &natural_T[0, 0], table)
         for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
                            use_threads_if=shape.n_threads > 1):
             log_density_slab(
-                data_or_null, indices_or_null, &indptr[0], table, base_or_null, &out[0, 0], &shape,
-                slab, workspaces + omp_get_thread_num() * shape.workspace,
+                &shape, slab, data_or_null, indices_or_null, &indptr[0], table, base_or_null,
+                arena_of(memory.threads, omp_get_thread_num(), &memory.counted), &out[0, 0],
             )
-    free(memory)
+    free(scratch)
 
 
 def statistics(
@@ -417,13 +384,12 @@ def statistics(
     cdef Py_ssize_t round, first, last, slab
     cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
     cdef const index* indices_or_null = &indices[0] if data.shape[0] > 0 else NULL
-    cdef void* memory = allocate(shape.memory, sizeof(floating))
-    cdef floating* workspaces = <floating*> aligned(memory)
-    cdef void* sums_memory = NULL
-    cdef char* sums
+    cdef Arena arena = counting_arena()
+    lay_out(&shape, True, &arena)
+    cdef void* scratch = allocate(&arena)
+    arena = arena_in(scratch)
+    cdef Memory memory = lay_out(&shape, True, &arena)
     try:
-        sums_memory = allocate(shape.n_at_once * shape.sums_size, 1)
-        sums = <char*> aligned(sums_memory)
         with nogil:
             memset(&counts[0], 0, shape.K * sizeof(double))
             memset(&totals_T[0, 0], 0, shape.d * shape.K * sizeof(double))
@@ -433,11 +399,11 @@ def statistics(
                 for slab in prange(first, last, schedule="dynamic", num_threads=shape.n_threads,
                                    use_threads_if=shape.n_threads > 1):
                     statistics_slab(
-                        data_or_null, indices_or_null, &indptr[0], &responsibilities[0, 0],
-                        sums + (slab - first) * shape.sums_size, &shape, slab,
-                        workspaces + omp_get_thread_num() * shape.workspace,
+                        &shape, slab, data_or_null, indices_or_null, &indptr[0],
+                        &responsibilities[0, 0],
+                        arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                        memory.sums + (slab - first) * shape.sums_size,
                     )
-                add_round(sums, last - first, &shape, &counts[0], &totals_T[0, 0])
+                add_round(&shape, memory.sums, last - first, &counts[0], &totals_T[0, 0])
     finally:
-        free(sums_memory)
-        free(memory)
+        free(scratch)

@@ -21,19 +21,10 @@
 
 #include "_simd.h"
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC optimize("no-trapping-math") /* as in _simd.h */
-#endif
+OPTIMISE_BEGIN(SELECTS)
 
-enum { EDIT_LANES = 16 };
-
-/* Lanes do not touch each other's numbers; with so many arrays GCC would not dare to assume it. */
-#if defined(__GNUC__) && !defined(__clang__)
-#define EDIT_INDEPENDENT _Pragma("GCC ivdep")
-#else
-#define EDIT_INDEPENDENT
-#endif
+/* Pairs that share a lattice. */
+enum { EDIT_PAIRS = 16 };
 
 /* Below any sum of shares of a real cell; cells before the first of a lane have shares of 0. */
 #define EDIT_TINY 1e-250
@@ -60,7 +51,7 @@ SIMD_INLINE void look_up_row(
     const int *RESTRICT x = a->x + i * W;
     const int *RESTRICT y = a->y;
     double *RESTRICT out = looked_up + W;
-    int start[EDIT_LANES];
+    int start[EDIT_PAIRS];
     for (ptrdiff_t l = 0; l < W; l++) start[l] = x[l] * a->stride;
     for (ptrdiff_t j = 0; j < a->m; j++)
         for (ptrdiff_t l = 0; l < W; l++) out[j * W + l] = table[start[l] + y[j * W + l]];
@@ -82,7 +73,7 @@ SIMD_INLINE void share_rows_of(
         const int *RESTRICT x = lattice.x + i * W;
         const double *above = H;
         double *weights = lattice.looked_up + (keeps ? (i - begin) * row : 0);
-        double v[EDIT_LANES];
+        double v[EDIT_PAIRS];
         if (!tied) look_up_row(&lattice, i, W, weights);
         if (keeps) H += row;
         for (ptrdiff_t l = 0; l < W; l++) v[l] = i >= lattice.row_padding[l] ? 1.0 : 0.0;
@@ -97,7 +88,7 @@ SIMD_INLINE void share_rows_of(
             const double *up = above + j * W;
             double *h = H + j * W;
             double *RESTRICT kept = V + j * W;
-            EDIT_INDEPENDENT
+            INDEPENDENT
             for (ptrdiff_t l = 0; l < W; l++) {
                 double r = tied ? (x[l] == y[l] ? match : mismatch) : looked_up[l];
                 double N = up[l] + v[l] + r * (up[l] * v[l]);
@@ -133,8 +124,8 @@ SIMD_INLINE void flow_row_of(
     const EditLattice lattice = *a;
     const double match = lattice.match, mismatch = lattice.mismatch;
     const int *RESTRICT x = lattice.x + i * W;
-    double from_right[EDIT_LANES], diagonal[EDIT_LANES], deleted[EDIT_LANES];
-    double matched[EDIT_LANES], mismatched[EDIT_LANES];
+    double from_right[EDIT_PAIRS], diagonal[EDIT_PAIRS], deleted[EDIT_PAIRS];
+    double matched[EDIT_PAIRS], mismatched[EDIT_PAIRS];
     for (ptrdiff_t l = 0; l < W; l++)
         from_right[l] = diagonal[l] = deleted[l] = matched[l] = mismatched[l] = 0.0;
     for (ptrdiff_t j = lattice.m; j >= 1; j--) {
@@ -146,7 +137,7 @@ SIMD_INLINE void flow_row_of(
         double *RESTRICT f = flow + j * W;
         double *RESTRICT inserted = to->insertions + j * W;
         double *RESTRICT substituted = to->substitutions + j * W;
-        EDIT_INDEPENDENT
+        INDEPENDENT
         for (ptrdiff_t l = 0; l < W; l++) {
             double sum = f[l] + from_right[l];
             double g = sum > EDIT_NEGLIGIBLE ? sum : 0.0;
@@ -183,7 +174,7 @@ SIMD_UNUSED static void scatter_row(
     const ptrdiff_t W = a->W, m = a->m;
     const int *RESTRICT x = a->x + i * W;
     const int *RESTRICT y = a->y;
-    int start[EDIT_LANES];
+    int start[EDIT_PAIRS];
     for (ptrdiff_t l = 0; l < W; l++) start[l] = x[l] * a->stride;
     for (ptrdiff_t j = 0; j < m; j++)
         for (ptrdiff_t l = 0; l < W; l++) sums[start[l] + y[j * W + l]] += substitutions[j * W + l];
@@ -198,7 +189,7 @@ SIMD_INLINE void best_rows_of(
     for (ptrdiff_t i = 0; i < lattice.n; i++) {
         const int *RESTRICT x = lattice.x + i * W;
         if (!tied) look_up_row(&lattice, i, W, lattice.looked_up);
-        double left[EDIT_LANES], corner[EDIT_LANES], padded[EDIT_LANES];
+        double left[EDIT_PAIRS], corner[EDIT_PAIRS], padded[EDIT_PAIRS];
         for (ptrdiff_t l = 0; l < W; l++) {
             left[l] = corner[l] = best[l];
             padded[l] = i >= lattice.row_padding[l] ? INFINITY : -INFINITY;
@@ -207,7 +198,7 @@ SIMD_INLINE void best_rows_of(
             const int *RESTRICT y = lattice.y + (j - 1) * W;
             const double *RESTRICT looked_up = lattice.looked_up + j * W;
             double *RESTRICT b = best + j * W;
-            EDIT_INDEPENDENT
+            INDEPENDENT
             for (ptrdiff_t l = 0; l < W; l++) {
                 double up = b[l];
                 double r = tied ? (x[l] == y[l] ? match : mismatch) : looked_up[l];
@@ -227,8 +218,8 @@ SIMD_INLINE void best_rows_of(
     do { \
         if (a->W == 1 && a->tied) function(__VA_ARGS__, 1, 1); \
         else if (a->W == 1) function(__VA_ARGS__, 0, 1); \
-        else if (a->tied) function(__VA_ARGS__, 1, EDIT_LANES); \
-        else function(__VA_ARGS__, 0, EDIT_LANES); \
+        else if (a->tied) function(__VA_ARGS__, 1, EDIT_PAIRS); \
+        else function(__VA_ARGS__, 0, EDIT_PAIRS); \
     } while (0)
 
 #define EDIT_SHARES(begin, end, tied, W) \
@@ -263,8 +254,6 @@ SIMD_UNUSED SIMD_CLONES static void best_rows(const EditLattice *a, double *best
     EDIT_CALL(EDIT_BEST, best);
 }
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC pop_options
-#endif
+OPTIMISE_END
 
 #endif

@@ -14,11 +14,23 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from ._memory cimport aligned, allocate
+from ._arena cimport (
+    Arena,
+    allocate,
+    allocate_doubles,
+    arena_in,
+    arena_of,
+    counting_arena,
+    start_line,
+    take,
+    take_arenas,
+    take_doubles,
+)
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 
 cdef extern from "_edit_lattice.h" nogil:
-    int EDIT_LANES
+    enum:
+        EDIT_PAIRS
     ctypedef struct EditLattice:
         Py_ssize_t W, n, m
         const int* x
@@ -47,7 +59,7 @@ cdef extern from "_edit_lattice.h" nogil:
     void best_rows(const EditLattice* a, double* best)
 
 # Pairs that share a lattice.
-LANES = EDIT_LANES
+PAIRS_PER_LATTICE = EDIT_PAIRS
 # Pairs with a target from here on get a lattice of their own, as those of many fill the memory.
 LONG = 2000
 
@@ -112,11 +124,11 @@ def expected_operations(
     const double[::1] log_insertions,       # IN (B,) or (1,)
     const double[::1] uniforms,             # IN: to draw paths instead; empty for expectations
     const int64_t[::1] first_uniforms,      # IN (n,), or empty
+    bint wide,                              # whether pairs share lattices
     double[::1] log_likelihoods,            # OUT (n,), but for the end
     double[:, ::1] kinds,                   # OUT (n, 4), or empty
     double[::1] sums,                       # OUT (B * B + 2 B,): of all pairs; or empty
-    bint wide,                              # IN: whether pairs share lattices
-    int n_threads,                          # IN
+    int n_threads,
 ):
     """Expected or drawn operations: by pair and kind with two weights, else by symbols."""
     cdef Call call = call_of(sources, source_offsets, targets, target_offsets, pairs, weights,
@@ -126,10 +138,12 @@ def expected_operations(
     if uniforms.shape[0] > 0:
         call.uniforms, call.first_uniforms = &uniforms[0], &first_uniforms[0]
     n_slabs = count_slabs(call.n_groups, call.n_sums)
-    cdef Py_ssize_t size = workspace(&call, True)
-    cdef void* memory = allocate(n_threads * size + n_slabs * call.n_sums, sizeof(double))
-    cdef double* bench = <double*> aligned(memory)
-    cdef double* slab_sums = bench + n_threads * size
+    cdef Arena arena = counting_arena()
+    lay_out(&call, n_threads, n_slabs, True, &arena)
+    cdef void* scratch = allocate(&arena)
+    arena = arena_in(scratch)
+    cdef Memory memory = lay_out(&call, n_threads, n_slabs, True, &arena)
+    cdef double* slab_sums = memory.sums
     cdef double* own_kinds = NULL if kinds.shape[0] == 0 else &kinds[0, 0]
     memset(slab_sums, 0, n_slabs * call.n_sums * sizeof(double))
     try:
@@ -137,14 +151,15 @@ def expected_operations(
             posterior_groups(
                 &call, first_block(slab, n_slabs, call.n_groups),
                 first_block(slab + 1, n_slabs, call.n_groups),
-                bench + omp_get_thread_num() * size, &log_likelihoods[0], own_kinds,
+                arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                &log_likelihoods[0], own_kinds,
                 slab_sums + slab * call.n_sums)
         sums[:] = 0
         for g in range(n_slabs):
             for s in range(call.n_sums):
                 sums[s] += slab_sums[g * call.n_sums + s]
     finally:
-        free(memory)
+        free(scratch)
 
 
 def log_weights(
@@ -156,23 +171,28 @@ def log_weights(
     const double[:, ::1] weights,           # IN (B, B), or (1, 2); logarithms if best
     const double[::1] log_deletions,        # IN (B,) or (1,)
     const double[::1] log_insertions,       # IN (B,) or (1,)
-    bint best,                              # IN: of the best path, instead of all
+    bint best,                              # of the best path, instead of all
+    bint wide,                              # whether pairs share lattices
     double[::1] out,                        # OUT (n,), but for the end
-    bint wide,                              # IN: whether pairs share lattices
-    int n_threads,                          # IN
+    int n_threads,
 ):
     """The logarithm of the probability of all paths, or of the best one; a row is kept."""
     cdef Call call = call_of(sources, source_offsets, targets, target_offsets, pairs, weights,
                              log_deletions, log_insertions, wide)
-    cdef Py_ssize_t size = workspace(&call, False), g
-    cdef void* memory = allocate(n_threads * size, sizeof(double))
-    cdef double* bench = <double*> aligned(memory)
+    cdef Py_ssize_t g
+    cdef Arena arena = counting_arena()
+    lay_out(&call, n_threads, 0, False, &arena)
+    cdef void* scratch = allocate(&arena)
+    arena = arena_in(scratch)
+    cdef Memory memory = lay_out(&call, n_threads, 0, False, &arena)
     try:
         for g in prange(call.n_groups, schedule="dynamic", chunksize=8, num_threads=n_threads,
                         nogil=True):
-            weigh_group(&call, g, bench + omp_get_thread_num() * size, best, &out[0])
+            weigh_group(
+                &call, g, arena_of(memory.threads, omp_get_thread_num(), &memory.counted), best,
+                &out[0])
     finally:
-        free(memory)
+        free(scratch)
 
 
 cdef Call call_of(
@@ -187,7 +207,7 @@ cdef Call call_of(
     call.source_offsets, call.target_offsets = &source_offsets[0], &target_offsets[0]
     call.pairs, call.n_pairs = &pairs[0, 0], pairs.shape[0]
     call.log_deletions, call.log_insertions = &log_deletions[0], &log_insertions[0]
-    call.lattice.W = EDIT_LANES if wide else 1
+    call.lattice.W = EDIT_PAIRS if wide else 1
     call.lattice.tied = weights.shape[0] == 1
     call.lattice.match, call.lattice.mismatch = weights[0, 0], weights[0, 1]
     call.lattice.table, call.lattice.stride = &weights[0, 0], <int> weights.shape[0]
@@ -205,43 +225,62 @@ cdef Py_ssize_t length(const int64_t* offsets, int64_t i) noexcept nogil:
     return offsets[i + 1] - offsets[i]
 
 
-cdef Py_ssize_t workspace(const Call* call, bint posterior) noexcept nogil:
-    """Doubles of scratch memory that a thread needs, in whole cache lines."""
-    cdef Py_ssize_t row = (call.m + 1) * call.lattice.W
-    cdef Py_ssize_t n_rows = (3 * call.R + call.n_blocks + 4) if posterior else 2
-    cdef Py_ssize_t n_symbols = (call.n + call.m + 2) * call.lattice.W
-    return (n_rows * row + n_symbols + 8 * call.lattice.W + 63) // 64 * 64
+# What a pass over all pairs has in its memory.
+cdef struct Memory:
+    Arena counted       # what a thread needs
+    char* threads
+    double* sums        # (n_slabs, n_sums)
 
 
-cdef Group group_of(const Call* call, Py_ssize_t g, double* bench, bint posterior) noexcept nogil:
-    """Lay out the scratch memory and load the g-th group of pairs."""
+cdef Memory lay_out(
+    const Call* call, int n_threads, Py_ssize_t n_slabs, bint posterior, Arena* arena
+) noexcept nogil:
+    cdef Memory memory
+    memory.counted = counting_arena()
+    lay_out_group(call, posterior, &memory.counted)
+    memory.threads = take_arenas(arena, n_threads, &memory.counted)
+    start_line(arena)
+    memory.sums = take_doubles(arena, n_slabs * call.n_sums)
+    return memory
+
+
+cdef Group lay_out_group(const Call* call, bint posterior, Arena* arena) noexcept nogil:
+    """For the longest strings of all groups."""
     cdef Group group
-    cdef Py_ssize_t W = call.lattice.W, row = (call.m + 1) * W, p
+    cdef Py_ssize_t W = call.lattice.W, row = (call.m + 1) * W
+    memset(&group, 0, sizeof(Group))
     group.lattice = call.lattice
+    group.lattice.looked_up = take_doubles(arena, (call.R if posterior else 1) * row)
+    group.H = take_doubles(arena, (call.R + 1 if posterior else 1) * row)
+    if posterior:
+        group.V = take_doubles(arena, call.R * row)
+        group.kept = take_doubles(arena, call.n_blocks * row)
+        group.flow = take_doubles(arena, row)
+        group.flows.insertions = take_doubles(arena, row)
+        group.flows.substitutions = take_doubles(arena, row)
+    group.product = take_doubles(arena, W)
+    group.base = take_doubles(arena, W)
+    group.deleted = take_doubles(arena, W)
+    group.flows.deletions = take_doubles(arena, W)
+    group.flows.match = take_doubles(arena, W)
+    group.flows.mismatch = take_doubles(arena, W)
+    group.exponent = <int64_t*> take(arena, W, sizeof(int64_t))
+    group.row_padding = <int*> take(arena, W, sizeof(int))
+    group.column_padding = <int*> take(arena, W, sizeof(int))
+    group.x = <int*> take(arena, call.n * W, sizeof(int))
+    group.y = <int*> take(arena, call.m * W, sizeof(int))
+    return group
+
+
+cdef Group group_of(const Call* call, Py_ssize_t g, Arena* arena, bint posterior) noexcept nogil:
+    """The g-th group of pairs, loaded."""
+    cdef Group group = lay_out_group(call, posterior, arena)
+    cdef Py_ssize_t W = call.lattice.W, p
     group.lattice.n = group.lattice.m = 0
     group.first, group.count = g * W, min(W, call.n_pairs - g * W)
     for p in range(group.first, group.first + group.count):
         group.lattice.n = max(group.lattice.n, length(call.source_offsets, call.pairs[2 * p]))
         group.lattice.m = max(group.lattice.m, length(call.target_offsets, call.pairs[2 * p + 1]))
-    group.lattice.looked_up = bench
-    group.H = bench + (call.R if posterior else 1) * row
-    if posterior:
-        group.V = group.H + (call.R + 1) * row
-        group.kept = group.V + call.R * row
-        group.flow = group.kept + call.n_blocks * row
-        group.flows.insertions = group.flow + row
-        group.flows.substitutions = group.flows.insertions + row
-        bench = group.flows.substitutions + row
-    else:
-        bench = group.H + row
-    group.product, group.base, group.deleted = bench, bench + W, bench + 2 * W
-    group.flows.deletions = bench + 3 * W
-    group.flows.match, group.flows.mismatch = bench + 4 * W, bench + 5 * W
-    group.exponent = <int64_t*> (bench + 6 * W)
-    group.row_padding = <int*> (bench + 7 * W)
-    group.column_padding = group.row_padding + W
-    group.x = <int*> (bench + 8 * W)
-    group.y = group.x + call.n * W
     load(call, &group)
     return group
 
@@ -295,9 +334,9 @@ cdef double log_probability(const Group* group, Py_ssize_t lane) noexcept nogil:
 
 
 cdef void weigh_group(
-    const Call* call, Py_ssize_t g, double* bench, bint best, double* out
+    const Call* call, Py_ssize_t g, Arena arena, bint best, double* out
 ) noexcept nogil:
-    cdef Group group = group_of(call, g, bench, False)
+    cdef Group group = group_of(call, g, &arena, False)
     cdef Py_ssize_t W = group.lattice.W, m = group.lattice.m, j, lane
     first_row(&group, group.H)
     if best:
@@ -314,13 +353,15 @@ cdef void weigh_group(
 
 
 cdef void posterior_groups(
-    const Call* call, Py_ssize_t begin, Py_ssize_t end, double* bench, double* log_likelihoods,
+    const Call* call, Py_ssize_t begin, Py_ssize_t end, Arena arena, double* log_likelihoods,
     double* kinds, double* sums,
 ) noexcept nogil:
     cdef Group group
+    cdef Arena own
     cdef Py_ssize_t g, lane
     for g in range(begin, end):
-        group = group_of(call, g, bench, True)
+        own = arena
+        group = group_of(call, g, &own, True)
         keep_first_rows(call, &group)
         for lane in range(group.count):
             log_likelihoods[group.first + lane] = log_probability(&group, lane)
@@ -364,7 +405,8 @@ cdef void add_expected(
     """The way back, block by block, of probability that flows from the last cell to the first."""
     cdef Py_ssize_t W = group.lattice.W, row = (group.lattice.m + 1) * W, lane, i
     cdef Py_ssize_t last = last_block(call, group), block, begin, done
-    memset(group.flow, 0, 2 * (call.m + 1) * W * sizeof(double))  # and insertions
+    memset(group.flow, 0, (call.m + 1) * W * sizeof(double))
+    memset(group.flows.insertions, 0, (call.m + 1) * W * sizeof(double))
     for lane in range(W):
         group.deleted[lane] = group.flows.match[lane] = group.flows.mismatch[lane] = 0
         group.flow[row - W + lane] = lane < group.count
@@ -495,8 +537,7 @@ def best_path(
     cdef Py_ssize_t n = source.shape[0], m = target.shape[0], i, j
     cdef bint tied = log_weights.shape[0] == 1
     cdef double weight, left, corner, up, most
-    cdef void* memory = allocate(m + 1, sizeof(double))
-    cdef double* best = <double*> memory
+    cdef double* best = allocate_doubles(m + 1)
     with nogil:
         memset(best, 0, (m + 1) * sizeof(double))
         for i in range(n):
@@ -514,4 +555,4 @@ def best_path(
                     most, moves[i, j] = left, 2
                 left, corner = most, up
                 best[j + 1] = most
-    free(memory)
+    free(best)

@@ -24,37 +24,24 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
+from ._arena cimport (
+    Arena,
+    allocate,
+    arena_in,
+    arena_of,
+    counting_arena,
+    take,
+    take_arenas,
+    take_doubles,
+)
 from ._blas cimport gemm
 from ._log_chains cimport draw
-from ._memory cimport aligned, allocate
 from ._openmp cimport MOST_SLABS, first_block, omp_get_thread_num
 from ._simd cimport add_log
 
 from . import _log_chains
 
-cdef extern from "_chains.h" nogil:
-    ctypedef struct Block:
-        Py_ssize_t B
-        double* density
-        double* alpha
-        double* total
-        double* scale
-        double* largest
-    int both_recursions(
-        const Block* back, const Block* ahead, const double* table, const double* transposed,
-        int has_zeros, Py_ssize_t W, double* states, double* filtered)
-    void add_transitions(
-        const double* filtered, const double* later, Py_ssize_t T, Py_ssize_t W, double* sums)
-    void emissions_float(
-        const float* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, double* density, double* largest)
-    void emissions_double(
-        const double* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, double* density, double* largest)
-    double sum_of(const double* x, Py_ssize_t n)
-
-# Rows of a block, whose arrays stay in an L2 cache. Of a longer sequence, only the predicted state
-# at the start of each block is kept, and its forward pass is done again on the way back.
 cdef enum:
-    MOST_ROWS = 256
     WIDEST_UNROLLED = 8
     # The backward pass of a sequence goes along with the forward pass of the next one of its slab.
     FEWEST_SEQUENCES = 4
@@ -68,16 +55,16 @@ cdef struct Chain:
     Py_ssize_t K, W
     bint has_zeros
     double* final       # (W,)
-    double* beta        # (W,), of the last row of the present block; the recursions' states
-    double* predicted   # (W,), of the first row of the next block
+    double* beta        # (3, W), the recursions' states: of the last row of the present block,
+    double* predicted   # ... and then of the first row of the next block
     double* table       # (W, W)
     double* transposed  # (W, W)
     double* sums        # (W, W), of the present slab
-    double* filtered    # (MOST_ROWS, W)
+    double* filtered    # (CHAIN_ROWS, W)
     double* starts      # (most blocks of a sequence, W): p(h_t | v_1..t-1), t their first rows
-    Block now           # whose forward pass is done
-    Block next
-    Block none          # without rows
+    ChainBlock now           # whose forward pass is done
+    ChainBlock next
+    ChainBlock none          # without rows
 
 
 cdef Py_ssize_t width(Py_ssize_t K) noexcept nogil:
@@ -94,42 +81,61 @@ cdef class Chains:
         self, const double[:, ::1] transmat, const double[::1] final, const int64_t[::1] offsets,
         int n_threads,
     ):
-        cdef Py_ssize_t K = final.shape[0], W = width(K)
-        cdef Py_ssize_t most_blocks = longest(offsets) // MOST_ROWS + 1
-        cdef Py_ssize_t n_block = (2 * MOST_ROWS + 1) * W + 3 * MOST_ROWS
-        cdef Py_ssize_t n = 2 * W * W + (4 + MOST_ROWS + most_blocks) * W + 2 * n_block
+        cdef Py_ssize_t W = width(final.shape[0]), most_blocks = longest(offsets) // CHAIN_ROWS + 1
+        cdef Arena arena = counting_arena()
         cdef int thread
-        n = (n + 7) // 8 * 8
-        self.of_thread = <Chain*> allocate(n_threads, sizeof(Chain))
-        self.memory = allocate(n_threads * n, sizeof(double))
+        lay_out(W, most_blocks, n_threads, &arena)
+        self.memory = allocate(&arena)
+        arena = arena_in(self.memory)
+        self.of_thread = lay_out(W, most_blocks, n_threads, &arena)
         for thread in range(n_threads):
-            fill_chain(
-                <double*> aligned(self.memory) + thread * n, most_blocks, transmat, final,
-                self.of_thread + thread)
+            fill_chain(transmat, final, self.of_thread + thread)
 
     def __dealloc__(self):
-        free(self.of_thread)
         free(self.memory)
 
 
-cdef void fill_chain(
-    double* memory, Py_ssize_t most_blocks, const double[:, ::1] transmat,
-    const double[::1] final, Chain* chain,
+cdef Chain* lay_out(
+    Py_ssize_t W, Py_ssize_t most_blocks, int n_threads, Arena* arena
 ) noexcept nogil:
-    """Lay out the scratch memory of a chain, and fill in its tables."""
-    cdef Py_ssize_t K = final.shape[0], W = width(K), i, j
-    chain.K, chain.W = K, W
-    chain.table = memory
-    chain.transposed = chain.table + W * W
-    chain.final = chain.transposed + W * W
-    chain.beta = chain.final + W
-    chain.predicted = chain.beta + W
-    chain.filtered = chain.beta + 3 * W
-    chain.starts = chain.filtered + MOST_ROWS * W
-    chain.now = block_at(chain.starts + most_blocks * W, W)
-    chain.next = block_at(chain.now.alpha + MOST_ROWS * W + 3 * MOST_ROWS, W)
-    chain.none = block_at(chain.now.density, W)
-    memset(chain.table, 0, (2 * W * W + 4 * W) * sizeof(double))
+    """The chains of all threads."""
+    cdef Arena counted = counting_arena(), own
+    cdef int thread
+    lay_out_chain(W, most_blocks, &counted)
+    cdef char* threads = take_arenas(arena, n_threads, &counted)
+    cdef Chain* chains = <Chain*> take(arena, n_threads, sizeof(Chain))
+    if chains != NULL:
+        for thread in range(n_threads):
+            own = arena_of(threads, thread, &counted)
+            chains[thread] = lay_out_chain(W, most_blocks, &own)
+    return chains
+
+
+cdef Chain lay_out_chain(Py_ssize_t W, Py_ssize_t most_blocks, Arena* arena) noexcept nogil:
+    cdef Chain chain
+    chain.W = W
+    chain.table = take_doubles(arena, W * W)
+    chain.transposed = take_doubles(arena, W * W)
+    chain.final = take_doubles(arena, W)
+    chain.beta = take_doubles(arena, 3 * W)
+    chain.predicted = chain.beta + W if chain.beta != NULL else NULL
+    chain.filtered = take_doubles(arena, CHAIN_ROWS * W)
+    chain.starts = take_doubles(arena, most_blocks * W)
+    chain.now = lay_out_chain_block(W, arena)
+    chain.next = lay_out_chain_block(W, arena)
+    chain.none = chain.now
+    return chain
+
+
+cdef void fill_chain(
+    const double[:, ::1] transmat, const double[::1] final, Chain* chain
+) noexcept nogil:
+    cdef Py_ssize_t K = final.shape[0], W = chain.W, i, j
+    chain.K = K
+    memset(chain.table, 0, W * W * sizeof(double))
+    memset(chain.transposed, 0, W * W * sizeof(double))
+    memset(chain.final, 0, W * sizeof(double))
+    memset(chain.beta, 0, 3 * W * sizeof(double))
     memset(chain.starts, 0, W * sizeof(double))
     chain.has_zeros = False
     for i in range(K):
@@ -138,17 +144,6 @@ cdef void fill_chain(
             chain.table[i * W + j] = transmat[i, j]
             chain.transposed[j * W + i] = transmat[i, j]
             chain.has_zeros |= transmat[i, j] < SMALLEST_TRANSITION
-
-
-cdef Block block_at(double* memory, Py_ssize_t W) noexcept nogil:
-    cdef Block block
-    block.B = 0
-    block.density = memory
-    block.alpha = block.density + (MOST_ROWS + 1) * W
-    block.total = block.alpha + MOST_ROWS * W
-    block.scale = block.total + MOST_ROWS
-    block.largest = block.scale + MOST_ROWS
-    return block
 
 
 cdef Py_ssize_t longest(const int64_t[::1] offsets) noexcept nogil:
@@ -161,17 +156,14 @@ cdef Py_ssize_t longest(const int64_t[::1] offsets) noexcept nogil:
 cdef void load(const floating* x, Py_ssize_t B, Chain* chain) noexcept nogil:
     """next <- the densities of B rows"""
     chain.next.B = B
-    if floating is float:
-        emissions_float(x, B, chain.K, chain.W, chain.next.density, chain.next.largest)
-    else:
-        emissions_double(x, B, chain.K, chain.W, chain.next.density, chain.next.largest)
+    emissions(x, B, chain.K, chain.W, chain.next.density, chain.next.largest)
 
 
 cdef void load_first(
     const floating* x, Py_ssize_t T, const double* start, Chain* chain
 ) noexcept nogil:
     """next <- the first block of a sequence of T rows"""
-    load(x, min(MOST_ROWS, T), chain)
+    load(x, min(CHAIN_ROWS, T), chain)
     memcpy(chain.predicted, start, chain.K * sizeof(double))
     memset(chain.predicted + chain.K, 0, (chain.W - chain.K) * sizeof(double))
 
@@ -184,7 +176,7 @@ cdef bint forward(Chain* chain) noexcept nogil:
     return lost
 
 
-cdef double log_likelihood_of(Block* block) noexcept nogil:
+cdef double log_likelihood_of(ChainBlock* block) noexcept nogil:
     """log p(v_t of a block | past)"""
     add_log(block.largest, block.scale, block.B)
     return sum_of(block.largest, block.B)
@@ -216,7 +208,7 @@ cdef double forward_rest(const floating* x, Py_ssize_t T, Chain* chain) noexcept
         for j in range(chain.W):
             chain.predicted[j] /= chain.now.total[chain.now.B - 1]
             start[j] = chain.predicted[j]
-        load(x + begin * chain.K, min(MOST_ROWS, T - begin), chain)
+        load(x + begin * chain.K, min(CHAIN_ROWS, T - begin), chain)
         if forward(chain):
             return NAN
         log_likelihood += log_likelihood_of(&chain.now)
@@ -238,8 +230,8 @@ cdef bint backward(
     cdef bint lost = False
     while True:
         if begin > 0:
-            load(x + (begin - MOST_ROWS) * K, MOST_ROWS, chain)
-            memcpy(chain.predicted, chain.starts + (begin // MOST_ROWS - 1) * W,
+            load(x + (begin - CHAIN_ROWS) * K, CHAIN_ROWS, chain)
+            memcpy(chain.predicted, chain.starts + (begin // CHAIN_ROWS - 1) * W,
                    W * sizeof(double))
         elif next_T > 0:
             load_first(next_x, next_T, next_start, chain)
@@ -250,12 +242,12 @@ cdef bint backward(
         add_pairs(n_pairs, chain)
         write(chain.now.alpha, chain.now.B, x + begin * K, chain)
         # The last row of the block before this one is followed by the first row of this one.
-        memcpy(chain.next.density + MOST_ROWS * W, chain.now.density, W * sizeof(double))
+        memcpy(chain.next.density + CHAIN_ROWS * W, chain.now.density, W * sizeof(double))
         chain.now, chain.next = chain.next, chain.now
         if begin == 0:
             return lost
-        begin -= MOST_ROWS
-        n_pairs = MOST_ROWS
+        begin -= CHAIN_ROWS
+        n_pairs = CHAIN_ROWS
 
 
 cdef void write(const double* rows, Py_ssize_t B, floating* x, Chain* chain) noexcept nogil:
@@ -422,14 +414,14 @@ cdef void write_filtered(floating* x, Py_ssize_t T, Chain* chain) noexcept nogil
         write(chain.now.alpha, chain.now.B, x + begin * chain.K, chain)
         if begin == 0:
             return
-        begin -= MOST_ROWS
+        begin -= CHAIN_ROWS
         forward_again(x, begin, chain)
 
 
 cdef void forward_again(const floating* x, Py_ssize_t begin, Chain* chain) noexcept nogil:
     """The forward pass of the block before the present one, which it replaces."""
-    load(x + begin * chain.K, MOST_ROWS, chain)
-    memcpy(chain.predicted, chain.starts + begin // MOST_ROWS * chain.W, chain.W * sizeof(double))
+    load(x + begin * chain.K, CHAIN_ROWS, chain)
+    memcpy(chain.predicted, chain.starts + begin // CHAIN_ROWS * chain.W, chain.W * sizeof(double))
     forward(chain)
 
 
@@ -501,5 +493,5 @@ cdef void draw_path(
                 chain.sums[state * W + later] += 1
         if begin == 0:
             return
-        begin -= MOST_ROWS
+        begin -= CHAIN_ROWS
         forward_again(x, begin, chain)

@@ -33,14 +33,14 @@
 
 #define REAL float
 #define VECTOR __m512
-#define LANES 16
+#define PER_VECTOR 16
 #define OP(name) _mm512_##name##_ps
 #define NAMED(name) name##_float_avx512
 #include "_fused_products_panels.h"
 
 #define REAL double
 #define VECTOR __m512d
-#define LANES 8
+#define PER_VECTOR 8
 #define OP(name) _mm512_##name##_pd
 #define NAMED(name) name##_double_avx512
 #include "_fused_products_panels.h"
@@ -56,14 +56,14 @@
 
 #define REAL float
 #define VECTOR __m256
-#define LANES 8
+#define PER_VECTOR 8
 #define OP(name) _mm256_##name##_ps
 #define NAMED(name) name##_float_avx2
 #include "_fused_products_panels.h"
 
 #define REAL double
 #define VECTOR __m256d
-#define LANES 4
+#define PER_VECTOR 4
 #define OP(name) _mm256_##name##_pd
 #define NAMED(name) name##_double_avx2
 #include "_fused_products_panels.h"

@@ -14,10 +14,10 @@ INLINE void NAMED(forms_of_panel)(
     VECTOR sums[MOST_PANEL][2];
     for (int k = 0; k < P; k++) sums[k][0] = sums[k][1] = OP(setzero)();
     for (ptrdiff_t i = 0; i < n_left; i++) {
-        VECTOR left[2] = {OP(loadu)(x + i * stride), OP(loadu)(x + i * stride + LANES)};
+        VECTOR left[2] = {OP(loadu)(x + i * stride), OP(loadu)(x + i * stride + PER_VECTOR)};
         for (ptrdiff_t j = i; j < d; j++) {
             VECTOR first = OP(mul)(left[0], OP(loadu)(x + j * stride));
-            VECTOR second = OP(mul)(left[1], OP(loadu)(x + j * stride + LANES));
+            VECTOR second = OP(mul)(left[1], OP(loadu)(x + j * stride + PER_VECTOR));
             for (int k = 0; k < P; k++) {
                 VECTOR parameter = OP(set1)(parameters[k]);
                 sums[k][0] = OP(fmadd)(parameter, first, sums[k][0]);
@@ -28,17 +28,17 @@ INLINE void NAMED(forms_of_panel)(
     }
     for (int k = 0; k < P; k++) {
         OP(storeu)(out + k * stride, sums[k][0]);
-        OP(storeu)(out + k * stride + LANES, sums[k][1]);
+        OP(storeu)(out + k * stride + PER_VECTOR, sums[k][1]);
     }
 }
 
 INLINE double NAMED(across)(VECTOR x)
 {
-    REAL lanes[LANES];
-    OP(storeu)(lanes, x);
-    for (int half = LANES / 2; half > 0; half /= 2)
-        for (int l = 0; l < half; l++) lanes[l] += lanes[l + half];
-    return lanes[0];
+    REAL partial[PER_VECTOR];
+    OP(storeu)(partial, x);
+    for (int half = PER_VECTOR / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++) partial[l] += partial[l + half];
+    return partial[0];
 }
 
 /* Two products of features, one panel of components. */
@@ -49,7 +49,7 @@ INLINE void NAMED(sums_of_panel)(
     VECTOR sums[2][MOST_PANEL], product[2];
     for (int q = 0; q < n_products; q++)
         for (int k = 0; k < P; k++) sums[q][k] = OP(setzero)();
-    for (ptrdiff_t b = 0; b < B; b += LANES) {
+    for (ptrdiff_t b = 0; b < B; b += PER_VECTOR) {
         for (int q = 0; q < n_products; q++)
             product[q] = OP(mul)(OP(loadu)(left[q] + b), OP(loadu)(right[q] + b));
         for (int k = 0; k < P; k++) {
@@ -88,7 +88,7 @@ TARGET static void NAMED(fused_forms)(
 {
     for (ptrdiff_t k = 0, panels = (K + MOST_PANEL - 1) / MOST_PANEL; panels > 0; panels--) {
         ptrdiff_t width = (K - k) / panels;
-        for (ptrdiff_t b = 0; b < B; b += 2 * LANES)
+        for (ptrdiff_t b = 0; b < B; b += 2 * PER_VECTOR)
             switch (width) {
 #define CASE(P) case P: \
                 NAMED(forms_of_panel)( \
@@ -121,6 +121,6 @@ TARGET static void NAMED(fused_sums)(
 #undef INLINE
 #undef REAL
 #undef VECTOR
-#undef LANES
+#undef PER_VECTOR
 #undef OP
 #undef NAMED

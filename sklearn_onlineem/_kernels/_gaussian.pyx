@@ -18,11 +18,23 @@ added in double.
 
 from cython cimport floating
 from cython.parallel cimport prange
-from libc.math cimport sqrt
-from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
 from numpy cimport NPY_DOUBLE, ndarray
 
+from ._arena cimport (
+    ARENA_LINE,
+    Arena,
+    allocate,
+    arena_in,
+    arena_of,
+    counting_arena,
+    padded,
+    start_line,
+    take,
+    take_arenas,
+    take_doubles,
+)
 from ._arrays cimport (
     extent,
     optional_labels,
@@ -35,19 +47,13 @@ from ._arrays cimport (
     real_type,
 )
 from ._blas cimport syrk, trmm
-from ._memory cimport LINE, aligned, allocate, padded
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
 from ._simd cimport transpose
 from ._small_forms cimport MOST_SMALL, small_forms, small_products
 
 
-cdef extern from "_simd.h":
-    # Cython copies the name of a return type to the C code, attribute and all.
-    ctypedef void simd_void "SIMD_CLONES void"
-
 cdef enum:
-    LANES = 16
     MOST_ROWS = 512
     FEWEST_ROWS = 64
     BLOCK_BYTES = 1 << 19
@@ -70,8 +76,24 @@ cdef struct Shape:
     Py_ssize_t n_blocks
     Py_ssize_t n_slabs
     Py_ssize_t stride       # from one component to the next in a block's log joint
-    Py_ssize_t workspace    # elements of scratch memory that one thread needs
+    size_t itemsize
     int n_threads
+
+# The scratch memory of a thread; floats or doubles.
+cdef struct Workspace:
+    void* joint         # (K, stride)
+    void* softmax       # (2 * stride,)
+    void* rows          # (d, stride), and a vector that `small_products` reads past the end
+    void* partial       # (d,)
+    void* products      # (d, d)
+
+# The scratch memory of a pass.
+cdef struct Memory:
+    Arena counted               # what a thread needs
+    char* threads
+    void* factors               # (n_factors,), rounded
+    double* sums                # (n_slabs, n_sums)
+    double* log_likelihoods     # (n_slabs,)
 
 
 cdef Shape shape_of(
@@ -79,19 +101,38 @@ cdef Shape shape_of(
 ) noexcept nogil:
     cdef Shape shape
     cdef Py_ssize_t rows = BLOCK_BYTES // (d * itemsize)
-    shape.n, shape.d, shape.K, shape.factors = n, d, K, factors
+    shape.n, shape.d, shape.K, shape.factors, shape.itemsize = n, d, K, factors, itemsize
     shape.transposed = factors == DIAGONAL or d <= MOST_SMALL
     shape.n_factors = (1 if factors == SHARED else K) * (1 if factors == DIAGONAL else d) * d
     shape.n_sums = K + K * d + shape.n_factors
-    shape.B = min(n, max(FEWEST_ROWS, min(MOST_ROWS, rows // LINE * LINE)))
+    shape.B = min(n, max(FEWEST_ROWS, min(MOST_ROWS, rows // ARENA_LINE * ARENA_LINE)))
     shape.n_blocks = (n + shape.B - 1) // shape.B
     shape.n_slabs = count_slabs(shape.n_blocks, shape.n_sums)
     shape.n_threads = <int> min(n_threads, shape.n_slabs)
     shape.stride = padded(shape.B, itemsize)
-    shape.workspace = (
-        (K + 2) * shape.stride + padded(d * shape.stride, itemsize) + padded(d + d * d, itemsize)
-    )
     return shape
+
+
+cdef Workspace lay_out_workspace(const Shape* shape, Arena* arena) noexcept nogil:
+    cdef Workspace space
+    space.joint = take(arena, shape.K * shape.stride, shape.itemsize)
+    space.softmax = take(arena, 2 * shape.stride, shape.itemsize)
+    space.rows = take(arena, shape.d * shape.stride * shape.itemsize + ARENA_LINE, 1)
+    space.partial = take(arena, shape.d, shape.itemsize)
+    space.products = take(arena, shape.d * shape.d, shape.itemsize)
+    return space
+
+
+cdef Memory lay_out(const Shape* shape, Py_ssize_t n_sums, Arena* arena) noexcept nogil:
+    cdef Memory memory
+    memory.counted = counting_arena()
+    lay_out_workspace(shape, &memory.counted)
+    memory.factors = take(arena, shape.n_factors, shape.itemsize)
+    memory.threads = take_arenas(arena, shape.n_threads, &memory.counted)
+    start_line(arena)
+    memory.sums = take_doubles(arena, shape.n_slabs * n_sums)
+    memory.log_likelihoods = take_doubles(arena, shape.n_slabs)
+    return memory
 
 
 cdef inline int kind(Py_ssize_t n_matrices, Py_ssize_t K) noexcept nogil:
@@ -101,68 +142,12 @@ cdef inline int kind(Py_ssize_t n_matrices, Py_ssize_t K) noexcept nogil:
 # Full covariances: a block is (B, d) as the data are, and BLAS does the work
 # ----------------------------------------------------------------------------
 #
-# With few features the loops of `_small_forms.h` do it, from a block (d, B) to begin with.
-
-cdef simd_void subtract(
-    const floating* x, Py_ssize_t B, Py_ssize_t d, const double* mean, floating* out
-) noexcept nogil:
-    cdef Py_ssize_t b, j
-    for b in range(B):
-        for j in range(d):
-            out[b * d + j] = <floating> (x[b * d + j] - mean[j])
-
-
-cdef simd_void half_squared_norms(
-    const floating* y, Py_ssize_t B, Py_ssize_t d, double offset, floating* out
-) noexcept nogil:
-    """out_b <- offset - |y_b|^2 / 2, by partial sums: vectors of all widths give the same bits."""
-    cdef Py_ssize_t b, j, lane, whole = d // LANES * LANES
-    cdef floating partial[LANES]
-    cdef floating total
-    for b in range(B):
-        for lane in range(LANES):
-            partial[lane] = 0
-        for j in range(d // LANES):
-            for lane in range(LANES):
-                partial[lane] += y[j * LANES + lane] * y[j * LANES + lane]
-        for lane in range(d - whole):
-            partial[lane] += y[whole + lane] * y[whole + lane]
-        total = 0
-        for lane in range(LANES):
-            total += partial[lane]
-        out[b] = <floating> (offset - 0.5 * total)
-        y += d
-
-
-cdef simd_void weigh(
-    const floating* x, const floating* shares, Py_ssize_t B, Py_ssize_t d, const double* mean,
-    floating* out, Py_ssize_t* n_out, floating* first,
-) noexcept nogil:
-    """Rows sqrt(r) (x - mean) where r > 0, and their sum weighted to first = sum r (x - mean).
-
-    Far from a component responsibilities underflow to zero, often most of them, and leaving those
-    rows out leaves less to multiply.
-    """
-    cdef Py_ssize_t b, j, kept = 0
-    cdef floating root, weighted
-    cdef floating* row
-    for j in range(d):
-        first[j] = 0
-    for b in range(B):
-        if shares[b] > 0:
-            root = <floating> sqrt(shares[b])
-            row = out + kept * d
-            for j in range(d):
-                weighted = root * <floating> (x[b * d + j] - mean[j])
-                row[j] = weighted
-                first[j] += root * weighted
-            kept += 1
-    n_out[0] = kept
-
+# With few features the loops of `_small_forms.h` do it, from a block (d, B) to begin with. With
+# diagonal covariances a block is (d, B), too, and loops run over independent rows (`_gaussian.h`).
 
 cdef void full_log_joint(
-    const floating* x, Py_ssize_t B, const double* means, const floating* factors,
-    const double* offset, Shape* shape, floating* block, floating* joint,
+    Shape* shape, const floating* x, Py_ssize_t B, const double* means, const floating* factors,
+    const double* offset, floating* block, floating* joint,
 ) noexcept nogil:
     cdef Py_ssize_t d = shape.d, k
     cdef int columns = <int> d
@@ -183,15 +168,14 @@ cdef void full_log_joint(
 
 
 cdef void add_full_moments(
-    const floating* x, Py_ssize_t B, const double* means, const floating* shares, Shape* shape,
-    floating* block, floating* partial, double* first, double* second,
+    Shape* shape, const floating* x, Py_ssize_t B, const double* means, const floating* shares,
+    floating* block, floating* partial, floating* products, double* first, double* second,
 ) noexcept nogil:
     """Adds to the upper triangles of `second` only."""
     cdef Py_ssize_t d = shape.d, k, i, j, kept
     cdef int columns = <int> d
-    cdef floating* products = partial + d
     for k in range(shape.K):
-        weigh(x, shares + k * shape.stride, B, d, means + k * d, block, &kept, partial)
+        kept = weigh(x, B, d, shares + k * shape.stride, means + k * d, block, partial)
         for j in range(d):
             first[j] += partial[j]
         if shape.transposed:
@@ -209,81 +193,20 @@ cdef void add_full_moments(
             second += d * d
 
 
-# Diagonal covariances: a block is (d, B), so that loops run over independent rows
-# ---------------------------------------------------------------------------------
-
-cdef inline floating residual(floating x, double mean) noexcept nogil:
-    """x - mean, correctly rounded but for the last bit, without leaving float for double.
-
-    The mean is the sum of two floats. Taking off the first is exact where x is so close to it that
-    the second matters.
-    """
-    if floating is double:
-        return x - mean
-    else:
-        return (x - <float> mean) - <float> (mean - <float> mean)
-
-
-cdef simd_void scaled_log_joint(
-    const floating* x, Py_ssize_t B, const double* mean, const floating* scales, double offset,
-    Py_ssize_t d, Py_ssize_t stride, floating* out,
-) noexcept nogil:
-    """out_b <- offset - sum_j (scale_j (x_bj - mean_j))^2 / 2"""
-    cdef Py_ssize_t b, j
-    cdef floating scaled
-    for b in range(B):
-        out[b] = 0
-    for j in range(d):
-        for b in range(B):
-            scaled = residual(x[j * stride + b], mean[j]) * scales[j]
-            out[b] += scaled * scaled
-    for b in range(B):
-        out[b] = <floating> (offset - 0.5 * out[b])
-
-
-cdef simd_void add_scaled_moments(
-    const floating* x, Py_ssize_t B, const double* mean, const floating* shares, Py_ssize_t d,
-    Py_ssize_t stride, double* first, double* second,
-) noexcept nogil:
-    cdef Py_ssize_t b, j, lane, whole = B // LANES * LANES
-    cdef floating firsts[LANES]
-    cdef floating seconds[LANES]
-    cdef floating difference, weighted
-    for j in range(d):
-        for lane in range(LANES):
-            firsts[lane] = seconds[lane] = 0
-        for b in range(B // LANES):
-            for lane in range(LANES):
-                difference = residual(x[b * LANES + lane], mean[j])
-                weighted = shares[b * LANES + lane] * difference
-                firsts[lane] += weighted
-                seconds[lane] += weighted * difference
-        for lane in range(B - whole):
-            difference = residual(x[whole + lane], mean[j])
-            weighted = shares[whole + lane] * difference
-            firsts[lane] += weighted
-            seconds[lane] += weighted * difference
-        for lane in range(LANES):
-            first[j] += firsts[lane]
-            second[j] += seconds[lane]
-        x += stride
-
-
 # The pass
 # --------
 
 cdef double pass_over_slab(
-    Py_ssize_t slab, Shape* shape, const floating* X, const double* means, const floating* factors,
+    Shape* shape, Py_ssize_t slab, const floating* X, const double* means, const floating* factors,
     const double* offset, const double* sample_weight, const int* labels, const double* uniforms,
-    const floating* given, double* sums, double* log_likelihoods, bint normalised, floating* out,
-    floating* workspace,
+    const floating* given, bint normalised, Arena arena, double* sums, double* log_likelihoods,
+    floating* out,
 ) noexcept nogil:
     """Log joint, or `given` responsibilities; then normalise, sum and write out, as wanted."""
     cdef Py_ssize_t d = shape.d, K = shape.K, stride = shape.stride, block, start, B, k, b
-    cdef floating* joint = workspace
-    cdef floating* scratch = joint + K * stride
-    cdef floating* rows = scratch + 2 * stride
-    cdef floating* partial = rows + padded(d * stride, sizeof(floating))
+    cdef Workspace space = lay_out_workspace(shape, &arena)
+    cdef floating* joint = <floating*> space.joint
+    cdef floating* rows = <floating*> space.rows
     cdef double* first = sums + K
     cdef double* second = first + K * d
     cdef const floating* x
@@ -299,18 +222,17 @@ cdef double pass_over_slab(
             transpose(given + start * K, B, K, K, joint, stride)
         elif shape.factors == DIAGONAL:
             for k in range(K):
-                scaled_log_joint(rows, B, means + k * d, factors + k * d, offset[k], d, stride,
+                scaled_log_joint(rows, B, d, stride, means + k * d, factors + k * d, offset[k],
                                  joint + k * stride)
         else:
-            full_log_joint(x, B, means, factors, offset, shape, rows, joint)
+            full_log_joint(shape, x, B, means, factors, offset, rows, joint)
         if normalised:
             log_likelihood += normalise_block(
                 joint, K, B, stride, NULL,
                 sample_weight + start if sample_weight != NULL else NULL,
                 labels + start if labels != NULL else NULL,
-                uniforms + start if uniforms != NULL else NULL,
+                uniforms + start if uniforms != NULL else NULL, <floating*> space.softmax,
                 log_likelihoods + start if log_likelihoods != NULL else NULL,
-                scratch,
             )
         if sums != NULL:
             for k in range(K):
@@ -318,10 +240,13 @@ cdef double pass_over_slab(
                     sums[k] += joint[k * stride + b]
             if shape.factors == DIAGONAL:
                 for k in range(K):
-                    add_scaled_moments(rows, B, means + k * d, joint + k * stride, d, stride,
+                    add_scaled_moments(rows, B, d, stride, joint + k * stride, means + k * d,
                                        first + k * d, second + k * d)
             else:
-                add_full_moments(x, B, means, joint, shape, rows, partial, first, second)
+                add_full_moments(
+                    shape, x, B, means, joint, rows, <floating*> space.partial,
+                    <floating*> space.products, first, second,
+                )
         if out != NULL:
             transpose(joint, K, B, stride, out + start * K, K)
     return log_likelihood
@@ -330,42 +255,41 @@ cdef double pass_over_slab(
 cdef double pass_over(
     Shape* shape, const floating* X, const double* means, const double* factors,
     const double* offset, const double* sample_weight, const int* labels, const double* uniforms,
-    const floating* given, double* counts, double* first, double* second, double* log_likelihoods,
-    bint normalised, floating* out,
+    const floating* given, bint normalised, double* counts, double* first, double* second,
+    double* log_likelihoods, floating* out,
 ) except? -1.0:
     cdef Py_ssize_t n_sums = shape.n_sums if counts != NULL else 0, n_slabs = shape.n_slabs
-    cdef Py_ssize_t n_factors = padded(shape.n_factors, sizeof(floating)), slab, i
-    cdef void* memory = allocate(n_factors + shape.n_threads * shape.workspace, sizeof(floating))
-    cdef floating* rounded = <floating*> aligned(memory)
-    cdef floating* workspaces = rounded + n_factors
-    cdef double* sums = <double*> calloc(n_slabs * (n_sums + 1), sizeof(double))
-    cdef double* slab_log_likelihoods = sums + n_slabs * n_sums
+    cdef Py_ssize_t slab, i
+    cdef Arena arena = counting_arena()
+    lay_out(shape, n_sums, &arena)
+    cdef void* scratch = allocate(&arena)
+    arena = arena_in(scratch)
+    cdef Memory memory = lay_out(shape, n_sums, &arena)
+    cdef floating* rounded = <floating*> memory.factors
+    cdef double* sums = memory.sums
     cdef double log_likelihood = 0.0
-    if sums == NULL:
-        free(memory)
-        raise MemoryError
     with nogil:
+        memset(sums, 0, n_slabs * n_sums * sizeof(double))
         if factors != NULL:
             for i in range(shape.n_factors):
                 rounded[i] = <floating> factors[i]
         for slab in prange(n_slabs, schedule="dynamic", num_threads=shape.n_threads,
                            use_threads_if=shape.n_threads > 1):
-            slab_log_likelihoods[slab] = pass_over_slab(
-                slab, shape, X, means, rounded, offset, sample_weight, labels, uniforms, given,
-                sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, normalised, out,
-                workspaces + omp_get_thread_num() * shape.workspace,
+            memory.log_likelihoods[slab] = pass_over_slab(
+                shape, slab, X, means, rounded, offset, sample_weight, labels, uniforms, given,
+                normalised, arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods, out,
             )
         for slab in range(n_slabs):
-            log_likelihood += slab_log_likelihoods[slab]
+            log_likelihood += memory.log_likelihoods[slab]
         if n_sums > 0:
-            add_slabs(sums, shape, counts, first, second)
-    free(sums)
-    free(memory)
+            add_slabs(shape, sums, counts, first, second)
+    free(scratch)
     return log_likelihood
 
 
 cdef void add_slabs(
-    double* sums, Shape* shape, double* counts, double* first, double* second
+    Shape* shape, double* sums, double* counts, double* first, double* second,
 ) noexcept nogil:
     """Add the slabs' sums in order, and complete the symmetric matrices."""
     cdef Py_ssize_t d = shape.d, K = shape.K, slab, m, i, j
@@ -406,11 +330,11 @@ cdef double e_step_over(
     if type == NPY_DOUBLE:
         return pass_over(
             shape, <const double*> x, mean, factor, offsets, weight, label, uniform,
-            <const double*> NULL, count, sums, products, log_likelihood, True, <double*> shares,
+            <const double*> NULL, True, count, sums, products, log_likelihood, <double*> shares,
         )
     return pass_over(
         shape, <const float*> x, mean, factor, offsets, weight, label, uniform,
-        <const float*> NULL, count, sums, products, log_likelihood, True, <float*> shares,
+        <const float*> NULL, True, count, sums, products, log_likelihood, <float*> shares,
     )
 
 
@@ -485,7 +409,7 @@ def log_density(
     )
     pass_over(
         &shape, &X[0, 0], &means[0, 0], &factors[0, 0, 0], &offset[0], NULL, NULL, NULL,
-        <const floating*> NULL, NULL, NULL, NULL, NULL, False, &out[0, 0],
+        <const floating*> NULL, False, NULL, NULL, NULL, NULL, &out[0, 0],
     )
 
 
@@ -504,9 +428,8 @@ def statistics(
         sizeof(floating), n_threads,
     )
     pass_over(
-        &shape, &X[0, 0], &means[0, 0], NULL, NULL, NULL, NULL, NULL,
-        &responsibilities[0, 0], &counts[0], &first[0, 0], &second[0, 0, 0], NULL, False,
-        <floating*> NULL,
+        &shape, &X[0, 0], &means[0, 0], NULL, NULL, NULL, NULL, NULL, &responsibilities[0, 0],
+        False, &counts[0], &first[0, 0], &second[0, 0, 0], NULL, <floating*> NULL,
     )
 
 
@@ -524,7 +447,7 @@ def scaled_log_density(
     )
     pass_over(
         &shape, &X[0, 0], &means[0, 0], &inverse_scales[0, 0], &offset[0], NULL, NULL, NULL,
-        <const floating*> NULL, NULL, NULL, NULL, NULL, False, &out[0, 0],
+        <const floating*> NULL, False, NULL, NULL, NULL, NULL, &out[0, 0],
     )
 
 
@@ -542,7 +465,6 @@ def scaled_statistics(
         X.shape[0], X.shape[1], means.shape[0], DIAGONAL, sizeof(floating), n_threads
     )
     pass_over(
-        &shape, &X[0, 0], &means[0, 0], NULL, NULL, NULL, NULL, NULL,
-        &responsibilities[0, 0], &counts[0], &first[0, 0], &second[0, 0], NULL, False,
-        <floating*> NULL,
+        &shape, &X[0, 0], &means[0, 0], NULL, NULL, NULL, NULL, NULL, &responsibilities[0, 0],
+        False, &counts[0], &first[0, 0], &second[0, 0], NULL, <floating*> NULL,
     )

@@ -10,30 +10,37 @@ typedef struct {
     Moments emissions;   /* of states and rows */
 } Evidence;
 
-SIMD_INLINE ptrdiff_t evidence_size(ptrdiff_t k, ptrdiff_t d)
+SIMD_UNUSED static Evidence lay_out_evidence(ptrdiff_t k, ptrdiff_t d, Arena *arena)
 {
-    return moments_size(k) + moments_size(2 * k) + moments_size(k + d);
-}
-
-SIMD_UNUSED static Evidence evidence_at(double *memory, ptrdiff_t k, ptrdiff_t d)
-{
-    double *transitions = memory + moments_size(k);
-    double *emissions = transitions + moments_size(2 * k);
-    Evidence evidence = {
-        moments_at(memory, k), moments_at(transitions, 2 * k), moments_at(emissions, k + d)};
+    double *initial = take_doubles(arena, moments_size(k));
+    double *transitions = take_doubles(arena, moments_size(2 * k));
+    double *emissions = take_doubles(arena, moments_size(k + d));
+    Evidence evidence = {{0}};
+    if (initial) {
+        evidence.initial = moments_at(initial, k);
+        evidence.transitions = moments_at(transitions, 2 * k);
+        evidence.emissions = moments_at(emissions, k + d);
+    }
     return evidence;
 }
 
-SIMD_UNUSED static void add_all(Moments *total, const Moments *part)
+SIMD_UNUSED static void clear_evidence(const Evidence *evidence)
 {
-    add_moments(total, *part->weight, part->mean, 1, part->scatter);
+    clear_moments(&evidence->initial);
+    clear_moments(&evidence->transitions);
+    clear_moments(&evidence->emissions);
 }
 
-SIMD_UNUSED static void add_evidence(Evidence *total, const Evidence *part)
+SIMD_UNUSED static void add_all(const Moments *part, Moments *total)
 {
-    add_all(&total->initial, &part->initial);
-    add_all(&total->transitions, &part->transitions);
-    add_all(&total->emissions, &part->emissions);
+    add_moments(*part->weight, part->mean, 1, part->scatter, total);
+}
+
+SIMD_UNUSED static void add_evidence(const Evidence *part, Evidence *total)
+{
+    add_all(&part->initial, &total->initial);
+    add_all(&part->transitions, &total->transitions);
+    add_all(&part->emissions, &total->emissions);
 }
 
 /* out (n_x + n_y, n_x + n_y) <- out + (xx, yx' / yx, yy), where yy may be NULL, for 0. Rows of xx

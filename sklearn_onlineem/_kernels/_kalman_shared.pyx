@@ -1,4 +1,4 @@
-"""Kalman filter and smoother of sequences without gaps, which share covariances and gains.
+"""Kalman filter and smoother of sequences without missing values: covariances and gains are shared.
 
 Arrays of the system are padded, as in `_kalman`.
 """
@@ -9,78 +9,101 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from numpy cimport NPY_FLOAT, ndarray
 
+from ._arena cimport (
+    Arena,
+    allocate,
+    arena_in,
+    arena_of,
+    counting_arena,
+    take,
+    take_arenas,
+    take_doubles,
+)
 from ._arrays cimport extent, readable, readable_reals, real_type, writable
 from ._kalman_evidence cimport (
     Evidence,
     Moments,
     add_evidence,
-    evidence_at,
-    evidence_size,
+    clear_moments,
+    lay_out_evidence,
     moments_at,
     moments_size,
     no_evidence,
 )
-from ._memory cimport aligned, allocate, padded
 from ._openmp cimport omp_get_thread_num
 
 cdef extern from "_kalman_shared.h" nogil:
+    enum:
+        BATCH_SIZE
+        MOST_STATES
+        N_SUMS
     ctypedef struct System:
         Py_ssize_t k, W
         const double* At
         const double* A
         const double* b
         const double* Q
-    ctypedef struct Update:
-        double* X
-        double* M_upper
-        double* M_inverse
-        double* work
-    ctypedef struct Tables:
+    ctypedef struct GainTables:
         Py_ssize_t n
         double* filtered
         double* root
         double* gain
         double* rest
         double* log_det
-    enum: N_SUMS
-    Py_ssize_t row_size(Py_ssize_t W)
-    void add_usage(
-        const System* system, const double* weights, Py_ssize_t T, Py_ssize_t n, double* state,
-        double* next, double* moved, Moments* totals)
-    bint tabulate(
-        const System* system, const double* G, double* covariance, Py_ssize_t n, Update* update,
-        double* work, double* now_memory, double* next_memory, Tables* tables)
-    double sum_log_dets(const Tables* tables, Py_ssize_t T)
-    void add_covariances(
-        const Tables* tables, Py_ssize_t T, double count, Py_ssize_t k, Py_ssize_t W,
-        double* work, double* sums)
-    ctypedef struct Sight:
+    ctypedef struct Tabulation:
+        pass
+    ctypedef struct CovarianceSums:
+        pass
+    ctypedef struct Occupancy:
+        double* state
+        Moments* totals
+    ctypedef struct ObservationMaps:
         Py_ssize_t d
         const double* offset
         const double* whitening
-        const double* seen
-        const double* seen_t
+        const double* H
+        const double* Ht
         const double* G
     ctypedef struct Shared:
         const System* system
-        const Tables* tables
-        const Sight* sight
+        const GainTables* tables
+        const ObservationMaps* maps
         const double* start
         const void* X
         int is_float
         const double* centre
-    ctypedef struct Part:
+    ctypedef struct Slab:
         Py_ssize_t S
         const int64_t* begins
         const int64_t* lengths
         const int64_t* order
-    Py_ssize_t work_size(
-        const Part* part, Py_ssize_t n_tables, Py_ssize_t k, Py_ssize_t W, Py_ssize_t d)
-    void expect_part(
-        const Shared* shared, const Part* part, double* work, double* squares, Evidence* evidence)
+    ctypedef struct SlabSpace:
+        pass
+    Py_ssize_t state_size(Py_ssize_t W)
+    Tabulation lay_out_tabulation(Py_ssize_t W, Arena* arena)
+    bint tabulate(
+        const System* system, const double* G, Py_ssize_t n, Tabulation* scratch,
+        double* covariance, GainTables* tables)
+    CovarianceSums lay_out_covariance_sums(Py_ssize_t W, Arena* arena)
+    double sum_log_dets(const GainTables* tables, Py_ssize_t T)
+    void add_covariances(
+        const GainTables* tables, Py_ssize_t T, double count, Py_ssize_t k, Py_ssize_t W,
+        const CovarianceSums* scratch, double* sums)
+    SlabSpace lay_out_slab(const Shared* shared, const Slab* slab, Arena* arena)
+    double expect_slab(
+        const Shared* shared, const Slab* slab, const SlabSpace* space, const Evidence* evidence)
+    Occupancy lay_out_occupancy(Py_ssize_t n, Py_ssize_t W, Arena* arena)
+    void add_occupancy(
+        const System* system, const double* weights, Py_ssize_t n, Py_ssize_t T,
+        const Occupancy* occupancy)
+
+# Sequences of which a batch is made.
+SEQUENCES_PER_BATCH = BATCH_SIZE
+# What the padded states may be at most.
+WIDEST = MOST_STATES
 
 
-cdef int read_tables(Tables* tables, tuple arrays, Py_ssize_t W) except -1:
+cdef int read_tables(GainTables* tables, tuple arrays, Py_ssize_t W) except -1:
     filtered, root, gain, rest, log_det = arrays
     cdef Py_ssize_t n = extent(log_det, 0)
     tables.n = n
@@ -100,161 +123,200 @@ cdef int read_moves(System* system, Py_ssize_t k, tuple moves) except -1:
     return 0
 
 
+cdef int read_maps(ObservationMaps* maps, tuple arrays, Py_ssize_t W) except -1:
+    offset, whitening, H, Ht, G = arrays
+    cdef Py_ssize_t d = extent(offset, 0)
+    maps.d, maps.offset, maps.whitening = d, readable(offset, d), readable(whitening, d * d)
+    maps.H, maps.Ht, maps.G = readable(H, d * W), readable(Ht, W * d), readable(G, W * W)
+    return 0
+
+
 def fill_tables(
-    Py_ssize_t k,
-    tuple moves,            # IN A, A' (W, W), b (W,), Q (W, W)
     ndarray G,              # IN (W, W): C' R^-1 C
+    tuple moves,            # IN A, A' (W, W), b (W,), Q (W, W)
+    Py_ssize_t k,           # states
     ndarray covariance,     # INOUT (W, W): before the first row; overwritten
-    tuple arrays,           # OUT (n, W, W) filtered, root, gain, rest; (n,) log_det
+    tuple tables,           # OUT (n, W, W) filtered, root, gain, rest; (n,) log_det
 ):
     """Number of steps that are tabulated, and whether the last one stands for all that follow."""
     cdef System system
-    cdef Tables tables
-    cdef Update update
+    cdef GainTables out
     cdef Py_ssize_t W = extent(G, 0)
     cdef const double* precision = readable(G, W * W)
     cdef double* state = writable(covariance, W * W)
-    cdef bint at_rest
+    cdef bint is_steady
     read_moves(&system, k, moves)
-    read_tables(&tables, arrays, W)
-    cdef Py_ssize_t n_scratch = 2 * row_size(W) + 11 * W * W + W
-    cdef void* memory = allocate(n_scratch, sizeof(double))
-    cdef double* rows = <double*> aligned(memory)
-    memset(rows, 0, n_scratch * sizeof(double))
-    update.work = rows + 2 * row_size(W)
-    update.X = update.work + 2 * W * W
-    update.M_upper = update.X + W * W
-    update.M_inverse = update.M_upper + W * W
+    read_tables(&out, tables, W)
+    cdef Arena arena = counting_arena()
+    lay_out_tabulation(W, &arena)
+    cdef void* memory = allocate(&arena)
+    arena = arena_in(memory)
+    cdef Tabulation scratch = lay_out_tabulation(W, &arena)
     with nogil:
-        at_rest = tabulate(
-            &system, precision, state, tables.n, &update, update.M_inverse + W, rows,
-            rows + row_size(W), &tables)
+        is_steady = tabulate(&system, precision, out.n, &scratch, state, &out)
         free(memory)
-    return tables.n, at_rest
+    return out.n, is_steady
 
 
 def covariances(
-    Py_ssize_t k,
-    tuple arrays,                   # IN (n, W, W) filtered, root, gain, rest; (n,) log_det
     const int64_t[::1] lengths,     # IN (L,), distinct
     const int64_t[::1] counts,      # IN (L,), numbers of sequences
-    ndarray sums,                   # INOUT (5, W, W): of first, departing, arriving and seen
+    tuple tables,                   # IN (n, W, W) filtered, root, gain, rest; (n,) log_det
+    Py_ssize_t k,                   # states
+    ndarray sums,                   # INOUT (5, W, W): of first, departing, arriving and emitting
                                     #  states, and of an arriving with its departing one
 ):
     """Adds the sums over all rows of smoothed covariances; returns that of log-determinants."""
     cdef Py_ssize_t W = extent(sums, 1), i
     cdef double log_det = 0.0
-    cdef Tables tables
-    read_tables(&tables, arrays, W)
+    cdef GainTables gains
+    read_tables(&gains, tables, W)
     cdef double* out = writable(sums, N_SUMS * W * W)
-    cdef void* memory = allocate((N_SUMS + 3) * W * W, sizeof(double))
+    cdef Arena arena = counting_arena()
+    lay_out_covariance_sums(W, &arena)
+    cdef void* memory = allocate(&arena)
+    arena = arena_in(memory)
+    cdef CovarianceSums scratch = lay_out_covariance_sums(W, &arena)
     with nogil:
         for i in range(lengths.shape[0]):
-            log_det += counts[i] * sum_log_dets(&tables, lengths[i])
-            add_covariances(
-                &tables, lengths[i], <double> counts[i], k, W, <double*> aligned(memory), out)
+            log_det += counts[i] * sum_log_dets(&gains, lengths[i])
+            add_covariances(&gains, lengths[i], <double> counts[i], k, W, &scratch, out)
         free(memory)
     return log_det
 
 
+# What a pass over all slabs has in its memory.
+cdef struct Memory:
+    char* threads
+    double* squares         # (n_slabs,)
+    Evidence* evidence      # (n_slabs,)
+
+
+cdef Memory lay_out(
+    Py_ssize_t k, Py_ssize_t d, const Arena* counted, int n_threads, Py_ssize_t n_slabs,
+    Arena* arena,
+) noexcept nogil:
+    cdef Memory memory
+    cdef Evidence evidence
+    cdef Py_ssize_t i
+    memory.threads = take_arenas(arena, n_threads, counted)
+    memory.squares = take_doubles(arena, n_slabs)
+    memory.evidence = <Evidence*> take(arena, n_slabs, sizeof(Evidence))
+    for i in range(n_slabs):
+        evidence = lay_out_evidence(k, d, arena)
+        if memory.evidence != NULL:
+            memory.evidence[i] = evidence
+    return memory
+
+
+cdef Arena count_slab(
+    const Shared* shared, const int64_t[::1] begins, const int64_t[::1] lengths,
+    const int64_t[::1] order, const int64_t[::1] bounds,
+) noexcept nogil:
+    """What a thread needs for the largest slab."""
+    cdef Arena most = counting_arena(), arena
+    cdef Slab slab
+    cdef Py_ssize_t i
+    for i in range(bounds.shape[0] - 1):
+        slab = slab_at(begins, lengths, order, bounds, i)
+        arena = counting_arena()
+        lay_out_slab(shared, &slab, &arena)
+        most.used = max(most.used, arena.used)
+    return most
+
+
+cdef Slab slab_at(
+    const int64_t[::1] begins, const int64_t[::1] lengths, const int64_t[::1] order,
+    const int64_t[::1] bounds, Py_ssize_t i
+) noexcept nogil:
+    cdef Slab slab
+    slab.S = bounds[i + 1] - bounds[i]
+    slab.begins, slab.lengths, slab.order = &begins[0], &lengths[0], &order[bounds[i]]
+    return slab
+
+
+cdef double pass_over_slab(
+    const Shared* shared, Slab slab, Arena arena, const Evidence* evidence
+) noexcept nogil:
+    cdef SlabSpace space = lay_out_slab(shared, &slab, &arena)
+    return expect_slab(shared, &slab, &space, evidence)
+
+
 def expected(
-    Py_ssize_t k,
-    tuple moves,                    # IN A, A' (W, W), b (W,), Q (W, W)
-    tuple arrays,                   # IN (n, W, W) filtered, root, gain, rest; (n,) log_det
-    tuple sight,                    # IN offset (d,), L'^-1 (d, d) where R = L L', H = L^-1 C
-                                    #  (d, W), H' (W, d), H' H (W, W)
-    ndarray start,                  # IN (W,): mean of the first state
     ndarray X,                      # IN (n_rows, d): floats or doubles
     const int64_t[::1] begins,      # IN (S,): first rows of sequences
     const int64_t[::1] lengths,     # IN (S,)
-    const int64_t[::1] order,       # IN (S,): sequences by part, and by falling length in each
-    const int64_t[::1] bounds,      # IN (P + 1,): where parts begin in `order`
+    const int64_t[::1] order,       # IN (S,): sequences by slab, and by falling length in each
+    const int64_t[::1] bounds,      # IN (n_slabs + 1,): where slabs begin in `order`
     ndarray centre,                 # IN (d,): what deviations of rows are from
+    tuple moves,                    # IN A, A' (W, W), b (W,), Q (W, W)
+    Py_ssize_t k,                   # states
+    tuple tables,                   # IN (n, W, W) filtered, root, gain, rest; (n,) log_det
+    tuple maps,                     # IN offset (d,), L'^-1 (d, d) where R = L L', H = L^-1 C
+                                    #  (d, W), H' (W, d), H' H (W, W)
+    ndarray start,                  # IN (W,): mean of the first state
     ndarray initial,                # OUT weight, mean (k,), scatter (k, k): of first states;
     ndarray transitions,            # OUT of states and those after them, 2 k variables;
     ndarray emissions,              # OUT of states and rows, k + d; but what their scatter says of
                                     #  the rows alone has no meaning
-    int n_threads,                  # IN
+    int n_threads,
 ):
     """Moments of smoothed means; returns the sum of squared innovations."""
     cdef System system
-    cdef Tables tables
-    cdef Sight seen
+    cdef GainTables gains
+    cdef ObservationMaps observation
     cdef Shared shared
-    cdef Py_ssize_t W = extent(start, 0), d = extent(X, 1), P = bounds.shape[0] - 1, p
-    cdef Py_ssize_t n_sums = 1 + evidence_size(k, d), n_work = 0
+    cdef Py_ssize_t W = extent(start, 0), d = extent(X, 1), n_slabs = bounds.shape[0] - 1, i
     cdef int type = real_type(X)
-    offset, whitening, H, Ht, G = sight
+    cdef double squares = 0.0
     read_moves(&system, k, moves)
-    read_tables(&tables, arrays, W)
-    seen.d, seen.offset, seen.whitening = d, readable(offset, d), readable(whitening, d * d)
-    seen.seen, seen.seen_t = readable(H, d * W), readable(Ht, W * d)
-    seen.G = readable(G, W * W)
-    shared.system, shared.tables, shared.sight = &system, &tables, &seen
+    read_tables(&gains, tables, W)
+    read_maps(&observation, maps, W)
+    shared.system, shared.tables, shared.maps = &system, &gains, &observation
     shared.start, shared.centre = readable(start, W), readable(centre, d)
     shared.X, shared.is_float = readable_reals(X, extent(X, 0) * d, type), type == NPY_FLOAT
-    cdef double squares = 0.0
-    cdef Evidence total = no_evidence(initial, transitions, emissions, k, d), one
-    cdef Part part
-    for p in range(P):
-        part = part_at(begins, lengths, order, bounds, p)
-        n_work = max(n_work, padded(work_size(&part, tables.n, k, W, d), sizeof(double)))
-    cdef void* memory = allocate(n_threads * n_work + P * n_sums, sizeof(double))
-    cdef double* work = <double*> aligned(memory)
-    cdef double* sums = work + n_threads * n_work
-    for p in prange(P, nogil=True, schedule="dynamic", num_threads=n_threads,
+    cdef Evidence total = no_evidence(initial, transitions, emissions, k, d)
+    cdef Arena counted = count_slab(&shared, begins, lengths, order, bounds)
+    cdef Arena arena = counting_arena()
+    lay_out(k, d, &counted, n_threads, n_slabs, &arena)
+    cdef void* scratch = allocate(&arena)
+    arena = arena_in(scratch)
+    cdef Memory memory = lay_out(k, d, &counted, n_threads, n_slabs, &arena)
+    for i in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                     use_threads_if=n_threads > 1):
-        expect_one(
-            &shared, part_at(begins, lengths, order, bounds, p),
-            work + omp_get_thread_num() * n_work, sums + p * n_sums, d)
-    for p in range(P):
-        squares += sums[p * n_sums]
-        one = evidence_at(sums + p * n_sums + 1, k, d)
-        add_evidence(&total, &one)
-    free(memory)
+        memory.squares[i] = pass_over_slab(
+            &shared, slab_at(begins, lengths, order, bounds, i),
+            arena_of(memory.threads, omp_get_thread_num(), &counted), memory.evidence + i)
+    for i in range(n_slabs):
+        squares += memory.squares[i]
+        add_evidence(memory.evidence + i, &total)
+    free(scratch)
     return squares
 
 
-cdef Part part_at(
-    const int64_t[::1] begins, const int64_t[::1] lengths, const int64_t[::1] order,
-    const int64_t[::1] bounds, Py_ssize_t p
-) noexcept nogil:
-    cdef Part part
-    part.S = bounds[p + 1] - bounds[p]
-    part.begins, part.lengths, part.order = &begins[0], &lengths[0], &order[bounds[p]]
-    return part
-
-
-cdef void expect_one(
-    const Shared* shared, Part part, double* work, double* sums, Py_ssize_t d
-) noexcept nogil:
-    cdef Evidence evidence = evidence_at(sums + 1, shared.system.k, d)
-    expect_part(shared, &part, work, sums, &evidence)
-
-
-def usage(
-    Py_ssize_t k,
-    tuple moves,            # IN A, A' (W, W), b (W,), Q (W, W)
-    ndarray start,          # IN (W + W * W,): moments of the first state
+def occupancy(
     ndarray weights,        # IN (n, T)
+    tuple moves,            # IN A, A' (W, W), b (W,), Q (W, W)
+    Py_ssize_t k,           # states
+    ndarray start,          # IN (W + W * W,): moments of the first state
     ndarray totals,         # OUT (n, 1 + W + W * W): of each, weight, mean and scatter
 ):
     """Sums over steps of the moments of states under the model, with weights."""
     cdef System system
     read_moves(&system, k, moves)
     cdef Py_ssize_t W = system.W, n = extent(weights, 0), T = extent(weights, 1), i
-    cdef Py_ssize_t n_state = W + W * W, n_total = moments_size(W)
-    cdef const double* first = readable(start, n_state)
+    cdef const double* first = readable(start, state_size(W))
     cdef const double* weight = readable(weights, n * T)
-    cdef double* out = writable(totals, n * n_total)
-    cdef void* memory = allocate(2 * n_state + W * W + n * sizeof(Moments), sizeof(double))
-    cdef double* state = <double*> aligned(memory)
-    cdef Moments* sums = <Moments*> (state + 2 * n_state + W * W)
-    memset(out, 0, n * n_total * sizeof(double))
-    memcpy(state, first, n_state * sizeof(double))
+    cdef double* out = writable(totals, n * moments_size(W))
+    cdef Arena arena = counting_arena()
+    lay_out_occupancy(n, W, &arena)
+    cdef void* memory = allocate(&arena)
+    arena = arena_in(memory)
+    cdef Occupancy scratch = lay_out_occupancy(n, W, &arena)
+    memcpy(scratch.state, first, state_size(W) * sizeof(double))
     for i in range(n):
-        sums[i] = moments_at(out + i * n_total, W)
+        scratch.totals[i] = moments_at(out + i * moments_size(W), W)
+        clear_moments(&scratch.totals[i])
     with nogil:
-        add_usage(
-            &system, weight, T, n, state, state + n_state, state + 2 * n_state, sums)
+        add_occupancy(&system, weight, n, T, &scratch)
         free(memory)

@@ -14,14 +14,6 @@ from libc.stdint cimport int64_t
 
 from ._openmp cimport omp_get_thread_num
 
-cdef extern from "_best_paths.h" nogil:
-    void best_paths_float(
-        const float* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, const double* table,
-        double* best, double* next, int* origins)
-    void best_paths_double(
-        const double* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, const double* table,
-        double* best, double* next, int* origins)
-
 cdef enum:
     SEQUENCES_AT_ONCE = 8
 
@@ -199,10 +191,7 @@ cdef double best_path(
     cdef Py_ssize_t t, j
     for j in range(K):
         best[j] = log_start[j] + x[j]
-    if floating is float:
-        best_paths_float(x, T, K, W, log_table, best, best + W, origins)
-    else:
-        best_paths_double(x, T, K, W, log_table, best, best + W, origins)
+    best_paths(x, T, K, W, log_table, best + W, best, origins)
     states[T - 1] = 0
     through = best[0] + log_final[0]
     for j in range(1, K):

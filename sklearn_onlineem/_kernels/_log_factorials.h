@@ -4,26 +4,11 @@
 
 #include "_simd.h"
 
-/* See `_simd.h`. */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC optimize("no-trapping-math")
-#endif
+OPTIMISE_BEGIN(SELECTS)
 
-#define REAL float
-#define NAMED(name) name##_float
-#include "_small_counts.h"
-#undef REAL
-#undef NAMED
+#define TEMPLATE "_log_factorials_real.h"
+#include "_for_each_real.h"
 
-#define REAL double
-#define NAMED(name) name##_double
-#include "_small_counts.h"
-#undef REAL
-#undef NAMED
-
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC pop_options
-#endif
+OPTIMISE_END
 
 #endif

@@ -9,10 +9,6 @@ ctypedef fused index:
     int32_t
     int64_t
 
-cdef extern from "_log_factorials.h" nogil:
-    int small_counts_float(const float* x, Py_ssize_t n, int32_t largest, int32_t* out)
-    int small_counts_double(const double* x, Py_ssize_t n, int32_t largest, int32_t* out)
-
 # Most counts are small integers, and a table spares them the logarithm of the gamma function. The
 # rows of a block are looked up together if all their counts are in it.
 cdef enum:
@@ -30,13 +26,6 @@ cdef inline double log_factorial(double x) noexcept nogil:
     if 0 <= x < TABLE_SIZE and x == <int> x:
         return LOG_FACTORIALS[<int> x]
     return lgamma(x + 1)
-
-
-cdef inline bint as_small_counts(const floating* x, Py_ssize_t n, int32_t* out) noexcept nogil:
-    if floating is float:
-        return small_counts_float(x, n, TABLE_SIZE - 1, out)
-    else:
-        return small_counts_double(x, n, TABLE_SIZE - 1, out)
 
 
 cdef inline double sum_looked_up(
@@ -72,8 +61,8 @@ cdef void sum_log_factorials(
     cdef Py_ssize_t start = indptr[first] if indptr != NULL else first * d
     cdef Py_ssize_t stop = indptr[last] if indptr != NULL else last * d
     cdef int32_t[LOOKED_UP] small
-    cdef bint are_small = stop - start <= LOOKED_UP and as_small_counts(
-        counts + start, stop - start, small)
+    cdef bint are_small = stop - start <= LOOKED_UP and small_counts(
+        counts + start, stop - start, TABLE_SIZE - 1, small)
     cdef double result, total
     cdef Py_ssize_t i, j = 0, n = d
     for i in range(first, last):

@@ -17,8 +17,7 @@ cdef struct Shape:
     Py_ssize_t n_blocks
     Py_ssize_t n_slabs
     Py_ssize_t stride       # from one row of a block's matrices to the next
-    Py_ssize_t workspace    # elements of scratch memory that one thread needs
-    Py_ssize_t memory       # ... and all threads, and the parameters
+    size_t itemsize
     int features
     int n_threads
     bint fused              # products are formed as they are summed,
@@ -30,6 +29,7 @@ cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int features, Py_s
 
 
 cdef double expected_totals(
+    Shape* shape,
     const floating* X,              # IN (n, d)
     const double* centre,           # IN (d,)
     const double* natural,          # IN (K, p)
@@ -42,5 +42,4 @@ cdef double expected_totals(
     double* totals,                 # OUT (K, p)
     double* log_likelihoods,        # OUT (n,) or NULL
     floating* responsibilities,     # OUT (n, K) or NULL
-    Shape* shape,
 ) except? -1

@@ -20,12 +20,22 @@ and parameters are transposed.
 
 from cython cimport floating
 from cython.parallel cimport prange
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 from libc.string cimport memset
 
+from ._arena cimport (
+    Arena,
+    allocate,
+    arena_in,
+    arena_of,
+    counting_arena,
+    start_line,
+    take,
+    take_arenas,
+    take_doubles,
+)
 from ._blas cimport gemm
 from ._fused_products cimport FUSED_STEP, can_fuse, fused_forms, fused_sums
-from ._memory cimport aligned, allocate, padded
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
 from ._simd cimport centred_transpose, multiply, square_sum, transpose
@@ -62,7 +72,7 @@ cdef inline void end_with_zeros(
 cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int features, Py_ssize_t itemsize,
                     int n_threads):
     cdef Shape shape
-    shape.n, shape.d, shape.K, shape.features = n, d, K, features
+    shape.n, shape.d, shape.K, shape.features, shape.itemsize = n, d, K, features, itemsize
     shape.p = 1 + d
     if features == SQUARES:
         shape.p += d
@@ -82,14 +92,48 @@ cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int features, Py_s
     shape.n_slabs = count_slabs(shape.n_blocks, K * shape.p)
     shape.n_threads = <int> min(n_threads, shape.n_slabs)
     shape.stride = whole_steps(shape.B, itemsize)
-    shape.workspace = padded(
-        (shape.stored + K + 2) * shape.stride + (0 if shape.fused else K * shape.p), itemsize)
-    shape.memory = padded(K * shape.p, itemsize) + shape.n_threads * shape.workspace
     return shape
 
 
+# The scratch memory of a thread; floats or doubles.
+cdef struct Workspace:
+    void* features      # (stored, stride)
+    void* joint         # (K, stride)
+    void* softmax       # (2 * stride,)
+    void* partial       # (p, K), unless products are fused
+
+# The scratch memory of a pass.
+cdef struct Memory:
+    Arena counted               # what a thread needs
+    char* threads
+    void* parameters            # (K, p), floats or doubles
+    double* sums                # (n_slabs, n_sums)
+    double* log_likelihoods     # (n_slabs,)
+
+
+cdef Workspace lay_out_workspace(const Shape* shape, Arena* arena) noexcept nogil:
+    cdef Workspace space
+    space.features = take(arena, shape.stored * shape.stride, shape.itemsize)
+    space.joint = take(arena, shape.K * shape.stride, shape.itemsize)
+    space.softmax = take(arena, 2 * shape.stride, shape.itemsize)
+    space.partial = take(arena, 0 if shape.fused else shape.K * shape.p, shape.itemsize)
+    return space
+
+
+cdef Memory lay_out(const Shape* shape, Py_ssize_t n_sums, Arena* arena) noexcept nogil:
+    cdef Memory memory
+    memory.counted = counting_arena()
+    lay_out_workspace(shape, &memory.counted)
+    memory.parameters = take(arena, shape.K * shape.p, shape.itemsize)
+    memory.threads = take_arenas(arena, shape.n_threads, &memory.counted)
+    start_line(arena)
+    memory.sums = take_doubles(arena, shape.n_slabs * n_sums)
+    memory.log_likelihoods = take_doubles(arena, shape.n_slabs)
+    return memory
+
+
 cdef void fill_features(
-    const floating* x, Py_ssize_t B, const double* centre, Shape* shape, floating* out
+    Shape* shape, const floating* x, Py_ssize_t B, const double* centre, floating* out,
 ) noexcept nogil:
     """out (stored, B) <- 1, x - centre and, unless fused on the way, second-order features"""
     cdef Py_ssize_t d = shape.d, stride = shape.stride, b, i, j, row
@@ -115,7 +159,7 @@ cdef void fill_features(
 
 
 cdef void log_joint(
-    const floating* features, const floating* parameters, Py_ssize_t B, Shape* shape, floating* out
+    Shape* shape, const floating* features, const floating* parameters, Py_ssize_t B, floating* out,
 ) noexcept nogil:
     """out (K, B) <- parameters (K, p) features (p, B)"""
     cdef int p = <int> shape.p, K = <int> shape.K, stride = <int> shape.stride
@@ -127,7 +171,7 @@ cdef void log_joint(
 
 
 cdef void add_sums(
-    const floating* features, floating* responsibilities, Py_ssize_t B, Shape* shape,
+    Shape* shape, const floating* features, floating* responsibilities, Py_ssize_t B,
     floating* partial, double* sums,
 ) noexcept nogil:
     """sums (p, K) += features (p, B) responsibilities (K, B)', in double from block to block."""
@@ -147,53 +191,52 @@ cdef void add_sums(
 
 
 cdef double e_step_slab(
-    const floating* X, const double* centre, const floating* parameters, const double* base,
-    const double* sample_weight, const int* labels, const double* uniforms, double* sums,
-    double* log_likelihoods, floating* responsibilities, Shape* shape, Py_ssize_t slab,
-    floating* workspace,
+    Shape* shape, Py_ssize_t slab, const floating* X, const double* centre,
+    const floating* parameters, const double* base, const double* sample_weight, const int* labels,
+    const double* uniforms, Arena arena, double* sums, double* log_likelihoods,
+    floating* responsibilities,
 ) noexcept nogil:
     cdef Py_ssize_t K = shape.K, stride = shape.stride
-    cdef floating* features = workspace
-    cdef floating* joint = features + shape.stored * stride
-    cdef floating* scratch = joint + K * stride
-    cdef floating* partial = scratch + 2 * stride
+    cdef Workspace space = lay_out_workspace(shape, &arena)
+    cdef floating* features = <floating*> space.features
+    cdef floating* joint = <floating*> space.joint
     cdef Py_ssize_t block, start, B
     cdef double log_likelihood = 0
     for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
                        first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
         start = block * shape.B
         B = min(shape.B, shape.n - start)
-        fill_features(X + start * shape.d, B, centre, shape, features)
-        log_joint(features, parameters, B, shape, joint)
+        fill_features(shape, X + start * shape.d, B, centre, features)
+        log_joint(shape, features, parameters, B, joint)
         log_likelihood += normalise_block(
-            joint, K, B, stride,
-            base + start if base != NULL else NULL,
+            joint, K, B, stride, base + start if base != NULL else NULL,
             sample_weight + start if sample_weight != NULL else NULL,
             labels + start if labels != NULL else NULL,
-            uniforms + start if uniforms != NULL else NULL,
+            uniforms + start if uniforms != NULL else NULL, <floating*> space.softmax,
             log_likelihoods + start if log_likelihoods != NULL else NULL,
-            scratch,
         )
         if sums != NULL:
-            add_sums(features, joint, B, shape, partial, sums)
+            add_sums(shape, features, joint, B, <floating*> space.partial, sums)
         if responsibilities != NULL:
             transpose(joint, K, B, stride, responsibilities + start * K, K)
     return log_likelihood
 
 
 cdef void log_density_slab(
-    const floating* X, const double* centre, const floating* parameters, const double* base,
-    floating* out, Shape* shape, Py_ssize_t slab, floating* workspace,
+    Shape* shape, Py_ssize_t slab, const floating* X, const double* centre,
+    const floating* parameters, const double* base, Arena arena, floating* out,
 ) noexcept nogil:
     cdef Py_ssize_t K = shape.K, stride = shape.stride
-    cdef floating* joint = workspace + shape.stored * stride
+    cdef Workspace space = lay_out_workspace(shape, &arena)
+    cdef floating* features = <floating*> space.features
+    cdef floating* joint = <floating*> space.joint
     cdef Py_ssize_t block, start, B, b, k
     for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
                        first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
         start = block * shape.B
         B = min(shape.B, shape.n - start)
-        fill_features(X + start * shape.d, B, centre, shape, workspace)
-        log_joint(workspace, parameters, B, shape, joint)
+        fill_features(shape, X + start * shape.d, B, centre, features)
+        log_joint(shape, features, parameters, B, joint)
         if base != NULL:
             for k in range(K):
                 for b in range(B):
@@ -202,24 +245,25 @@ cdef void log_density_slab(
 
 
 cdef void statistics_slab(
-    const floating* X, const double* centre, const floating* responsibilities, double* sums,
-    Shape* shape, Py_ssize_t slab, floating* workspace,
+    Shape* shape, Py_ssize_t slab, const floating* X, const double* centre,
+    const floating* responsibilities, Arena arena, double* sums,
 ) noexcept nogil:
     cdef Py_ssize_t K = shape.K, stride = shape.stride
-    cdef floating* shares = workspace + shape.stored * stride
-    cdef floating* partial = shares + K * stride
+    cdef Workspace space = lay_out_workspace(shape, &arena)
+    cdef floating* features = <floating*> space.features
+    cdef floating* shares = <floating*> space.joint
     cdef Py_ssize_t block, start, B
     for block in range(first_block(slab, shape.n_slabs, shape.n_blocks),
                        first_block(slab + 1, shape.n_slabs, shape.n_blocks)):
         start = block * shape.B
         B = min(shape.B, shape.n - start)
-        fill_features(X + start * shape.d, B, centre, shape, workspace)
+        fill_features(shape, X + start * shape.d, B, centre, features)
         transpose(responsibilities + start * K, B, K, K, shares, stride)
-        add_sums(workspace, shares, B, shape, partial, sums)
+        add_sums(shape, features, shares, B, <floating*> space.partial, sums)
 
 
 cdef void join(
-    const double* offset, const double* natural, Shape* shape, floating* parameters
+    Shape* shape, const double* offset, const double* natural, floating* parameters,
 ) noexcept nogil:
     """parameters (K, p) <- [offset, natural], or their transpose where products are fused"""
     cdef Py_ssize_t k, j
@@ -233,7 +277,7 @@ cdef void join(
         natural += shape.p - 1
 
 
-cdef void split(const double* sums, Shape* shape, double* counts, double* totals) noexcept nogil:
+cdef void split(Shape* shape, const double* sums, double* counts, double* totals) noexcept nogil:
     """[counts, totals] <- the slabs' sums, added in order."""
     cdef Py_ssize_t slab, k, j, K = shape.K, p = shape.p - 1
     cdef const double* row
@@ -250,40 +294,37 @@ cdef void split(const double* sums, Shape* shape, double* counts, double* totals
 
 
 cdef double expected_totals(
-    const floating* X, const double* centre, const double* natural, const double* offset,
-    const double* base, const double* sample_weight, const int* labels, const double* uniforms,
-    double* counts, double* totals, double* log_likelihoods, floating* responsibilities,
-    Shape* shape,
+    Shape* shape, const floating* X, const double* centre, const double* natural,
+    const double* offset, const double* base, const double* sample_weight, const int* labels,
+    const double* uniforms, double* counts, double* totals, double* log_likelihoods,
+    floating* responsibilities,
 ) except? -1:
     """The E-step below, on pointers."""
     cdef Py_ssize_t slab, n_sums = shape.K * shape.p if counts != NULL else 0
     cdef int n_threads = shape.n_threads
     cdef double log_likelihood = 0
-    cdef void* memory = allocate(shape.memory, sizeof(floating))
-    cdef floating* parameters = <floating*> aligned(memory)
-    cdef floating* workspaces = parameters + padded(shape.K * shape.p, sizeof(floating))
-    cdef double* sums = <double*> calloc(shape.n_slabs * (n_sums + 1), sizeof(double))
-    cdef double* slab_log_likelihoods = sums + shape.n_slabs * n_sums
-    try:
-        if sums == NULL:
-            raise MemoryError
-        with nogil:
-            join(offset, natural, shape, parameters)
-            for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=n_threads,
-                               use_threads_if=n_threads > 1):
-                slab_log_likelihoods[slab] = e_step_slab(
-                    X, centre, parameters, base, sample_weight, labels, uniforms,
-                    sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods,
-                    responsibilities, shape, slab,
-                    workspaces + omp_get_thread_num() * shape.workspace,
-                )
-            for slab in range(shape.n_slabs):
-                log_likelihood += slab_log_likelihoods[slab]
-            if n_sums > 0:
-                split(sums, shape, counts, totals)
-    finally:
-        free(sums)
-        free(memory)
+    cdef Arena arena = counting_arena()
+    lay_out(shape, n_sums, &arena)
+    cdef void* scratch = allocate(&arena)
+    arena = arena_in(scratch)
+    cdef Memory memory = lay_out(shape, n_sums, &arena)
+    cdef floating* parameters = <floating*> memory.parameters
+    with nogil:
+        memset(memory.sums, 0, shape.n_slabs * n_sums * sizeof(double))
+        join(shape, offset, natural, parameters)
+        for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=n_threads,
+                           use_threads_if=n_threads > 1):
+            memory.log_likelihoods[slab] = e_step_slab(
+                shape, slab, X, centre, parameters, base, sample_weight, labels, uniforms,
+                arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                memory.sums + slab * n_sums if n_sums > 0 else NULL, log_likelihoods,
+                responsibilities,
+            )
+        for slab in range(shape.n_slabs):
+            log_likelihood += memory.log_likelihoods[slab]
+        if n_sums > 0:
+            split(shape, memory.sums, counts, totals)
+        free(scratch)
     return log_likelihood
 
 
@@ -315,11 +356,11 @@ def e_step(
     cdef Shape shape = shape_of(
         X.shape[0], X.shape[1], natural.shape[0], features, sizeof(floating), n_threads)
     return expected_totals(
-        &X[0, 0], &centre[0], &natural[0, 0], &offset[0],
-        optional(base), optional(sample_weight), &labels[0] if labels.shape[0] > 0 else NULL,
-        optional(uniforms), <double*> optional(counts),
-        &totals[0, 0] if totals.shape[0] > 0 else NULL, <double*> optional(log_likelihoods),
-        &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL, &shape,
+        &shape, &X[0, 0], &centre[0], &natural[0, 0], &offset[0], optional(base),
+        optional(sample_weight), &labels[0] if labels.shape[0] > 0 else NULL, optional(uniforms),
+        <double*> optional(counts), &totals[0, 0] if totals.shape[0] > 0 else NULL,
+        <double*> optional(log_likelihoods),
+        &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL,
     )
 
 
@@ -338,18 +379,21 @@ def log_density(
         X.shape[0], X.shape[1], natural.shape[0], features, sizeof(floating), n_threads)
     cdef Py_ssize_t slab
     cdef const double* base_or_null = optional(base)
-    cdef void* memory = allocate(shape.memory, sizeof(floating))
-    cdef floating* parameters = <floating*> aligned(memory)
-    cdef floating* workspaces = parameters + padded(shape.K * shape.p, sizeof(floating))
+    cdef Arena arena = counting_arena()
+    lay_out(&shape, 0, &arena)
+    cdef void* scratch = allocate(&arena)
+    arena = arena_in(scratch)
+    cdef Memory memory = lay_out(&shape, 0, &arena)
+    cdef floating* parameters = <floating*> memory.parameters
     with nogil:
-        join(&offset[0], &natural[0, 0], &shape, parameters)
+        join(&shape, &offset[0], &natural[0, 0], parameters)
         for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
                            use_threads_if=shape.n_threads > 1):
             log_density_slab(
-                &X[0, 0], &centre[0], parameters, base_or_null, &out[0, 0], &shape, slab,
-                workspaces + omp_get_thread_num() * shape.workspace,
+                &shape, slab, &X[0, 0], &centre[0], parameters, base_or_null,
+                arena_of(memory.threads, omp_get_thread_num(), &memory.counted), &out[0, 0],
             )
-    free(memory)
+        free(scratch)
 
 
 def statistics(
@@ -365,20 +409,19 @@ def statistics(
     cdef Shape shape = shape_of(
         X.shape[0], X.shape[1], responsibilities.shape[1], features, sizeof(floating), n_threads)
     cdef Py_ssize_t slab, n_sums = shape.K * shape.p
-    cdef void* memory = allocate(shape.memory, sizeof(floating))
-    cdef floating* workspaces = <floating*> aligned(memory)
-    cdef double* sums = <double*> calloc(shape.n_slabs * n_sums, sizeof(double))
-    try:
-        if sums == NULL:
-            raise MemoryError
-        with nogil:
-            for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
-                               use_threads_if=shape.n_threads > 1):
-                statistics_slab(
-                    &X[0, 0], &centre[0], &responsibilities[0, 0], sums + slab * n_sums,
-                    &shape, slab, workspaces + omp_get_thread_num() * shape.workspace,
-                )
-            split(sums, &shape, &counts[0], &totals[0, 0])
-    finally:
-        free(sums)
-        free(memory)
+    cdef Arena arena = counting_arena()
+    lay_out(&shape, n_sums, &arena)
+    cdef void* scratch = allocate(&arena)
+    arena = arena_in(scratch)
+    cdef Memory memory = lay_out(&shape, n_sums, &arena)
+    with nogil:
+        memset(memory.sums, 0, shape.n_slabs * n_sums * sizeof(double))
+        for slab in prange(shape.n_slabs, schedule="dynamic", num_threads=shape.n_threads,
+                           use_threads_if=shape.n_threads > 1):
+            statistics_slab(
+                &shape, slab, &X[0, 0], &centre[0], &responsibilities[0, 0],
+                arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                memory.sums + slab * n_sums,
+            )
+        split(&shape, memory.sums, &counts[0], &totals[0, 0])
+        free(scratch)

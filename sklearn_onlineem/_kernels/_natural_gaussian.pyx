@@ -14,6 +14,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from numpy cimport NPY_DOUBLE, ndarray
 
+from ._arena cimport Arena, allocate, arena_in, counting_arena, take_doubles
 from ._arrays cimport (
     extent,
     optional_labels,
@@ -24,7 +25,6 @@ from ._arrays cimport (
     real_type,
     writable,
 )
-from ._memory cimport aligned, allocate
 from ._natural cimport PRODUCTS, Shape, expected_totals, shape_of
 
 cdef enum:
@@ -105,34 +105,59 @@ cdef void unpack(
         products += d - i
 
 
+# What `moments_of` has in its memory.
+cdef struct Memory:
+    double* natural     # (K, p)
+    double* totals      # (K, p)
+    double* offset      # (K,)
+    double* centre      # (d,)
+    double* spread      # (d,)
+    double* shift       # (d,)
+
+
+cdef Memory lay_out(const Shape* shape, Arena* arena) noexcept nogil:
+    cdef Memory memory
+    cdef Py_ssize_t d = shape.d, p = shape.p - 1
+    memory.natural = take_doubles(arena, shape.K * p)
+    memory.totals = take_doubles(arena, shape.K * p)
+    memory.offset = take_doubles(arena, shape.K)
+    memory.centre = take_doubles(arena, d)
+    memory.spread = take_doubles(arena, d)
+    memory.shift = take_doubles(arena, d)
+    return memory
+
+
 cdef double moments_of(
-    const floating* X, const double* means, const double* precisions, const double* log_dets,
-    const double* log_weights, const double* sample_weight, const int* labels,
-    const double* uniforms, double total_weight, double most_terms, double* weight, double* mean,
-    double* scatter, Shape* shape,
+    Shape* shape, const floating* X, const double* means, const double* precisions,
+    const double* log_dets, const double* log_weights, const double* sample_weight,
+    const int* labels, const double* uniforms, double total_weight, double most_terms,
+    double* weight, double* mean, double* scatter,
 ) except? -1.0:
     """The E-step below, on pointers."""
     cdef Py_ssize_t K = shape.K, d = shape.d, p = shape.p - 1, k
-    cdef void* memory = allocate(2 * K * p + K + 3 * d, sizeof(double))
-    cdef double* natural = <double*> aligned(memory)
-    cdef double* totals = natural + K * p
-    cdef double* offset = totals + K * p
-    cdef double* centre = offset + K
-    cdef double* spread = centre + d
-    cdef double* shift = spread + d
+    cdef Arena arena = counting_arena()
+    lay_out(shape, &arena)
+    cdef void* scratch = allocate(&arena)
+    arena = arena_in(scratch)
+    cdef Memory memory = lay_out(shape, &arena)
+    cdef double* natural = memory.natural
+    cdef double* totals = memory.totals
+    cdef double* offset = memory.offset
+    cdef double* centre = memory.centre
     cdef double terms = 0.0, quadratic = 0.0, log_likelihood
     try:
         with nogil:
-            locate(X, shape.n, d, centre, spread)
+            locate(X, shape.n, d, centre, memory.spread)
             for k in range(K):
-                terms = max(terms, pack(means + k * d, precisions + k * d * d, centre, spread, d,
-                                        shift, natural + k * p, &quadratic))
+                terms = max(terms, pack(means + k * d, precisions + k * d * d, centre,
+                                        memory.spread, d, memory.shift, natural + k * p,
+                                        &quadratic))
                 offset[k] = log_weights[k] - 0.5 * (quadratic + log_dets[k] + d * log(2.0 * M_PI))
         if not terms < most_terms:
             return NAN
         log_likelihood = expected_totals(
-            X, centre, natural, offset, <const double*> NULL, sample_weight, labels, uniforms,
-            weight, totals, <double*> NULL, <floating*> NULL, shape,
+            shape, X, centre, natural, offset, <const double*> NULL, sample_weight, labels,
+            uniforms, weight, totals, <double*> NULL, <floating*> NULL,
         )
         with nogil:
             for k in range(K):
@@ -140,7 +165,7 @@ cdef double moments_of(
                        mean + k * d, scatter + k * d * d)
                 weight[k] /= total_weight
     finally:
-        free(memory)
+        free(scratch)
     return log_likelihood / total_weight
 
 
@@ -180,10 +205,10 @@ def e_step(
     cdef Shape shape = shape_of(n, d, K, PRODUCTS, real_size(X), n_threads)
     if type == NPY_DOUBLE:
         return moments_of(
-            <const double*> x, m, P, log_det, log_weight, s, label, uniform, total_weight,
-            most_terms, w, new_mean, S, &shape,
+            &shape, <const double*> x, m, P, log_det, log_weight, s, label, uniform, total_weight,
+            most_terms, w, new_mean, S,
         )
     return moments_of(
-        <const float*> x, m, P, log_det, log_weight, s, label, uniform, total_weight, most_terms,
-        w, new_mean, S, &shape,
+        &shape, <const float*> x, m, P, log_det, log_weight, s, label, uniform, total_weight,
+        most_terms, w, new_mean, S,
     )

@@ -10,6 +10,6 @@ cdef double normalise_block(
     const double* sample_weight,    # IN (B,) or NULL
     const int* labels,              # IN (B,) or NULL; -1 = unlabelled
     const double* uniforms,         # IN (B,) or NULL
-    double* log_likelihoods,        # OUT (B,) or NULL
     floating* scratch,              # (2 * B,)
+    double* log_likelihoods,        # OUT (B,) or NULL
 ) noexcept nogil

@@ -23,16 +23,9 @@ cdef enum:
 
 
 cdef double normalise_block(
-    floating* log_joint,
-    Py_ssize_t K,
-    Py_ssize_t B,
-    Py_ssize_t stride,
-    const double* base,
-    const double* sample_weight,
-    const int* labels,
-    const double* uniforms,
+    floating* log_joint, Py_ssize_t K, Py_ssize_t B, Py_ssize_t stride, const double* base,
+    const double* sample_weight, const int* labels, const double* uniforms, floating* scratch,
     double* log_likelihoods,
-    floating* scratch,
 ) noexcept nogil:
     """Normalise over components; return sum_n s_n log p(x_n).
 
@@ -143,12 +136,9 @@ def normalise(
             B = min(n - start, BLOCK)
             transpose(&log_joint[start, 0], B, K, K, &block[0, 0], stride)
             log_likelihood += normalise_block(
-                &block[0, 0], K, B, stride, NULL,
-                optional(sample_weight, start),
-                &labels[start] if labels.shape[0] > 0 else NULL,
-                optional(uniforms, start),
-                <double*> optional(log_likelihoods, start),
-                &block[K, 0],
+                &block[0, 0], K, B, stride, NULL, optional(sample_weight, start),
+                &labels[start] if labels.shape[0] > 0 else NULL, optional(uniforms, start),
+                &block[K, 0], <double*> optional(log_likelihoods, start),
             )
             transpose(&block[0, 0], K, B, stride, &log_joint[start, 0], K)
     return log_likelihood

@@ -15,34 +15,18 @@ from numpy cimport (
     ndarray,
 )
 
-
-cdef extern from "_simd.h":
-    # Cython copies the name of a return type to the C code, attribute and all.
-    ctypedef void simd_void "SIMD_CLONES void"
-    float largest_magnitude_float(const float* x, Py_ssize_t n) nogil
-
-cdef enum:
-    LANES = 16
-
-
-cdef simd_void add_squares(const floating* x, Py_ssize_t n, floating* partial) noexcept nogil:
-    cdef Py_ssize_t i, lane
-    for i in range(n // LANES):
-        for lane in range(LANES):
-            partial[lane] += x[i * LANES + lane] * x[i * LANES + lane]
-    for i in range(n // LANES * LANES, n):
-        partial[0] += x[i] * x[i]
+from ._simd cimport PARTIAL_SUMS, add_squares, largest_magnitude_float
 
 
 cdef bint has_finite_squares(const floating* x, Py_ssize_t n) noexcept nogil:
-    cdef floating partial[LANES]
+    cdef floating partial[PARTIAL_SUMS]
     cdef floating total = 0
-    cdef Py_ssize_t lane
-    for lane in range(LANES):
-        partial[lane] = 0
+    cdef Py_ssize_t i
+    for i in range(PARTIAL_SUMS):
+        partial[i] = 0
     add_squares(x, n, partial)
-    for lane in range(LANES):
-        total += partial[lane]
+    for i in range(PARTIAL_SUMS):
+        total += partial[i]
     return isfinite(total)
 
 

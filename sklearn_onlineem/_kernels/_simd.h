@@ -1,9 +1,8 @@
 /* Loops over columns that the compiler vectorises, for float and double.
  *
  * libm's exp and log are calls, and a loop with a call in it stays scalar. The ones below are
- * straight-line arithmetic, so the loops in `_simd_columns.h` become vector code, and
- * `target_clones` picks the widest instruction set at load time: one binary serves all CPUs.
- * None of them fuses multiply and add, so all clones give the same bits.
+ * straight-line arithmetic, so the loops in `_simd_real.h` become vector code, in clones for
+ * several instruction sets. None of these fuses multiply and add, so all give the same bits.
  */
 #ifndef SKLEARN_ONLINEEM_SIMD_H
 #define SKLEARN_ONLINEEM_SIMD_H
@@ -13,34 +12,16 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Clones need ifunc, which glibc has and musl, macOS and Windows have not. */
-#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) \
-    && (!defined(__clang__) || __clang_major__ >= 14)
-#define SIMD_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define SIMD_CLONES
-#endif
+#include "_compiler.h"
 
-/* What GCC, clang and MSVC all know, in C and in C++. */
-#define RESTRICT __restrict
-
-#if defined(__GNUC__)
-#define SIMD_INLINE static inline __attribute__((always_inline))
-#define SIMD_UNUSED __attribute__((unused))
-#else
-#define SIMD_INLINE static inline
-#define SIMD_UNUSED
-#endif
-
-/* Nobody looks at floating-point exception flags, and only for their sake would GCC refuse to turn
- * `a < b ? c : d` into a select. The values stay the same. */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC optimize("no-trapping-math")
-#endif
+OPTIMISE_BEGIN(SELECTS)
 
 /* Columns that one pass handles before the next pass returns to them: they stay in L1. */
 #define SIMD_STRIP 64
+
+/* Partial sums that a sum over a row is made of, so that vectors of all widths give the same bits.
+ * */
+#define PARTIAL_SUMS 16
 
 SIMD_INLINE int64_t bits_of_double(double x) { int64_t i; memcpy(&i, &x, sizeof i); return i; }
 SIMD_INLINE double double_of_bits(int64_t i) { double x; memcpy(&x, &i, sizeof x); return x; }
@@ -94,8 +75,8 @@ SIMD_INLINE float exp_float(float x)
 
 /* log(x) = k log 2 + log(m), x = 2^k m, m in [sqrt(1/2), sqrt(2)), for x positive and normal.
  *
- * log(m) = 2s + s^3 P(s^2), s = (m - 1) / (m + 1), is evaluated as f - s (f - s^2 P), f = m - 1: the
- * same number with a leading term that is exact. Subtracting the bits of sqrt(1/2) makes the
+ * log(m) = 2s + s^3 P(s^2), s = (m - 1) / (m + 1), is evaluated as f - s (f - s^2 P), f = m - 1:
+ * the same number with a leading term that is exact. Subtracting the bits of sqrt(1/2) makes the
  * exponent field count from there. k becomes a double in the mantissa of 2^52, as above.
  */
 SIMD_INLINE double log_double(double x)
@@ -134,24 +115,8 @@ SIMD_INLINE float log_float(float x)
     return k * 0.693145751953125f + (f - (s * (f - z * P) - k * 1.4286068203e-06f));
 }
 
-/* Shares below 1e-60 of the largest (1e-30 in single precision) are 0: they change no digit of any
- * sum, while their rows cost the moments as much as others, and more where their products are
- * subnormal. */
-#define REAL float
-#define NAMED(name) name##_float
-#define NEGLIGIBLE_LOG (-69)
-#include "_simd_columns.h"
-#undef REAL
-#undef NAMED
-#undef NEGLIGIBLE_LOG
-
-#define REAL double
-#define NAMED(name) name##_double
-#define NEGLIGIBLE_LOG (-138)
-#include "_simd_columns.h"
-#undef REAL
-#undef NAMED
-#undef NEGLIGIBLE_LOG
+#define TEMPLATE "_simd_real.h"
+#include "_for_each_real.h"
 
 /* max |x_i|: magnitudes have the order of their bits, and what is not a number comes last. */
 SIMD_CLONES SIMD_UNUSED static float largest_magnitude_float(const float *x, ptrdiff_t n)
@@ -164,8 +129,6 @@ SIMD_CLONES SIMD_UNUSED static float largest_magnitude_float(const float *x, ptr
     return float_of_bits(largest);
 }
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC pop_options
-#endif
+OPTIMISE_END
 
 #endif

@@ -4,6 +4,17 @@ from cython cimport floating
 
 
 cdef extern from "_simd.h" nogil:
+    # A loop of doubles in Cython is compiled for several instruction sets if it returns this:
+    # Cython copies the name of the type to the C code, attribute and all.
+    ctypedef void simd_void "SIMD_CLONES void"
+    # Nothing else points to where this does: without that promise each vector is checked for
+    # overlap.
+    ctypedef double* restricted "double* __restrict"
+    enum:
+        PARTIAL_SUMS
+    float largest_magnitude_float(const float* x, Py_ssize_t n)
+    void add_squares_float(const float* x, Py_ssize_t n, float* partial)
+    void add_squares_double(const double* x, Py_ssize_t n, double* partial)
     void exp_columns_float(
         float* x, Py_ssize_t K, Py_ssize_t B, Py_ssize_t stride, float* maximum, float* total)
     void exp_columns_double(
@@ -95,3 +106,12 @@ cdef inline void square_sum(
         square_sum_float(x, d, B, stride, out)
     else:
         square_sum_double(x, d, B, stride, out)
+
+
+cdef inline void add_squares(
+    const floating* x, Py_ssize_t n, floating* partial
+) noexcept nogil:
+    if floating is float:
+        add_squares_float(x, n, partial)
+    else:
+        add_squares_double(x, n, partial)

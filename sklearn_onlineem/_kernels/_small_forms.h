@@ -17,16 +17,7 @@
 
 #define VECTOR_BYTES 64
 
-#define REAL float
-#define NAMED(name) name##_float
-#include "_small_forms_real.h"
-#undef REAL
-#undef NAMED
-
-#define REAL double
-#define NAMED(name) name##_double
-#include "_small_forms_real.h"
-#undef REAL
-#undef NAMED
+#define TEMPLATE "_small_forms_real.h"
+#include "_for_each_real.h"
 
 #endif

@@ -1,11 +1,11 @@
-/* Included by `_small_forms.h` once for each REAL. */
+/* For each REAL, as `_small_forms.h` says. */
 
 #if MOST_SMALL > 0
 
 typedef REAL NAMED(vector)
     __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(REAL)), may_alias));
 #define VECTOR NAMED(vector)
-#define LANES (VECTOR_BYTES / (ptrdiff_t)sizeof(REAL))
+#define PER_VECTOR (VECTOR_BYTES / (ptrdiff_t)sizeof(REAL))
 
 /* out (B,) <- offset - |P' (x - mean)|^2 / 2, x (d, B), P (d, d) with zeros below the diagonal.
  * Columns up to a whole vector are read and written. */
@@ -14,11 +14,11 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(small_forms)(
     double offset, REAL *out)
 {
     VECTOR y[MOST_SMALL];
-    for (ptrdiff_t b = 0; b < B; b += LANES) {
+    for (ptrdiff_t b = 0; b < B; b += PER_VECTOR) {
         VECTOR total = {0};
         ptrdiff_t i = 0;
         for (ptrdiff_t j = 0; j < d; j++)
-            for (ptrdiff_t lane = 0; lane < LANES; lane++)
+            for (ptrdiff_t lane = 0; lane < PER_VECTOR; lane++)
                 y[j][lane] = (REAL)(x[j * stride + b + lane] - mean[j]);
         for (; i + 4 <= d; i += 4) {
             VECTOR z0 = {0}, z1 = {0}, z2 = {0}, z3 = {0};
@@ -36,7 +36,7 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(small_forms)(
             for (ptrdiff_t j = 0; j <= i; j++) z += P[j * d + i] * y[j];
             total += z * z;
         }
-        for (ptrdiff_t lane = 0; lane < LANES; lane++)
+        for (ptrdiff_t lane = 0; lane < PER_VECTOR; lane++)
             out[b + lane] = (REAL)(offset - 0.5 * total[lane]);
     }
 }
@@ -47,7 +47,7 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(small_products)(
     const REAL *x, ptrdiff_t n, ptrdiff_t d, double *sums)
 {
     for (ptrdiff_t i = 0; i < d; i += 4)
-        for (ptrdiff_t j = i / LANES * LANES; j < d; j += LANES) {
+        for (ptrdiff_t j = i / PER_VECTOR * PER_VECTOR; j < d; j += PER_VECTOR) {
             VECTOR tile[4] = {{0}};
             const REAL *row = x;
             for (ptrdiff_t b = 0; b < n; b++, row += d) {
@@ -58,13 +58,13 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(small_products)(
                 tile[3] += row[i + 3] * right;
             }
             for (ptrdiff_t k = 0; k < 4 && i + k < d; k++)
-                for (ptrdiff_t lane = 0; lane < LANES && j + lane < d; lane++)
+                for (ptrdiff_t lane = 0; lane < PER_VECTOR && j + lane < d; lane++)
                     sums[(i + k) * d + j + lane] += tile[k][lane];
         }
 }
 
 #undef VECTOR
-#undef LANES
+#undef PER_VECTOR
 
 #else
 

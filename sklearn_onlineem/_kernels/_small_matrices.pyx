@@ -12,110 +12,112 @@ from libc.string cimport memcpy, memset
 from numpy cimport ndarray
 from scipy.linalg.cython_lapack cimport dlauum, dpotrf, dtrtri
 
+from ._arena cimport (
+    Arena,
+    allocate,
+    allocate_doubles,
+    arena_in,
+    counting_arena,
+    take_doubles,
+)
 from ._arrays cimport extent, readable, writable
-from ._memory cimport aligned, allocate
-
-
-cdef extern from "_simd.h":
-    # Cython copies the name of a return type to the C code, attribute and all.
-    ctypedef void simd_void "SIMD_CLONES void"
-    # Nothing else points to what these do: without that promise each vector is checked for overlap.
-    ctypedef double* lanes_t "double* __restrict"
+from ._simd cimport restricted, simd_void
 
 cdef enum:
-    LANES = 8  # matrices factorised side by side: the doubles of an AVX-512 register
+    INTERLEAVED = 8  # matrices factorised side by side: the doubles of an AVX-512 register
 
 # Inverses
 # --------
 #
-# For matrices this small LAPACK's calls cost more than its arithmetic. Instead LANES matrices are
-# stored with the lane innermost, (d, d, LANES), and every scalar of the textbook algorithm becomes
-# a vector of lanes. All loops run along rows, so that they have no sums across iterations.
+# For matrices this small LAPACK's calls cost more than its arithmetic. Instead some matrices are
+# stored interleaved, (d, d, INTERLEAVED), and every scalar of the textbook algorithm becomes a
+# vector. All loops run along rows, so that they have no sums across iterations.
 
 cdef inline void add_product(
-    lanes_t target, const double* factor, const double* source, Py_ssize_t n, double sign
+    restricted target, const double* factor, const double* source, Py_ssize_t n, double sign
 ) noexcept nogil:
     """target_j += sign factor source_j for n entries j: the inner loop of all that follows."""
-    cdef Py_ssize_t j, lane
+    cdef Py_ssize_t j, m
     for j in range(n):
-        for lane in range(LANES):
-            target[j * LANES + lane] += sign * (factor[lane] * source[j * LANES + lane])
+        for m in range(INTERLEAVED):
+            target[j * INTERLEAVED + m] += sign * (factor[m] * source[j * INTERLEAVED + m])
 
 
-cdef inline void scale(lanes_t target, const double* factor, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t j, lane
+cdef inline void scale(restricted target, const double* factor, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t j, m
     for j in range(n):
-        for lane in range(LANES):
-            target[j * LANES + lane] *= factor[lane]
+        for m in range(INTERLEAVED):
+            target[j * INTERLEAVED + m] *= factor[m]
 
 
-cdef simd_void factorise_lanes(double* work, double* precision, Py_ssize_t d) noexcept nogil:
-    """Invert LANES covariances given by the upper triangle of `work` = S, with S = U'U.
+cdef simd_void factorise_interleaved(double* work, double* precision, Py_ssize_t d) noexcept nogil:
+    """Invert INTERLEAVED covariances given by the upper triangle of `work` = S, with S = U'U.
 
     OUT: `work` holds inv(U)' below, and on, the diagonal (what is above it is spent);
     `precision` holds inv(S) below, and on, the diagonal. Not positive definite: NaN or inf.
     """
-    cdef Py_ssize_t i, p, lane, row = d * LANES
+    cdef Py_ssize_t i, p, m, row = d * INTERLEAVED
     cdef double* pivot
     cdef double* source
 
     # Right-looking Cholesky; 1 / U_ii stays on the diagonal, where it is also inv(U)_ii.
     for i in range(d):
-        pivot = work + i * row + i * LANES
-        for lane in range(LANES):
-            pivot[lane] = 1.0 / sqrt(pivot[lane])
-        scale(pivot + LANES, pivot, d - i - 1)
+        pivot = work + i * row + i * INTERLEAVED
+        for m in range(INTERLEAVED):
+            pivot[m] = 1.0 / sqrt(pivot[m])
+        scale(pivot + INTERLEAVED, pivot, d - i - 1)
         for p in range(i + 1, d):
-            source = work + i * row + p * LANES
-            add_product(work + p * row + p * LANES, source, source, d - p, -1.0)
+            source = work + i * row + p * INTERLEAVED
+            add_product(work + p * row + p * INTERLEAVED, source, source, d - p, -1.0)
 
     # inv(U)' by forward substitution, row by row.
     for i in range(1, d):
-        memset(work + i * row, 0, i * LANES * sizeof(double))
+        memset(work + i * row, 0, i * INTERLEAVED * sizeof(double))
         for p in range(i):
-            add_product(work + i * row, work + p * row + i * LANES, work + p * row, p + 1, -1.0)
-        scale(work + i * row, work + i * row + i * LANES, i)
+            add_product(
+                work + i * row, work + p * row + i * INTERLEAVED, work + p * row, p + 1, -1.0)
+        scale(work + i * row, work + i * row + i * INTERLEAVED, i)
 
     # inv(S) = inv(U) inv(U)'.
     memset(precision, 0, d * row * sizeof(double))
     for p in range(d):
         source = work + p * row
         for i in range(p + 1):
-            add_product(precision + i * row, source + i * LANES, source, i + 1, 1.0)
+            add_product(precision + i * row, source + i * INTERLEAVED, source, i + 1, 1.0)
 
 
-cdef void gather_lanes(
-    const double* matrices, Py_ssize_t n_lanes, Py_ssize_t d, double* lanes
+cdef void interleave(
+    const double* matrices, Py_ssize_t n_matrices, Py_ssize_t d, double* interleaved
 ) noexcept nogil:
-    """Interleave the upper triangles of matrices; identities fill the lanes from n_lanes on."""
-    cdef Py_ssize_t i, j, lane
+    """Interleave the upper triangles of matrices; identities stand for missing ones."""
+    cdef Py_ssize_t i, j, m
     cdef double* entry
     for i in range(d):
         for j in range(i, d):
-            entry = lanes + (i * d + j) * LANES
-            for lane in range(n_lanes):
-                entry[lane] = matrices[(lane * d + i) * d + j]
-            for lane in range(n_lanes, LANES):
-                entry[lane] = i == j
+            entry = interleaved + (i * d + j) * INTERLEAVED
+            for m in range(n_matrices):
+                entry[m] = matrices[(m * d + i) * d + j]
+            for m in range(n_matrices, INTERLEAVED):
+                entry[m] = i == j
 
 
 cdef void scatter_symmetric(
-    const double* lanes, Py_ssize_t lane, Py_ssize_t d, double* matrix
+    const double* interleaved, Py_ssize_t m, Py_ssize_t d, double* matrix
 ) noexcept nogil:
     cdef Py_ssize_t i, j
     for i in range(d):
         for j in range(i + 1):
-            matrix[i * d + j] = matrix[j * d + i] = lanes[(i * d + j) * LANES + lane]
+            matrix[i * d + j] = matrix[j * d + i] = interleaved[(i * d + j) * INTERLEAVED + m]
 
 
 cdef void scatter_transposed(
-    const double* lanes, Py_ssize_t lane, Py_ssize_t d, double* matrix
+    const double* interleaved, Py_ssize_t m, Py_ssize_t d, double* matrix
 ) noexcept nogil:
     cdef Py_ssize_t i, j
     for i in range(d):
         for j in range(i + 1):
             matrix[i * d + j] = 0.0
-            matrix[j * d + i] = lanes[(i * d + j) * LANES + lane]
+            matrix[j * d + i] = interleaved[(i * d + j) * INTERLEAVED + m]
 
 
 cdef double log_det_from_factor(
@@ -140,20 +142,34 @@ cdef bint is_regular(const double* precision, double log_det, Py_ssize_t d) noex
     return isfinite(log_det) and isfinite(trace)
 
 
+# Scratch memory of `factorise_small`, (d, d, INTERLEAVED) each.
+cdef struct Interleaved:
+    double* factors
+    double* precisions
+
+
+cdef Interleaved lay_out(Py_ssize_t d, Arena* arena) noexcept nogil:
+    cdef Interleaved scratch
+    scratch.factors = take_doubles(arena, d * d * INTERLEAVED)
+    scratch.precisions = take_doubles(arena, d * d * INTERLEAVED)
+    return scratch
+
+
 cdef Py_ssize_t factorise_small(
     const double* covariances, double* precisions, double* factors, double* log_dets,
-    Py_ssize_t K, Py_ssize_t d, double* work,
+    Py_ssize_t K, Py_ssize_t d, const Interleaved* scratch,
 ) noexcept nogil:
-    cdef double* precision = work + d * d * LANES
-    cdef Py_ssize_t group, lane, k
-    for group in range((K + LANES - 1) // LANES):
-        k = group * LANES
-        gather_lanes(covariances + k * d * d, min(LANES, K - k), d, work)
-        factorise_lanes(work, precision, d)
-        for lane in range(min(LANES, K - k)):
-            log_dets[k] = log_det_from_factor(work + lane, d, LANES)
-            scatter_symmetric(precision, lane, d, precisions + k * d * d)
-            scatter_transposed(work, lane, d, factors + k * d * d)
+    cdef double* work = scratch.factors
+    cdef double* precision = scratch.precisions
+    cdef Py_ssize_t group, m, k
+    for group in range((K + INTERLEAVED - 1) // INTERLEAVED):
+        k = group * INTERLEAVED
+        interleave(covariances + k * d * d, min(INTERLEAVED, K - k), d, work)
+        factorise_interleaved(work, precision, d)
+        for m in range(min(INTERLEAVED, K - k)):
+            log_dets[k] = log_det_from_factor(work + m, d, INTERLEAVED)
+            scatter_symmetric(precision, m, d, precisions + k * d * d)
+            scatter_transposed(work, m, d, factors + k * d * d)
             if not is_regular(precisions + k * d * d, log_dets[k], d):
                 return k
             k += 1
@@ -206,13 +222,18 @@ def factorise(
     cdef double* precision = writable(precisions, K * d * d)
     cdef double* factor = writable(factors, K * d * d)
     cdef double* log_det = writable(log_dets, K)
-    # Beyond, lanes stand empty or the matrices fall out of L2, and LAPACK's blocks are faster.
+    # Beyond, places stand empty or the matrices fall out of L2, and LAPACK's blocks are faster.
     cdef bint small = d <= min(16 * K, 64)
-    cdef void* memory = allocate(2 * d * d * LANES if small else 0, sizeof(double))
+    cdef Arena arena = counting_arena()
+    if small:
+        lay_out(d, &arena)
+    cdef void* memory = allocate(&arena)
+    cdef Interleaved scratch
     with nogil:
         if small:
-            failed = factorise_small(covariance, precision, factor, log_det, K, d,
-                                     <double*> aligned(memory))
+            arena = arena_in(memory)
+            scratch = lay_out(d, &arena)
+            failed = factorise_small(covariance, precision, factor, log_det, K, d, &scratch)
         else:
             failed = factorise_large(covariance, precision, factor, log_det, K, d)
     free(memory)
@@ -224,7 +245,7 @@ def factorise(
 
 cdef simd_void add_traces(
     const double* precision, const double* covariance, const double* difference, Py_ssize_t d,
-    lanes_t sums,
+    restricted sums,
 ) noexcept nogil:
     """sums_j <- sum_i precision_ij (covariance + difference difference')_ij"""
     cdef Py_ssize_t i, j
@@ -258,7 +279,7 @@ def kl_divergences(
     cdef const double* log_dets = readable(log_det_p, K)
     cdef const double* other_log_dets = readable(log_det_q, K)
     cdef double* out = writable(divergences, K)
-    cdef double* difference = <double*> allocate(2 * d, sizeof(double))
+    cdef double* difference = allocate_doubles(2 * d)
     cdef double* sums = difference + d
     cdef double trace
     with nogil:

@@ -93,6 +93,6 @@ def _derivatives(parameters, events, shares):
     alpha = parameters.extended[0]
     slope, curvature = np.empty_like(alpha), np.empty_like(alpha)
     value = _compound_dirichlet.likelihood(
-        alpha, events.words, events.counts, shares, slope, curvature
+        events.words, events.counts, shares, alpha, slope, curvature
     )
     return value, slope, curvature

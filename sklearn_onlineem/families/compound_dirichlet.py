@@ -240,14 +240,14 @@ class CompoundDirichlet(Family):
     def _log_terms(self, parameters, events, n_threads):
         terms = np.empty((len(events.words), len(parameters.alpha)))
         _compound_dirichlet.log_terms(
-            parameters.extended, events.words, events.counts, terms, n_threads
+            events.words, events.counts, parameters.extended, terms, n_threads
         )
         return terms
 
     def _statistics(self, parameters, events, weight, totals, n_threads=1):
         expected = np.empty(parameters.alpha.shape)
         _compound_dirichlet.expected_logs(
-            parameters.extended, events.words, events.counts, totals, weight, expected, n_threads
+            events.words, events.counts, totals, weight, parameters.extended, expected, n_threads
         )
         of_lengths = events.words == expected.shape[1]
         length = events.counts[of_lengths] @ totals[of_lengths]

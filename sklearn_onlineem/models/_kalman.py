@@ -82,7 +82,7 @@ class Padded:
     def _arguments(self, sequences):
         """What the kernels of the filter take of the model and of sequences."""
         first = self.moments(*sequences.first)
-        return self.system, self.k, sequences.X, sequences.offsets, first
+        return sequences.X, sequences.offsets, self.system, self.k, first
 
     def _room(self, n_rows, wanted):
         if not wanted:

@@ -19,10 +19,10 @@ _LOG_2_PI = math.log(2.0 * math.pi)
 _TABLE_BYTES = 1 << 26
 # Rows of a part, which one thread walks; a sequence at least.
 _PART_ROWS = 1 << 11
-# Sequences that the kernel walks side by side; parts of short ones are made of so many.
-_LANES = 8
+# Parts of short sequences are made of so many.
+_BATCH = _kalman_shared.SEQUENCES_PER_BATCH
 # What the kernel has room for, padded.
-_WIDEST = 512
+_WIDEST = _kalman_shared.WIDEST
 
 
 class SharedGains:
@@ -58,7 +58,7 @@ class SharedGains:
         arrays = (*(np.empty((n, W, W)) for _ in range(4)), np.empty(n))
         covariance = self._first[W:].copy()
         n_steps, at_rest = _kalman_shared.fill_tables(
-            self._k, self._moves, self._observation_maps[-1], covariance, arrays
+            self._observation_maps[-1], self._moves, self._k, covariance, arrays
         )
         return tuple(array[:n_steps] for array in arrays), at_rest
 
@@ -79,11 +79,11 @@ class SharedGains:
         row_centre, row_scatter = row_moments(data.rows)
         sums, covariances = room_for_sums(k, d), np.zeros((5, self._width, self._width))
         squares = _kalman_shared.expected(
-            k, self._moves, self._tables[0], self._observation_maps, self._first[: self._width],
-            data.X, data.offsets[:-1], data.lengths, order, bounds, row_centre, *sums,
+            data.X, data.offsets[:-1], data.lengths, order, bounds, row_centre, self._moves, k,
+            self._tables[0], self._observation_maps, self._first[: self._width], *sums,
             data.n_threads,
         )  # fmt: skip
-        log_det = _kalman_shared.covariances(k, self._tables[0], distinct, counts, covariances)
+        log_det = _kalman_shared.covariances(distinct, counts, self._tables[0], k, covariances)
         first, departing, arriving, emitting, lagged = covariances[:, :k, :k]
         statistics = statistics_of(sums)
         statistics.initial.scatter[:] += first
@@ -98,8 +98,8 @@ class SharedGains:
 def _walks(lengths):
     """Sequences in the order in which they are walked, where parts begin in it; and lengths."""
     begins = np.cumsum(lengths) - lengths
-    if lengths.max() * _LANES <= _PART_ROWS:
-        begins = np.repeat(begins[::_LANES], _LANES)[: len(lengths)]
+    if lengths.max() * _BATCH <= _PART_ROWS:
+        begins = np.repeat(begins[::_BATCH], _BATCH)[: len(lengths)]
     part = begins // _PART_ROWS
     bounds = np.concatenate(([0], np.flatnonzero(np.diff(part)) + 1, [len(lengths)]))
     return np.lexsort((-lengths, part)), bounds, *np.unique(lengths, return_counts=True)

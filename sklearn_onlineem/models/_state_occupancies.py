@@ -34,7 +34,7 @@ def _occupancies(padded, first, *weights):
     """Moments of h_1, h_2, ..., summed with each of the given weights."""
     k, width = padded.k, padded.width
     totals = np.empty((len(weights), 1 + width + width**2))
-    _kalman_shared.usage(k, padded.moves, padded.moments(*first), np.stack(weights), totals)
+    _kalman_shared.occupancy(np.stack(weights), padded.moves, k, padded.moments(*first), totals)
     return [_unpadded(total, k, width) for total in totals]
 
 

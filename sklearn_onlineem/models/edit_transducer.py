@@ -81,7 +81,7 @@ class EditTransducer(Model):
         uniforms = _NO_UNIFORMS if rng is None else _uniforms(data, chunk, rng)
         _edit_lattice.expected_operations(
             *self._coded(data.sources), *self._coded(data.targets), _same(chunk), *weights,
-            *uniforms, log_likelihoods, kinds, sums, wide, data.n_threads,
+            *uniforms, wide, log_likelihoods, kinds, sums, data.n_threads,
         )  # fmt: skip
         return self.operations.counted(kinds, sums), log_likelihoods
 
@@ -117,7 +117,7 @@ class EditTransducer(Model):
 
         def weigh(pairs, wide):
             out = np.empty(len(pairs))
-            _edit_lattice.log_weights(*strings, pairs, *weights, best, out, wide, n_threads)
+            _edit_lattice.log_weights(*strings, pairs, *weights, best, wide, out, n_threads)
             return out + log_end
 
         return weigh
@@ -188,14 +188,20 @@ def _chunks(data):
         data.targets.lengths,
         _edit_lattice.LONG,
         _CHUNK_CELLS,
-        _edit_lattice.LANES,
+        _edit_lattice.PAIRS_PER_LATTICE,
     )
 
 
 def _columns(targets):
     """Targets in the order of their lengths: short ones, and long ones."""
     nothing = np.zeros(len(targets), dtype=np.int64)
-    return length_order(nothing, targets.lengths, _edit_lattice.LONG, np.inf, _edit_lattice.LANES)
+    return length_order(
+        nothing,
+        targets.lengths,
+        _edit_lattice.LONG,
+        np.inf,
+        _edit_lattice.PAIRS_PER_LATTICE,
+    )
 
 
 def _same(chunk):

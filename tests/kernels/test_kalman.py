@@ -141,7 +141,7 @@ def test_kernels_refuse_arrays_of_other_sizes(rng):
     nothing = np.empty(0)
     with pytest.raises(TypeError, match="a kernel needs"):
         _kalman.filtered(
-            padded.system, 2, data.X[:, :2].copy(), data.offsets, start, nothing, nothing, nothing,
+            data.X[:, :2].copy(), data.offsets, padded.system, 2, start, nothing, nothing, nothing,
             nothing, np.empty(4), np.empty(1), 1,
         )  # fmt: skip
     assert len(arrays(padded.system)) == 7

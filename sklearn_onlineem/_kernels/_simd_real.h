@@ -1,8 +1,13 @@
-/* Included by `_simd.h` once for each REAL: loops over the columns of row-major blocks.
+/* For each REAL: loops over the columns of row-major blocks.
  *
  * Observations are columns here, so that the innermost loop runs over independent ones and
  * vectorises without reordering any sum.
  */
+
+/* Shares below 1e-60 of the largest (1e-30 in single precision) are 0: they change no digit of any
+ * sum, while their rows cost the moments as much as others, and more where their products are
+ * subnormal. */
+#define NEGLIGIBLE_LOG (sizeof(REAL) == sizeof(float) ? -69 : -138)
 
 /* x (K, B) <- exp(x - maximum); maximum (B,) <- max_k x; total (B,) <- sum_k exp(x - maximum);
  * all but zeros are at least exp(NEGLIGIBLE_LOG).
@@ -90,3 +95,15 @@ SIMD_CLONES SIMD_UNUSED static void NAMED(square_sum)(
     for (ptrdiff_t j = 0; j < d; j++)
         for (ptrdiff_t b = 0; b < B; b++) out[b] += x[j * stride + b] * x[j * stride + b];
 }
+
+/* partial (PARTIAL_SUMS,) <- partial + squares of x (n,) */
+SIMD_CLONES SIMD_UNUSED static void NAMED(add_squares)(
+    const REAL *x, ptrdiff_t n, REAL *RESTRICT partial)
+{
+    ptrdiff_t whole = n / PARTIAL_SUMS * PARTIAL_SUMS;
+    for (ptrdiff_t i = 0; i < whole; i += PARTIAL_SUMS)
+        for (int s = 0; s < PARTIAL_SUMS; s++) partial[s] += x[i + s] * x[i + s];
+    for (ptrdiff_t i = whole; i < n; i++) partial[0] += x[i] * x[i];
+}
+
+#undef NEGLIGIBLE_LOG

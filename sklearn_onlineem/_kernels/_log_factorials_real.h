@@ -1,4 +1,4 @@
-/* Included by `_log_factorials.h` for each REAL: integers up to a limit. */
+/* For each REAL: integers up to a limit. */
 
 /* out (n,) <- x, cut to [0, largest]; return whether nothing was lost. NaN is cut to 0,
  * and lost. */

@@ -1,0 +1,38 @@
+"""Scratch memory, counted and handed out by the same code; see `_arena.h`."""
+
+from libc.stdlib cimport malloc
+
+
+cdef extern from "_arena.h" nogil:
+    enum:
+        ARENA_LINE
+    ctypedef struct Arena:
+        size_t used
+    Arena counting_arena()
+    Arena arena_in(void* memory)
+    void start_line(Arena* arena)
+    void* take(Arena* arena, Py_ssize_t n, size_t itemsize)
+    double* take_doubles(Arena* arena, Py_ssize_t n)
+    char* take_arenas(Arena* arena, Py_ssize_t n, const Arena* counted)
+    Arena arena_of(char* first, Py_ssize_t thread, const Arena* counted)
+
+
+# Memory for what was counted, to be freed by the caller; `arena_in` it all is handed out again.
+cdef inline void* allocate(const Arena* counted) except NULL:
+    cdef void* memory = malloc(counted.used + ARENA_LINE)
+    if memory == NULL:
+        raise MemoryError(f"cannot allocate {counted.used} bytes of scratch memory")
+    return memory
+
+
+# One array, to be freed by the caller: with nothing beside it, it needs no arena.
+cdef inline double* allocate_doubles(Py_ssize_t n) except NULL:
+    cdef double* array = <double*> malloc(max(1, n) * sizeof(double))
+    if array == NULL:
+        raise MemoryError(f"cannot allocate {n} doubles of scratch memory")
+    return array
+
+
+# The number of elements from here to the first line that starts after `n` of them.
+cdef inline Py_ssize_t padded(Py_ssize_t n, Py_ssize_t itemsize) noexcept nogil:
+    return (n * itemsize + ARENA_LINE - 1) // ARENA_LINE * ARENA_LINE // itemsize

@@ -1,0 +1,142 @@
+/* Covariances and gains of sequences without missing values, which do not depend on the data: they
+ * are tabulated once, up to the steady state. */
+#ifndef SKLEARN_ONLINEEM_KALMAN_GAINS_H
+#define SKLEARN_ONLINEEM_KALMAN_GAINS_H
+
+#include "_kalman_smoother.h"
+#include "_kalman_steady.h"
+#include "_kalman_sums.h"
+
+OPTIMISE_BEGIN(WHOLE_TILES)
+
+typedef struct {
+    ptrdiff_t n;       /* steps; the last one stands for all that follow */
+    double *filtered;  /* (n, W, W), covariances */
+    double *root;      /* (n, W, W): squares of root' u are the squared innovations */
+    double *gain;      /* (n, W, W), transposed */
+    double *rest;      /* (n, W, W), covariances given the next state */
+    double *log_det;   /* (n,) */
+} GainTables;
+
+/* Scratch memory of `tabulate`. */
+typedef struct {
+    Update update;
+    double *states;  /* two filtered ones: of this step, and of the next */
+    double *product; /* (W, W), and so all that follows */
+    double *next;
+    double *shrink;
+} Tabulation;
+
+SIMD_UNUSED static Tabulation lay_out_tabulation(ptrdiff_t W, Arena *arena)
+{
+    Tabulation tabulation;
+    tabulation.states = take_doubles(arena, 2 * filtered_size(W));
+    tabulation.update = lay_out_update(W, arena);
+    tabulation.product = take_doubles(arena, W * W);
+    tabulation.next = take_doubles(arena, W * W);
+    tabulation.shrink = take_doubles(arena, W * W);
+    return tabulation;
+}
+
+/* tables <- at most n steps from `covariance` (W, W), that before the first row, which moves on;
+ * returns whether the last one stands for all that follow. */
+SIMD_UNUSED static int tabulate(
+    const System *system, const double *G, ptrdiff_t n, Tabulation *scratch, double *covariance,
+    GainTables *tables)
+{
+    ptrdiff_t k = system->k, W = system->W, size = W * W;
+    Update *update = &scratch->update;
+    double *product = scratch->product, *next_covariance = scratch->next;
+    FilteredState now = filtered_at(scratch->states, 0, W);
+    FilteredState next = filtered_at(scratch->states, 1, W);
+    set_zero(2 * filtered_size(W), scratch->states);
+    clear_update(W, update);
+    factorise(covariance, k, W, now.upper, now.inverse);
+    for (ptrdiff_t t = 0; t < n; t++) {
+        double *gain = tables->gain + t * size, *rest = tables->rest + t * size;
+        filter_covariance(G, k, W, update, &now);
+        tables->log_det[t] = update->log_det;
+        copy(now.covariance, size, tables->filtered + t * size);
+        substitute_backward(update->M_upper, update->M_inverse, k, W, W, update->X);
+        transpose(update->X, W, tables->root + t * size);
+        predict_covariance(system, now.covariance, product, next_covariance);
+        factorise(next_covariance, k, W, next.upper, next.inverse);
+        smoother_gain(system, now.covariance, next.upper, next.inverse, gain, scratch->shrink);
+        set_zero(size, rest);
+        add_quadratic(scratch->shrink, now.covariance, k, W, product, rest);
+        add_quadratic(gain, system->Q, k, W, product, rest);
+        symmetrise(rest, k, W);
+        tables->n = t + 1;
+        if (is_steady(covariance, next_covariance, k, W)) return 1;
+        copy(next_covariance, size, covariance);
+        FilteredState swap = now;
+        now = next;
+        next = swap;
+    }
+    return 0;
+}
+
+/* Sum over T rows of what is in log_det. */
+SIMD_UNUSED static double sum_log_dets(const GainTables *tables, ptrdiff_t T)
+{
+    const ptrdiff_t n = T < tables->n ? T : tables->n;
+    double sum = (double)(T - n) * tables->log_det[tables->n - 1];
+    for (ptrdiff_t t = 0; t < n; t++) sum += tables->log_det[t];
+    return sum;
+}
+
+/* Scratch memory of `add_covariances`. */
+typedef struct {
+    double *now;    /* (W, W), and so the next two */
+    double *before;
+    double *lag;
+    double *one;    /* (N_SUMS, W, W): sums of one sequence */
+} CovarianceSums;
+
+SIMD_UNUSED static CovarianceSums lay_out_covariance_sums(ptrdiff_t W, Arena *arena)
+{
+    CovarianceSums scratch;
+    scratch.now = take_doubles(arena, W * W);
+    scratch.before = take_doubles(arena, W * W);
+    scratch.lag = take_doubles(arena, W * W);
+    scratch.one = take_doubles(arena, N_SUMS * W * W);
+    return scratch;
+}
+
+/* sums (N_SUMS, W, W) <- sums + count times those of a sequence of T rows */
+SIMD_UNUSED static void add_covariances(
+    const GainTables *tables, ptrdiff_t T, double count, ptrdiff_t k, ptrdiff_t W,
+    const CovarianceSums *scratch, double *sums)
+{
+    ptrdiff_t size = W * W, last = tables->n - 1;
+    double *now = scratch->now, *before = scratch->before, *lag = scratch->lag, *one = scratch->one;
+    set_zero(N_SUMS * size, one);
+    copy(tables->filtered + (T - 1 < last ? T - 1 : last) * size, size, now);
+    add(now, size, one + EMITTING * size);
+    if (T > 1) add(now, size, one + ARRIVING * size);
+    for (ptrdiff_t t = T - 2; t >= 0; t--) {
+        ptrdiff_t step = t < last ? t : last;
+        double times = 1;
+        matrix_product(now, tables->gain + step * size, k, W, lag);
+        copy(tables->rest + step * size, size, before);
+        add_transposed_product(tables->gain + step * size, lag, k, k, W, before);
+        symmetrise(before, k, W);
+        if (t > last && is_steady(before, now, k, W)) {
+            times = (double)(t - last + 1);
+            t = last;
+        }
+        for (ptrdiff_t i = 0; i < size; i++) {
+            one[LAGGED * size + i] += times * lag[i];
+            one[EMITTING * size + i] += times * before[i];
+            one[DEPARTING * size + i] += times * before[i];
+            one[ARRIVING * size + i] += (t > 0 ? times : times - 1) * before[i];
+        }
+        copy(before, size, now);
+    }
+    copy(now, size, one + FIRST * size);
+    for (ptrdiff_t i = 0; i < N_SUMS * size; i++) sums[i] += count * one[i];
+}
+
+OPTIMISE_END
+
+#endif
