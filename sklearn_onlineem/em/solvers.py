@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import count, islice
+from dataclasses import dataclass, replace
+from itertools import chain, count, islice
 
 import numpy as np
 
 from sklearn_onlineem.em.inertia import Exact, Inertia
 from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.settings import Settings
+from sklearn_onlineem.em.stopping import Never
 
 __all__ = ["SOLVERS", "Auto", "Batch", "Newton", "Online", "Plan", "Solver", "Stochastic"]
 
@@ -201,13 +202,10 @@ class Auto(Solver):
 
     def passes(self, training, data, plan):
         if plan.rate_is_chosen:
-            yield from Online().passes(training, data, plan)
-        if len(data) > plan.batch_size:
-            for log_likelihood, _ in islice(
-                Online().passes(training, data, plan), self.online_passes
-            ):
-                yield log_likelihood, False
-        yield from Batch().passes(training, data, plan)
+            return Online().passes(training, data, plan)
+        n_online = self.online_passes if len(data) > plan.batch_size else 0
+        online = Online().passes(training, data, replace(plan, stopping=Never))
+        return chain(islice(online, n_online), Batch().passes(training, data, plan))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-__all__ = ["STOPPING_RULES", "KLStopping", "LikelihoodStopping"]
+__all__ = ["STOPPING_RULES", "KLStopping", "LikelihoodStopping", "Never"]
 
 
 @dataclass
@@ -60,6 +60,13 @@ class KLStopping:
 
     def __call__(self, log_likelihood, kl_divergence):
         return kl_divergence < self.tol
+
+
+class Never:
+    """Do not stop: others say how many passes there are."""
+
+    def __call__(self, log_likelihood, kl_divergence):
+        return False
 
 
 STOPPING_RULES = {"likelihood": LikelihoodStopping, "kl": KLStopping}

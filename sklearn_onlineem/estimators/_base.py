@@ -168,7 +168,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
 
     def _fit(self, X, y=None, **where):
         """Fit to X; `where` is what the input takes besides. Parameters are valid already."""
-        random_state = check_random_state(self.random_state)
+        random_state, best = check_random_state(self.random_state), None
         with self._lock(), naming(self):
             resumes = self.warm_start and self.__sklearn_is_fitted__()
             if resumes:
@@ -176,9 +176,12 @@ class OnlineEM(DensityMixin, BaseEstimator):
             reader = self._input(fresh=not resumes)
             data = reader.read(X, y, **where)
             with single_threaded_blas(data.n_rows):
-                starts = self._starts(data, random_state, resumes)
-                trained = (self._trained(start, data, random_state) for start in starts)
-                best = max(trained, key=lambda training: training.lower_bounds[-1])
+                for training in self._starts(data, random_state, resumes):
+                    plan = self._plan(training, _drawn_seed(random_state))
+                    passes = _solver_of(self.solver).passes(training, data, plan)
+                    run(training, passes, self.max_iter, self._report)
+                    if best is None or training.lower_bounds[-1] > best.lower_bounds[-1]:
+                        best = training
             self._finish(best, data.total_weight)
             self._commit(best, reader.attributes)
         return self
@@ -201,21 +204,15 @@ class OnlineEM(DensityMixin, BaseEstimator):
         needed = model.observations_needed(data)
         return Training(State(model), self._prior(model, data.n_features), callbacks, needed)
 
-    def _trained(self, training, data, random_state):
-        """Take passes over the data, as the solver does, to their end."""
-        seed = _drawn_seed(random_state)
-        training.state = training.state._replace(seed=seed)
-        passes = _solver_of(self.solver).passes(training, data, self._plan(training, seed))
-        return run(training, passes, self.max_iter, self._report)
-
     def _plan(self, training, seed):
-        """What the parameters say of passes, whatever the solver."""
+        """What the parameters say of passes, whatever the solver; its draws come from the seed."""
+        training.state = training.state._replace(seed=seed)
         return Plan(
             self._schedule(training),
             self.batch_size,
             partial(STOPPING_RULES[self.stopping], self.tol),
             np.random.default_rng(seed),
-            self._rate_is_chosen,
+            rate_is_chosen=self.eta0 != "auto",
         )
 
     def _report(self, n_iter, log_likelihood):
@@ -249,11 +246,6 @@ class OnlineEM(DensityMixin, BaseEstimator):
                 f" number, or solver='online'."
             )
 
-    @property
-    def _rate_is_chosen(self):
-        """Whether the user has said which learning rates to take."""
-        return self.eta0 != "auto"
-
     def _unused_rates(self, n_rates):
         """Names of parameters of learning rates that were set, and that no step has used."""
         used = set()
@@ -261,8 +253,11 @@ class OnlineEM(DensityMixin, BaseEstimator):
             used = {"schedule"}
             if isinstance(self.schedule, str):
                 used |= {"eta0", "beta"} if self.schedule in BETA_SCHEDULES else {"eta0"}
-        names = [name for name in ("eta0", "beta", "schedule") if name not in used]
-        return [name for name in names if getattr(self, name) != self._defaults[name]]
+        return [
+            name
+            for name in ("eta0", "beta", "schedule")
+            if name not in used and getattr(self, name) != self._defaults[name]
+        ]
 
     def _partial_fit(self, X, y=None, **where):
         """Update with a batch of a stream; return it as data."""

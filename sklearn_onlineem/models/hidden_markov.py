@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from scipy.special import rel_entr
@@ -108,9 +107,12 @@ class HiddenMarkovModel(Model):
     # ------------------------------------------------------------------------------------ the EM
 
     def e_step(self, data, rng=None):
-        parts = self._in_chunks(data, partial(self._sums, rng=rng))
-        evidence = combine([(1.0 / len(data), statistics) for statistics, _ in parts])
-        return evidence, sum(log_likelihood for _, log_likelihood in parts) / len(data)
+        terms, log_likelihood = [], 0.0
+        for chunk in self._chunks(data):
+            statistics, sum_of_logs = self._sums(chunk, rng)
+            terms.append((1.0 / len(data), statistics))
+            log_likelihood += sum_of_logs
+        return combine(terms), log_likelihood / len(data)
 
     def _sums(self, data, rng):
         """Sums over sequences: expected statistics, and log-likelihood."""
@@ -262,11 +264,11 @@ class HiddenMarkovModel(Model):
     # --------------------------------------------------------------------------------- inference
 
     def log_likelihood(self, data):
-        return np.concatenate([part for _, part in self._in_chunks(data, self._filtered)])
+        return np.concatenate([part for _, part in map(self._filtered, self._chunks(data))])
 
     def filtered(self, data):
         """Return p(h_t | v_1..t), an ndarray of shape (n_rows, n_states)."""
-        return np.concatenate([part for part, _ in self._in_chunks(data, self._filtered)])
+        return np.concatenate([part for part, _ in map(self._filtered, self._chunks(data))])
 
     def filtered_end(self, data):
         """Return the filtered distribution of the last state of all, or None if it is impossible.
@@ -278,7 +280,7 @@ class HiddenMarkovModel(Model):
 
     def posterior(self, data):
         """Return p(h_t | v), an ndarray of shape (n_rows, n_states)."""
-        return np.concatenate(self._in_chunks(data, self._posterior))
+        return np.concatenate([self._posterior(chunk) for chunk in self._chunks(data)])
 
     def decoded(self, data):
         """Return the most probable state path h of each sequence (Viterbi).
@@ -289,12 +291,11 @@ class HiddenMarkovModel(Model):
         log_probabilities : ndarray of shape (n_sequences,)
             log p(v, h).
         """
-        parts = self._in_chunks(data, self._decoded)
+        parts = map(self._decoded, self._chunks(data))
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
-    def _in_chunks(self, data, function):
-        chunks = data.chunks(max(1, _CHUNK_VALUES // self.n_components))
-        return [function(chunk) for chunk in chunks]
+    def _chunks(self, data):
+        return data.chunks(max(1, _CHUNK_VALUES // self.n_components))
 
     def _filtered(self, data):
         states, offsets = self._log_densities(data)
