@@ -196,6 +196,16 @@ cdef void add_full_moments(
 # The pass
 # --------
 
+cdef inline void clear_padding(
+    Py_ssize_t d, Py_ssize_t B, Py_ssize_t stride, floating* rows
+) noexcept nogil:
+    """rows (d, B): zeros to the end of a vector, as subnormal numbers there would be slow."""
+    cdef Py_ssize_t j, padding = padded(B, sizeof(floating)) - B
+    if padding > 0:
+        for j in range(d):
+            memset(rows + j * stride + B, 0, padding * sizeof(floating))
+
+
 cdef double pass_over_slab(
     Shape* shape, Py_ssize_t slab, const floating* X, const double* means, const floating* factors,
     const double* offset, const double* sample_weight, const int* labels, const double* uniforms,
@@ -218,6 +228,7 @@ cdef double pass_over_slab(
         x = X + start * d
         if shape.transposed:
             transpose(x, B, d, d, rows, stride)
+            clear_padding(d, B, stride, rows)
         if given != NULL:
             transpose(given + start * K, B, K, K, joint, stride)
         elif shape.factors == DIAGONAL:
