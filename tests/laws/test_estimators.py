@@ -33,7 +33,7 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.em import batch_step, online_step
-from sklearn_onlineem.estimators.mixtures._starts import _some_rows
+from sklearn_onlineem.estimators._clusters import _some_rows
 from sklearn_onlineem.models import MixtureStatistics
 
 # Tests stop fits on purpose before they converge.

@@ -26,7 +26,7 @@ from sklearn_onlineem import (
     MultinomialMixture,
     WishartMixture,
 )
-from sklearn_onlineem.estimators.mixtures._starts import STARTS
+from sklearn_onlineem.estimators._clusters import STARTS
 from sklearn_onlineem.families import Categorical
 
 pytestmark = [

@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem.estimators._clusters import STARTS
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
 from sklearn_onlineem.estimators.hidden_markov._chain import TERMINATIONS, Chain, excess
 from sklearn_onlineem.estimators.hidden_markov._initialiser import HiddenMarkovInitialiser
-from sklearn_onlineem.estimators.mixtures._starts import STARTS
 from sklearn_onlineem.models import EndState, GivenLength, HiddenMarkovStatistics
 from sklearn_onlineem.models.live_filters import StateFilter
 

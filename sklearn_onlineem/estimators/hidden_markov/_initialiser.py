@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sklearn_onlineem.estimators._clusters import start_model, wide_pseudo_rows
 from sklearn_onlineem.estimators._initialiser import Initialiser
 from sklearn_onlineem.estimators._sequences import filled_rows
 from sklearn_onlineem.estimators._validation import finite_start
 from sklearn_onlineem.estimators.hidden_markov._chain import Chain
-from sklearn_onlineem.estimators.mixtures._starts import start_model, wide_pseudo_rows
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.models import HiddenMarkovModel, HiddenMarkovStatistics
 

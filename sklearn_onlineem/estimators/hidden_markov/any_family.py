@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sklearn.utils._param_validation import StrOptions
 
+from sklearn_onlineem.estimators._families import FAMILIES
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
-from sklearn_onlineem.estimators.mixtures.any_family import FAMILIES
 from sklearn_onlineem.families import Family
 
 __all__ = ["HMM"]

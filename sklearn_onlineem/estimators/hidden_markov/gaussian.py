@@ -8,10 +8,10 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem.estimators._families import COVARIANCE_TYPES
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._validation import finite_start
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
-from sklearn_onlineem.estimators.mixtures.gaussian import FAMILIES
 from sklearn_onlineem.families._checks import finite, positive_semidefinite
 
 __all__ = ["GaussianHMM"]
@@ -74,7 +74,7 @@ class GaussianHMM(BaseHMM):
     """
 
     covariance_type: str = parameter(
-        default="diag", valid=[StrOptions(set(FAMILIES))], structural=True
+        default="diag", valid=[StrOptions(set(COVARIANCE_TYPES))], structural=True
     )
     reg_covar: float | str = parameter(
         default="relative",
@@ -95,7 +95,7 @@ class GaussianHMM(BaseHMM):
 
     def _family(self):
         reg_covar = None if self.reg_covar == "relative" else float(self.reg_covar)
-        return FAMILIES[self.covariance_type](
+        return COVARIANCE_TYPES[self.covariance_type](
             reg_covar=reg_covar,
             learns_means=not {"e", "m"}.isdisjoint(self.params),
             learns_covariances=not {"e", "c"}.isdisjoint(self.params),

@@ -9,11 +9,11 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import ClassifierTags
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem.estimators._clusters import STARTS
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators.mixtures._initialiser import MixtureInitialiser
-from sklearn_onlineem.estimators.mixtures._starts import STARTS
 from sklearn_onlineem.models import MixtureStatistics
 
 __all__ = ["BaseMixture"]

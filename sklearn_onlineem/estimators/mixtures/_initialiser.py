@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sklearn_onlineem.estimators._clusters import start_model, wide_pseudo_rows
 from sklearn_onlineem.estimators._initialiser import Initialiser
 from sklearn_onlineem.estimators._validation import finite_start, shares
-from sklearn_onlineem.estimators.mixtures._starts import start_model, wide_pseudo_rows
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.models import MixtureModel, MixtureStatistics
 

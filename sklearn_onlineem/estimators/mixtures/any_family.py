@@ -4,42 +4,12 @@ from __future__ import annotations
 
 from sklearn.utils._param_validation import StrOptions
 
+from sklearn_onlineem.estimators._families import FAMILIES
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
-from sklearn_onlineem.families import (
-    Bernoulli,
-    Categorical,
-    CompoundDirichlet,
-    DiagonalGaussian,
-    Exponential,
-    Family,
-    FullGaussian,
-    Gamma,
-    Laplace,
-    Multinomial,
-    Poisson,
-    SphericalGaussian,
-    TiedGaussian,
-    Wishart,
-)
+from sklearn_onlineem.families import Family
 
 __all__ = ["Mixture"]
-
-FAMILIES = {
-    "bernoulli": Bernoulli,
-    "categorical": Categorical,
-    "compound_dirichlet": CompoundDirichlet,
-    "exponential": Exponential,
-    "gamma": Gamma,
-    "gaussian_diag": DiagonalGaussian,
-    "gaussian_full": FullGaussian,
-    "gaussian_spherical": SphericalGaussian,
-    "gaussian_tied": TiedGaussian,
-    "laplace": Laplace,
-    "multinomial": Multinomial,
-    "poisson": Poisson,
-    "wishart": Wishart,
-}
 
 
 @estimator

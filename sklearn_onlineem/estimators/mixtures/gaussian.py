@@ -8,24 +8,13 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem.estimators._families import COVARIANCE_TYPES
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._validation import finite_start
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
-from sklearn_onlineem.families import (
-    DiagonalGaussian,
-    FullGaussian,
-    SphericalGaussian,
-    TiedGaussian,
-)
+from sklearn_onlineem.families import SphericalGaussian, TiedGaussian
 
 __all__ = ["GaussianMixture"]
-
-FAMILIES = {
-    "full": FullGaussian,
-    "tied": TiedGaussian,
-    "diag": DiagonalGaussian,
-    "spherical": SphericalGaussian,
-}
 
 
 @estimator
@@ -88,7 +77,7 @@ class GaussianMixture(BaseMixture):
     """
 
     covariance_type: str = parameter(
-        default="full", valid=[StrOptions(set(FAMILIES))], structural=True
+        default="full", valid=[StrOptions(set(COVARIANCE_TYPES))], structural=True
     )
     reg_covar: float | str = parameter(
         default="relative",
@@ -103,7 +92,7 @@ class GaussianMixture(BaseMixture):
 
     def _family(self):
         reg_covar = None if self.reg_covar == "relative" else self.reg_covar
-        return FAMILIES[self.covariance_type](reg_covar=reg_covar)
+        return COVARIANCE_TYPES[self.covariance_type](reg_covar=reg_covar)
 
     def _initialiser(self):
         return replace(

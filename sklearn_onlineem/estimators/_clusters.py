@@ -1,4 +1,4 @@
-"""Where EM starts: responsibilities of the first rows, from which an M-step makes a model."""
+"""Clusters of rows to start from: responsibilities, of which an M-step makes a model."""
 
 from __future__ import annotations
 
