@@ -35,3 +35,44 @@ def test_methods_say_what_they_take_return_and_raise(method):
 
 def test_there_are_methods():
     assert len(METHODS) > 100
+
+
+def documented_parameters(kind):
+    """Names, kinds and texts of the parameters in a class's docstring."""
+    section = inspect.getdoc(kind).partition("Parameters\n----------\n")[2].partition("\n\n")[0]
+    for entry in filter(None, re.split(r"^(?=\S)", section, flags=re.M)):
+        head, _, text = entry.partition("\n")
+        names, _, type_ = head.partition(" : ")
+        for name in names.split(", "):
+            yield name, type_, text.strip()
+
+
+ESTIMATORS = [kind for kind in CLASSES if hasattr(kind, "_structural_parameters")]
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_every_parameter_is_documented_with_its_default(kind):
+    documented = {name: (type_, text) for name, type_, text in documented_parameters(kind)}
+    signature = inspect.signature(kind)
+    assert set(documented) == set(signature.parameters)
+    for name, parameter in signature.parameters.items():
+        type_, text = documented[name]
+        assert text, name
+        default = parameter.default
+        shown = (
+            f'"{default}"' if isinstance(default, str) else str(default).replace("0.001", "1e-3")
+        )
+        shown = {"0.01": "1e-2", "1e-06": "1e-6"}.get(shown, shown)
+        assert type_.endswith(f"default={shown}"), (name, type_, shown)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_signatures_are_explicit(kind):
+    """As scikit-learn and editors want them: own parameters first, all but one by name only."""
+    parameters = list(inspect.signature(kind).parameters.values())
+    positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    assert len(positional) <= 1 and [p.name for p in parameters][: len(positional)] == positional
+    assert sorted(p.name for p in parameters) == sorted(kind().get_params(deep=False))
+    own = [name for name in kind.__annotations__ if name not in positional]
+    shown = [p.name for p in parameters if p.name not in positional]
+    assert shown[: len(own)] == own

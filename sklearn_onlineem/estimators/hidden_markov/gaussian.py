@@ -26,6 +26,8 @@ class GaussianHMM(BaseHMM):
     Parameters
     ----------
     covariance_type : {"diag", "full", "tied", "spherical"}, default="diag"
+        Whether states have variances of features, matrices of their own, share one, or have one
+        variance.
     reg_covar : float or "relative", default="relative"
         What each M-step adds to the variances; "relative" is 1e-6 times the variance of each
         feature in the first data.
