@@ -202,7 +202,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         seed = estimator._drawn_seed()
         mode = MODES[self.mode](self.sync_every, self.combine, seed if self.shuffle else ())
         training, is_batch = estimator._training, self.mode == "batch"
-        plan = estimator._plan(training, seed)
+        plan = estimator._plan(training)
         passes = mode.passes(training, shards, plan)
         run(training, passes, estimator.max_iter if is_batch else self.n_passes)
         estimator._finish(training, shards.total_weight, may_converge=is_batch)
@@ -251,7 +251,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         training = estimator._training
         callbacks = tuple(estimator.callbacks or ())
         prior = estimator._prior(estimator.model_, getattr(estimator, "n_features_in_", 0))
-        estimator._training = training.resumed(prior, callbacks)
+        estimator._training = training.resumed(prior, callbacks, training.state.seed)
         return estimator
 
     def __sklearn_tags__(self):

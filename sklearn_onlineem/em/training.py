@@ -143,10 +143,11 @@ class Training:
         self._file()
         return list(self.past)
 
-    def resumed(self, prior, callbacks):
-        """Return a copy for another fit to start from."""
+    def resumed(self, prior, callbacks, seed):
+        """Return a copy for another fit to start from, with draws of its own."""
         return replace(
             self,
+            state=self.state._replace(seed=seed),
             prior=prior,
             callbacks=callbacks,
             past=self.past.copy(),

@@ -177,7 +177,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
             data = reader.read(X, y, **where)
             with single_threaded_blas(data.n_rows):
                 for training in self._starts(data, random_state, resumes):
-                    plan = self._plan(training, _drawn_seed(random_state))
+                    plan = self._plan(training)
                     passes = _solver_of(self.solver).passes(training, data, plan)
                     run(training, passes, self.max_iter, self._report)
                     if best is None or training.lower_bounds[-1] > best.lower_bounds[-1]:
@@ -189,29 +189,34 @@ class OnlineEM(DensityMixin, BaseEstimator):
     def _starts(self, data, random_state, resumes):
         """Yield trainings for `fit` to begin with."""
         if resumes:
-            callbacks = tuple(self.callbacks or ())
-            yield self._training.resumed(self._prior(self.model_, data.n_features), callbacks)
+            prior = self._prior(self.model_, data.n_features)
+            seed, callbacks = _drawn_seed(random_state), tuple(self.callbacks or ())
+            yield self._training.resumed(prior, callbacks, seed)
             return
         initialiser = self._initialiser()
         for _ in range(getattr(self, "n_init", 1)):
-            training = self._training_of(initialiser.model(data, random_state), data)
+            model = initialiser.model(data, random_state)
+            training = self._training_of(model, data, random_state)
             yield training
             if training.stopped:
                 return
 
-    def _training_of(self, model, data):
-        callbacks = tuple(self.callbacks or ())
-        needed = model.observations_needed(data)
-        return Training(State(model), self._prior(model, data.n_features), callbacks, needed)
+    def _training_of(self, model, data, random_state):
+        """A training that begins with a model."""
+        return Training(
+            State(model, seed=_drawn_seed(random_state)),
+            self._prior(model, data.n_features),
+            tuple(self.callbacks or ()),
+            model.observations_needed(data),
+        )
 
-    def _plan(self, training, seed):
-        """What the parameters say of passes, whatever the solver; its draws come from the seed."""
-        training.state = training.state._replace(seed=seed)
+    def _plan(self, training):
+        """What the parameters say of passes, whatever the solver."""
         return Plan(
             self._schedule(training),
             self.batch_size,
             partial(STOPPING_RULES[self.stopping], self.tol),
-            np.random.default_rng(seed),
+            np.random.default_rng(training.state.seed),
             rate_is_chosen=self.eta0 != "auto",
         )
 
@@ -223,6 +228,10 @@ class OnlineEM(DensityMixin, BaseEstimator):
         """Count what was seen, once however many passes; say what was not as expected."""
         n_seen = training.n_seen_before + n_observations
         training.state = training.state._replace(n_seen=n_seen)
+        self._warn_of_passes(training, may_converge)
+        self._warn_of_unused_rates(training)
+
+    def _warn_of_passes(self, training, may_converge):
         solver, name = _solver_of(self.solver), type(self).__name__
         may_converge &= self.tol > 0 and not solver.samples
         if may_converge and not (training.converged or training.stopped):
@@ -237,27 +246,24 @@ class OnlineEM(DensityMixin, BaseEstimator):
                 f"{name} made {training.n_iter} passes, so that none was averaged:"
                 f" average_from={average_from}."
             )
-        unused = self._unused_rates(training.n_rates)
-        if unused:
-            warn_user(
-                f"{name} took no step that depends on {' or '.join(unused)}, though set:"
-                f" solver={self.solver!r}, eta0={self.eta0!r}, schedule={self.schedule!r},"
-                f" batch_size={self.batch_size}. For online EM, set eta0 to a"
-                f" number, or solver='online'."
-            )
 
-    def _unused_rates(self, n_rates):
-        """Names of parameters of learning rates that were set, and that no step has used."""
-        used = set()
-        if n_rates:
-            used = {"schedule"}
-            if isinstance(self.schedule, str):
-                used |= {"eta0", "beta"} if self.schedule in BETA_SCHEDULES else {"eta0"}
-        return [
+    def _warn_of_unused_rates(self, training):
+        """Warn of parameters of learning rates that were set, and that no step has used."""
+        used = {"schedule"} if training.n_rates else set()
+        if training.n_rates and isinstance(self.schedule, str):
+            used |= {"eta0", "beta"} if self.schedule in BETA_SCHEDULES else {"eta0"}
+        unused = [
             name
             for name in ("eta0", "beta", "schedule")
             if name not in used and getattr(self, name) != self._defaults[name]
         ]
+        if unused:
+            warn_user(
+                f"{type(self).__name__} took no step that depends on {' or '.join(unused)}, though"
+                f" set: solver={self.solver!r}, eta0={self.eta0!r}, schedule={self.schedule!r},"
+                f" batch_size={self.batch_size}. For online EM, set eta0 to a number, or"
+                " solver='online'."
+            )
 
     def _partial_fit(self, X, y=None, **where):
         """Update with a batch of a stream; return it as data."""
@@ -280,14 +286,11 @@ class OnlineEM(DensityMixin, BaseEstimator):
             with single_threaded_blas(data.n_rows):
                 given = initialiser.given(data)
                 if given is not None:
-                    training = self._training_of(given, data)
-                else:
-                    model, pseudo_statistics = initialiser.stream_model(data, random_state)
-                    training = self._training_of(model, data)
-                training.state = training.state._replace(seed=_drawn_seed(random_state))
-                if given is not None:
+                    training = self._training_of(given, data, random_state)
                     _solver_of(self.solver).step(training, data, self._schedule(training))
                 else:
+                    model, pseudo_statistics = initialiser.stream_model(data, random_state)
+                    training = self._training_of(model, data, random_state)
                     training.start_from(data, pseudo_statistics, _START_PASSES)
             self._commit(training, reader.attributes)
         return data
@@ -337,8 +340,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
             data = reader.read(X, y, **where)
             with single_threaded_blas(data.n_rows):
                 start = self._initialiser().model(data, random_state)
-            training = self._training_of(start, data)
-            training.state = training.state._replace(seed=_drawn_seed(random_state))
+            training = self._training_of(start, data, random_state)
             self._commit(training, reader.attributes)
         return self
 

@@ -59,6 +59,9 @@ def _own_first(cls):
 
 
 def _reordered(signature, names):
-    parameters = signature.parameters
-    ordered = [parameters[name] for name in ("self", *names)]
+    """The signature as it is shown: types stand in the docstring."""
+    ordered = [
+        signature.parameters[name].replace(annotation=inspect.Parameter.empty)
+        for name in ("self", *names)
+    ]
     return signature.replace(parameters=ordered, return_annotation=inspect.Signature.empty)
