@@ -109,14 +109,14 @@ def run(length, inertia, eta0, seed):
     """Five epochs over the documents of a seed."""
     data, model, best, batch = prepared(length, seed)
     rng, schedule = np.random.default_rng(1000 + seed), PowerDecay(eta0, BETA)
-    held = exact_inertia if inertia == "exact" else SampledInertia(N_PSEUDO_SAMPLES, rng)
+    chosen_inertia = exact_inertia if inertia == "exact" else SampledInertia(N_PSEUDO_SAMPLES, rng)
     order, path = np.random.default_rng(seed), [batch[0]]
     for epoch in range(N_EPOCHS):
         shuffled = order.permutation(N_DOCUMENTS)
         for i in range(STEPS):
             chosen = data[shuffled[i * BATCH_SIZE : (i + 1) * BATCH_SIZE]]
             eta = schedule(epoch * STEPS + i + 1)
-            model, _ = online_step(model, chosen, eta, inertia=held)
+            model, _ = online_step(model, chosen, eta, inertia=chosen_inertia)
             path.append(loss(model, data) - best)
     return Run(np.array(path), batch)
 

@@ -53,8 +53,8 @@ class Sequences(Batch):
     offsets : ndarray of shape (n_sequences + 1,)
         int64; where each sequence begins, and the number of rows.
     before : ndarray of shape (n_states,), or tuple, default=None
-        If the first sequence goes on where an earlier one stopped: the filtered distribution of
-        the state before its first row; of a linear dynamical system, its mean (k,) and covariance
+        If the first sequence continues an earlier one: the filtered distribution of the state
+        before its first row; of a linear dynamical system, its mean (k,) and covariance
         (k, k).
 
     Examples
@@ -116,7 +116,7 @@ class Sequences(Batch):
     def survival(self):
         """Share of fresh sequences with more than t rows, t = 0 .. their greatest length - 1.
 
-        A sequence that goes on where another stopped is not among them.
+        A sequence that continues another is not among them.
         """
         lengths = self.lengths if self.before is None else self.lengths[1:]
         ends = np.bincount(lengths, minlength=1)
@@ -170,5 +170,5 @@ class Sequences(Batch):
         return parts
 
     def continued(self, before):
-        """The same, with the first sequence going on from a filtered distribution."""
+        """The same, whose first sequence continues from a filtered distribution."""
         return replace(self, before=before)

@@ -69,7 +69,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         Seconds to wait while a cluster has no worker that takes tasks; ``math.inf`` waits for ever,
         where a cluster scales up from nothing through a queue.
     warm_start : bool, default=False
-        Whether `fit` goes on from `estimator_`.
+        Whether `fit` starts from `estimator_`.
     progress : bool, default=False
         Whether to show a bar of rounds (needs rich).
 

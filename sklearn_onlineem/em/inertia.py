@@ -39,8 +39,8 @@ class SampledInertia:
     The posterior is that of the *old* model, from which the pseudo-observations come. This is the
     general way for models whose divergence has no closed form; it needs their `sample` and
     `e_step` alone. Its noise enters a step with weight 1 / (1 + eta), which tends to 1 as learning
-    rates decay: with a fixed number of pseudo-observations an online pass first keeps up with the
-    exact inertia, then stalls and never converges. Prefer `exact_inertia`.
+    rates decay: with a fixed number of pseudo-observations an online pass is first as good as
+    with the exact inertia, then stalls and never converges. Prefer `exact_inertia`.
 
     Parameters
     ----------

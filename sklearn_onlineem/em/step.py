@@ -58,8 +58,9 @@ def online_step(model, data, eta, prior=(), rng=None, inertia=exact_inertia):
     array([[3.]])
     """
     evidence, log_likelihood = model.e_step(data, rng=rng)
-    held = () if eta == math.inf else ((1.0 / eta, inertia(model, data)),)
-    return model.m_step(combine([(1.0, evidence), *held, *prior])), log_likelihood
+    regularisation = () if eta == math.inf else ((1.0 / eta, inertia(model, data)),)
+    new_model = model.m_step(combine([(1.0, evidence), *regularisation, *prior]))
+    return new_model, log_likelihood
 
 
 def batch_step(model, data, prior=(), rng=None):

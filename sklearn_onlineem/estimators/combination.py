@@ -32,9 +32,9 @@ def combine_estimators(
         \mathrm{KL}\big(p(h, v \mid \Theta_m) \,\|\, p(h, v \mid \tilde\Theta)\big)
         = \mathrm{M}\Big(\sum_m \alpha_m \mathrm{E}_{\Theta_m}[S]\Big)
 
-    so each component, or state, is the average of what the members make of it, weighed by how much
-    each of them uses it. Members must agree on which component is which: let them start from one
-    model, or pass ``align=True``.
+    so each component, or state, is the average of what the members make of it, weighed by its
+    expected occupancy in each. Members must agree on which component is which: let them start from
+    one model, or pass ``align=True``.
 
     Parameters
     ----------
@@ -76,14 +76,14 @@ def combine_estimators(
     Notes
     -----
     Merging is associative: a merged estimator stands for its members, until it learns more. Where
-    lengths of sequences are given, not modelled, usages are those for the lengths that each member
-    has learnt from; a piece of a sequence that goes on counts as a sequence.
+    lengths of sequences are given, not modelled, expected occupancies are those for the lengths
+    that each member has learnt from; a piece of a sequence that continues counts as a sequence.
 
     References
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden Variable
-       Models", UAI 2020, section 6; for chains of given lengths with a usage for departures and
-       one for emissions.
+       Models", UAI 2020, section 6; for chains of given lengths with expected occupancies for
+       departures and for emissions.
     .. [2] Sanderson & Curtin, "gmm_diag and gmm_full: C++ classes for multi-threaded Gaussian
        mixture models and Expectation-Maximisation", JOSS 2017.
 

@@ -85,7 +85,7 @@ class Gaussian(ExponentialFamily):
         offset = self._offset(parameters, np.zeros(len(parameters.mean)))
         about = self._about(parameters, X)
         if about is None:
-            return self._careful_log_density(parameters, X, offset, n_threads)
+            return self._centred_log_density(parameters, X, offset, n_threads)
         centre, natural, quadratic = about
         out = np.empty((len(X), len(offset)), dtype=X.dtype)
         _natural.log_density(
@@ -202,7 +202,7 @@ class Gaussian(ExponentialFamily):
         return None
 
     @abstractmethod
-    def _careful_log_density(self, parameters, X, offset, n_threads):
+    def _centred_log_density(self, parameters, X, offset, n_threads):
         """Log densities about the components' own means, which never lose digits."""
 
     @abstractmethod

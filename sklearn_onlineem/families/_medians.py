@@ -20,7 +20,7 @@ import numpy as np
 
 __all__ = ["Pull", "minimisers", "objective"]
 
-# Of sorted points that are held at a time.
+# Of sorted points that are in memory at a time.
 _CHUNK_VALUES = 1 << 22
 # Slopes that are 0 but for rounding, relative to the weights.
 _FLAT = 1e-12

@@ -78,7 +78,7 @@ class _AxisGaussian(Gaussian):
         second = self._summed(np.broadcast_to(variance, mean.shape) + mean**2)
         return np.concatenate([mean, second], axis=1)
 
-    def _careful_log_density(self, parameters, X, offset, n_threads):
+    def _centred_log_density(self, parameters, X, offset, n_threads):
         out = np.empty((len(X), len(parameters.mean)), dtype=X.dtype)
         scales = self._per_feature(parameters.precision_factor, parameters.mean)
         _gaussian.scaled_log_density(X, parameters.mean, scales, offset, out, n_threads)

@@ -114,7 +114,7 @@ class _MatrixGaussian(Gaussian):
         second = parameters.covariance + mean[:, :, None] * mean[:, None, :]
         return np.concatenate([mean, second.reshape(len(mean), -1)], axis=1)
 
-    def _careful_log_density(self, parameters, X, offset, n_threads):
+    def _centred_log_density(self, parameters, X, offset, n_threads):
         out = np.empty((len(X), len(parameters.mean)), dtype=X.dtype)
         factors = parameters.precision_factor
         _gaussian.log_density(X, parameters.mean, factors, offset, out, n_threads)

@@ -24,7 +24,7 @@ __all__ = ["LinearDynamicalModel", "LinearDynamicalStatistics"]
 
 @dataclass(frozen=True, eq=False)
 class LinearDynamicalModel(Model):
-    r"""A state that moves linearly and is seen through a linear map, both with Gaussian noise.
+    r"""A state that moves linearly and is observed through a linear map, both with Gaussian noise.
 
     .. math::
         h_1 \sim N(m_1, V_1), \quad h_t = A h_{t-1} + b + N(0, Q), \quad v_t = C h_t + d + N(0, R)
@@ -50,7 +50,7 @@ class LinearDynamicalModel(Model):
 
     Examples
     --------
-    A random walk that is seen with noise; the second of three rows is missing.
+    A random walk that is observed with noise; the second of three rows is missing.
 
     >>> import numpy as np
     >>> from sklearn_onlineem.data import Rows, Sequences
@@ -141,7 +141,7 @@ class LinearDynamicalModel(Model):
     def n_parameters(self):
         """Return the number of free parameters among those that are learnt.
 
-        Those that a change of the coordinates of the states takes up do not count.
+        Those that a change of the coordinates of the states absorbs do not count.
         """
         k, learnt = self.n_components, [part.learnt for part in self._regressions]
         may_turn = all(
@@ -204,7 +204,7 @@ class LinearDynamicalModel(Model):
         return np.add.reduceat(self.row_log_likelihoods(data), data.offsets[:-1])
 
     def row_log_likelihoods(self, data):
-        """Return log p(v_t | v_1..t-1), an ndarray of shape (n_rows,); 0 where nothing is seen."""
+        """Return log p(v_t | v_1..t-1), of shape (n_rows,); 0 where nothing is observed."""
         return self._filtered(data)[-1]
 
     def filtered(self, data):

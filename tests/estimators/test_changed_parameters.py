@@ -42,7 +42,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("estimator", "name", "value"), CHANGES, ids=lambda x: str(x)[:20])
-def test_what_a_model_has_taken_up_cannot_change(estimator, name, value, rng):
+def test_structural_parameters_of_a_fitted_model_cannot_change(estimator, name, value, rng):
     X = rng.poisson(5.0, (60, 2)) + 1.0
     X = [("ab", "ac"), ("b", "c")] if isinstance(estimator, EditDistance) else X
     fitted = clone(estimator).set_params(max_iter=2, tol=0.0, random_state=0).fit(X)

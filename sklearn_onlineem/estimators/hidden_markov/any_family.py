@@ -20,7 +20,8 @@ class HMM(BaseHMM):
 
     Each step minimises the EM bound of a batch of sequences plus 1/eta times the joint KL
     divergence to the old model. With expected starts g, moves X and emission sums F of the batch
-    (averages per sequence), and the usages u of the states under the old model,
+    (averages per sequence), and the expected occupancies u of the states under the
+    old model,
 
     .. math::
         \tilde\pi_h &= \frac{\pi_h / \eta + g_h}{1 / \eta + 1}, \qquad

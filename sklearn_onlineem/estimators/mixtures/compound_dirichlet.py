@@ -40,7 +40,7 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
         many passes there are. Given the proportions, words know nothing of alpha, so that the
         divergence between two models is that of their Dirichlets, and the inertia of online steps
         is exact; ``Online(inertia=Sampled(2000))`` estimates it from documents that are drawn,
-        for comparison: it keeps up in the first pass and then stalls.
+        for comparison: it is as good in the first pass and then stalls.
     prior : dict, default=None
         ``pseudo_count`` further documents whose proportions come from a Dirichlet distribution with
         all parameters equal to ``concentration``. None: maximum likelihood.
