@@ -105,8 +105,7 @@ class Sequences(Batch):
     @property
     def length_distribution(self):
         """Distribution of the lengths; a piece of a sequence counts as a sequence."""
-        ends = np.bincount(self.lengths)
-        return LengthDistribution((len(self) - np.cumsum(ends))[:-1] / len(self))
+        return LengthDistribution(_survival(self.lengths, len(self)))
 
     def draw_lengths(self, n, rng):
         """Draw n of the lengths."""
@@ -118,9 +117,7 @@ class Sequences(Batch):
 
         A sequence that continues another is not among them.
         """
-        lengths = self.lengths if self.before is None else self.lengths[1:]
-        ends = np.bincount(lengths, minlength=1)
-        return (len(lengths) - np.cumsum(ends))[:-1] / len(self)
+        return _survival(self.lengths if self.before is None else self.lengths[1:], len(self))
 
     @cached_property
     def observed(self):
@@ -172,3 +169,9 @@ class Sequences(Batch):
     def continued(self, before):
         """The same, whose first sequence continues from a filtered distribution."""
         return replace(self, before=before)
+
+
+def _survival(lengths, n):
+    """Numbers of lengths above 0, 1, ..., up to the greatest, as shares of n."""
+    ends = np.bincount(lengths, minlength=1)
+    return (len(lengths) - np.cumsum(ends))[:-1] / n

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from sklearn_onlineem.distributed._executors import DaskExecutor, JoblibExecutor
 from sklearn_onlineem.distributed._modes import MODES, Shards
 from sklearn_onlineem.distributed._shards import cut, remote_shards
-from sklearn_onlineem.em import run
+from sklearn_onlineem.em import SOLVERS, run
 from sklearn_onlineem.estimators._base import OnlineEM
 
 __all__ = ["DistributedEM"]
@@ -204,7 +204,8 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         training, is_batch = estimator._training, self.mode == "batch"
         plan = estimator._plan(training)
         passes = mode.passes(training, shards, plan)
-        run(training, passes, estimator.max_iter if is_batch else self.n_passes)
+        max_iter = estimator.max_iter if is_batch else self.n_passes
+        run(training, passes, max_iter, estimator._report)
         estimator._finish(training, shards.total_weight, may_converge=is_batch)
 
     def _check_supported(self, columns, client):
@@ -213,11 +214,11 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
             raise TypeError(f"DistributedEM needs an estimator of this library, got {name}.")
         if client is not None and not hasattr(client, "scatter"):
             raise TypeError(f"client must be a distributed.Client, got {client!r}.")
-        solver, n_init = self.estimator.solver, getattr(self.estimator, "n_init", 1)
-        if n_init > 1 or solver not in ("auto", "online", "batch"):
+        n_init = getattr(self.estimator, "n_init", 1)
+        if n_init > 1 or not _is_plain(self.estimator.solver):
             raise ValueError(
                 f"DistributedEM makes one start, and learns by EM as its mode says: {name} must"
-                f" have n_init=1, got {n_init}, and solver='auto', got {solver!r}."
+                f" have n_init=1, got {n_init}, and solver='auto', got {self.estimator.solver!r}."
             )
         self.estimator._validate_params()
         if "sample_weight" in columns and not has_fit_parameter(self.estimator, "sample_weight"):
@@ -407,6 +408,12 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
             If `estimator_` refuses X.
         """
         return self._delegated("transform", X, arguments)
+
+
+def _is_plain(solver):
+    """Whether a solver asks for nothing that learners of shards do not do."""
+    plain = "auto", "online", "batch"
+    return solver in (*plain, *(SOLVERS[name]() for name in plain))
 
 
 def _for_workers(estimator):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_onlineem.em.settings import Settings
+from sklearn_onlineem.em.settings import Settings, check_count
 
 __all__ = ["Exact", "Inertia", "Sampled", "SampledInertia", "exact_inertia"]
 
@@ -129,8 +129,7 @@ class Sampled(Inertia):
     draws = True
 
     def __post_init__(self):
-        if not self.n_pseudo_samples >= 1:
-            raise ValueError(f"n_pseudo_samples must be at least 1, got {self.n_pseudo_samples!r}.")
+        check_count("n_pseudo_samples", self.n_pseudo_samples)
 
     def with_rng(self, rng):
         return SampledInertia(self.n_pseudo_samples, rng)

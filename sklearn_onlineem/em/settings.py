@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from numbers import Integral
 
-__all__ = ["Settings"]
+__all__ = ["Settings", "check_count", "merged_params"]
 
 
 class Settings:
@@ -96,3 +97,12 @@ def merged_params(owner, params):
             )
         merged[name] = value.with_params(**inner)
     return merged
+
+
+def check_count(name, value, optional=False):
+    """Raise ValueError unless a value is a whole number from 1 up, or None where that may be."""
+    if value is None and optional:
+        return
+    if not isinstance(value, Integral) or value < 1:
+        allowed = "a whole number from 1 up" + " or None" * optional
+        raise ValueError(f"{name} must be {allowed}, got {value!r}.")

@@ -16,7 +16,7 @@ import numpy as np
 
 from sklearn_onlineem.em.inertia import Exact, Inertia
 from sklearn_onlineem.em.schedules import rate_of
-from sklearn_onlineem.em.settings import Settings
+from sklearn_onlineem.em.settings import Settings, check_count
 from sklearn_onlineem.em.stopping import Never
 
 __all__ = ["SOLVERS", "Auto", "Batch", "Newton", "Online", "Plan", "Solver", "Stochastic"]
@@ -87,11 +87,6 @@ class Solver(Settings, ABC):
         """
 
 
-def _check_pass(name, value):
-    if value is not None and not value >= 1:
-        raise ValueError(f"{name} must be the number of a pass, 1 or more, or None, got {value!r}.")
-
-
 @dataclass(frozen=True)
 class Online(Solver):
     r"""Online EM and nothing else: passes over shuffled mini-batches, by the learning rates.
@@ -111,7 +106,7 @@ class Online(Solver):
     Raises
     ------
     ValueError
-        If `average_from` is below 1.
+        If `average_from` is no whole number from 1 up, or `inertia` is none.
 
     References
     ----------
@@ -134,7 +129,9 @@ class Online(Solver):
     inertia: Inertia = Exact()
 
     def __post_init__(self):
-        _check_pass("average_from", self.average_from)
+        check_count("average_from", self.average_from, optional=True)
+        if not isinstance(self.inertia, Inertia):
+            raise ValueError(f"inertia must be Exact() or Sampled(...), got {self.inertia!r}.")
 
     def passes(self, training, data, plan):
         settled = plan.stopping()
@@ -197,8 +194,7 @@ class Auto(Solver):
     online_passes: int = 1
 
     def __post_init__(self):
-        if not self.online_passes >= 1:
-            raise ValueError(f"online_passes must be at least 1, got {self.online_passes!r}.")
+        check_count("online_passes", self.online_passes)
 
     def passes(self, training, data, plan):
         if plan.rate_is_chosen:
@@ -252,7 +248,7 @@ class Stochastic(Solver):
     samples = True
 
     def __post_init__(self):
-        _check_pass("average_from", self.average_from)
+        check_count("average_from", self.average_from, optional=True)
 
     def passes(self, training, data, plan):
         for number in count(1):

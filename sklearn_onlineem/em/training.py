@@ -134,8 +134,14 @@ class Training:
     n_rates: int = 0
 
     def __getstate__(self):
-        # Callbacks are the estimator's, which passes them on; they need not be picklable.
-        return {**vars(self), "callbacks": ()}
+        # Callbacks are the estimator's, which passes them on; they need not be picklable. Others
+        # may be copied while another thread learns.
+        return {
+            **vars(self),
+            "callbacks": (),
+            "past": self.past.copy(),
+            "lower_bounds": [*self.lower_bounds],
+        }
 
     @property
     def history(self):
@@ -202,14 +208,13 @@ class Training:
         step = Step(eta, log_likelihood, new_model.kl_divergence(state.model, like=like))
         self._file()
         self.state = State(
-            new_model,
-            state.n_steps + n_steps,
-            state.n_seen + n_seen,
-            step,
-            lengths,
-            None,
-            state.seed,
-            state.average,
+            model=new_model,
+            n_steps=state.n_steps + n_steps,
+            n_seen=state.n_seen + n_seen,
+            step=step,
+            lengths=lengths,
+            seed=state.seed,
+            average=state.average,
         )
         self.n_rates += eta != math.inf
         self._call_back(step)

@@ -51,7 +51,6 @@ class Rules(NamedTuple):
     solver: Solver
     schedule: Callable
     prior: Statistics | None
-    callbacks: tuple
 
 
 @estimator
@@ -63,12 +62,13 @@ class OnlineEM(DensityMixin, BaseEstimator):
     solver : str or Solver, default="auto"
         How `fit` learns. "auto": online EM where `eta0` is a number, so that the user has chosen a
         rate; with ``eta0="auto"`` a pass in mini-batches, which comes most of the way, and then
-        batch EM until `tol`. "online": online EM and nothing else,
-        `max_iter` passes over shuffled mini-batches. "batch": batch EM. "stochastic": `max_iter`
-        passes of batch EM with hidden variables that are drawn. Or a value with settings of its
-        own: :class:`~sklearn_onlineem.em.Auto`, :class:`~sklearn_onlineem.em.Online`,
-        :class:`~sklearn_onlineem.em.Batch`, :class:`~sklearn_onlineem.em.Stochastic`.
-        `partial_fit` takes an online step, with drawn variables if the solver draws.
+        batch EM until `tol`. "online": online EM and nothing else, at most `max_iter` passes over
+        shuffled mini-batches. "batch": batch EM. "stochastic": `max_iter` passes of batch EM with
+        hidden variables that are drawn, which `tol` and `batch_size` do not concern. Strings stand
+        for values, which may have settings of their own: :class:`~sklearn_onlineem.em.Auto`,
+        :class:`~sklearn_onlineem.em.Online`, :class:`~sklearn_onlineem.em.Batch`,
+        :class:`~sklearn_onlineem.em.Stochastic`. `partial_fit` takes an online step, with drawn
+        variables if the solver draws.
     eta0 : float or "auto", default="auto"
         First learning rate, above 0. "auto" fits it to the size of the batches: it is
         (b / m)**(1 - beta) for batches of b observations, m of which determine the model (as many
@@ -103,8 +103,8 @@ class OnlineEM(DensityMixin, BaseEstimator):
     verbose_interval : int, default=10
         Passes between messages.
     callbacks : list of callables, default=None
-        Each is called after every update with (eta, log_likelihood, kl_divergence); a true value
-        ends the fit.
+        Each is called after every update with what it did, a tuple (eta, log_likelihood,
+        kl_divergence); a true value ends the fit.
 
     Attributes
     ----------
@@ -116,6 +116,8 @@ class OnlineEM(DensityMixin, BaseEstimator):
         Updates so far.
     n_samples_seen_ : int
         Observations so far, by their weights.
+    lower_bound_, lower_bounds_ : float, list of float
+        Mean log-likelihood of the last pass, and of each pass of the last `fit`.
     history_ : sequence of (eta, log_likelihood, kl_divergence)
         The latest updates; log-likelihoods are from before each update.
     model_ : Model
@@ -168,7 +170,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
 
     def _fit(self, X, y=None, **where):
         """Fit to X; `where` is what the input takes besides. Parameters are valid already."""
-        random_state, best = check_random_state(self.random_state), None
+        random_state, best, best_score = check_random_state(self.random_state), None, -math.inf
         with self._lock(), naming(self):
             resumes = self.warm_start and self.__sklearn_is_fitted__()
             if resumes:
@@ -180,8 +182,9 @@ class OnlineEM(DensityMixin, BaseEstimator):
                     plan = self._plan(training)
                     passes = _solver_of(self.solver).passes(training, data, plan)
                     run(training, passes, self.max_iter, self._report)
-                    if best is None or training.lower_bounds[-1] > best.lower_bounds[-1]:
-                        best = training
+                    score = self._score_of(training, data)
+                    if best is None or score > best_score:
+                        best, best_score = training, score
             self._finish(best, data.total_weight)
             self._commit(best, reader.attributes)
         return self
@@ -200,6 +203,14 @@ class OnlineEM(DensityMixin, BaseEstimator):
             yield training
             if training.stopped:
                 return
+
+    def _score_of(self, training, data):
+        """What starts are compared by: mean log-likelihood, that of the result if it wanders."""
+        solver = _solver_of(self.solver)
+        wanders = solver.samples or getattr(solver, "average_from", None) is not None
+        if wanders and getattr(self, "n_init", 1) > 1:
+            return training.state.model.e_step(data)[1]
+        return training.lower_bounds[-1]
 
     def _training_of(self, model, data, random_state):
         """A training that begins with a model."""
@@ -241,7 +252,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
                 ConvergenceWarning,
             )
         average_from = getattr(solver, "average_from", None)
-        if average_from is not None and training.n_iter < average_from:
+        if average_from is not None and training.n_iter < average_from and not training.stopped:
             warn_user(
                 f"{name} made {training.n_iter} passes, so that none was averaged:"
                 f" average_from={average_from}."
@@ -249,21 +260,32 @@ class OnlineEM(DensityMixin, BaseEstimator):
 
     def _warn_of_unused_rates(self, training):
         """Warn of parameters of learning rates that were set, and that no step has used."""
-        used = {"schedule"} if training.n_rates else set()
-        if training.n_rates and isinstance(self.schedule, str):
-            used |= {"eta0", "beta"} if self.schedule in BETA_SCHEDULES else {"eta0"}
+        used = self._used_rates() if training.n_rates else set()
         unused = [
             name
             for name in ("eta0", "beta", "schedule")
             if name not in used and getattr(self, name) != self._defaults[name]
         ]
         if unused:
-            warn_user(
-                f"{type(self).__name__} took no step that depends on {' or '.join(unused)}, though"
-                f" set: solver={self.solver!r}, eta0={self.eta0!r}, schedule={self.schedule!r},"
-                f" batch_size={self.batch_size}. For online EM, set eta0 to a number, or"
-                " solver='online'."
-            )
+            if training.n_rates:
+                why = f"schedule={self.schedule!r} makes its rates without."
+            else:
+                why = (
+                    f"there was no online step, with solver={self.solver!r}, eta0={self.eta0!r} and"
+                    f" batch_size={self.batch_size}. Online EM is solver='online', and"
+                    " solver='auto' where eta0 is a number."
+                )
+            names = " or ".join(unused)
+            whose = f"{type(self).__name__} took no step that depends on {names}, though set"
+            warn_user(f"{whose}: {why}")
+
+    def _used_rates(self):
+        """Names of the parameters that learning rates are made of."""
+        if not isinstance(self.schedule, str):
+            return {"schedule"}
+        used = {"schedule", "beta"} if self.schedule in BETA_SCHEDULES else {"schedule"}
+        has_count = self.schedule == "bayesian" and self._pseudo_count is not None
+        return used if has_count else used | {"eta0"}
 
     def _partial_fit(self, X, y=None, **where):
         """Update with a batch of a stream; return it as data."""
@@ -299,9 +321,14 @@ class OnlineEM(DensityMixin, BaseEstimator):
         """Learn a batch of a stream that is not the first."""
         rules, training = self._rules(), self._training
         data = self._input().read(X, y, **where)
-        training.prior, training.callbacks = rules.prior, rules.callbacks
-        with single_threaded_blas(data.n_rows):
-            rules.solver.step(training, data, rules.schedule)
+        training.prior, training.callbacks = rules.prior, tuple(self.callbacks or ())
+        before = training.state
+        try:
+            with single_threaded_blas(data.n_rows):
+                rules.solver.step(training, data, rules.schedule)
+        except BaseException:
+            training.state = before
+            raise
         self._present_rules = rules
         return data
 
@@ -328,7 +355,6 @@ class OnlineEM(DensityMixin, BaseEstimator):
             _solver_of(self.solver),
             self._schedule(training),
             self._prior(training.state.model, n_features),
-            tuple(self.callbacks or ()),
         )
 
     def _begin(self, X, y=None, **where):

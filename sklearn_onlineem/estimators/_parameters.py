@@ -53,7 +53,7 @@ def estimator(cls):
 def _own_first(cls):
     """Names of parameters: the positional one, the class's own, and those of its bases."""
     positional = [f.name for f in fields(cls) if not f.kw_only]
-    declared = (vars(kind).get("__annotations__", ()) for kind in cls.__mro__)
+    declared = (inspect.get_annotations(kind) for kind in cls.__mro__)
     names = dict.fromkeys([*positional, *(name for part in declared for name in part)])
     return [name for name in names if name in cls._defaults]
 

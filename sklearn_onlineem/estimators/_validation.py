@@ -81,11 +81,11 @@ def converted(estimator, X, fresh, ensure_all_finite=True):
     """
     if not fresh:
         return _checked(estimator, X, False, ensure_all_finite), {}
-    blank = object.__new__(type(estimator))
-    vars(blank).update(estimator.get_params(deep=False))
-    n_before = len(vars(blank))
+    # What validation writes goes to a blank one, and to the estimator once all has gone well.
+    blank, params = object.__new__(type(estimator)), estimator.get_params(deep=False)
+    vars(blank).update(params)
     X = _checked(blank, X, True, ensure_all_finite)
-    attributes = dict(list(vars(blank).items())[n_before:])
+    attributes = {name: value for name, value in vars(blank).items() if name not in params}
     return X, {**attributes, "_dtype": X.dtype}
 
 

@@ -61,7 +61,7 @@ class CategoricalHMM(BaseHMM):
     """
 
     n_features: int | None = parameter(
-        default=None, valid=[None, Interval(Integral, 1, None, closed="left")]
+        default=None, valid=[None, Interval(Integral, 1, None, closed="left")], structural=True
     )
     emissionprob_init: object = parameter(default=None, valid=[None, "array-like"])
     emissionprob_prior: object = parameter(

@@ -189,12 +189,18 @@ class KalmanFilter(SequenceEstimator):
 
     def _check_structure(self):
         super()._check_structure()
-        fitted, now = self.model_.n_components, self._system().n_states
-        if fitted != now:
+        model, system = self.model_, self._system()
+        if model.n_components != system.n_states:
             raise ValueError(
-                f"the fitted model has n_dim_state={fitted}, and the parameters now say {now}; fit"
-                " anew."
+                f"the fitted model has n_dim_state={model.n_components}, and the parameters now say"
+                f" {system.n_states}; fit anew."
             )
+        for name, array in system.known(model.n_features).items():
+            if name not in system.learnt() and not np.array_equal(array, array_of(model, name)):
+                raise ValueError(
+                    f"the fitted model has another {name}, which it does not learn, than the"
+                    " parameters now say; fit anew."
+                )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

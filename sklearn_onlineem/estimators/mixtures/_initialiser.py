@@ -59,16 +59,13 @@ class MixtureInitialiser(Initialiser):
         uniform = np.full(self.n_components, 1.0 / self.n_components)
         return self._with_given(MixtureModel(family, uniform, parameters), data)
 
-    def estimated(self, data, random_state):
-        return self._estimated(data, random_state)
-
     def stream_model(self, data, random_state):
         check_rows_to_start(len(data), self.n_components, self._sufficient)
         emissions = wide_pseudo_rows(self._bound(data), data, self.n_components)
-        model = self._estimated(data, random_state, emissions)
+        model = self.estimated(data, random_state, emissions)
         return model, MixtureStatistics(np.zeros(self.n_components), emissions)
 
-    def _estimated(self, data, random_state, pseudo_rows=None):
+    def estimated(self, data, random_state, pseudo_rows=None):
         check_rows_to_start(len(data), self.n_components, self._sufficient)
         family = self._bound(data)
         init = self.init if isinstance(self.init, str) else self._checked_init(data)

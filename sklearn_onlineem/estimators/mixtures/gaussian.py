@@ -52,9 +52,6 @@ class GaussianMixture(BaseMixture):
         Of shape (n_components, n_features, n_features) full, (n_features, n_features) tied,
         (n_components, n_features) diagonal or (n_components,) spherical.
     means_ : ndarray of shape (n_components, n_features)
-    lower_bound_ : float
-        Mean log-likelihood of the last pass.
-    lower_bounds_ : list of float
 
     References
     ----------
