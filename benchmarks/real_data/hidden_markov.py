@@ -118,25 +118,27 @@ def _speech_round(recordings, digits, takes, covariance_type, seed):
 
 
 def _trained_on(train, covariance_type):
-    """Models of one digit: the start, one online pass, and batch EM from the same start.
+    """Models of one digit: the start, one online pass, and batch EM from the same start."""
+    start, rest = labelled_start(train, covariance_type), train[N_LABELLED:]
+    yield f"start, {N_LABELLED} recordings", start
+    for rates, parameters in RATES.items():
+        yield f"one online pass, {rates}", _passed(start, rest, parameters)
+    for n_iter in (1, 10):
+        yield f"batch EM, {n_iter} it.", _iterated(start, train, n_iter)
 
-    The start is made of a few recordings cut into equal parts, one for each state.
-    """
-    first, rest = train[:N_LABELLED], train[N_LABELLED:]
+
+def labelled_start(train, covariance_type):
+    """Left to right; made of a few recordings cut into equal parts, one for each state."""
+    first = train[:N_LABELLED]
     parts = [np.arange(len(frames)) * N_PARTS // len(frames) for frames in first]
     forward = 0.8 * np.eye(N_PARTS) + 0.2 * np.eye(N_PARTS, k=1)
-    start = GaussianHMM(
+    return GaussianHMM(
         N_PARTS,
         covariance_type=covariance_type,
         startprob_init=np.eye(N_PARTS)[0],
         transmat_init=forward,
         random_state=0,
     ).partial_fit(first, parts)
-    yield f"start, {N_LABELLED} recordings", start
-    for rates, parameters in RATES.items():
-        yield f"one online pass, {rates}", _passed(start, rest, parameters)
-    for n_iter in (1, 10):
-        yield f"batch EM, {n_iter} it.", _iterated(start, train, n_iter)
 
 
 def _recognised(hmms, recordings, digits):

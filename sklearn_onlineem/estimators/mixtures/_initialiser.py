@@ -29,7 +29,7 @@ class MixtureInitialiser(Initialiser):
         As mixtures have it: a kind of start, centres, or responsibilities.
     weights, means : array-like, default=None
         Given start values.
-    given_parameters : callable (family, rows) -> parameters or None, default=None
+    given_parameters : callable (family, rows) -> parameters, default=None
         What start values of the estimator's own give of the components, without clusters.
     with_given : callable (family, parameters) -> parameters, default=None
         Puts start values of the estimator's own into parameters that clusters gave.
@@ -47,15 +47,12 @@ class MixtureInitialiser(Initialiser):
     sufficient: tuple = ()
 
     def given(self, data):
-        family = self._bound(data)
+        from_means = self.means is not None and self.family.determined_by_means
+        if self.given_parameters is None and not from_means:
+            return None
+        family, parameters = self._bound(data), None
         if self.given_parameters is not None:
             parameters = self.given_parameters(family, data)
-            if parameters is None:
-                return None
-        elif self.means is None or not self.family.determined_by_means:
-            return None
-        else:
-            parameters = None
         uniform = np.full(self.n_components, 1.0 / self.n_components)
         return self._with_given(MixtureModel(family, uniform, parameters), data)
 

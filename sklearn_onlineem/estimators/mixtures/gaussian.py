@@ -92,18 +92,17 @@ class GaussianMixture(BaseMixture):
         return COVARIANCE_TYPES[self.covariance_type](reg_covar=reg_covar)
 
     def _initialiser(self):
+        is_given = self.means_init is not None and self.precisions_init is not None
         return replace(
             super()._initialiser(),
             init=self.init if self.init_params is None else self.init_params,
-            given_parameters=self._given_parameters,
+            given_parameters=self._given_parameters if is_given else None,
             with_given=self._with_given,
             sufficient=("means_init", "precisions_init"),
         )
 
     def _given_parameters(self, family, rows):
-        """Gaussians somewhere, of the given precisions, if their means are given, too."""
-        if self.means_init is None or self.precisions_init is None:
-            return None
+        """Gaussians somewhere, of the given precisions."""
         somewhere = np.zeros((self.n_components, rows.n_features))
         return family.gaussians(somewhere, self._given_covariances(rows.n_features))
 
