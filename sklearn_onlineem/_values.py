@@ -33,7 +33,7 @@ def n_numbers(value):
 
 
 def _parts(value):
-    """What a tuple or dataclass is made of; nothing where it is neither."""
+    """Parts of a tuple or dataclass; none where it is neither."""
     if isinstance(value, tuple):
         return value
     return [getattr(value, f.name) for f in fields(value)] if is_dataclass(value) else ()

@@ -1,4 +1,4 @@
-"""What flows through models: batches of rows, of sequences, of pairs of strings."""
+"""Data that flow through models: batches of rows, of sequences, of pairs of strings."""
 
 from sklearn_onlineem.data._batch import Batch
 from sklearn_onlineem.data.rows import Rows

@@ -18,7 +18,7 @@ class Batch(ABC):
     Attributes
     ----------
     n_threads : int
-        How many threads walk the observations. Results do not depend on it.
+        Number of threads that share the observations. Results do not depend on it.
     """
 
     n_threads: int
@@ -59,7 +59,7 @@ class Batch(ABC):
 
     @property
     def total_weight(self):
-        """What the observations count for: their number, unless they have weights."""
+        """Total weight of the observations: their number, unless they have weights."""
         return float(len(self))
 
     def __sizeof__(self):

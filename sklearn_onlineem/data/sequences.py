@@ -167,7 +167,7 @@ class Sequences(Batch):
         return parts
 
     def continued(self, before):
-        """The same, whose first sequence continues from a filtered distribution."""
+        """Return the sequences with the first one continuing from a filtered distribution."""
         return replace(self, before=before)
 
 

@@ -1,4 +1,4 @@
-"""Where the tasks run: in this process and its children (joblib), or on a cluster (Dask).
+"""Executors of tasks: this process and its children (joblib), or a cluster (Dask).
 
 Both map a task over the shards and merge what comes back by the same tree, so that they give the
 same bits.
@@ -43,7 +43,7 @@ _NO_WORKER = (
 
 
 class DistributionError(RuntimeError):
-    """What a cluster has lost: data that nobody can compute again, its workers or its scheduler."""
+    """Loss of data that nobody can compute again, of all workers, or of the scheduler."""
 
 
 def _check_some(shards):
@@ -217,7 +217,7 @@ class DaskExecutor:
         return gathering.result()
 
     def _pack_size(self, seconds):
-        """How many shards of so much work to a task.
+        """Number of shards of so much work to a task.
 
         It is a power of 2, so that a pack is a branch of the tree of merges.
         """

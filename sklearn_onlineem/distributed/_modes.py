@@ -19,7 +19,7 @@ __all__ = ["MODES", "Round", "Shards"]
 
 
 class Round(NamedTuple):
-    """What one round did.
+    """Record of one round.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How data come in shards: whose cuts they are, and where they live."""
+"""Shards of data: cut here, or chunks and objects that live on a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker does: pure functions of the task's arguments, so that any worker may do it again.
+"""Tasks of workers: pure functions of their arguments, so that any worker may repeat them.
 
 What comes back are parts, which merge in a fixed order; bits depend on how the data are cut and on
 nothing else.
@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Result:
-    """What one shard, or several, have to say.
+    """Result of a task over one shard, or merged results of several.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Result:
 
 @dataclass(frozen=True)
 class LearningTask:
-    """What a learner does between two merges.
+    """Plan of a learner between two merges.
 
     Parameters
     ----------
@@ -225,13 +225,13 @@ def merge(groups, n_parts):
 
 
 def whole(groups, n_parts):
-    """What all parts say together; groups are as in `merge`."""
+    """Merged results of all parts; groups are as in `merge`."""
     (part,) = merge(groups, n_parts).values()
     return _kernel_ready(part)
 
 
 def _sum(parts):
-    """What several parts say together."""
+    """Merged results of several parts."""
     parts = [_kernel_ready(part) for part in parts]
     total = sum(part.total_weight for part in parts)
     shares = [part.total_weight / total for part in parts]

@@ -40,7 +40,7 @@ class SampledInertia:
     general way for models whose divergence has no closed form; it needs their `sample` and
     `e_step` alone. Its noise enters a step with weight 1 / (1 + eta), which tends to 1 as learning
     rates decay: with a fixed number of pseudo-observations an online pass is first as good as
-    with the exact inertia, then stalls and never converges. Prefer `exact_inertia`.
+    with the exact inertia, then stalls, and over many passes drifts away. Prefer `exact_inertia`.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class SampledInertia:
 
 
 class Inertia(Settings):
-    """What regularises a step towards the old model, as a value that solvers hold.
+    """Regularisation of a step towards the old model, as a setting of solvers.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Exact(Inertia):
 
 @dataclass(frozen=True)
 class Sampled(Inertia):
-    """Those of pseudo-observations that are drawn anew in each step: `SampledInertia`.
+    """Statistics of pseudo-observations that are drawn anew in each step: `SampledInertia`.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ __all__ = ["SOLVERS", "Auto", "Batch", "Newton", "Online", "Plan", "Solver", "St
 
 @dataclass(frozen=True)
 class Plan:
-    """What any solver is told of one fit.
+    """Arguments of one fit that are the same for any solver.
 
     Parameters
     ----------
@@ -48,12 +48,12 @@ class Plan:
 
 
 class Solver(Settings, ABC):
-    """How a model learns, from streams by `step`, and from data at hand by `passes`.
+    """Base of the solvers: `step` learns from a stream, `passes` from data at hand.
 
     Attributes
     ----------
     inertia : Inertia
-        What regularises online steps towards the old model.
+        Regularisation of online steps towards the old model.
     samples : bool
         Whether hidden variables are drawn from their posterior instead of averaged over.
     """

@@ -23,7 +23,7 @@ _EXACT = Exact()
 
 
 class Step(NamedTuple):
-    """What one update did.
+    """Record of one update.
 
     Attributes
     ----------
@@ -58,7 +58,9 @@ class Average(NamedTuple):
 
 
 class State(NamedTuple):
-    """All that the next update needs; replaced by one assignment, so that Ctrl-C finds it whole.
+    """State of a training: all that the next update needs.
+
+    It is replaced by one assignment, so that an interruption finds it whole.
 
     Attributes
     ----------
@@ -91,7 +93,7 @@ class State(NamedTuple):
 
     @property
     def own_statistics(self):
-        """What the model weighs when it is merged with others."""
+        """Statistics with which the model enters a merge."""
         return self.model.own_statistics(self.lengths) if self.merged is None else self.merged
 
     def rng(self):
@@ -108,7 +110,7 @@ class State(NamedTuple):
 
 @dataclass
 class Training:
-    """A model on its way: its state, and what is remembered of the updates so far.
+    """A model in training: its state, and the history of its updates.
 
     Parameters
     ----------

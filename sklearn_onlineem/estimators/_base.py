@@ -1,4 +1,4 @@
-"""What all estimators share: `fit` and `partial_fit` over any model of the engine."""
+"""Base of all estimators: `fit` and `partial_fit` over any model."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _START_PASSES = 3
 
 
 class Rules(NamedTuple):
-    """What the parameters say of updates, for as long as none of them is set anew."""
+    """Update rules that the parameters stand for, for as long as none of them is set anew."""
 
     values: tuple
     solver: Solver
@@ -163,7 +163,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
 
     @property
     def _pseudo_count(self):
-        """What a prior on the weights counts for in rows, or None."""
+        """Weight of a prior on the weights in rows, or None."""
         return None
 
     # ----------------------------------------------------------------------------------- fitting
@@ -222,7 +222,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
         )
 
     def _plan(self, training):
-        """What the parameters say of passes, whatever the solver."""
+        """Arguments of passes that the parameters stand for, whatever the solver."""
         return Plan(
             self._schedule(training),
             self.batch_size,
@@ -236,7 +236,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
             print(f"{type(self).__name__}: pass {n_iter}, log-likelihood {log_likelihood:.6f}")
 
     def _finish(self, training, n_observations, may_converge=True):
-        """Count what was seen, once however many passes; say what was not as expected."""
+        """Count the observations, once however many passes; warn of what was not as expected."""
         n_seen = training.n_seen_before + n_observations
         training.state = training.state._replace(n_seen=n_seen)
         self._warn_of_passes(training, may_converge)
@@ -333,7 +333,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
         return data
 
     def _rules(self):
-        """What the parameters say of updates; when one was set anew, they are validated anew."""
+        """Update rules of the parameters; when one was set anew, all are validated anew."""
         values = tuple(map(self.__dict__.get, self._defaults))
         rules = self.__dict__.get("_present_rules")
         if rules is None or not all(map(is_, values, rules.values)):

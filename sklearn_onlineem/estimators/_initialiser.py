@@ -1,4 +1,4 @@
-"""Where EM starts: parameters and data to a model."""
+"""Initialisers: from parameters and data to the model that EM starts from."""
 
 from __future__ import annotations
 

@@ -149,7 +149,8 @@ class RowEstimator(TransformerMixin, OnlineEM):
         """Update the model with one batch of a stream.
 
         The first batch also provides what the start needs: unless initial parameters are given,
-        it must have at least `n_components` rows.
+        it must have at least `n_components` rows. Parameters that were set since the last batch act
+        from this one on; those that shape the model cannot change.
 
         Parameters
         ----------

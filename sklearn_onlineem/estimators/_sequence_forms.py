@@ -1,4 +1,4 @@
-"""What a sequence is: four forms of input, one form inside.
+"""Forms of sequences: four forms of input, one form inside.
 
 X may be a list of arrays or a 3-D array (one entry, one sequence), or a 2-D array: one sequence, or
 several that `lengths` or `groups` tell apart. What comes out row by row has the form that went in.
@@ -19,7 +19,7 @@ __all__ = ["SequenceForm", "sequence_form"]
 
 @dataclass(frozen=True)
 class SequenceForm:
-    """How the user arranged sequences.
+    """Form in which the user passed sequences.
 
     Parameters
     ----------

@@ -159,6 +159,9 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Onlin
     def partial_fit(self, X, y=None, *, lengths=None, groups=None, continues=False):
         """Update the model with a batch of sequences, or with a piece of one that continues.
 
+        Parameters that were set since the last batch act from this one on; those that shape the
+        model cannot change.
+
         Parameters
         ----------
         X, y, lengths, groups

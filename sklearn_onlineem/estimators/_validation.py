@@ -1,4 +1,4 @@
-"""What data may look like: everything is converted once, here, and errors name the estimator."""
+"""Validation of data: everything is converted once, here, and errors name the estimator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a family can take; messages say what is wrong, the estimator adds its name."""
+"""Checks of the values of a family; messages say what is wrong, the estimator adds its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where compound Dirichlets start: mean proportions, and how often words come in pairs."""
+"""Start values of compound Dirichlets: mean proportions, and how often words come in pairs."""
 
 from __future__ import annotations
 

@@ -416,7 +416,7 @@ def mean_of(statistics, previous):
 
 
 def averages(counts, totals, log_likelihood, rows):
-    """What an E-step returns, from sums over rows."""
+    """Results of an E-step from sums over rows."""
     total_weight = rows.total_weight
     counts /= total_weight
     totals /= total_weight

@@ -1,4 +1,4 @@
-"""What Gaussians of all shapes share: floors, means, centres and the formulas that broadcast."""
+"""Base of the Gaussians of all shapes: floors, means, centres, and formulas that broadcast."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LARGEST_GUARD = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e4}
 
 @dataclass(frozen=True, eq=False)
 class Gaussian(ExponentialFamily):
-    """What the four families share.
+    """Base of the four Gaussian families.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def location(X):
 
 
 def averages(moments, log_likelihood, rows):
-    """What an E-step returns, from sums over rows."""
+    """Results of an E-step from sums over rows."""
     moments = moments.scale(1.0 / rows.total_weight)
     return moments.weight, moments, log_likelihood / rows.total_weight
 
@@ -267,7 +267,7 @@ def kept_where_empty(statistics, previous):
 
 
 def variance_floor(X, sample_weight, reg_covar):
-    """What the M-step adds to the variance of each feature.
+    """Floor that the M-step adds to the variance of each feature.
 
     Raises
     ------

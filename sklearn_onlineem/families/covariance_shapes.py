@@ -11,7 +11,7 @@ __all__ = ["CovarianceShape", "DiagonalCovariance", "FullCovariance", "Spherical
 
 
 class CovarianceShape(ABC):
-    """What noise covariances a family takes."""
+    """Shape of the noise covariances of a family."""
 
     @abstractmethod
     def nearest(self, covariance):

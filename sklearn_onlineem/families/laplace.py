@@ -37,7 +37,7 @@ class Laplaces(NamedTuple):
 
 @dataclass(frozen=True)
 class LaplaceStatistics(Statistics):
-    """What the M-step wants to know: the rows themselves, and old components.
+    """Sufficient statistics of Laplace components: the rows themselves, and old components.
 
     Parameters
     ----------

@@ -182,7 +182,7 @@ class LinearGaussian(Family):
         return S
 
     def _added(self, n_outputs):
-        """What the M-step adds to covariances."""
+        """Floor that the M-step adds to covariances."""
         return np.zeros((n_outputs, n_outputs)) if self.floor is None else self._floor
 
     @cached_property

@@ -26,7 +26,7 @@ _LOG_2 = math.log(2.0)
 
 
 class _Matrices:
-    """What both families share: rows are flattened symmetric matrices."""
+    """Base of both Wishart families: rows are flattened symmetric matrices."""
 
     support_is_convex = True
 

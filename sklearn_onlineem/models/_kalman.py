@@ -80,7 +80,7 @@ class Padded:
         return statistics_of(sums, fresh=not sequences.n_lead), log_likelihoods.sum()
 
     def _arguments(self, sequences):
-        """What the kernels of the filter take of the model and of sequences."""
+        """Arguments of the kernels of the filter, from the model and from sequences."""
         first = self.moments(*sequences.first)
         return sequences.X, sequences.offsets, self.system, self.k, first
 

@@ -18,7 +18,7 @@ KINDS = ("match", "mismatch", "delete", "insert", "end")
 
 
 class LatticeWeights(NamedTuple):
-    """What the kernels of lattices want to know of operations.
+    """Weights of operations, as the kernels of lattices take them.
 
     Attributes
     ----------

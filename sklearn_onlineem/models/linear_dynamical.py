@@ -166,7 +166,7 @@ class LinearDynamicalModel(Model):
         return max(0.0, sum(part.kl_divergence(q, inputs) for part, q, inputs in parts))
 
     def _inputs(self, like):
-        """What the regressions are on, of one sequence: nothing, states left, states that emit."""
+        """Inputs of the regressions, for one sequence: nothing, states left, states that emit."""
         return _share_of_fresh(like), *occupancies(self._padded, self._first, like)
 
     def lengths(self, data):

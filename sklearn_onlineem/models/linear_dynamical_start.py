@@ -1,4 +1,4 @@
-"""Where EM for linear dynamical systems starts: principal components of the rows as states."""
+"""Start of linear dynamical systems: principal components of the rows as states."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _noise(Z, scores, C, A, begins):
 
 
 def _in_units_of(known, arrays):
-    """The same in coordinates in which the noise of the state has the covariance that is given."""
+    """Return the system in coordinates in which the noise of the state has the given covariance."""
     given = known.get(("transitions", "covariance"))
     if given is None or {("transitions", "matrix"), ("emissions", "matrix")} & set(known):
         return arrays

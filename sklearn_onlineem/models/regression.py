@@ -119,7 +119,7 @@ class Regression:
 
 
 def _only(values):
-    """What a single regression has."""
+    """Value of a single regression."""
     if len(values) > 1:
         raise ValueError(f"there are {len(values)} regressions, not one.")
     return values[0]

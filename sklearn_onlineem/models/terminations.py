@@ -1,4 +1,4 @@
-"""How hidden chains end, and so how often each state is left and emits.
+"""Terminations of hidden chains, and the expected occupancies of their states.
 
 The inertia of online EM needs the expected occupancies of the states under the model: departures
 weigh transitions, and emissions weigh the emission distributions.
@@ -21,7 +21,7 @@ _LONGEST = 1e12
 
 
 class Termination(ABC):
-    """What stops a chain of K states.
+    """Termination of a chain of K states.
 
     The transition matrix has K rows; a further column, if there is one, holds the probabilities of
     ending after each state.
@@ -36,7 +36,7 @@ class Termination(ABC):
         return np.ones(len(transmat))
 
     def departures(self, transitions, last):
-        """Return expected uses of the entries of `transmat`.
+        """Return expected counts of the transitions in `transmat`.
 
         Parameters
         ----------

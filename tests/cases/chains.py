@@ -125,7 +125,7 @@ class ChainCase:
         excess = (concentration - 1.0) * (np.log(model.start).sum() + np.log(possible).sum())
         return excess + self.case.log_prior(model.family, model.parameters)
 
-    def usage(self, evidence):
+    def occupancies(self, evidence):
         """How often components are used, or states entered and left."""
         return np.append(evidence.start, evidence.transitions)
 

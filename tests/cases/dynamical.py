@@ -169,7 +169,7 @@ class DynamicalCase:
             + stats.invwishart(5.0, 0.9 * np.eye(d)).logpdf(model.emissions.covariance)
         )
 
-    def usage(self, evidence):
+    def occupancies(self, evidence):
         parts = evidence.initial, evidence.transitions, evidence.emissions
         return np.concatenate([part.weight for part in parts])
 

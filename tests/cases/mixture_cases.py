@@ -73,7 +73,7 @@ class MixtureCase:
         excess = (concentration - 1.0) * np.log(model.weights).sum()
         return excess + self.case.log_prior(model.family, model.parameters)
 
-    def usage(self, evidence):
+    def occupancies(self, evidence):
         """How often components are used, or states entered and left."""
         return evidence.counts
 

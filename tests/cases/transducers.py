@@ -112,7 +112,7 @@ class TransducerCase:
     def log_prior(self, model, concentration):
         return (concentration - 1.0) * np.log(model.probabilities).sum()
 
-    def usage(self, evidence):
+    def occupancies(self, evidence):
         return evidence.counts
 
 

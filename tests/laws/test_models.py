@@ -280,12 +280,12 @@ def test_stochastic_e_step_averages_to_the_expected_one(case, rng):
     model, data = case.draw(rng), case.data(rng, 40)
     expected, log_likelihood = model.e_step(data)
     draws = [model.e_step(data, rng=rng) for _ in range(400)]
-    counts = np.array([case.usage(evidence) for evidence, _ in draws])
+    counts = np.array([case.occupancies(evidence) for evidence, _ in draws])
     assert_allclose(counts * 40, np.rint(counts * 40), atol=1e-9)
-    usage = case.usage(expected)
+    occupancies = case.occupancies(expected)
     # What is rare may not have happened at all: its variance is that of a Poisson variable.
-    error = np.sqrt(np.maximum(counts.var(axis=0), usage / 40) / len(draws))
-    assert (np.abs(counts.mean(axis=0) - usage) <= 5.0 * error + 1e-12).all()
+    error = np.sqrt(np.maximum(counts.var(axis=0), occupancies / 40) / len(draws))
+    assert (np.abs(counts.mean(axis=0) - occupancies) <= 5.0 * error + 1e-12).all()
     assert {round(value, 9) for _, value in draws} == {round(log_likelihood, 9)}
     merged = model.m_step(combine((1 / 400, evidence) for evidence, _ in draws))
     for found, wanted in zip(arrays(merged), arrays(model.m_step(expected)), strict=True):
@@ -308,7 +308,8 @@ def test_a_sample_whose_hidden_values_are_known_has_the_statistics_of_the_model(
     like = None if case.is_mixture else case.data(rng, 50)
     visible, hidden = model.sample(20_000, rng, like)
     evidence, _ = model.e_step(case.labelled(visible, hidden))
-    assert_close(case.usage(evidence), case.usage(model.own_statistics(like)), atol=0.05)
+    expected = case.occupancies(model.own_statistics(like))
+    assert_close(case.occupancies(evidence), expected, atol=0.05)
     assert_close(model.m_step(evidence), model, rtol=0.1, atol=0.1)
     model.family.check(visible if case.is_mixture else visible.X)
 

@@ -58,7 +58,7 @@ def test_online_step_minimises_bound_plus_divergence(case, eta, rng):
 
 @all_transducers
 def test_probabilities_of_all_pairs_add_up_to_one(case, rng):
-    """Over pairs of strings of up to two symbols, and the rest by the distribution of lengths."""
+    """Over all pairs of up to two symbols, and the rest by the distribution of lengths."""
     model = case.draw(rng)
     p = model.operations.by_kind(model.probabilities)
     words = [(), *((a,) for a in range(4)), *((a, b) for a in range(4) for b in range(4))]

@@ -1,4 +1,4 @@
-"""What all hidden Markov models share; the estimators add their names for things."""
+"""Base of the hidden Markov models; the estimators add established names."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ TERMINATIONS = {
 
 @dataclass(frozen=True)
 class Chain:
-    """What the parameters of an estimator say of a hidden chain.
+    """Parameters of an estimator that describe its hidden chain.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Where EM for hidden Markov models starts: parameters of the estimator and rows to a model."""
+"""Initialiser of hidden Markov models: from parameters of the estimator and rows to a model."""
 
 from __future__ import annotations
 

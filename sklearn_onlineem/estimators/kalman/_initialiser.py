@@ -1,4 +1,4 @@
-"""Where EM for Kalman filters starts: arrays that are given, and data, to a model."""
+"""Initialiser of Kalman filters: from given arrays and data to a model."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ SHAPES = {
 
 
 class Field(NamedTuple):
-    """Where the model has what pykalman names."""
+    """Place in the model of a parameter that pykalman names."""
 
     part: str
     parameter: str
@@ -66,7 +66,7 @@ def _part(model, field):
 
 @dataclass(frozen=True)
 class System:
-    """What the parameters of an estimator say of a linear dynamical system.
+    """Parameters of an estimator that describe its linear dynamical system.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class System:
         return Regression(family, AffineGaussian.single(**values), learnt)
 
     def _state_floor(self, covariance):
-        """What M-steps add to variances of the state, whose units the start decides."""
+        """Floor of the variances of the state, whose units the start decides."""
         if isinstance(self.reg_covar, Real):
             return np.full(len(covariance), float(self.reg_covar))
         return np.full(len(covariance), RELATIVE_FLOOR * np.diag(covariance).mean())

@@ -214,7 +214,7 @@ class KalmanFilter(SequenceEstimator):
         return self.model_.n_components
 
     def _moments(self, X, lengths, groups, method):
-        """What a method of the model returns for each row, as the user arranged the rows."""
+        """Results of a method of the model for each row, as the user arranged the rows."""
         parts, reader = self._infer(X, lengths, groups, method)
         return tuple(reader.restored(self._exposed(part)) for part in parts)
 

@@ -1,4 +1,4 @@
-"""What all mixtures share; the estimators add their names for things."""
+"""Base of the mixtures; the estimators add established names."""
 
 from __future__ import annotations
 

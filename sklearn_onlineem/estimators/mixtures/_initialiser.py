@@ -1,4 +1,4 @@
-"""Where EM for mixtures starts: parameters of the estimator and rows to a model."""
+"""Initialiser of mixtures: from parameters of the estimator and rows to a model."""
 
 from __future__ import annotations
 

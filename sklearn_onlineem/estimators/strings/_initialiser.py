@@ -1,4 +1,4 @@
-"""Where EM for edit distances starts."""
+"""Initialiser of edit distances."""
 
 from __future__ import annotations
 
