@@ -61,8 +61,7 @@ hidden = np.isnan(gaps) & ~np.isnan(X)
 # One pass over the weeks
 # -----------------------
 # Sixteen dimensions of the state are more than the variables have: the day has a rhythm, which
-# takes two for each of its harmonics. With ``continues=True`` a week goes on where the last one
-# stopped.
+# takes two for each of its harmonics. With ``continues=True`` a week continues the last one.
 
 kalman = KalmanFilter(n_dim_state=16, random_state=0)
 for week in np.array_split(gaps, len(gaps) // 168):

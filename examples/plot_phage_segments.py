@@ -8,7 +8,7 @@ and C take turns with poorer ones. A hidden Markov model with two states finds t
 set on which the method was tried first [Churchill1989]_.
 
 Here ``partial_fit`` reads the 48,502 bases once, in 97 pieces of some 500, as if they came from a
-machine. With ``continues=True`` a piece goes on where the one before stopped. Batch EM, which goes
+machine. With ``continues=True`` a piece continues the one before. Batch EM, which goes
 over all of the sequence again and again, says what there was to find.
 
 Run as a script, it takes the folder for the picture as its argument (default: ``build/demo``).

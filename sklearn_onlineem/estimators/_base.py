@@ -205,7 +205,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
                 return
 
     def _score_of(self, training, data):
-        """What starts are compared by: mean log-likelihood, that of the result if it wanders."""
+        """Score by which starts are compared: mean log-likelihood, of the result if it wanders."""
         solver = _solver_of(self.solver)
         wanders = solver.samples or getattr(solver, "average_from", None) is not None
         if wanders and getattr(self, "n_init", 1) > 1:
