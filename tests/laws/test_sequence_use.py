@@ -164,11 +164,11 @@ def test_partial_fit_can_be_interrupted_at_any_line(rng):
                 hmm.partial_fit(X[2], continues=True)
                 done = True
         except KeyboardInterrupt:
-            found, seam = essentials_of(hmm), hmm._state_before()
+            found, stream_state = essentials_of(hmm), hmm._state_before()
             is_updated = found[0] != before[0]
             assert_identical(found, after if is_updated else before)
             expected = (updated if is_updated else fitted)._state_before()
-            assert np.array_equal(seam, expected) or (is_updated and seam is None)
+            assert np.array_equal(stream_state, expected) or (is_updated and stream_state is None)
     assert line > 50
 
 

@@ -244,7 +244,7 @@ def test_a_sequence_that_goes_on_starts_from_the_state_before(rng):
 
 
 def test_pieces_add_up_to_the_whole(rng):
-    """Log-likelihoods, and filtered states; posteriors look back no further than the seam."""
+    """Log-likelihoods, and filtered states; posteriors look back to the start of a piece only."""
     model = chain(rng, GivenLength())
     X = 2.0 * rng.standard_normal((500, 3))
     whole = sequences(X, [500])
