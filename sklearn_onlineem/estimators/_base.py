@@ -9,7 +9,6 @@ from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
-from operator import is_
 from typing import NamedTuple
 
 import numpy as np
@@ -334,9 +333,8 @@ class OnlineEM(DensityMixin, BaseEstimator):
 
     def _rules(self):
         """Update rules of the parameters; when one was set anew, all are validated anew."""
-        values = tuple(map(self.__dict__.get, self._defaults))
         rules = self.__dict__.get("_present_rules")
-        if rules is None or not all(map(is_, values, rules.values)):
+        if rules is None or not _equal(self._values(self.__dict__), rules.values):
             self._validate_params()
             self._check_structure()
             rules = self._rules_for(self._training, self.__dict__.get("n_features_in_", 0))
@@ -351,7 +349,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
 
     def _rules_for(self, training, n_features):
         return Rules(
-            tuple(map(self.__dict__.get, self._defaults)),
+            self._values(self.__dict__),
             _solver_of(self.solver),
             self._schedule(training),
             self._prior(training.state.model, n_features),
@@ -521,6 +519,14 @@ def _solver_of(solver):
 
 def _drawn_seed(random_state):
     return tuple(random_state.randint(np.iinfo(np.int32).max, size=4).tolist())
+
+
+def _equal(values, others):
+    """Whether tuples are equal; of arrays only the same ones are."""
+    try:
+        return values == others
+    except ValueError:
+        return False
 
 
 def _are_same(a, b):

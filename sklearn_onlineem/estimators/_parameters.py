@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, field, fields
+from operator import itemgetter
 from typing import dataclass_transform
 
 from sklearn_onlineem.estimators._documentation import completed
@@ -44,6 +45,7 @@ def estimator(cls):
     cls._parameter_constraints = {f.name: f.metadata["valid"] for f in declared}
     cls._structural_parameters = tuple(f.name for f in declared if f.metadata["structural"])
     cls._defaults = {f.name: f.default for f in declared}
+    cls._values = staticmethod(itemgetter(*cls._defaults))
     names = _own_first(cls)
     cls.__init__.__signature__ = _reordered(inspect.signature(cls.__init__), names)
     cls.__doc__ = completed(cls, names)
