@@ -16,6 +16,7 @@ from scipy import sparse
 from sklearn_onlineem._values import n_bytes
 from sklearn_onlineem.data import LengthDistribution
 from sklearn_onlineem.em import online_step, rate_of
+from sklearn_onlineem.em.solvers import mini_batches
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine, pooled
@@ -163,9 +164,7 @@ def learn(data, number, model, task):
     end = min(begin + task.n_batches * task.batch_size, len(data))
     n_rows, log_likelihood = 0.0, 0.0
     with single_threaded_blas(task.batch_size):
-        for start in range(begin, end, task.batch_size):
-            stop = min(start + task.batch_size, end)
-            batch = data[start:stop] if order is None else data[order[start:stop]]
+        for batch in mini_batches(data, task.batch_size, order, begin, end):
             weight = batch.total_weight
             n_seen = task.n_seen + task.n_learners * n_rows
             eta = rate_of(task.schedule, n_seen, task.n_learners * weight)

@@ -2,6 +2,7 @@ r"""The inertia of an online step: the old model's own statistics, exact or from
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,7 +76,7 @@ class SampledInertia:
         return model.e_step(pseudo_data)[0]
 
 
-class Inertia(Settings):
+class Inertia(Settings, ABC):
     """Regularisation of a step towards the old model, as a setting of solvers.
 
     Attributes
@@ -86,9 +87,9 @@ class Inertia(Settings):
 
     draws = False
 
+    @abstractmethod
     def with_rng(self, rng):
         """Return the function (model, data) -> Statistics of one step."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

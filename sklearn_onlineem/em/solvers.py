@@ -19,7 +19,17 @@ from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.settings import Settings, check_count
 from sklearn_onlineem.em.stopping import Never
 
-__all__ = ["SOLVERS", "Auto", "Batch", "Newton", "Online", "Plan", "Solver", "Stochastic"]
+__all__ = [
+    "SOLVERS",
+    "Auto",
+    "Batch",
+    "Newton",
+    "Online",
+    "Plan",
+    "Solver",
+    "Stochastic",
+    "mini_batches",
+]
 
 
 @dataclass(frozen=True)
@@ -87,6 +97,25 @@ class Solver(Settings, ABC):
         """
 
 
+def mini_batches(data, size, order=None, begin=0, end=None):
+    """Yield batches of observations number `begin` to `end` of an order, or as they come.
+
+    Parameters
+    ----------
+    data : Batch
+    size : int
+        Observations in a batch, but for the last.
+    order : ndarray of int of shape (n,), default=None
+        Permutation of the observations. None: as they come.
+    begin, end : int, default=0, None
+        Which of them to take; None: up to the last.
+    """
+    end = len(data) if end is None else end
+    for start in range(begin, end, size):
+        chosen = slice(start, min(start + size, end))
+        yield data[chosen if order is None else order[chosen]]
+
+
 @dataclass(frozen=True)
 class Online(Solver):
     r"""Online EM and nothing else: passes over shuffled mini-batches, by the learning rates.
@@ -147,8 +176,7 @@ class Online(Solver):
         """Take one shuffled pass in mini-batches; return the mean log-likelihood on the way."""
         log_likelihood = weight = 0.0
         order = plan.rng.permutation(len(data))
-        for start in range(0, len(data), plan.batch_size):
-            batch = data[order[start : start + plan.batch_size]]
+        for batch in mini_batches(data, plan.batch_size, order):
             n_batch = batch.total_weight
             eta = rate_of(plan.schedule, training.state.n_seen, n_batch)
             step = training.update(batch, eta, data.total_weight, self.inertia)
