@@ -209,14 +209,10 @@ class Training:
         state = self.state
         step = Step(eta, log_likelihood, new_model.kl_divergence(state.model, like=like))
         self._file()
+        n_steps, n_seen = state.n_steps + n_steps, state.n_seen + n_seen
+        # By position: names take as long as an addition of statistics.
         self.state = State(
-            model=new_model,
-            n_steps=state.n_steps + n_steps,
-            n_seen=state.n_seen + n_seen,
-            step=step,
-            lengths=lengths,
-            seed=state.seed,
-            average=state.average,
+            new_model, n_steps, n_seen, step, lengths, None, state.seed, state.average
         )
         self.n_rates += eta != math.inf
         self._call_back(step)

@@ -47,6 +47,7 @@ class Rules(NamedTuple):
     """Update rules that the parameters stand for, for as long as none of them is set anew."""
 
     values: tuple
+    reader: object
     solver: Solver
     schedule: Callable
     prior: Statistics | None
@@ -319,7 +320,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
     def _learn_next(self, X, y, **where):
         """Learn a batch of a stream that is not the first."""
         rules, training = self._rules(), self._training
-        data = self._input().read(X, y, **where)
+        data = rules.reader.read(X, y, **where)
         training.prior, training.callbacks = rules.prior, tuple(self.callbacks or ())
         before = training.state
         try:
@@ -350,6 +351,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
     def _rules_for(self, training, n_features):
         return Rules(
             self._values(self.__dict__),
+            self._input(),
             _solver_of(self.solver),
             self._schedule(training),
             self._prior(training.state.model, n_features),
