@@ -41,6 +41,12 @@ __all__ = ["OnlineEM"]
 
 # Passes of batch EM over the first batch of a stream.
 _START_PASSES = 3
+# As joblib takes them: 0 has no meaning.
+_N_JOBS = [
+    None,
+    Interval(Integral, 1, None, closed="left"),
+    Interval(Integral, None, -1, closed="right"),
+]
 
 
 class Rules(NamedTuple):
@@ -140,7 +146,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
     stopping: str = parameter(default="likelihood", valid=[StrOptions(set(STOPPING_RULES))])
     warm_start: bool = parameter(default=False, valid=["boolean"])
     random_state: object = parameter(default=None, valid=["random_state"])
-    n_jobs: int | None = parameter(default=None, valid=[None, Integral])
+    n_jobs: int | None = parameter(default=None, valid=_N_JOBS)
     verbose: int = parameter(default=0, valid=["verbose"])
     verbose_interval: int = parameter(
         default=10, valid=[Interval(Integral, 1, None, closed="left")]

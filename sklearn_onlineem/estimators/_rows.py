@@ -10,6 +10,7 @@ from sklearn.base import TransformerMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.data import Rows
+from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._parameters import estimator
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
@@ -276,9 +277,7 @@ class RowEstimator(TransformerMixin, OnlineEM):
 
     def _check_n_samples(self, n_samples):
         check_is_fitted(self)
-        if n_samples < 1:
-            name = type(self).__name__
-            raise ValueError(f"n_samples of {name} must be at least 1, got {n_samples}.")
+        check_count(f"n_samples of {type(self).__name__}", n_samples)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

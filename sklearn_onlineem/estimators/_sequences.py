@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequence_forms import sequence_form
@@ -311,9 +312,9 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Onlin
             If `n_samples` or `n_sequences` is below 1.
         """
         check_is_fitted(self)
-        if n_samples < 1 or (n_sequences is not None and n_sequences < 1):
-            name = type(self).__name__
-            raise ValueError(f"n_samples and n_sequences of {name} must be at least 1.")
+        name = type(self).__name__
+        check_count(f"n_samples of {name}", n_samples)
+        check_count(f"n_sequences of {name}", n_sequences, optional=True)
         like = Sequences(Rows(np.empty((n_samples, 0))), np.array([0, n_samples]))
         data, states = self.model_.sample(n_sequences or 1, self._generator(), like)
         X = self._exposed(data.X)

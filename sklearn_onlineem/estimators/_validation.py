@@ -112,17 +112,46 @@ def check_values(data, family):
         family.check(data.X[~incomplete])
 
 
+# What scikit-learn says of X begins so; what is said instead. It prints whole arrays, and
+# recommends supervised models.
+_PLAINER = {
+    "Expected 2D array": (
+        "X must be of shape (n_samples, n_features), got an array of shape {shape}. Reshape your"
+        " data: X.reshape(-1, 1) if it has a single feature, X.reshape(1, -1) if it is a single"
+        " sample."
+    ),
+    "Complex data not supported": (
+        "X is complex. Complex data not supported: pass real and imaginary parts as features."
+    ),
+    "Input X contains NaN": (
+        "X contains NaN, and missing values have no meaning here. Drop the rows, or fill them in,"
+        " for instance by sklearn.impute.SimpleImputer; hidden Markov models and Kalman filters"
+        " take NaN for values that were not observed."
+    ),
+    "could not convert string to float": (
+        "X has strings that are not numbers. Turn symbols into codes 0, 1, ..., for instance by"
+        " sklearn.preprocessing.OrdinalEncoder."
+    ),
+}
+
+
 def _checked(estimator, X, reset, ensure_all_finite):
-    X = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse="csr" if get_tags(estimator).input_tags.sparse else False,
-        accept_large_sparse=True,
-        dtype=_FLOATS,
-        order="C",
-        ensure_all_finite=ensure_all_finite,
-    )
+    try:
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr" if get_tags(estimator).input_tags.sparse else False,
+            accept_large_sparse=True,
+            dtype=_FLOATS,
+            order="C",
+            ensure_all_finite=ensure_all_finite,
+        )
+    except ValueError as error:
+        for beginning, plainer in _PLAINER.items():
+            if str(error).startswith(beginning):
+                raise ValueError(plainer.format(shape=np.shape(X))) from None
+        raise
     if sparse.issparse(X):
         X = _canonical_csr(X)
     else:

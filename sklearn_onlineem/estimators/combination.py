@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
@@ -99,7 +101,7 @@ def combine_estimators(
     >>> merged.means_.round().ravel(), merged.n_samples_seen_
     (array([ 1., 19.]), 3000)
     """
-    estimators = list(estimators)
+    estimators = _listed(estimators)
     _check_members(estimators)
     weights = _checked_weights(weights, estimators)
     if method not in _METHODS:
@@ -182,6 +184,14 @@ def _lengths_of(states):
 
 
 # ---------------------------------------------------------------------------------------- checks
+
+
+def _listed(estimators):
+    if not isinstance(estimators, Iterable):
+        raise TypeError(
+            f"estimators must be a list of fitted estimators, got {type(estimators).__name__}."
+        )
+    return list(estimators)
 
 
 def _check_members(estimators):

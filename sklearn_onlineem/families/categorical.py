@@ -56,7 +56,16 @@ class Categorical(ExponentialFamily):
     def check(self, X):
         most = _MOST_CATEGORIES if self.n_categories is None else self.n_categories
         if sparse.issparse(X) or X.min() < 0 or X.max() >= most or (X != np.floor(X)).any():
-            raise ValueError(f"Categorical data must be integer codes in 0..{most - 1}.")
+            raise ValueError(f"Categorical data must be integer codes in 0..{most - 1}{self._why}.")
+
+    @property
+    def _why(self):
+        if self.n_categories is None:
+            return ""
+        return (
+            f", as n_categories={self.n_categories} (n_features of a hidden Markov model); if not"
+            " given it is what the first data show"
+        )
 
     def sufficient_statistics(self, X):
         n_rows, n_features = X.shape

@@ -1,0 +1,418 @@
+"""What common mistakes are told: who complains, of what, and what to do about it."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+
+from sklearn_onlineem import (
+    HMM,
+    BernoulliMixture,
+    CategoricalHMM,
+    CompoundDirichlet,
+    EditDistance,
+    GaussianHMM,
+    GaussianMixture,
+    KalmanFilter,
+    MultinomialMixture,
+    PoissonMixture,
+    WishartMixture,
+    combine_estimators,
+)
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 2))
+COUNTS = RNG.poisson(3.0, size=(60, 4))
+SEQUENCES = [RNG.normal(size=(20, 2)) for _ in range(3)]
+SYMBOLS = [RNG.integers(0, 4, size=(20, 1)) for _ in range(3)]
+
+
+def with_value(value):
+    changed = X.copy()
+    changed[3, 1] = value
+    return changed
+
+
+def mixture(**parameters):
+    return GaussianMixture(2, random_state=0, **parameters)
+
+
+def chain(**parameters):
+    return GaussianHMM(2, random_state=0, max_iter=2, tol=0, **parameters)
+
+
+def symbols(**parameters):
+    return CategoricalHMM(2, random_state=0, max_iter=2, tol=0, **parameters)
+
+
+def system(**parameters):
+    return KalmanFilter(2, max_iter=2, tol=0, **parameters)
+
+
+# A mistake, its error, and the words that its message has to have: the name of what complains, of
+# the argument, and something to go on with.
+MISTAKES = {
+    # What is done in the wrong order.
+    "predict before fit": (lambda: mixture().predict(X), NotFittedError, "GaussianMixture", "fit"),
+    "score before fit": (lambda: chain().score(X), NotFittedError, "GaussianHMM", "fit"),
+    "distance before fit": (
+        lambda: EditDistance().distance("a", "b"),
+        NotFittedError,
+        "EditDistance",
+        "fit",
+    ),
+    "an attribute before fit": (
+        lambda: mixture().means_,
+        AttributeError,
+        "GaussianMixture",
+        "not fitted",
+    ),
+    # The shape of X.
+    "one dimension": (
+        lambda: mixture().fit(X[:, 0]),
+        ValueError,
+        "GaussianMixture",
+        r"X must be of shape .* got an array of shape \(60,\)",
+        r"reshape\(-1, 1\)",
+    ),
+    "nothing": (lambda: mixture().fit([]), ValueError, "GaussianMixture", r"X .* \(0,\)"),
+    "None": (lambda: mixture().fit(None), ValueError, "GaussianMixture", r"X .* \(\)"),
+    "no sequences": (lambda: chain().fit([]), ValueError, "GaussianHMM", r"X .* \(0,\)"),
+    "no rows": (lambda: mixture().fit(X[:0]), ValueError, "GaussianMixture", "0 sample"),
+    "an empty sequence": (
+        lambda: chain().fit([X, X[:0]]),
+        ValueError,
+        "GaussianHMM",
+        "Sequence 1 of X is empty",
+    ),
+    "sequences of several widths": (
+        lambda: chain().fit([X, X[:, :1]]),
+        ValueError,
+        "GaussianHMM",
+        r"Sequence 1 of X .* \(60, 1\)",
+        "2 features",
+    ),
+    "another width": (
+        lambda: mixture().fit(X).predict(X[:, :1]),
+        ValueError,
+        "GaussianMixture",
+        "1 features",
+        "2 features",
+    ),
+    "another width in a stream": (
+        lambda: system().partial_fit(X).partial_fit(X[:, :1]),
+        ValueError,
+        "KalmanFilter",
+        "1 features",
+        "2 features",
+    ),
+    "vectors for matrices": (
+        lambda: WishartMixture(2).fit(X),
+        ValueError,
+        "WishartMixture",
+        "flattened square matrices",
+    ),
+    "more components than rows": (
+        lambda: GaussianMixture(99).fit(X),
+        ValueError,
+        "GaussianMixture",
+        "n_components=99",
+        "n_samples=60",
+        "larger",
+    ),
+    "a first batch that is too small": (
+        lambda: GaussianMixture(5).partial_fit(X[:2]),
+        ValueError,
+        "GaussianMixture",
+        "n_components=5",
+        "n_samples=2",
+        "means_init",
+    ),
+    # The values of X.
+    "NaN": (
+        lambda: mixture().fit(with_value(np.nan)),
+        ValueError,
+        "GaussianMixture",
+        "X contains NaN",
+        "SimpleImputer",
+    ),
+    "infinity": (
+        lambda: chain().fit(with_value(np.inf)),
+        ValueError,
+        "GaussianHMM",
+        "X contains infinity",
+    ),
+    "words": (
+        lambda: mixture().fit([["a", "b"], ["c", "d"]]),
+        ValueError,
+        "GaussianMixture",
+        "X has strings",
+        "OrdinalEncoder",
+    ),
+    "complex numbers": (
+        lambda: mixture().fit(X + 1j),
+        ValueError,
+        "GaussianMixture",
+        "X is complex",
+        "real and imaginary",
+    ),
+    "sparse rows": (
+        lambda: mixture().fit(sparse.csr_array(X)),
+        TypeError,
+        "GaussianMixture",
+        "Sparse",
+        "toarray",
+    ),
+    "negative counts": (
+        lambda: PoissonMixture(2).fit(-COUNTS),
+        ValueError,
+        "PoissonMixture",
+        "Negative values",
+    ),
+    "measurements for counts": (
+        lambda: MultinomialMixture(2).fit(X),
+        ValueError,
+        "MultinomialMixture",
+        "Negative values",
+    ),
+    "measurements for words": (
+        lambda: CompoundDirichlet().fit(X),
+        ValueError,
+        "CompoundDirichlet",
+        "Negative values",
+    ),
+    "counts for bits": (
+        lambda: BernoulliMixture(2, binarize=None).fit(COUNTS),
+        ValueError,
+        "BernoulliMixture",
+        "between 0 and 1",
+    ),
+    "letters for symbols": (
+        lambda: symbols().fit([[["T"], ["A"]], [["C"], ["G"]]]),
+        ValueError,
+        "CategoricalHMM",
+        "X has strings",
+        "codes 0, 1, ...",
+    ),
+    "fractions for symbols": (
+        lambda: symbols().fit([part + 0.5 for part in SYMBOLS]),
+        ValueError,
+        "CategoricalHMM",
+        "integer codes",
+    ),
+    "a new symbol in a stream": (
+        lambda: symbols().partial_fit(SYMBOLS).partial_fit([[[7]]]),
+        ValueError,
+        "CategoricalHMM",
+        r"integer codes in 0\.\.3",
+        "n_features",
+    ),
+    # What belongs to X.
+    "lengths that do not add up": (
+        lambda: chain().fit(X, lengths=[20, 20]),
+        ValueError,
+        "GaussianHMM",
+        "lengths add up to 40",
+        "60 rows",
+    ),
+    "lengths that are no integers": (
+        lambda: chain().fit(X, lengths=[30.5, 29.5]),
+        TypeError,
+        "GaussianHMM",
+        "lengths must be integers",
+    ),
+    "lengths of a list": (
+        lambda: chain().fit(SEQUENCES, lengths=[20, 20, 20]),
+        ValueError,
+        "GaussianHMM",
+        "lengths and groups go with a 2-D X",
+    ),
+    "lengths and groups": (
+        lambda: chain().fit(X, lengths=[60], groups=np.zeros(60)),
+        ValueError,
+        "GaussianHMM",
+        "either lengths or groups",
+    ),
+    "too few groups": (
+        lambda: chain().fit(X, groups=np.zeros(6)),
+        ValueError,
+        "GaussianHMM",
+        r"groups must be of shape \(60,\)",
+    ),
+    "a negative weight": (
+        lambda: mixture().fit(X, sample_weight=-np.ones(60)),
+        ValueError,
+        "GaussianMixture",
+        "Negative values .* `sample_weight`",
+    ),
+    "too few weights": (
+        lambda: mixture().fit(X, sample_weight=np.ones(6)),
+        ValueError,
+        "GaussianMixture",
+        "sample_weight",
+        r"\(60,\)",
+    ),
+    "weights of 0": (
+        lambda: mixture().fit(X, sample_weight=np.zeros(60)),
+        ValueError,
+        "GaussianMixture",
+        "(?i)sample.weight",
+        "non-zero",
+    ),
+    # Parameters.
+    "no components": (
+        lambda: GaussianMixture(0).fit(X),
+        ValueError,
+        "'n_components' parameter of GaussianMixture",
+        r"\[1, inf\)",
+    ),
+    "no learning rate": (
+        lambda: mixture(eta0=0).fit(X),
+        ValueError,
+        "'eta0' parameter of GaussianMixture",
+        "'auto'",
+    ),
+    "a decay above 1": (
+        lambda: mixture(beta=2).fit(X),
+        ValueError,
+        "'beta' parameter of GaussianMixture",
+        r"\[0.0, 1.0\]",
+    ),
+    "an unknown schedule": (
+        lambda: mixture(schedule="cosine").fit(X),
+        ValueError,
+        "'schedule' parameter of GaussianMixture",
+        "'harmonic'",
+    ),
+    "an unknown solver": (
+        lambda: mixture(solver="em").fit(X),
+        ValueError,
+        "'solver' parameter of GaussianMixture",
+        "'batch'",
+    ),
+    "no threads": (
+        lambda: mixture(n_jobs=0).fit(X),
+        ValueError,
+        "'n_jobs' parameter of GaussianMixture",
+        "-1",
+    ),
+    "an unknown family": (
+        lambda: HMM(2, family="gauss").fit(X),
+        ValueError,
+        "'family' parameter of HMM",
+        "'gaussian_full'",
+    ),
+    "an unknown parameter": (
+        lambda: mixture().set_params(n_component=3),
+        ValueError,
+        "GaussianMixture has no parameter 'n_component'",
+        "'n_components'",
+    ),
+    "an unknown part to learn": (
+        lambda: system(em_vars=["transitions"]).fit(X),
+        ValueError,
+        "em_vars of KalmanFilter",
+        "transition_matrices",
+    ),
+    "an unknown key of a prior": (
+        lambda: mixture(prior={"variance": 3.0}).fit(X),
+        ValueError,
+        "prior of GaussianMixture has the key 'variance'",
+        "degrees_of_freedom",
+    ),
+    "start values of another shape": (
+        lambda: mixture(means_init=np.zeros((3, 2))).fit(X),
+        ValueError,
+        "means_init of GaussianMixture",
+        r"\(2, 2\), got shape \(3, 2\)",
+    ),
+    "a matrix that is no covariance": (
+        lambda: system(observation_covariance=-np.eye(2)).fit(X),
+        ValueError,
+        "observation_covariance of KalmanFilter",
+        "positive definite",
+    ),
+    "the parameters of a model that is fitted": (
+        lambda: mixture().partial_fit(X).set_params(n_components=3).partial_fit(X),
+        ValueError,
+        "GaussianMixture",
+        "n_components=2, and the parameter is now 3",
+        "fit anew",
+    ),
+    "pieces of sequences that end": (
+        lambda: chain(termination="end_state").partial_fit(X, continues=True),
+        ValueError,
+        "GaussianHMM",
+        "continues=True needs termination='given_length'",
+    ),
+    # Arguments of methods.
+    "no samples": (lambda: mixture().fit(X).sample(0), ValueError, "GaussianMixture", "n_samples"),
+    "half a sample": (
+        lambda: chain().fit(X).sample(2.5),
+        ValueError,
+        "GaussianHMM",
+        "n_samples of .* must be a whole number",
+    ),
+    "an unknown algorithm": (
+        lambda: chain().fit(X).decode(X, algorithm="best"),
+        ValueError,
+        "algorithm of GaussianHMM",
+        "'viterbi'",
+    ),
+    "no future": (
+        lambda: system().fit(X).forecast(X, n_steps=0),
+        ValueError,
+        "n_steps of KalmanFilter",
+    ),
+    # Strings.
+    "strings that are no pairs": (
+        lambda: EditDistance().fit(["abc", "abd"]),
+        ValueError,
+        "EditDistance",
+        r"Entry 0 of X must be a pair \(source, target\)",
+    ),
+    "a number for a string": (
+        lambda: EditDistance().fit([("a", 3)]),
+        ValueError,
+        "EditDistance",
+        "target of X, got 3",
+    ),
+    "no pairs": (lambda: EditDistance().fit([]), ValueError, "EditDistance", "at least one pair"),
+    # Merging.
+    "nothing to merge": (lambda: combine_estimators([]), ValueError, "at least one estimator"),
+    "one estimator to merge": (
+        lambda: combine_estimators(mixture().fit(X)),
+        TypeError,
+        "estimators must be a list",
+        "GaussianMixture",
+    ),
+    "merging what is not fitted": (
+        lambda: combine_estimators([mixture(), mixture()]),
+        NotFittedError,
+        r"estimators\[0\], a GaussianMixture, is not fitted",
+    ),
+    "merging several classes": (
+        lambda: combine_estimators([mixture().fit(X), chain().fit(X)]),
+        TypeError,
+        r"estimators\[1\] is GaussianHMM",
+        "of one class",
+    ),
+    "merging several widths": (
+        lambda: combine_estimators([mixture().fit(X), mixture().fit(COUNTS)]),
+        ValueError,
+        r"estimators\[1\]",
+        "n_features_in_=4",
+        "n_features_in_=2",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_common_mistakes_are_told_who_complains_of_what_and_what_to_do(mistake):
+    call, error, *words = MISTAKES[mistake]
+    with pytest.raises(error) as raised:
+        call()
+    message = str(raised.value)
+    for word in words:
+        assert raised.match(f"(?s){word}")
+    assert len(message) < 1000, "a message, not a print of the data"
