@@ -7,6 +7,7 @@ same bits.
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 
 from joblib import Parallel, delayed
@@ -40,10 +41,41 @@ _NO_WORKER = (
     "DistributedEM: for longer than worker_timeout the cluster has had no worker that takes tasks:"
     " there is none, or memory limits have paused all."
 )
+_FROZEN = (
+    "DistributedEM: the worker {} has work or data, and has given no sign of life for longer than"
+    " worker_timeout. Stop its process, and Dask does its work elsewhere."
+)
 
 
 class DistributionError(RuntimeError):
-    """Loss of data that nobody can compute again, of all workers, or of the scheduler."""
+    """Loss of data that nobody can compute again, of workers, or of the scheduler."""
+
+
+class Heartbeats:
+    """Signs of life of workers, timed by the clock of this process: those of machines differ."""
+
+    def __init__(self):
+        self.heard = {}
+
+    def silent_for(self, seconds, last_seen):
+        """Workers whose sign of life has been the same for longer.
+
+        Parameters
+        ----------
+        seconds : float
+        last_seen : dict of str to float
+            When the scheduler last heard of each worker, by its own clock.
+
+        Returns
+        -------
+        workers : list of str
+        """
+        now, before = time.monotonic(), self.heard
+        self.heard = {
+            worker: before[worker] if before.get(worker, (None,))[0] == seen else (seen, now)
+            for worker, seen in last_seen.items()
+        }
+        return [worker for worker, (_, since) in self.heard.items() if now - since > seconds]
 
 
 def _check_some(shards):
@@ -112,7 +144,7 @@ class DaskExecutor:
     is_local : bool
         Whether the data are here, and so can be sent again.
     worker_timeout : float
-        Seconds to wait for a worker while none can run a task.
+        Seconds to wait for a worker while none can run a task, or while one is silent.
     """
 
     def __init__(self, client, columns, is_local, worker_timeout):
@@ -205,16 +237,32 @@ class DaskExecutor:
 
     async def _awaited(self, futures):
         gathering = asyncio.ensure_future(self.client.gather(futures, asynchronous=True))
-        waited = 0.0
+        waited, heartbeats = 0.0, Heartbeats()
         try:
             while not (await asyncio.wait([gathering], timeout=_PATIENCE))[0]:
                 able = await self.client.scheduler.ncores_running()
                 waited = 0.0 if able else waited + _PATIENCE
                 if waited > self.worker_timeout:
                     raise DistributionError(_NO_WORKER)
+                await self._check_alive(heartbeats)
         finally:
             gathering.cancel()
         return gathering.result()
+
+    async def _check_alive(self, heartbeats):
+        """Raise where a worker with work or data has been silent for too long."""
+        scheduler = self.client.scheduler
+        workers = (await scheduler.identity())["workers"]
+        last_seen = {worker: known["last_seen"] for worker, known in workers.items()}
+        silent = heartbeats.silent_for(self.worker_timeout, last_seen)
+        if not silent:
+            return
+        work, data = await asyncio.gather(
+            scheduler.processing(workers=silent), scheduler.has_what(workers=silent)
+        )
+        for worker in silent:
+            if work.get(worker) or data.get(worker):
+                raise DistributionError(_FROZEN.format(worker))
 
     def _pack_size(self, seconds):
         """Number of shards of so much work to a task.

@@ -66,8 +66,9 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
     n_jobs : int, default=None
         Without a client: jobs of joblib, under whatever backend is in force.
     worker_timeout : float, default=300.0
-        Seconds to wait while a cluster has no worker that takes tasks; ``math.inf`` waits for ever,
-        where a cluster scales up from nothing through a queue.
+        Seconds to wait while a cluster has no worker that takes tasks, or while a worker that has
+        work or data gives no sign of life, which is looked at every few seconds; ``math.inf``
+        waits for ever, where a cluster scales up from nothing through a queue.
     warm_start : bool, default=False
         Whether `fit` starts from `estimator_`.
     progress : bool, default=False

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from sklearn.base import clone
 
 from sklearn_onlineem import GaussianHMM, GaussianMixture
 from sklearn_onlineem.distributed import DistributedEM, DistributionError
-from sklearn_onlineem.distributed._executors import DaskExecutor
+from sklearn_onlineem.distributed._executors import DaskExecutor, Heartbeats
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
@@ -269,6 +270,35 @@ def test_a_worker_that_stays_stopped_is_given_up(X):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     assert_identical(found.estimator_.model_, expected.estimator_.model_)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_frozen_for_ever_is_a_named_error_in_time(X):
+    with cluster() as client:
+        pid = process_of(client)
+        start = time.monotonic()
+        with pytest.raises(DistributionError, match="worker tcp.* no sign of life"):
+            fit_with(
+                lambda: os.kill(pid, signal.SIGSTOP),
+                client,
+                shards_of(X),
+                {"worker_timeout": 10.0},
+                max_iter=1000,
+                tol=0,
+            )
+        assert time.monotonic() - start < 120.0
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_workers_are_silent_by_the_clock_of_who_listens(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    heartbeats, silent = Heartbeats(), []
+    for now, seen in [(0.0, 70.0), (5.0, 70.0), (9.0, 71.0), (14.0, 71.0), (20.0, 71.0)]:
+        silent.append(heartbeats.silent_for(10.0, {"other": now, "worker": seen}))
+    assert silent == [[], [], [], [], ["worker"]]
+    assert heartbeats.silent_for(10.0, {"other": -1.0}) == []
 
 
 @pytest.mark.slow
