@@ -156,7 +156,8 @@ class BaseHMM(SequenceEstimator):
     @property
     def transmat_(self):
         """Probabilities of moves, an ndarray of shape (n_components, n_components)."""
-        return self._exposed(self.model_.transmat[:, : self.n_components])
+        model = self.model_
+        return self._exposed(model.transmat[:, : model.n_components])
 
     @property
     def endprob_(self):
@@ -174,9 +175,12 @@ class BaseHMM(SequenceEstimator):
 
         Raises
         ------
+        NotFittedError
+            If the estimator is not fitted.
         ValueError
             If sequences end by themselves, so that there is none.
         """
+        check_is_fitted(self)
         model = self.model_
         if not isinstance(model.termination, GivenLength):
             raise ValueError(f"{type(self).__name__}: an absorbed chain has no stationary state.")
@@ -187,7 +191,7 @@ class BaseHMM(SequenceEstimator):
 
     @property
     def _n_features_out(self):
-        return self.n_components
+        return self.model_.n_components
 
     def predict_proba(self, X, *, lengths=None, groups=None):
         """Return the posterior probabilities of the states, given whole sequences.

@@ -103,7 +103,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     @property
     def _n_features_out(self):
-        return self.n_components
+        return self.model_.n_components
 
     def predict_proba(self, X):
         """Return the responsibility of each component for each row.
