@@ -2,6 +2,7 @@
 
 from cython cimport floating
 from libc.math cimport isfinite
+from libc.stdint cimport int32_t, int64_t
 from numpy cimport (
     NPY_ARRAY_CARRAY_RO,
     NPY_DOUBLE,
@@ -16,6 +17,10 @@ from numpy cimport (
 )
 
 from ._simd cimport PARTIAL_SUMS, add_squares, largest_magnitude_float
+
+ctypedef fused index:
+    int32_t
+    int64_t
 
 
 cdef bint has_finite_squares(const floating* x, Py_ssize_t n) noexcept nogil:
@@ -53,3 +58,45 @@ def are_ready(object X, Py_ssize_t n_features):
 def largest_magnitude(const float[::1] x):
     """max |x_i|, 0 of nothing; what is not a number is larger than all numbers."""
     return largest_magnitude_float(&x[0], x.shape[0]) if x.shape[0] > 0 else 0.0
+
+
+# What `csr_form` says of the structure of a CSR matrix.
+cpdef enum:
+    CANONICAL           # rows are sorted, and without duplicates
+    UNSORTED            # valid, but not so
+    POINTERS_START      # the first pointer is not 0
+    POINTERS_FALL       # a pointer is below the one before it
+    POINTERS_END        # the last pointer is not the number of values
+    OUT_OF_RANGE        # an index is no column
+
+
+cdef int form_of(
+    const index[::1] indices, const index[::1] indptr, Py_ssize_t n_columns
+) noexcept nogil:
+    cdef Py_ssize_t n = indptr.shape[0] - 1, i, e
+    cdef bint is_sorted = True
+    if n < 0 or indptr[0] != 0:
+        return POINTERS_START
+    for i in range(n):
+        if indptr[i + 1] < indptr[i]:
+            return POINTERS_FALL
+    if indptr[n] != indices.shape[0]:
+        return POINTERS_END
+    for i in range(n):
+        for e in range(indptr[i], indptr[i + 1]):
+            if not 0 <= indices[e] < n_columns:
+                return OUT_OF_RANGE
+            is_sorted &= e == indptr[i] or indices[e] > indices[e - 1]
+    return CANONICAL if is_sorted else UNSORTED
+
+
+def csr_form(
+    const index[::1] indices,   # IN (n_non_zeros,)
+    const index[::1] indptr,    # IN (n + 1,)
+    Py_ssize_t n_columns,
+):
+    """Form or fault of a CSR matrix; indices are looked at where all pointers are valid."""
+    cdef int form
+    with nogil:
+        form = form_of(indices, indptr, n_columns)
+    return form

@@ -9,6 +9,8 @@ from scipy import sparse
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import _num_samples
 
+from sklearn_onlineem.data._sparse import canonical_csr
+
 __all__ = ["cut", "is_future", "remote_shards"]
 
 
@@ -135,5 +137,12 @@ def _cut(name, values, slices, is_nested):
 
 def _sliceable(values):
     if sparse.issparse(values):
-        return values.tocsr()
+        return _checked_csr(values)
     return values if hasattr(values, "shape") else np.asarray(values)
+
+
+def _checked_csr(values):
+    try:
+        return canonical_csr(values)
+    except ValueError as error:
+        raise ValueError(f"DistributedEM: {error}") from error

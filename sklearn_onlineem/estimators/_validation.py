@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from sklearn_onlineem._kernels import _rows
+from sklearn_onlineem.data._sparse import canonical_csr
 
 __all__ = [
     "check_values",
@@ -135,26 +136,36 @@ _PLAINER = {
 }
 
 
-def _checked(estimator, X, reset, ensure_all_finite):
+@contextmanager
+def _plainly(X):
+    """Let what scikit-learn says of X be said in a sentence, without a print of X."""
     try:
-        X = validate_data(
-            estimator,
-            X,
-            reset=reset,
-            accept_sparse="csr" if get_tags(estimator).input_tags.sparse else False,
-            accept_large_sparse=True,
-            dtype=_FLOATS,
-            order="C",
-            ensure_all_finite=ensure_all_finite,
-        )
+        yield
+    except OverflowError:
+        raise ValueError("X has numbers beyond the largest float.") from None
     except ValueError as error:
         for beginning, plainer in _PLAINER.items():
             if str(error).startswith(beginning):
                 raise ValueError(plainer.format(shape=np.shape(X))) from None
         raise
-    if sparse.issparse(X):
-        X = _canonical_csr(X)
-    else:
+
+
+def _checked(estimator, X, reset, ensure_all_finite):
+    takes_sparse = get_tags(estimator).input_tags.sparse
+    if takes_sparse and sparse.issparse(X):
+        X = canonical_csr(X)
+    with _plainly(X):
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr" if takes_sparse else False,
+            accept_large_sparse=True,
+            dtype=_FLOATS,
+            order="C",
+            ensure_all_finite=ensure_all_finite,
+        )
+    if not sparse.issparse(X):
         X = np.require(X, requirements=["A", "C"])
     _check_scale(X.data if sparse.issparse(X) else X, first=reset)
     return X
@@ -170,15 +181,6 @@ def _check_scale(values, first):
         raise ValueError(f"X has values whose squares overflow {values.dtype}; rescale the data.")
     if first and square < _SMALLEST_SQUARE and values.any():
         raise ValueError(f"X has values whose squares underflow {values.dtype}; rescale the data.")
-
-
-def _canonical_csr(X):
-    """Sorted rows without duplicates; a copy if X is not so, and never an index out of range."""
-    X.check_format(full_check=True)
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
 
 
 def checked_labels(estimator, y, n_rows, n_components):

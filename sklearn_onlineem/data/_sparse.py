@@ -1,0 +1,156 @@
+"""Sparse matrices whose structure is checked before any library call trusts it."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from sklearn_onlineem._kernels import _rows
+
+__all__ = ["canonical_csr", "check_csr"]
+
+_FAULTS = {
+    _rows.POINTERS_START: "indptr must begin with 0",
+    _rows.POINTERS_FALL: "indptr must not fall",
+    _rows.POINTERS_END: "indptr must end with the number of stored values (X.prune() sees to that)",
+    _rows.OUT_OF_RANGE: "indices must lie in the shape of X",
+}
+
+
+def canonical_csr(X):
+    """Return a sparse array or matrix as CSR with sorted rows and without duplicates.
+
+    Its structure is checked first, in O(nnz): what scipy converts, sorts or sums up with pointers
+    or indices that are out of range is memory of others.
+
+    Parameters
+    ----------
+    X : sparse array or matrix of shape (n_rows, n_columns)
+        Of any format. Neither its arrays nor its flags are changed.
+
+    Returns
+    -------
+    X : csr_array or csr_matrix
+        New; its arrays are X's own where they can be. Whole numbers become float64 where
+        duplicates are added up.
+
+    Raises
+    ------
+    ValueError
+        If the structure of X is corrupt.
+    """
+    if len(X.shape) != 2:
+        raise ValueError(f"X must have 2 dimensions, but is sparse of shape {X.shape}.")
+    csr = _TO_CSR[X.format](X)
+    return csr if _csr_form(csr) == _rows.CANONICAL else _summed(csr)
+
+
+def check_csr(X):
+    """Raise ValueError unless X is a valid CSR matrix with sorted rows, without duplicates."""
+    if _csr_form(X) != _rows.CANONICAL:
+        raise ValueError("CSR rows must be sorted and without duplicates: X.sum_duplicates().")
+
+
+def _csr_form(X):
+    return _compressed_form(X, X.shape)
+
+
+def _compressed_form(X, shape):
+    """Whether indices are sorted; ValueError if they, or pointers, are out of range."""
+    indices, indptr = _alike(X.indices, X.indptr)
+    n_values = len(X.data) if np.ndim(X.data) else -1
+    if indices.shape != (n_values,) or indptr.shape != (shape[0] + 1,):
+        _refuse(X, "data and indices must be as long, and indptr one longer than there are rows")
+    form = _rows.csr_form(indices, indptr, shape[1])
+    if form in _FAULTS:
+        _refuse(X, _FAULTS[form])
+    return form
+
+
+def _alike(*arrays):
+    """Integer arrays of one type that kernels take, copied only if they are not such."""
+    arrays = [_integers(array) for array in arrays]
+    dtypes = {array.dtype for array in arrays}
+    if len(dtypes) > 1 or dtypes.isdisjoint((np.dtype(np.int32), np.dtype(np.int64))):
+        arrays = [array.astype(np.int64) for array in arrays]
+    return [np.require(array, requirements=["A", "C"]) for array in arrays]
+
+
+def _integers(array):
+    array = np.asarray(array)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ValueError("A sparse X must have one-dimensional arrays of integers as indices.")
+    return array
+
+
+def _refuse(X, what):
+    raise ValueError(f"X is a corrupt {X.format} matrix: {what}.")
+
+
+def _from_csr(X):
+    _csr_form(X)
+    return _container(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
+
+
+def _from_csc(X):
+    _compressed_form(X, X.shape[::-1])
+    return X.tocsr(copy=True)
+
+
+def _from_bsr(X):
+    blocks = np.shape(X.data)[1:]
+    if len(blocks) != 2 or 0 in blocks or any(n % b for n, b in zip(X.shape, blocks, strict=True)):
+        _refuse(X, "data must be blocks that fit its shape")
+    _compressed_form(X, tuple(n // b for n, b in zip(X.shape, blocks, strict=True)))
+    return _from_coo(X.tocoo(copy=True))
+
+
+def _from_coo(X):
+    """CSR with the duplicates of X, so that it is not scipy that adds them up."""
+    coords = _alike(*X.coords)
+    if np.ndim(X.data) != 1 or any(len(index) != len(X.data) for index in coords):
+        _refuse(X, "data and coordinates must be as long")
+    for index, length in zip(coords, X.shape, strict=True):
+        if len(index) and not 0 <= index.min() <= index.max() < length:
+            _refuse(X, _FAULTS[_rows.OUT_OF_RANGE])
+    order = np.argsort(coords[0], kind="stable")
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(coords[0], minlength=X.shape[0]))))
+    parts = X.data[order], coords[1][order], indptr.astype(coords[1].dtype)
+    return _container(X)(parts, shape=X.shape)
+
+
+def _from_dia(X):
+    offsets = _integers(X.offsets)
+    if np.ndim(X.data) != 2 or len(X.data) != len(offsets):
+        _refuse(X, "data must have a row for each offset")
+    return _from_coo(X.tocoo(copy=True))
+
+
+def _from_dok(X):
+    return _from_coo(X.tocoo(copy=True))
+
+
+def _from_lil(X):
+    """Lists of the rows, which are Python's own; scipy takes their lengths on trust."""
+    if len(X.rows) != X.shape[0] or list(map(len, X.rows)) != list(map(len, X.data)):
+        _refuse(X, "rows and data must have lists that are as long")
+    return _from_csr(X.tocsr(copy=True))
+
+
+_TO_CSR = {
+    "csr": _from_csr, "csc": _from_csc, "bsr": _from_bsr, "coo": _from_coo, "dia": _from_dia,
+    "dok": _from_dok, "lil": _from_lil,
+}  # fmt: skip
+
+
+def _container(X):
+    return sparse.csr_array if isinstance(X, sparse.sparray) else sparse.csr_matrix
+
+
+def _summed(X):
+    """A sorted copy with duplicates added up, whole numbers without wrapping around."""
+    parts = X.data, X.indices.copy(), X.indptr.copy()
+    dtype = np.float64 if X.data.dtype.kind in "iu" else X.data.dtype
+    X = type(X)((parts[0].astype(dtype), *parts[1:]), shape=X.shape)
+    X.sum_duplicates()
+    return X

@@ -1,0 +1,256 @@
+"""Sparse matrices of any format and state: read as the dense ones they stand for, or refused.
+
+Corrupt ones are refused before scipy, which trusts their pointers, is asked for anything; and no
+matrix of a user is written to, not even its flags.
+"""
+
+import copy
+import inspect
+
+import numpy as np
+import pytest
+from cases.comparing import arrays, assert_identical
+from cases.estimator_cases import SPARSE_ESTIMATORS
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from sklearn_onlineem import CompoundDirichlet, PoissonMixture
+from sklearn_onlineem.data._sparse import canonical_csr
+from sklearn_onlineem.distributed import DistributedEM
+
+pytestmark = [
+    pytest.mark.filterwarnings("error::RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
+
+FORMATS = ["csr", "csc", "coo", "bsr", "dia", "dok", "lil"]
+KINDS = {"array": sparse.coo_array, "matrix": sparse.coo_matrix}
+
+all_estimators = pytest.mark.parametrize("case", SPARSE_ESTIMATORS, ids=repr)
+by_format = pytest.mark.parametrize("form", FORMATS)
+by_kind = pytest.mark.parametrize("kind", KINDS)
+by_index = pytest.mark.parametrize("index", [np.int32, np.int64])
+
+
+def counts(n=24, d=4):
+    return np.random.default_rng(0).poisson(1.5, (n, d)).astype(float)
+
+
+def point_outside(X):
+    X.indptr[1] = 10**6
+
+
+def fall(X):
+    X.indptr[1:3] = 5, 2
+
+
+def start_late(X):
+    X.indptr[0] = 1
+
+
+def end_early(X):
+    X.indptr[-1] -= 1
+
+
+def end_late(X):
+    X.indptr[-1] += 1
+
+
+def lack_a_pointer(X):
+    X.indptr = X.indptr[:-1]
+
+
+def have_a_negative_index(X):
+    X.indices[0] = -1
+
+
+def have_a_large_index(X):
+    X.indices[-1] = 10**6
+
+
+def have_few_indices(X):
+    X.indices = X.indices[:-1]
+
+
+def have_few_values(X):
+    X.data = X.data[:-1]
+
+
+def have_indices_that_are_floats(X):
+    X.indices = X.indices.astype(float)
+
+
+def have_pointers_in_a_table(X):
+    X.indptr = X.indptr[None]
+
+
+def have_unsigned_indices_out_of_range(X):
+    X.indices = X.indices.astype(np.uint64)
+    X.indices[0] = 2**64 - 1
+
+
+CORRUPTIONS = [
+    point_outside, fall, start_late, end_early, end_late, lack_a_pointer, have_a_negative_index,
+    have_a_large_index, have_few_indices, have_few_values, have_indices_that_are_floats,
+    have_pointers_in_a_table, have_unsigned_indices_out_of_range,
+]  # fmt: skip
+
+
+def snapshot(X):
+    """The arrays of a sparse matrix themselves, copies of them, and its flags."""
+    held = dict(vars(X)) if X.format != "dok" else {"dict": X._dict}
+    return held, copy.deepcopy(held)
+
+
+def assert_untouched(X, before):
+    held, copied = before
+    now = snapshot(X)[0]
+    assert now.keys() == held.keys()
+    for name, value in now.items():
+        assert value is held[name], name
+        np.testing.assert_equal(value, copied[name], name)
+
+
+def corrupted(X, corrupt, form="csr", kind="array", index=np.int32):
+    X = KINDS[kind](X).asformat(form)
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    corrupt(X)
+    return X
+
+
+@by_index
+@by_kind
+@pytest.mark.parametrize("form", ["csr", "csc", "bsr"])
+@pytest.mark.parametrize("corrupt", CORRUPTIONS, ids=lambda corrupt: corrupt.__name__)
+def test_corrupt_pointers_and_indices_are_refused(corrupt, form, kind, index):
+    X = corrupted(counts(), corrupt, form, kind, index)
+    before = snapshot(X)
+    with pytest.raises(ValueError, match="X is a corrupt|arrays of integers"):
+        canonical_csr(X)
+    assert_untouched(X, before)
+
+
+@by_kind
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("value", [-1, 10**6])
+def test_coordinates_out_of_range_are_refused(kind, place, value):
+    X = KINDS[kind](counts())
+    coords = [axis.copy() for axis in X.coords]
+    coords[place][0] = value
+    X.coords = tuple(coords)
+    with pytest.raises(ValueError, match="X is a corrupt coo"):
+        canonical_csr(X)
+
+
+def test_lists_and_diagonals_of_other_lengths_are_refused():
+    lists = sparse.lil_array(counts())
+    lists.rows[0] = lists.rows[0] + [1]
+    outside = sparse.lil_array(counts())
+    outside.rows[0][0] = 10**6
+    diagonals = sparse.dia_array(counts())
+    diagonals.offsets = diagonals.offsets[:-1]
+    blocks = sparse.bsr_array(counts(), blocksize=(2, 2))
+    blocks.data = np.ones((len(blocks.data), 2, 3))
+    short = sparse.coo_array(counts())
+    short.data = short.data[:-1]
+    for X in (lists, outside, diagonals, blocks, short):
+        with pytest.raises(ValueError, match="corrupt"):
+            canonical_csr(X)
+
+
+@all_estimators
+@pytest.mark.parametrize("corrupt", CORRUPTIONS, ids=lambda corrupt: corrupt.__name__)
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_estimators_refuse_corrupt_matrices_by_name(case, corrupt, form, rng):
+    good, _ = case.data(rng, 60)
+    bad, fitted = corrupted(good, corrupt, form), case().partial_fit(good)
+    before, name = arrays(fitted.model_), type(fitted).__name__
+    for method in (case().fit, case().partial_fit, fitted.partial_fit, fitted.predict,
+                   fitted.predict_proba, fitted.score_samples, fitted.score):  # fmt: skip
+        with pytest.raises(ValueError, match=name):
+            method(bad)
+    assert_identical(arrays(fitted.model_), before)
+
+
+def test_the_compound_dirichlet_refuses_corrupt_matrices_by_name():
+    fitted, bad = CompoundDirichlet().fit(counts()), corrupted(counts(), point_outside)
+    takers = [
+        getattr(fitted, name)
+        for name, method in inspect.getmembers(type(fitted), inspect.isfunction)
+        if not name.startswith("_") and "X" in inspect.signature(method).parameters
+    ]
+    assert len(takers) > 5
+    for method in takers:
+        with pytest.raises(ValueError, match="CompoundDirichlet"):
+            method(bad)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_shards_are_not_cut_from_corrupt_matrices(form):
+    X = corrupted(counts(), point_outside, form)
+    with pytest.raises(ValueError, match="DistributedEM"):
+        DistributedEM(PoissonMixture(2)).fit(X)
+
+
+@by_format
+@by_kind
+@all_estimators
+def test_every_format_is_read_as_dense_data_and_left_alone(case, form, kind, rng):
+    dense, y = case.data(rng, 60)
+    X = KINDS[kind](dense).asformat(form)
+    before, init = snapshot(X), np.array([dense[y == k].mean(axis=0) for k in range(3)])
+    found, wanted = case(init=init).fit(X), case(init=init).fit(dense)
+    assert_allclose(found.score_samples(X), wanted.score_samples(dense), rtol=1e-8)
+    assert_untouched(X, before)
+
+
+def rough(index, kind):
+    """Rows in disorder, with duplicates, that add up beyond the range of their type."""
+    indices = np.array([2, 0, 2, 1, 1, 1], dtype=index)
+    parts = np.array([100, 3, 100, 90, 90, 90], np.int8), indices, np.array([0, 3, 3, 6], index)
+    X = (sparse.csr_array if kind == "array" else sparse.csr_matrix)(parts, shape=(3, 4))
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    return X
+
+
+@by_index
+@by_kind
+def test_duplicates_are_added_up_in_a_copy(index, kind):
+    X = rough(index, kind)
+    before = snapshot(X)
+    read = canonical_csr(X)
+    assert_array_equal(read.toarray(), [[3, 0, 200, 0], [0, 0, 0, 0], [0, 270, 0, 0]])
+    assert read.has_canonical_format and isinstance(read, type(X))
+    assert_untouched(X, before)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_flags_are_not_trusted(form):
+    X = rough(np.int32, "array")
+    X.has_canonical_format = X.has_sorted_indices = True
+    if form == "csc":
+        X = X.T
+    assert canonical_csr(X).sum() == 473
+
+
+def test_duplicates_of_coordinates_do_not_wrap_around():
+    entries = np.array([100, 100, 100], np.int8), (np.array([1, 1, 0]), np.array([2, 2, 0]))
+    assert canonical_csr(sparse.coo_array(entries, shape=(2, 3)))[1, 2] == 200
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.uint8, np.uint64, ">i4"])
+def test_indices_of_any_integers_are_read(dtype):
+    X = sparse.csr_array(counts())
+    X.indices, X.indptr = X.indices.astype(dtype), X.indptr.astype(dtype)
+    assert_array_equal(canonical_csr(X).toarray(), counts())
+
+
+def test_what_is_canonical_is_not_copied():
+    X = sparse.csr_array(counts())
+    assert np.shares_memory(canonical_csr(X).data, X.data)
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 3, 4)])
+def test_other_dimensions_are_refused(shape):
+    with pytest.raises(ValueError, match="2 dimensions"):
+        canonical_csr(sparse.coo_array(np.ones(shape)))
