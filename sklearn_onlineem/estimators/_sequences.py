@@ -315,7 +315,8 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Onlin
             name = type(self).__name__
             raise ValueError(f"n_samples and n_sequences of {name} must be at least 1.")
         like = Sequences(Rows(np.empty((n_samples, 0))), np.array([0, n_samples]))
-        data, states = self.model_.sample(n_sequences or 1, self._generator(), like)
+        with single_threaded_blas(n_samples * (n_sequences or 1)):
+            data, states = self.model_.sample(n_sequences or 1, self._generator(), like)
         X = self._exposed(data.X)
         if n_sequences is None:
             return X, states
