@@ -27,13 +27,20 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 install = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))$(1), sep='\n')" \
 	| $(BIN)/python -m pip install --quiet --requirement /dev/stdin
 
-.PHONY: demo test lint format doctest doc clean distclean
+.PHONY: demo test test-rivals rivals lint format doctest doc clean distclean
 
 demo: $(BUILT)
 	$(BIN)/python examples/plot_digits_stream.py build/demo
 
 test: $(BUILT) $(VENV)/extra-test
 	$(SANITIZED) $(BIN)/python -m pytest --numprocesses 2 $(PYTEST_ARGS)
+
+# In an environment of its own: gigabytes, and libraries that hold back others.
+test-rivals:
+	$(MAKE) rivals VENV=.venv-rivals
+
+rivals: $(BUILT) $(VENV)/extra-rivals
+	$(BIN)/python -m pytest --numprocesses 0 -m rivals $(PYTEST_ARGS)
 
 doctest: $(BUILT) $(VENV)/extra-test
 	$(SANITIZED) $(BIN)/python -m pytest --doctest-modules sklearn_onlineem
@@ -58,7 +65,7 @@ clean:
 	find sklearn_onlineem -name '*.so' -delete
 
 distclean: clean
-	rm -rf $(VENV)
+	rm -rf $(VENV) .venv-rivals
 
 $(VENV)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=...")'

@@ -1,10 +1,16 @@
 """What all tests share."""
 
+import os
 import reprlib
 
 import numpy as np
 import pytest
 from cases.kalman_filters import draw_system
+
+# SciPy reads it once, when it is imported.
+HAS_ARRAY_API = "SCIPY_ARRAY_API" in os.environ
+# Skips of a platform are marks; slow tests may want data that are not at hand.
+MAY_SKIP = ("skipif", "slow")
 
 
 @pytest.fixture
@@ -16,6 +22,24 @@ def rng():
 def system(rng):
     """A linear dynamical system by pykalman's names."""
     return draw_system(rng)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave scikit-learn's checks of the array API to a process where SciPy has it."""
+    apart = [item for item in items if "check_array_api" in item.name and not HAS_ARRAY_API]
+    items[:] = [item for item in items if item not in apart]
+    config.hook.pytest_deselected(items=apart)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Fail what is skipped for want of anything but a platform."""
+    report = yield
+    is_excused = hasattr(report, "wasxfail") or any(map(item.get_closest_marker, MAY_SKIP))
+    if report.skipped and not is_excused:
+        report.outcome = "failed"
+        report.longrepr = f"What tests need is installed, so that none is skipped: {call.excinfo}"
+    return report
 
 
 def pytest_make_parametrize_id(val):

@@ -316,7 +316,8 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Onlin
         check_count(f"n_samples of {name}", n_samples)
         check_count(f"n_sequences of {name}", n_sequences, optional=True)
         like = Sequences(Rows(np.empty((n_samples, 0))), np.array([0, n_samples]))
-        data, states = self.model_.sample(n_sequences or 1, self._generator(), like)
+        with single_threaded_blas(n_samples * (n_sequences or 1)):
+            data, states = self.model_.sample(n_sequences or 1, self._generator(), like)
         X = self._exposed(data.X)
         if n_sequences is None:
             return X, states

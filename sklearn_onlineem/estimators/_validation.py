@@ -173,14 +173,20 @@ def _checked(estimator, X, reset, ensure_all_finite):
 
 def _check_scale(values, first):
     """Refuse values whose squares are too large, or in the first data too small, for their type."""
-    square = float(np.vdot(values, values))
+    square = _sum_of_squares(values)
     if math.isnan(square):
         values = values[~np.isnan(values)]
-        square = float(np.vdot(values, values))
+        square = _sum_of_squares(values)
     if not math.isfinite(square):
         raise ValueError(f"X has values whose squares overflow {values.dtype}; rescale the data.")
     if first and square < _SMALLEST_SQUARE and values.any():
         raise ValueError(f"X has values whose squares underflow {values.dtype}; rescale the data.")
+
+
+def _sum_of_squares(values):
+    """Sum of squares without BLAS, whose threads would go on waiting beside ours."""
+    flat = values.ravel()
+    return float(np.einsum("i,i->", flat, flat))
 
 
 def checked_labels(estimator, y, n_rows, n_components):

@@ -272,7 +272,14 @@ class LinearGaussian(Family):
         degrees_of_freedom : float, default=None
             Of the inverse Wishart distribution, above n_features - 1; None: no prior on the
             covariance.
+
+        Raises
+        ------
+        ValueError
+            If one is out of its range, or weighs inputs where `n_inputs` is 0.
         """
+        if n_inputs == 0:
+            _check_no_inputs(matrix=matrix, matrix_precision=matrix_precision)
         M = finite("matrix", matrix, (n_features, n_inputs))
         K = positive_semidefinite("matrix_precision", matrix_precision, n_inputs)
         Psi = positive_semidefinite("covariance", covariance, n_features)
@@ -316,6 +323,12 @@ class _Blocks:
         contrast = np.concatenate([-B, _identity(len(B))], axis=1)
         mean = self.mean_y - B @ self.mean_x - c
         return contrast @ self.scatter @ contrast.T + self.weight * (mean[:, None] * mean)
+
+
+def _check_no_inputs(**hyperparameters):
+    for name, value in hyperparameters.items():
+        if np.any(np.asarray(value) != 0.0):
+            raise ValueError(f"{name} is about inputs, and here are none; leave it out.")
 
 
 def joint_moments(z):

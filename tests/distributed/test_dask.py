@@ -8,6 +8,10 @@ import sys
 import threading
 import time
 
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import distributed
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,9 +22,6 @@ from sklearn.base import clone
 from sklearn_onlineem import GaussianHMM, GaussianMixture
 from sklearn_onlineem.distributed import DistributedEM, DistributionError
 from sklearn_onlineem.distributed._executors import DaskExecutor, Heartbeats
-
-distributed = pytest.importorskip("distributed")
-dask = pytest.importorskip("dask")
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 MODES = [
@@ -123,14 +124,12 @@ def test_packs_of_any_size_give_the_same_bits(pack_size, client, X, monkeypatch)
 
 
 def test_dask_arrays_are_shards_already(client, X):
-    da = pytest.importorskip("dask.array")
     expected = DistributedEM(mixture()).fit(X).estimator_.model_
     array = da.from_array(X, chunks=(500, 2))
     assert_identical(DistributedEM(mixture()).fit(array).estimator_.model_, expected)
 
 
 def test_labels_and_weights_come_in_shards_alike(client, X, rng):
-    da = pytest.importorskip("dask.array")
     besides = {"y": rng.integers(-1, 3, len(X)), "sample_weight": rng.random(len(X))}
     expected = DistributedEM(mixture()).fit(X, **besides).estimator_.model_
     arrays = {name: da.from_array(values, chunks=500) for name, values in besides.items()}
@@ -154,8 +153,6 @@ def test_labels_and_weights_come_in_shards_alike(client, X, rng):
 
 
 def test_dask_frames_are_shards_already(client, X):
-    pytest.importorskip("pyarrow", reason="data frames of Dask need it")
-    dd = pytest.importorskip("dask.dataframe")
     expected = DistributedEM(mixture()).fit(X).estimator_.model_
     frame = pd.DataFrame(X, columns=list("abcd"))
     learner = DistributedEM(mixture()).fit(dd.from_pandas(frame, npartitions=8))
@@ -164,7 +161,6 @@ def test_dask_frames_are_shards_already(client, X):
 
 
 def test_chunks_of_unknown_size_and_empty_ones(client, X):
-    da = pytest.importorskip("dask.array")
     array = da.from_array(X, chunks=(500, 4))
     chosen = array[da.from_array(np.arange(4000) >= 600, chunks=500)]
     assert np.isnan(chosen.shape[0])
@@ -183,7 +179,6 @@ def test_sequences_are_never_cut(client, rng):
 
 
 def test_arrays_of_sequences_are_cut_between_sequences(client, rng):
-    da = pytest.importorskip("dask.array")
     X = rng.standard_normal((40, 8, 2)) + [0.0, 5.0]
     hmm = GaussianHMM(2, random_state=0, max_iter=3, tol=0.0)
     expected = DistributedEM(hmm, n_shards=4).fit(X).estimator_.model_

@@ -5,6 +5,7 @@ import math
 import pickle
 import sys
 
+import dask
 import joblib
 import numpy as np
 import pytest
@@ -356,8 +357,6 @@ def test_errors_name_the_shard(rng):
 
 
 def test_shards_on_a_cluster_need_a_client(rng):
-    dask = pytest.importorskip("dask")
-    pytest.importorskip("distributed")
     with pytest.raises(ValueError, match="client"):
         DistributedEM(GaussianMixture()).fit([dask.delayed(rng.standard_normal((9, 2)))])
 

@@ -1,5 +1,8 @@
 """scikit-learn's own checks of estimators."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -133,3 +136,15 @@ def expected_failures(estimator):
 )
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
+
+
+def test_arrays_of_the_array_api():
+    """The checks that `SCIPY_ARRAY_API` switches on, in a process that begins with it."""
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", "check_array_api", __file__],
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stdout
+    assert "skipped" not in run.stdout

@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
+import pykalman
 import pytest
 from cases import kalman
 from cases.comparing import assert_close
@@ -11,6 +12,7 @@ from cases.dynamical import ALL, PARAMETERS, changed, draw_data, draw_model, val
 from cases.numerical import minimiser
 from numpy.testing import assert_allclose
 from scipy import stats
+from statsmodels.tsa.statespace.kalman_smoother import KalmanSmoother
 
 from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.em import batch_step, online_step
@@ -244,9 +246,8 @@ def test_what_is_known_stays(rng):
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 def test_moments_are_those_of_statsmodels(missing, rng):
-    smoother = pytest.importorskip("statsmodels.tsa.statespace.kalman_smoother").KalmanSmoother
     model, data = draw_model(rng, 3, 4), draw_data(rng, [60], 4, missing)
-    ssm = smoother(k_endog=4, k_states=3)
+    ssm = KalmanSmoother(k_endog=4, k_states=3)
     ssm.bind(np.asfortranarray(data.X.T.copy()))
     ssm["design"], ssm["obs_cov"] = model.emissions.matrix, model.emissions.covariance
     ssm["obs_intercept"] = model.emissions.offset[:, None]
@@ -267,7 +268,6 @@ def test_moments_are_those_of_statsmodels(missing, rng):
 
 
 def test_batch_em_is_that_of_pykalman(rng):
-    pykalman = pytest.importorskip("pykalman")
     model, data = draw_model(rng, 2, 3), draw_data(rng, [40], 3)
     other = pykalman.KalmanFilter(
         transition_matrices=model.transitions.matrix,

@@ -13,6 +13,7 @@ from sklearn_onlineem.estimators._clusters import STARTS
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.estimators._rows import RowEstimator
+from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators.mixtures._initialiser import MixtureInitialiser
 from sklearn_onlineem.models import MixtureStatistics
 
@@ -209,7 +210,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             If `n_samples` is below 1.
         """
         self._check_n_samples(n_samples)
-        X, y = self.model_.sample(n_samples, self._generator())
+        with single_threaded_blas(n_samples):
+            X, y = self.model_.sample(n_samples, self._generator())
         return self._exposed(X), y
 
     def __sklearn_tags__(self):

@@ -176,12 +176,17 @@ def test_strong_priors_decide(system):
     ],
 )
 def test_priors_that_are_none(system, part, name, value):
-    if part == "initial" and name.startswith("matrix"):
-        pytest.skip("the first state has no inputs")
     X, kalman = drawn(system), KalmanFilter(**system, prior={part: {name: value}})
     for method in (kalman.fit, kalman.partial_fit):
         with pytest.raises(ValueError, match=rf"prior\['{part}'\] of KalmanFilter.*{name}"):
             method(X)
+
+
+@pytest.mark.parametrize("name", ["matrix", "matrix_precision"])
+def test_the_first_state_has_no_inputs_to_weigh(system, name):
+    kalman = KalmanFilter(**system, prior={"initial": {name: 5.0}})
+    with pytest.raises(ValueError, match=rf"prior\['initial'\] of KalmanFilter: {name} .* inputs"):
+        kalman.fit(drawn(system))
 
 
 @pytest.mark.parametrize("prior", [{"transitions": {}}, {"transition": 5.0}], ids=repr)

@@ -1,9 +1,11 @@
-"""Kalman filters against pykalman, statsmodels and dynamax."""
+"""Kalman filters against pykalman and statsmodels."""
 
 import numpy as np
+import pykalman
 import pytest
 from cases.kalman_filters import D, K, drawn, known, with_gaps
 from numpy.testing import assert_allclose
+from statsmodels.tsa.statespace.kalman_smoother import KalmanSmoother
 
 from sklearn_onlineem import KalmanFilter
 from sklearn_onlineem.estimators.kalman._parameters import FIELDS
@@ -13,12 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 NOT_OFFSETS = [name for name in FIELDS if "offsets" not in name]
 
 
-@pytest.fixture
-def pykalman():
-    return pytest.importorskip("pykalman")
-
-
-def test_moments_are_pykalmans(system, pykalman):
+def test_moments_are_pykalmans(system):
     X, ours, theirs = drawn(system), known(system), pykalman.KalmanFilter(**system)
     assert_allclose(ours.score(X), theirs.loglikelihood(X), rtol=1e-10)
     for method in ("filter", "smooth"):
@@ -28,7 +25,7 @@ def test_moments_are_pykalmans(system, pykalman):
             assert_allclose(found, expected, atol=1e-9)
 
 
-def test_filter_update_is_pykalmans(system, rng, pykalman):
+def test_filter_update_is_pykalmans(system, rng):
     X, ours, theirs = drawn(system), known(system), pykalman.KalmanFilter(**system)
     moments = rng.standard_normal(K), np.diag([0.4, 2.0])
     assert_allclose(
@@ -42,7 +39,7 @@ def test_filter_update_is_pykalmans(system, rng, pykalman):
         assert_allclose(found, expected, atol=1e-10)
 
 
-def test_batch_em_is_pykalmans(system, rng, pykalman):
+def test_batch_em_is_pykalmans(system, rng):
     X = drawn(system, 60)
     start = {**system, "transition_matrices": 0.5 * np.eye(K)}
     for n_iter in (1, 4):
@@ -56,9 +53,8 @@ def test_batch_em_is_pykalmans(system, rng, pykalman):
 
 
 def test_moments_with_gaps_are_those_of_statsmodels(system, rng):
-    smoother = pytest.importorskip("statsmodels.tsa.statespace.kalman_smoother")
     X, ours = with_gaps(rng, drawn(system)), known(system)
-    theirs = smoother.KalmanSmoother(k_endog=D, k_states=K)
+    theirs = KalmanSmoother(k_endog=D, k_states=K)
     theirs.bind(np.asfortranarray(X.T))
     theirs["design"], theirs["selection"] = system["observation_matrices"], np.eye(K)
     theirs["obs_intercept"] = system["observation_offsets"][:, None]
@@ -79,49 +75,3 @@ def test_moments_with_gaps_are_those_of_statsmodels(system, rng):
     assert_allclose(
         covariances[seen], expected.forecasts_error_cov.transpose(2, 0, 1)[seen], atol=1e-8
     )
-
-
-def dynamaxs_em(dynamax, jax, system, X, n_iter):
-    """Parameters after iterations of EM, all but the covariance of the first state.
-
-    Its update divides wrongly where there are many sequences; here it stays as it is.
-    """
-    theirs = dynamax.LinearGaussianSSM(K, D)
-    parameters, properties = theirs.initialize(
-        initial_mean=system["initial_state_mean"],
-        initial_covariance=system["initial_state_covariance"],
-        dynamics_weights=system["transition_matrices"],
-        dynamics_bias=system["transition_offsets"],
-        dynamics_covariance=system["transition_covariance"],
-        emission_weights=system["observation_matrices"],
-        emission_bias=system["observation_offsets"],
-        emission_covariance=system["observation_covariance"],
-    )
-    first = parameters.initial.cov
-    for _ in range(n_iter):
-        evidence, _ = jax.vmap(lambda x, known=parameters: theirs.e_step(known, x))(np.array(X))
-        parameters, _ = theirs.m_step(parameters, properties, evidence, None)
-        parameters = parameters._replace(initial=parameters.initial._replace(cov=first))
-    return {
-        "initial_state_mean": parameters.initial.mean,
-        "transition_matrices": parameters.dynamics.weights,
-        "transition_offsets": parameters.dynamics.bias,
-        "transition_covariance": parameters.dynamics.cov,
-        "observation_matrices": parameters.emissions.weights,
-        "observation_offsets": parameters.emissions.bias,
-        "observation_covariance": parameters.emissions.cov,
-    }
-
-
-@pytest.mark.parametrize("n_iter", [1, 2, 5])
-def test_batch_em_of_many_sequences_is_dynamaxs(n_iter, system):
-    dynamax = pytest.importorskip("dynamax.linear_gaussian_ssm", reason="dynamax is not installed")
-    jax = pytest.importorskip("jax")
-    X = drawn(system, 15, 40)
-    start = {**system, "transition_matrices": 0.5 * np.eye(K)}
-    with jax.enable_x64(True):
-        expected = dynamaxs_em(dynamax, jax, start, X, n_iter)
-    arguments = {"solver": "batch", "max_iter": n_iter, "tol": 0.0, "reg_covar": 0.0}
-    ours = KalmanFilter(**start, em_vars=list(expected), **arguments).fit(X)
-    for name, array in expected.items():
-        assert_allclose(getattr(ours, f"{name}_"), array, rtol=1e-6, atol=1e-6)

@@ -1,0 +1,63 @@
+"""What threads other than the calling one compute, by the accounts of Linux.
+
+As a program: a line of JSON, the CPU seconds of the others under each estimator with one thread.
+"""
+
+import json
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+TASKS = Path("/proc/self/task")
+# Seconds until a thread of BLAS that has nothing to do sleeps.
+SETTLING = 0.1
+# Rows of which BLAS would share out even sums of squares.
+N_ROWS = 20_000
+ROW_METHODS = ("predict", "predict_proba", "score", "score_samples", "transform", "bic", "aic")
+
+
+def seconds_of_others(task):
+    """CPU seconds that threads other than the calling one spend on a task, and after it."""
+    before = _seconds()
+    task()
+    time.sleep(SETTLING)
+    return _seconds() - before
+
+
+def _seconds():
+    others = [task for task in TASKS.iterdir() if int(task.name) != threading.get_native_id()]
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in others) / 1e9
+
+
+def uses(case, rng):
+    """Everything that one does with an estimator, by name."""
+    if hasattr(case, "inference"):
+        methods, X = case.inference, case.data(rng, N_ROWS // 20)[0]
+    else:
+        methods, X = ROW_METHODS, case.data(rng, N_ROWS)[0]
+    stream = case(n_jobs=1)
+    yield "fit", lambda: case(n_jobs=1, max_iter=2).fit(X)
+    yield "partial_fit", lambda: stream.partial_fit(X).partial_fit(X)
+    yield "sample", lambda: stream.sample(N_ROWS)
+    yield "inference", lambda: [getattr(stream, name)(X) for name in methods]
+
+
+def main():
+    from cases.estimator_cases import ESTIMATORS
+    from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
+
+    warnings.simplefilter("ignore")
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((500, 500))
+    seconds = {"BLAS alone": seconds_of_others(lambda: A @ A)}
+    for case in (*ESTIMATORS, *SEQUENCE_ESTIMATORS, *KALMAN_FILTERS):
+        for name, use in uses(case, rng):
+            seconds[f"{case}.{name}"] = seconds_of_others(use)
+    print(json.dumps(seconds))
+
+
+if __name__ == "__main__":
+    main()
