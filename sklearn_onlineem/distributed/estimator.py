@@ -193,10 +193,13 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
                 advance()
 
             self._learn(estimator, Shards(executor, sizes, sum(weights), record))
-        self.estimator_, self.history_ = estimator, history
-        if hasattr(estimator, "n_features_in_"):
-            self.n_features_in_ = estimator.n_features_in_
+        vars(self).update(estimator_=estimator, history_=history)
         return self
+
+    @property
+    def n_features_in_(self):
+        """Columns of the data."""
+        return self.estimator_.n_features_in_
 
     def _learn(self, estimator, shards):
         """Let the mode take its passes over the shards."""
@@ -251,9 +254,8 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         if resumes:
             estimator._check_structure()
         training = estimator._training
-        callbacks = tuple(estimator.callbacks or ())
         prior = estimator._prior(estimator.model_, getattr(estimator, "n_features_in_", 0))
-        estimator._training = training.resumed(prior, callbacks, training.state.seed)
+        estimator._commit(training.resumed(prior, estimator._callbacks(), training.state.seed), {})
         return estimator
 
     def __sklearn_tags__(self):
@@ -420,8 +422,8 @@ def _is_plain(solver):
 def _for_workers(estimator):
     """A copy that runs on one thread, as shards are what runs in parallel, and calls nobody."""
     copied = copy.copy(estimator).set_params(n_jobs=1, callbacks=None)
-    if "_training" in vars(copied):
-        copied._training = replace(copied._training, callbacks=())
+    if copied.__sklearn_is_fitted__():
+        copied._commit(replace(copied._training, callbacks=()), {})
     return copied
 
 

@@ -7,13 +7,13 @@ import threading
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning
+from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning, NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -37,7 +37,7 @@ from sklearn_onlineem.estimators._validation import naming, raise_named
 from sklearn_onlineem.estimators._warnings import warn_user
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["OnlineEM"]
+__all__ = ["FittedAttribute", "OnlineEM", "fitted_property"]
 
 # Passes of batch EM over the first batch of a stream.
 _START_PASSES = 3
@@ -53,10 +53,61 @@ class Rules(NamedTuple):
     """Update rules that the parameters stand for, for as long as none of them is set anew."""
 
     values: tuple
+    training: Training
     reader: object
     solver: Solver
     schedule: Callable
     prior: Statistics | None
+
+
+class Fitted(NamedTuple):
+    """What learning leaves behind, replaced by one assignment, so that readers find it whole.
+
+    Attributes
+    ----------
+    training : Training
+        It advances with a stream, in which the data keep their form.
+    attributes : dict
+        What validation found in the first data: their width and names, say. It never changes.
+    structure : tuple
+        Values of the parameters that shape the model.
+    """
+
+    training: Training
+    attributes: dict
+    structure: tuple
+
+
+class FittedAttribute:
+    """One of the attributes that validation found.
+
+    An instance may have a value of its own: that is how scikit-learn's validation writes it to the
+    blank estimator that first data are checked with.
+    """
+
+    def __init__(self, doc):
+        self.__doc__ = doc
+
+    def __set_name__(self, owner, name):
+        self._name = name
+
+    def __get__(self, instance, owner):
+        if instance is None:
+            return self
+        try:
+            return instance.__dict__["_fitted"].attributes[self._name]
+        except KeyError:
+            raise AttributeError(f"{owner.__name__} has no attribute {self._name} (yet).") from None
+
+
+def fitted_property(function):
+    """A property of what was learnt, all of which it reads at once."""
+
+    @wraps(function)
+    def value(self):
+        return function(self._seen())
+
+    return property(value)
 
 
 @estimator
@@ -110,7 +161,9 @@ class OnlineEM(DensityMixin, BaseEstimator):
         Passes between messages.
     callbacks : list of callables, default=None
         Each is called after every update with what it did, a tuple (eta, log_likelihood,
-        kl_divergence); a true value ends the fit.
+        kl_divergence, n_rows), see :class:`~sklearn_onlineem.em.Step`; a true value ends the fit.
+        If one raises, the estimator is as it was before `fit` or `partial_fit`. Meanwhile the
+        estimator answers as it did before `fit`; in `partial_fit` it has the new model.
 
     Attributes
     ----------
@@ -124,8 +177,9 @@ class OnlineEM(DensityMixin, BaseEstimator):
         Observations so far, by their weights.
     lower_bound_, lower_bounds_ : float, list of float
         Mean log-likelihood of the last pass, and of each pass of the last `fit`.
-    history_ : sequence of (eta, log_likelihood, kl_divergence)
-        The latest updates; log-likelihoods are from before each update.
+    history_ : sequence of (eta, log_likelihood, kl_divergence, n_rows)
+        The latest updates; log-likelihoods are from before each update, and `n_rows` counts the
+        rows read up to and including it, in all passes.
     model_ : Model
         The fitted model, a frozen value.
     """
@@ -199,8 +253,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
         """Yield trainings for `fit` to begin with."""
         if resumes:
             prior = self._prior(self.model_, data.n_features)
-            seed, callbacks = _drawn_seed(random_state), tuple(self.callbacks or ())
-            yield self._training.resumed(prior, callbacks, seed)
+            yield self._training.resumed(prior, self._callbacks(), _drawn_seed(random_state))
             return
         initialiser = self._initialiser()
         for _ in range(getattr(self, "n_init", 1)):
@@ -223,7 +276,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
         return Training(
             State(model, seed=_drawn_seed(random_state)),
             self._prior(model, data.n_features),
-            tuple(self.callbacks or ()),
+            self._callbacks(),
             model.observations_needed(data),
         )
 
@@ -326,14 +379,18 @@ class OnlineEM(DensityMixin, BaseEstimator):
     def _learn_next(self, X, y, **where):
         """Learn a batch of a stream that is not the first."""
         rules, training = self._rules(), self._training
-        data = rules.reader.read(X, y, **where)
-        training.prior, training.callbacks = rules.prior, tuple(self.callbacks or ())
-        before = training.state
+        callbacks = self._callbacks()
+        try:
+            data = rules.reader.read(X, y, **where)
+        finally:
+            rules.reader.release()
+        training.prior, training.callbacks = rules.prior, callbacks
+        before = training.state, training.n_rates, training.stopped
         try:
             with single_threaded_blas(data.n_rows):
                 rules.solver.step(training, data, rules.schedule)
         except BaseException:
-            training.state = before
+            training.state, training.n_rates, training.stopped = before
             raise
         self._present_rules = rules
         return data
@@ -341,11 +398,31 @@ class OnlineEM(DensityMixin, BaseEstimator):
     def _rules(self):
         """Update rules of the parameters; when one was set anew, all are validated anew."""
         rules = self.__dict__.get("_present_rules")
-        if rules is None or not _equal(self._values(self.__dict__), rules.values):
+        if (
+            rules is None
+            or rules.training is not self._training
+            or not _equal(self._values(self.__dict__), rules.values)
+        ):
             self._validate_params()
             self._check_structure()
-            rules = self._rules_for(self._training, self.__dict__.get("n_features_in_", 0))
+            rules = self._rules_for(self._training, getattr(self, "n_features_in_", 0))
         return rules
+
+    def _callbacks(self):
+        """The callbacks, checked before anything is learnt: their list may have grown."""
+        callbacks = self.callbacks
+        if callbacks is None:
+            return ()
+        if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
+            raise ValueError(
+                f"callbacks must be a list of functions of a step, or None; got {callbacks!r}."
+            )
+        return tuple(callbacks)
+
+    def _validate_params(self):
+        super()._validate_params()
+        with naming(self):
+            self._callbacks()
 
     def _schedule(self, training):
         """The schedule that the parameters describe."""
@@ -357,6 +434,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
     def _rules_for(self, training, n_features):
         return Rules(
             self._values(self.__dict__),
+            training,
             self._input(),
             _solver_of(self.solver),
             self._schedule(training),
@@ -379,24 +457,31 @@ class OnlineEM(DensityMixin, BaseEstimator):
     # ------------------------------------------------------------------- what a fit leaves behind
 
     def _commit(self, training, attributes):
-        """Take a training and what validation found, together."""
-        state = self.__dict__
+        """Take a training and what validation found, if the data are the first, at once."""
         if attributes:
-            stale = set(state.get("_read_attributes", ())) - set(attributes)
-            for name in stale:
-                del state[name]
             structure = tuple(getattr(self, name) for name in self._structural_parameters)
-            attributes = {
-                **attributes,
-                "_read_attributes": tuple(attributes),
-                "_structure": structure,
-            }
-        state.pop("_present_rules", None)
-        state.update(attributes, _training=training)
+            self._fitted = Fitted(training, attributes, structure)
+        else:
+            self._fitted = self._fitted._replace(training=training)
+        self.__dict__.pop("_present_rules", None)
+
+    def _seen(self):
+        """Return the estimator as it is now, read at once: nothing learnt meanwhile changes it."""
+        state = self.__dict__.copy()
+        if "_fitted" not in state:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with"
+                " appropriate arguments before using this estimator."
+            )
+        fitted = state["_fitted"]
+        state["_fitted"] = fitted._replace(training=Training(fitted.training.state))
+        seen = object.__new__(type(self))
+        seen.__dict__ = state
+        return seen
 
     def _check_structure(self):
         """Raise ValueError if parameters that shape the model have changed since it was made."""
-        pairs = zip(self._structural_parameters, self._structure, strict=True)
+        pairs = zip(self._structural_parameters, self._fitted.structure, strict=True)
         for name, fitted in pairs:
             now = getattr(self, name)
             if not _are_same(fitted, now):
@@ -443,13 +528,17 @@ class OnlineEM(DensityMixin, BaseEstimator):
         return self
 
     def __sklearn_is_fitted__(self):
-        return "_training" in self.__dict__
+        return "_fitted" in self.__dict__
+
+    n_features_in_ = FittedAttribute("Columns of the data.")
+    feature_names_in_ = FittedAttribute("Names of the columns, where the first data had names.")
+    _dtype = FittedAttribute("Type of the first data, in which users see parameters.")
 
     @property
-    def _fitted(self):
+    def _training(self):
         """The training of a fitted estimator; an AttributeError, as for any attribute, before."""
         try:
-            return self.__dict__["_training"]
+            return self.__dict__["_fitted"].training
         except KeyError:
             raise AttributeError(
                 f"This {type(self).__name__} instance is not fitted yet, so it has no such"
@@ -459,43 +548,44 @@ class OnlineEM(DensityMixin, BaseEstimator):
     @property
     def model_(self):
         """The fitted model, a frozen value."""
-        return self._fitted.state.model
+        return self._training.state.model
 
     @property
     def n_steps_(self):
         """Number of updates so far."""
-        return self._fitted.state.n_steps
+        return self._training.state.n_steps
 
     @property
     def n_samples_seen_(self):
         """Number of observations (their total weight) that the model has learnt from."""
-        seen = self._fitted.state.n_seen
+        seen = self._training.state.n_seen
         return int(seen) if float(seen).is_integer() else seen
 
     @property
     def history_(self):
-        """The latest updates, a list of (eta, log_likelihood, kl_divergence)."""
-        return self._fitted.history
+        """The latest updates, a list of (eta, log_likelihood, kl_divergence, n_rows)."""
+        return self._training.history
 
     @property
     def n_iter_(self):
         """Number of passes of the last `fit` over its data."""
-        return self._fitted.n_iter
+        return self._training.n_iter
 
     @property
     def converged_(self):
         """Whether the last `fit` stopped because of `tol`."""
-        return self._fitted.converged
+        return self._training.converged
 
     @property
     def lower_bounds_(self):
         """Mean log-likelihood of each pass of the last `fit`, before or during its updates."""
-        return self._fitted.lower_bounds
+        return self._training.lower_bounds
 
     @property
     def lower_bound_(self):
         """The last of `lower_bounds_`; NaN of what was merged and has learnt nothing since."""
-        bounds, step = self._fitted.lower_bounds, self._fitted.state.step
+        training = self._training
+        bounds, step = training.lower_bounds, training.state.step
         if bounds:
             return bounds[-1]
         return math.nan if step is None else step.log_likelihood

@@ -76,6 +76,9 @@ class RowsInput:
         except (TypeError, ValueError) as error:
             raise_named(error, self._estimator)
 
+    def release(self):
+        """Let go of the rows that were read: nothing of them is kept."""
+
     def _read(self, X, y, sample_weight):
         estimator = self._estimator
         if self._fresh or not is_ready(estimator, X):
@@ -177,10 +180,10 @@ class RowEstimator(TransformerMixin, OnlineEM):
 
     def _infer(self, X, method):
         """Return what a method of the model says of X."""
-        check_is_fitted(self)
-        data = self._input().read(X)
+        seen = self._seen()
+        data = seen._input().read(X)
         with single_threaded_blas(len(data)):
-            return getattr(self.model_, method)(data)
+            return getattr(seen.model_, method)(data)
 
     def score_samples(self, X):
         """Return the log-likelihood of each sample.
@@ -246,8 +249,9 @@ class RowEstimator(TransformerMixin, OnlineEM):
         ValueError
             If X is invalid; the message names the estimator.
         """
-        log_likelihoods = self.score_samples(X)
-        penalty = self.model_.n_parameters() * np.log(len(log_likelihoods))
+        seen = self._seen()
+        log_likelihoods = seen.score_samples(X)
+        penalty = seen.model_.n_parameters() * np.log(len(log_likelihoods))
         return float(-2.0 * log_likelihoods.mean() * len(log_likelihoods) + penalty)
 
     def aic(self, X):
@@ -271,8 +275,9 @@ class RowEstimator(TransformerMixin, OnlineEM):
         ValueError
             If X is invalid; the message names the estimator.
         """
-        log_likelihoods = self.score_samples(X)
-        penalty = 2.0 * self.model_.n_parameters()
+        seen = self._seen()
+        log_likelihoods = seen.score_samples(X)
+        penalty = 2.0 * seen.model_.n_parameters()
         return float(-2.0 * log_likelihoods.mean() * len(log_likelihoods) + penalty)
 
     def _check_n_samples(self, n_samples):

@@ -8,7 +8,6 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.em.settings import check_count
@@ -90,6 +89,10 @@ class SequencesInput:
         data = Sequences(Rows(X, None, labels, n_threads), self.form.offsets)
         check_values(data, self._family)
         return data
+
+    def release(self):
+        """Let go of the sequences that were read."""
+        self.form = None
 
     def restored(self, rows):
         """Return an answer row by row as the user arranged the rows."""
@@ -216,11 +219,11 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Onlin
 
     def _infer(self, X, lengths, groups, method, *arguments):
         """Return what a method of the model says of X, and the input that has read X."""
-        check_is_fitted(self)
-        reader = self._input()
+        seen = self._seen()
+        reader = seen._input()
         data = reader.read(X, None, lengths, groups)
         with single_threaded_blas(data.n_rows):
-            return getattr(self.model_, method)(data, *arguments), reader
+            return getattr(seen.model_, method)(data, *arguments), reader
 
     def score_samples(self, X, *, lengths=None, groups=None):
         """Return the log-likelihood of each sequence.
@@ -311,14 +314,13 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Onlin
         ValueError
             If `n_samples` or `n_sequences` is below 1.
         """
-        check_is_fitted(self)
-        name = type(self).__name__
+        seen, name = self._seen(), type(self).__name__
         check_count(f"n_samples of {name}", n_samples)
         check_count(f"n_sequences of {name}", n_sequences, optional=True)
         like = Sequences(Rows(np.empty((n_samples, 0))), np.array([0, n_samples]))
         with single_threaded_blas(n_samples * (n_sequences or 1)):
-            data, states = self.model_.sample(n_sequences or 1, self._generator(), like)
-        X = self._exposed(data.X)
+            data, states = seen.model_.sample(n_sequences or 1, self._generator(), like)
+        X = seen._exposed(data.X)
         if n_sequences is None:
             return X, states
         cuts = data.offsets[1:-1]
@@ -346,8 +348,9 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Onlin
         ValueError
             If X is invalid; the message names the estimator.
         """
-        log_likelihoods, reader = self._infer(X, lengths, groups, "log_likelihood")
-        return -2.0 * log_likelihoods.sum() + self.model_.n_parameters() * np.log(
+        seen = self._seen()
+        log_likelihoods, reader = seen._infer(X, lengths, groups, "log_likelihood")
+        return -2.0 * log_likelihoods.sum() + seen.model_.n_parameters() * np.log(
             reader.form.offsets[-1]
         )
 
@@ -373,8 +376,9 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Onlin
         ValueError
             If X is invalid; the message names the estimator.
         """
-        log_likelihoods, _ = self._infer(X, lengths, groups, "log_likelihood")
-        return -2.0 * log_likelihoods.sum() + 2.0 * self.model_.n_parameters()
+        seen = self._seen()
+        log_likelihoods, _ = seen._infer(X, lengths, groups, "log_likelihood")
+        return -2.0 * log_likelihoods.sum() + 2.0 * seen.model_.n_parameters()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -92,8 +92,8 @@ def converted(estimator, X, fresh, ensure_all_finite=True):
 
 def is_ready(estimator, X):
     """Whether X needs no conversion: the hot path of streams of small batches."""
-    named = "feature_names_in_" in estimator.__dict__
-    return not named and _rows.are_ready(X, estimator.n_features_in_)
+    known = estimator._fitted.attributes
+    return "feature_names_in_" not in known and _rows.are_ready(X, known["n_features_in_"])
 
 
 def check_values(data, family):

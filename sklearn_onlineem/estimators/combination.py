@@ -170,7 +170,7 @@ def _estimator_of(model: Model, statistics: Statistics | None, estimators):
     )
     needed = np.average([training.observations_needed for training in trainings], weights=seen)
     training = Training(state, observations_needed=float(needed))
-    attributes = {name: vars(first)[name] for name in first._read_attributes}
+    attributes = {**first._fitted.attributes}
     attributes["_dtype"] = np.result_type(*(estimator._dtype for estimator in estimators))
     merged = clone(first)
     merged._commit(training, attributes)
@@ -220,7 +220,7 @@ def _check_members(estimators):
 
 def _mismatches(estimator, first):
     """Yield (name, own, the first's) of what differs, the most telling first."""
-    for name in (name for name in first._read_attributes if not name.startswith("_")):
+    for name in (name for name in first._fitted.attributes if not name.startswith("_")):
         own, other = (getattr(e, name, None) for e in (estimator, first))
         if not (np.array_equal(own, other) if isinstance(own, np.ndarray) else own == other):
             yield name, own, other

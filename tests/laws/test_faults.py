@@ -75,7 +75,7 @@ INTERRUPTED_SCRIPT = """
     try:
         mixture.fit(X)
     except KeyboardInterrupt:
-        print("interrupted", "_training" in vars(mixture), flush=True)
+        print("interrupted", mixture.__sklearn_is_fitted__(), flush=True)
 """
 
 

@@ -571,7 +571,7 @@ INTERRUPTED_SCRIPT = """
     try:
         hmm.fit(X)
     except KeyboardInterrupt:
-        print("interrupted", "_training" in vars(hmm), flush=True)
+        print("interrupted", hmm.__sklearn_is_fitted__(), flush=True)
 """
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem.estimators._base import fitted_property
 from sklearn_onlineem.estimators._clusters import STARTS
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._priors import prior_statistics
@@ -148,18 +149,18 @@ class BaseHMM(SequenceEstimator):
 
     # ------------------------------------------------------------------------------- fitted values
 
-    @property
+    @fitted_property
     def startprob_(self):
         """Probabilities of the first state, an ndarray of shape (n_components,)."""
         return self._exposed(self.model_.start)
 
-    @property
+    @fitted_property
     def transmat_(self):
         """Probabilities of moves, an ndarray of shape (n_components, n_components)."""
         model = self.model_
         return self._exposed(model.transmat[:, : model.n_components])
 
-    @property
+    @fitted_property
     def endprob_(self):
         """Probabilities of a silent end after each state, of shape (n_components,).
 

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from sklearn_onlineem.estimators._base import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._probabilities import (
@@ -98,7 +99,7 @@ class CategoricalHMM(BaseHMM):
             return super()._emission_prior(family, n_features)
         return dirichlet_prior(self.emissionprob_prior, family, self.n_components, n_features)
 
-    @property
+    @fitted_property
     def emissionprob_(self):
         """Probabilities of the symbols, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self.model_.parameters)

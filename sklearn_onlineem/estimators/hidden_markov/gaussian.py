@@ -8,6 +8,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem.estimators._base import fitted_property
 from sklearn_onlineem.estimators._families import COVARIANCE_TYPES
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._validation import finite_start
@@ -157,12 +158,12 @@ class GaussianHMM(BaseHMM):
             degrees=max(0.0, self.covars_weight - certain),
         )
 
-    @property
+    @fitted_property
     def means_(self):
         """Means of the states, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self.model_.parameters.mean)
 
-    @property
+    @fitted_property
     def covars_(self):
         """Covariance matrices of the states, (n_components, n_features, n_features)."""
         return self._exposed(self.model_.family.covariance_matrices(self.model_.parameters))

@@ -7,6 +7,7 @@ from numbers import Real
 
 from sklearn.utils._param_validation import Interval
 
+from sklearn_onlineem.estimators._base import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._probabilities import (
@@ -81,7 +82,7 @@ class MultinomialHMM(BaseHMM):
             return super()._emission_prior(family, n_features)
         return dirichlet_prior(self.emissionprob_prior, family, self.n_components, n_features)
 
-    @property
+    @fitted_property
     def emissionprob_(self):
         """Probabilities of the categories, an ndarray of shape (n_components, n_features)."""
         model = self.model_

@@ -8,6 +8,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from sklearn_onlineem.estimators._base import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._validation import finite_start
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
@@ -83,7 +84,7 @@ class PoissonHMM(BaseHMM):
         total = np.full((self.n_components, n_features), float(self.lambdas_prior))
         return Sums(np.full(self.n_components, float(self.lambdas_weight)), total)
 
-    @property
+    @fitted_property
     def lambdas_(self):
         """Rates of the states, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self.model_.parameters)

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem.estimators._base import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
 from sklearn_onlineem.estimators.kalman._initialiser import SystemInitialiser
@@ -215,8 +216,9 @@ class KalmanFilter(SequenceEstimator):
 
     def _moments(self, X, lengths, groups, method):
         """Results of a method of the model for each row, as the user arranged the rows."""
-        parts, reader = self._infer(X, lengths, groups, method)
-        return tuple(reader.restored(self._exposed(part)) for part in parts)
+        seen = self._seen()
+        parts, reader = seen._infer(X, lengths, groups, method)
+        return tuple(reader.restored(seen._exposed(part)) for part in parts)
 
     def filter(self, X, *, lengths=None, groups=None):
         """Return the moments of the states given the rows so far, p(h_t | v_1..t).
@@ -340,12 +342,12 @@ class KalmanFilter(SequenceEstimator):
         ValueError
             If X is invalid, or `n_steps` is no integer above 0; the message names the estimator.
         """
-        check_is_fitted(self)
+        seen = self._seen()
         if not isinstance(n_steps, Integral) or n_steps < 1:
             raise ValueError(f"n_steps of {type(self).__name__} must be an integer above 0.")
-        parts, reader = self._infer(X, lengths, groups, "forecast", int(n_steps))
+        parts, reader = seen._infer(X, lengths, groups, "forecast", int(n_steps))
         is_one = not reader.form.is_nested and lengths is None and groups is None
-        parts = tuple(self._exposed(part[0] if is_one else part) for part in parts)
+        parts = tuple(seen._exposed(part[0] if is_one else part) for part in parts)
         return parts if return_cov else parts[0]
 
     def impute(self, X, *, lengths=None, groups=None):
@@ -368,8 +370,9 @@ class KalmanFilter(SequenceEstimator):
         ValueError
             If X is invalid; the message names the estimator.
         """
-        rows, reader = self._infer(X, lengths, groups, "imputed")
-        return reader.restored(self._exposed(rows))
+        seen = self._seen()
+        rows, reader = seen._infer(X, lengths, groups, "imputed")
+        return reader.restored(seen._exposed(rows))
 
     def score_rows(self, X, *, lengths=None, groups=None):
         """Return the log-likelihood of each row given those before it, log p(v_t | v_1..t-1).
@@ -422,7 +425,8 @@ class KalmanFilter(SequenceEstimator):
         ValueError
             If just one of the two moments is given, or a shape is wrong.
         """
-        live = self.live_filter()
+        seen = self._seen()
+        live = seen.live_filter()
         if (filtered_state_mean is None) != (filtered_state_covariance is None):
             raise ValueError(
                 f"{type(self).__name__}: pass both filtered_state_mean and"
@@ -431,7 +435,7 @@ class KalmanFilter(SequenceEstimator):
         if filtered_state_mean is not None:
             live.start_from(filtered_state_mean, filtered_state_covariance)
         return live.update(
-            np.full(self.n_features_in_, np.nan) if observation is None else observation
+            np.full(seen.n_features_in_, np.nan) if observation is None else observation
         )
 
     def live_filter(self):
@@ -459,7 +463,7 @@ def _fitted_array(name, axes):
         return self._exposed(array_of(self.model_, name))
 
     value.__doc__ = f"Fitted `{name}`, an ndarray of shape ({shape})."
-    return property(value)
+    return fitted_property(value)
 
 
 for _name, _field in FIELDS.items():

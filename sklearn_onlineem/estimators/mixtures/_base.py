@@ -9,6 +9,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import ClassifierTags
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem.estimators._base import fitted_property
 from sklearn_onlineem.estimators._clusters import STARTS
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._priors import prior_statistics
@@ -91,12 +92,12 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         concentration = self.weight_concentration_prior
         return None if concentration is None else self.n_components * concentration
 
-    @property
+    @fitted_property
     def weights_(self):
         """Mixture weights, an ndarray of shape (n_components,)."""
         return self._exposed(self.model_.weights)
 
-    @property
+    @fitted_property
     def means_(self):
         """Means of the components, an ndarray of shape (n_components, n_features)."""
         model = self.model_
@@ -209,10 +210,11 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         ValueError
             If `n_samples` is below 1.
         """
-        self._check_n_samples(n_samples)
+        seen = self._seen()
+        seen._check_n_samples(n_samples)
         with single_threaded_blas(n_samples):
-            X, y = self.model_.sample(n_samples, self._generator())
-        return self._exposed(X), y
+            X, y = seen.model_.sample(n_samples, self._generator())
+        return seen._exposed(X), y
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.em import SOLVERS, Solver
+from sklearn_onlineem.estimators._base import fitted_property
 from sklearn_onlineem.estimators._initialiser import Initialiser
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._priors import prior_statistics
@@ -88,7 +88,7 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
         emissions = prior_statistics(model.family, self.prior, 1, n_features=n_features)
         return MixtureStatistics(np.zeros(1), emissions)
 
-    @property
+    @fitted_property
     def alpha_(self):
         """Parameters of the Dirichlet distribution, an ndarray of shape (n_features,)."""
         return self._exposed(self.model_.parameters.alpha[0])
@@ -112,8 +112,8 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
         ValueError
             If X is invalid; the message names the estimator.
         """
-        check_is_fitted(self)
-        data, model = self._input().read(X), self.model_
+        seen = self._seen()
+        data, model = seen._input().read(X), seen.model_
         return model.family.posterior_mean(model.parameters, data.X)
 
     def sample(self, n_samples=1, lengths=None):
@@ -136,8 +136,9 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
         ValueError
             If `n_samples` is below 1, or `lengths` are no whole numbers from 0 up.
         """
-        self._check_n_samples(n_samples)
-        return self._exposed(_sampled(self, n_samples, lengths)[0])
+        seen = self._seen()
+        seen._check_n_samples(n_samples)
+        return seen._exposed(_sampled(seen, n_samples, lengths)[0])
 
 
 @estimator
@@ -201,7 +202,7 @@ class CompoundDirichletMixture(BaseMixture):
     def _given_dirichlets(self, family, rows):
         return given_dirichlets(family, self.alpha_init, self.n_components, rows)
 
-    @property
+    @fitted_property
     def alpha_(self):
         """Parameters of the Dirichlet distributions, an ndarray (n_components, n_features)."""
         return self._exposed(self.model_.parameters.alpha)
@@ -228,9 +229,10 @@ class CompoundDirichletMixture(BaseMixture):
         ValueError
             If `n_samples` is below 1, or `lengths` are no whole numbers from 0 up.
         """
-        self._check_n_samples(n_samples)
-        X, components = _sampled(self, n_samples, lengths)
-        return self._exposed(X), components
+        seen = self._seen()
+        seen._check_n_samples(n_samples)
+        X, components = _sampled(seen, n_samples, lengths)
+        return seen._exposed(X), components
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from numbers import Real
 
 from sklearn.preprocessing import binarize
 
+from sklearn_onlineem.estimators._base import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Bernoulli, Multinomial, Poisson
@@ -94,7 +95,7 @@ class MultinomialMixture(BaseMixture):
     def _family(self):
         return Multinomial()
 
-    @property
+    @fitted_property
     def probabilities_(self):
         """Probabilities of the words, an ndarray of shape (n_components, n_features)."""
         model = self.model_

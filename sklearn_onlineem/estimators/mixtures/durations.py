@@ -7,6 +7,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from sklearn_onlineem.estimators._base import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._warnings import warn_user
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
@@ -108,12 +109,12 @@ class GammaMixture(BaseMixture):
         warn_user(f"{type(self).__name__}: {zeros.sum()} zeros are taken to be {self.zero_value}.")
         return np.where(zeros, X.dtype.type(self.zero_value), X)
 
-    @property
+    @fitted_property
     def shapes_(self):
         """Shapes, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self._shapes_and_rates()[0])
 
-    @property
+    @fitted_property
     def rates_(self):
         """Rates, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self._shapes_and_rates()[1])

@@ -8,6 +8,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem.estimators._base import fitted_property
 from sklearn_onlineem.estimators._families import COVARIANCE_TYPES
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._validation import finite_start
@@ -138,17 +139,17 @@ class GaussianMixture(BaseMixture):
             values = values[:, 0]
         return self._exposed(values)
 
-    @property
+    @fitted_property
     def covariances_(self):
         """Covariances of the components."""
         return self._in_shape(self.model_.parameters.covariance)
 
-    @property
+    @fitted_property
     def precisions_(self):
         """Inverse covariances of the components."""
         return self._in_shape(self.model_.parameters.precision)
 
-    @property
+    @fitted_property
     def precisions_cholesky_(self):
         """Upper triangular factors P of the precisions, P P' = precision."""
         return self._in_shape(self.model_.parameters.precision_factor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sklearn_onlineem.estimators._base import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Laplace
@@ -56,12 +57,12 @@ class LaplaceMixture(BaseMixture):
     def _family(self):
         return Laplace()
 
-    @property
+    @fitted_property
     def locations_(self):
         """Medians of the components, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self.model_.parameters.location)
 
-    @property
+    @fitted_property
     def scales_(self):
         """Mean distances from the medians, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self.model_.parameters.scale)

@@ -6,6 +6,7 @@ from numbers import Real
 
 from sklearn.utils._param_validation import Interval
 
+from sklearn_onlineem.estimators._base import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import FixedDegreesWishart, Wishart
@@ -59,12 +60,12 @@ class WishartMixture(BaseMixture):
             return Wishart()
         return FixedDegreesWishart(self.degrees_of_freedom)
 
-    @property
+    @fitted_property
     def degrees_of_freedom_(self):
         """Degrees of freedom, an ndarray of shape (n_components,)."""
         return self._exposed(self._degrees_and_scales()[0])
 
-    @property
+    @fitted_property
     def scales_(self):
         """Scale matrices, an ndarray of shape (n_components, side, side)."""
         return self._exposed(self._degrees_and_scales()[1])

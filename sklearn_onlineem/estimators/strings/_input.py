@@ -7,7 +7,12 @@ import numpy as np
 from sklearn_onlineem.data import StringPairs
 from sklearn_onlineem.estimators._threads import threads_for
 from sklearn_onlineem.estimators._validation import naming
-from sklearn_onlineem.estimators.strings._symbols import SymbolCodes, are_text, pairs_of
+from sklearn_onlineem.estimators.strings._symbols import (
+    SymbolCodes,
+    are_text,
+    entries_of,
+    pairs_of,
+)
 
 __all__ = ["PairsInput"]
 
@@ -60,11 +65,16 @@ class PairsInput:
         # Those that are unknown share one more place.
         return StringPairs(sources, targets, n_threads, n_symbols=len(known) + 1)
 
+    def release(self):
+        """Let go of the pairs that were read: nothing of them is kept."""
+
     def _new_codes(self, sources, targets):
         """Codes of the alphabet, which is that of the pairs unless it is given."""
         codes, alphabet = SymbolCodes(), self._estimator.alphabet
         for strings in (sources, targets) if alphabet is None else ([_ordered(alphabet)],):
             codes.encode(strings)
+        if not codes.codes and alphabet is not None:
+            raise ValueError("alphabet has no symbols.")
         if not codes.codes:
             raise ValueError("X has no symbols: all strings are empty.")
         self.attributes = {
@@ -78,4 +88,8 @@ class PairsInput:
 
 def _ordered(alphabet):
     """The alphabet; a set is put in an order that all machines agree on."""
-    return sorted(alphabet, key=repr) if isinstance(alphabet, set | frozenset) else list(alphabet)
+    if isinstance(alphabet, set | frozenset):
+        return sorted(alphabet, key=repr)
+    if isinstance(alphabet, str):
+        return list(str.__str__(alphabet))
+    return entries_of(alphabet, "a list or a set of symbols as alphabet")

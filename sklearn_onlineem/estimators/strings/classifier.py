@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
+from numbers import Integral
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
@@ -15,6 +17,15 @@ from sklearn_onlineem.estimators.strings.edit_distance import EditDistance
 from sklearn_onlineem.models.edit_dictionary import Dictionary
 
 __all__ = ["EditDistanceClassifier"]
+
+
+class Learnt(NamedTuple):
+    """What a fit leaves behind, replaced by one assignment, so that a reader finds it whole."""
+
+    edit_distance: EditDistance
+    classes: np.ndarray
+    known: Dictionary
+    codes: dict
 
 
 class EditDistanceClassifier(ClassifierMixin, BaseEstimator):
@@ -101,22 +112,14 @@ class EditDistanceClassifier(ClassifierMixin, BaseEstimator):
             If the parameters or the data are invalid.
         """
         with naming(self):
-            X, y = strings_of(X, "a word of X"), strings_of(y, "a word of y")
+            X, y = strings_of(X, "word {} of X"), strings_of(y, "word {} of y")
             if len(X) != len(y) or len(X) == 0:
                 raise ValueError(f"X and y must be as many, not none; got {len(X)} and {len(y)}.")
-            words = y if self.dictionary is None else self.dictionary
-            words = list(dict.fromkeys(map(_hashable, strings_of(words, "a word"))))
+            given = self.dictionary
+            words = _distinct(y if given is None else strings_of(given, "word {} of dictionary"))
             if len(words) == 0:
                 raise ValueError("dictionary is empty.")
-        edit_distance = self._fitted_distance(X, y)
-        classes = np.empty(len(words), dtype=object)
-        classes[:] = words
-        codes = SymbolCodes(edit_distance._codes)
-        coded = codes.encode(words)
-        best, n_symbols = edit_distance._is_best(None), len(codes.codes)
-        self._known = Dictionary(coded, n_symbols, edit_distance.model_, best, self.conditional)
-        self._known_codes = codes.codes
-        self.edit_distance_, self.classes_ = edit_distance, classes
+            self._fitted = _learnt(self._fitted_distance(X, y), words, self.conditional)
         return self
 
     def _fitted_distance(self, X, y):
@@ -145,8 +148,8 @@ class EditDistanceClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             If X is invalid; the message names the estimator.
         """
-        _, indices = self.kneighbors(X, 1)
-        return self.classes_[indices[:, 0]]
+        _, indices, classes = self._nearest(X, 1)
+        return classes[indices[:, 0]]
 
     def score(self, X, y):
         """Return the share of the words of X whose nearest word is that of y.
@@ -170,9 +173,14 @@ class EditDistanceClassifier(ClassifierMixin, BaseEstimator):
             If X or y is invalid; the message names the estimator.
         """
         with naming(self):
-            y = strings_of(y, "a word of y")
+            y = strings_of(y, "word {} of y")
         found = self.predict(X)
-        return float(np.mean([a == _hashable(b) for a, b in zip(found, y, strict=True)]))
+        if len(found) != len(y) or len(y) == 0:
+            raise ValueError(
+                f"{type(self).__name__}: X and y must be as many, not none; got {len(found)} and"
+                f" {len(y)}."
+            )
+        return float(np.mean([a == b for a, b in zip(found, y, strict=True)]))
 
     def kneighbors(self, X, n_neighbors=5):
         r"""Find the nearest words of the dictionary.
@@ -196,20 +204,41 @@ class EditDistanceClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             If X is invalid, or the dictionary has fewer words than `n_neighbors`.
         """
+        return self._nearest(X, n_neighbors)[:2]
+
+    def _nearest(self, X, n_neighbors):
+        """Distances and indices of the nearest words, and all words that these are of."""
         check_is_fitted(self)
-        if not 1 <= n_neighbors <= len(self.classes_):
+        fitted = self._fitted
+        n_words = len(fitted.classes)
+        if not isinstance(n_neighbors, Integral) or not 1 <= n_neighbors <= n_words:
             raise ValueError(
-                f"n_neighbors of {type(self).__name__} must be in 1..{len(self.classes_)}, got"
+                f"n_neighbors of {type(self).__name__} must be an integer in 1..{n_words}, got"
                 f" {n_neighbors!r}."
             )
         with naming(self):
-            X = strings_of(X, "a word of X")
-        words = SymbolCodes(self._known_codes).encode(X)
-        threads = partial(threads_for, self.edit_distance_.n_jobs)
-        found = [self._known.nearest(words[[i]], n_neighbors, threads) for i in range(len(words))]
+            words = SymbolCodes(fitted.codes).encode(strings_of(X, "word {} of X"))
+        threads = partial(threads_for, fitted.edit_distance.n_jobs)
+        found = [fitted.known.nearest(words[[i]], n_neighbors, threads) for i in range(len(words))]
         shape = (len(words), n_neighbors)
         distances = np.array([distances for distances, _ in found]).reshape(shape)
-        return distances, np.array([indices for _, indices in found], dtype=np.intp).reshape(shape)
+        indices = np.array([indices for _, indices in found], dtype=np.intp).reshape(shape)
+        return distances, indices, fitted.classes
+
+    # ------------------------------------------------------------------------------ fitted values
+
+    def __sklearn_is_fitted__(self):
+        return "_fitted" in vars(self)
+
+    @property
+    def edit_distance_(self):
+        """The fitted distance."""
+        return self._fitted.edit_distance
+
+    @property
+    def classes_(self):
+        """The dictionary without repetitions, an ndarray of objects of shape (n_words,)."""
+        return self._fitted.classes
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -218,5 +247,20 @@ class EditDistanceClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _hashable(word):
-    return word if isinstance(word, str) else tuple(word)
+def _distinct(words):
+    """Words without repetitions, in the order of first appearance."""
+    try:
+        return list(dict.fromkeys(words))
+    except TypeError:
+        raise ValueError("Symbols must be hashable.") from None
+
+
+def _learnt(edit_distance, words, conditional):
+    """What a fit leaves behind, of a fitted distance and the words of the dictionary."""
+    seen = edit_distance._seen()
+    codes = SymbolCodes(seen._codes)
+    coded = codes.encode(words)
+    n_symbols, best = len(codes.codes), seen._is_best(None)
+    known = Dictionary(coded, n_symbols, seen.model_, best, conditional)
+    classes = np.fromiter(words, dtype=object, count=len(words))
+    return Learnt(edit_distance, classes, known, codes.codes)

@@ -7,9 +7,8 @@ from numbers import Integral
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._base import FittedAttribute, OnlineEM
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._threads import threads_for
 from sklearn_onlineem.estimators._validation import naming
@@ -20,7 +19,7 @@ from sklearn_onlineem.estimators.strings._initialiser import (
     by_kind,
 )
 from sklearn_onlineem.estimators.strings._input import PairsInput
-from sklearn_onlineem.estimators.strings._symbols import SymbolCodes, strings_of
+from sklearn_onlineem.estimators.strings._symbols import SymbolCodes, pairs_of, strings_of
 from sklearn_onlineem.models import EditStatistics, FullOperations
 from sklearn_onlineem.models.edit_operations import KINDS
 from sklearn_onlineem.models.edit_script import best_moves
@@ -198,10 +197,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
     def _n_features_out(self):
         return 1
 
-    def _read(self, X):
-        check_is_fitted(self)
-        return self._input().read(X)
-
     def score_samples(self, X):
         """Log-likelihood of each pair.
 
@@ -221,8 +216,8 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         ValueError
             If X is invalid; the message names the estimator.
         """
-        data = self._read(X)
-        return self.model_.log_likelihood(data)
+        seen = self._seen()
+        return seen.model_.log_likelihood(seen._input().read(X))
 
     def score(self, X, y=None):
         """Mean log-likelihood per pair; higher is better.
@@ -266,7 +261,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         ValueError
             If X is invalid; the message names the estimator.
         """
-        return self._distances(self._read(X), None)[:, None]
+        return self._seen()._distances(X, None)[:, None]
 
     def distance(self, x, y, kind=None):
         """Distance of a source and a target, in nats.
@@ -288,10 +283,10 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         ValueError
             If a string is invalid, or `kind` is unknown; the message names the estimator.
         """
-        return float(self._distances(self._read([(x, y)]), kind)[0])
+        return float(self._seen()._distances([(x, y)], kind)[0])
 
-    def _distances(self, data, kind):
-        model = self.model_
+    def _distances(self, X, kind):
+        data, model = self._input().read(X), self.model_
         return -(model.best_log_probability if self._is_best(kind) else model.log_likelihood)(data)
 
     def _is_best(self, kind):
@@ -326,15 +321,15 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         ValueError
             If a string is invalid, or `kind` is unknown; the message names the estimator.
         """
-        check_is_fitted(self)
-        best = self._is_best(kind)
+        seen = self._seen()
+        best = seen._is_best(kind)
         with naming(self):
-            codes = SymbolCodes(self._codes)
-            sources = codes.encode(strings_of(X, "a source"))
-            targets = sources if Y is None else codes.encode(strings_of(Y, "a target"))
+            codes = SymbolCodes(seen._codes)
+            sources = codes.encode(strings_of(X, "source {}"))
+            targets = sources if Y is None else codes.encode(strings_of(Y, "target {}"))
         n_cells = (sources.lengths + 1.0).sum() * (targets.lengths + 1.0).sum()
         n_threads = threads_for(self.n_jobs, n_cells)
-        return -self.model_.pairwise(sources, targets, best, n_threads)
+        return -seen.model_.pairwise(sources, targets, best, n_threads)
 
     def align(self, x, y):
         """The most probable script that makes a source and a target.
@@ -356,8 +351,10 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         ValueError
             If a string is invalid; the message names the estimator.
         """
-        data = self._read([(x, y)])
-        known, model = self.model_.operations.known, self.model_
+        seen = self._seen()
+        data, model = seen._input().read([(x, y)]), seen.model_
+        (x,), (y,) = pairs_of([(x, y)])
+        known = model.operations.known
         log_weights = model.operations.weights(model.probabilities, log=True).substitutions
         sides = known(data.sources.symbols), known(data.targets.symbols)
         path = [
@@ -389,11 +386,13 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         ValueError
             If `n_samples` is below 1.
         """
-        check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples of {type(self).__name__} must be 1 or more.")
-        pairs, scripts = self.model_.sample(n_samples, self._generator())
-        X = list(zip(self._decoded(pairs.sources), self._decoded(pairs.targets), strict=True))
+        seen = self._seen()
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(
+                f"n_samples of {type(self).__name__} must be an integer above 0, got {n_samples!r}."
+            )
+        pairs, scripts = seen.model_.sample(n_samples, self._generator())
+        X = list(zip(seen._decoded(pairs.sources), seen._decoded(pairs.targets), strict=True))
         return X, np.split(scripts.symbols, scripts.offsets[1:-1])
 
     def _decoded(self, strings):
@@ -403,6 +402,10 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         return map("".join if self._makes_text else tuple, sequences)
 
     # ------------------------------------------------------------------------------ fitted values
+
+    symbols_ = FittedAttribute("The alphabet, a list in the order of the codes.")
+    _codes = FittedAttribute("Codes of the symbols, a dict.")
+    _makes_text = FittedAttribute("Whether all strings of the first data were text.")
 
     @property
     def operations_(self):

@@ -221,7 +221,7 @@ def test_what_is_no_list_of_pairs_is_refused_and_leaves_no_trace(X, fitted, rng)
         edit.partial_fit(X)
     assert state(edit).keys() == before.keys()
     assert_identical(
-        arrays(edit.model_), arrays(before["_training"].state.model)
+        arrays(edit.model_), arrays(before["_fitted"].training.state.model)
     ) if fitted else None
 
 
@@ -333,7 +333,7 @@ def test_pruning_never_changes_the_answer(parametrization, kind, conditional, rn
     distances, indices = classifier.fit(["a"], ["a"]).kneighbors(queries, 7)
     table = edit.pairwise(queries, words)
     if conditional:
-        codes = SymbolCodes(classifier._known_codes)
+        codes = SymbolCodes(classifier._fitted.codes)
         table += edit.model_.target_log_probability(codes.encode(words))
     order = np.argsort(table, axis=1, kind="stable")[:, :7]
     assert_allclose(distances, np.take_along_axis(table, order, axis=1), rtol=1e-10)
@@ -349,9 +349,9 @@ def test_bounds_hold(parametrization, rng):
         edit = EditDistance(parametrization, kind=kind, max_iter=5).fit(pairs)
         words = [word for _, word in pairs] + ["é", "zé", ""]
         classifier = EditDistanceClassifier(edit, prefit=True, dictionary=words).fit(["a"], ["a"])
-        known, kept_out = classifier._known, 0
+        known, kept_out = classifier._fitted.known, 0
         for query in ["abcd", "", "éa", "hgfedcba"]:
-            word = SymbolCodes(classifier._known_codes).encode([query])
+            word = SymbolCodes(classifier._fitted.codes).encode([query])
             bounds = known._largest_log_probabilities(word)
             found = -edit.pairwise([query], classifier.classes_.tolist())[0]
             assert (found <= bounds + 1e-9).all()
