@@ -1,0 +1,239 @@
+"""Estimators of every class, each with small data: where cases start from.
+
+A bench makes an estimator from parameters, and valid arguments for its methods by their names.
+"""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+from sklearn.preprocessing import StandardScaler
+
+from cases.estimator_cases import ESTIMATORS, document_clusters
+from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
+from fuzz.choosing import one_of
+from sklearn_onlineem import (
+    CompoundDirichlet,
+    EditDistance,
+    EditDistanceClassifier,
+    GaussianMixture,
+    PerSequence,
+)
+from sklearn_onlineem.distributed import DistributedEM
+
+__all__ = ["BENCHES", "Bench"]
+
+N_ROWS = 12
+QUICK = {"max_iter": 2, "tol": 0.0}
+PAIRS = [("ab", "ba"), ("abc", "ac"), ("b", "b"), ("", "c"), ("aab", "ab"), ("ca", "caa")]
+TOKENS = [((1, 2), (2,)), (("x", None), ("x",)), ((), (1,))]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """An estimator and data that it can learn from.
+
+    Parameters
+    ----------
+    name : str
+    make : callable
+        Makes an unfitted estimator.
+    arguments : callable rng -> dict
+        Valid arguments of any of its methods, that go together; those of one call.
+    first : dict
+        Arguments of a first fit.
+    """
+
+    name: str
+    make: Callable
+    arguments: Callable
+    first: dict
+
+    def __repr__(self):
+        return self.name
+
+    def fitted(self, kind="fit"):
+        """Return an estimator that has learnt by a method; a copy each time."""
+        return pickle.loads(_fitted(self.name, kind))
+
+    @property
+    def estimator_class(self):
+        return type(self.make())
+
+
+@cache
+def _fitted(name, kind):
+    bench = BENCHES[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pickle.dumps(getattr(bench.make(), kind)(**bench.first))
+
+
+# -------------------------------------------------------------------------------- valid arguments
+
+
+def common_arguments(rng):
+    """Arguments that have nothing to do with the data."""
+    return {
+        "n_samples": one_of(rng, [1, 3]),
+        "n_sequences": 2,
+        "lengths": one_of(rng, [None, 5]),
+        "n_steps": 2,
+        "n_neighbors": 2,
+        "return_cov": bool(rng.integers(2)),
+        "continues": bool(rng.integers(2)),
+        "lags": one_of(rng, [None, 0, 1, 5]),
+        "algorithm": one_of(rng, [None, "viterbi", "map"]),
+        "kind": one_of(rng, [None, "stochastic", "viterbi"]),
+        "input_features": None,
+        "transform": one_of(rng, [None, "default", "pandas"]),
+        "deep": True,
+        "client": None,
+        "validation": None,
+    }
+
+
+def of_rows(X, labels, takes_sparse=False):
+    """Arguments of estimators of rows: some of X, with what belongs to these."""
+
+    def arguments(rng):
+        n = one_of(rng, [len(X), len(X), 5, 1])
+        rows = X[:n].copy()
+        forms = [lambda: rows] * 4 + [lambda: rows.astype("f4"), lambda: pd.DataFrame(rows)]
+        forms += [lambda: sparse.csr_array(rows)] * takes_sparse + [rows.tolist]
+        return {
+            **common_arguments(rng),
+            "X": one_of(rng, forms)(),
+            "y": one_of(rng, [None, labels[:n]]),
+            "sample_weight": one_of(rng, [None, np.ones(n), np.linspace(0.0, 1.0, n + 1)[1:]]),
+            "validation": one_of(rng, [None, rows]),
+        }
+
+    return arguments
+
+
+def of_sequences(sequences, states, n_dim_state=2):
+    """Arguments of estimators of sequences, in one of the forms of these."""
+
+    def arguments(rng):
+        n = one_of(rng, [len(sequences), len(sequences), 1])
+        parts, labels = [s.copy() for s in sequences[:n]], states[:n]
+        flat, lengths = np.concatenate(parts), [len(part) for part in parts]
+        groups = np.repeat(np.arange(n), lengths)
+        form = one_of(rng, ["list", "list", "lengths", "groups", "one", "cube", "frames"])
+        X = {
+            "list": parts,
+            "frames": [pd.DataFrame(part) for part in parts],
+            "cube": np.stack([flat[:4], flat[-4:]]),
+        }.get(form, flat)
+        y = {"list": labels, "frames": labels, "cube": None}.get(form, np.concatenate(labels))
+        return {
+            **common_arguments(rng),
+            "X": X,
+            "y": one_of(rng, [None, y]),
+            "lengths": lengths if form == "lengths" else None,
+            "groups": groups if form == "groups" else None,
+            "sample_weight": None,
+            "row": flat[0],
+            "observation": flat[0],
+            "mean": np.zeros(n_dim_state),
+            "covariance": np.eye(n_dim_state),
+            "filtered_state_mean": np.zeros(n_dim_state),
+            "filtered_state_covariance": np.eye(n_dim_state),
+        }
+
+    return arguments
+
+
+def of_pairs(rng):
+    words = [pair[0] for pair in PAIRS[:4]]
+    pairs = one_of(rng, [PAIRS, PAIRS[:1], TOKENS, np.array(PAIRS[:3]), pd.DataFrame(PAIRS)])
+    return {
+        **common_arguments(rng),
+        "X": pairs,
+        "Y": one_of(rng, [None, words[:2]]),
+        "words": words,
+        "y": words[0],
+        "x": words[1],
+    }
+
+
+def of_words(rng):
+    n = one_of(rng, [len(PAIRS), 2])
+    wrong, right = map(list, zip(*PAIRS[:n], strict=True))
+    return {**common_arguments(rng), "X": wrong, "y": right, "sample_weight": None}
+
+
+# ------------------------------------------------------------------------------------ the benches
+
+
+def made(case, size, **parameters):
+    """An estimator of a case, with two components or dimensions unless told otherwise."""
+    parameters = {**QUICK, **parameters}
+    return case(parameters.pop(size, 2), **parameters)
+
+
+def row_benches():
+    for case in ESTIMATORS:
+        X, labels = case.data(np.random.default_rng(1), n=N_ROWS, n_clusters=2)
+        make = partial(made, case, "n_components")
+
+        yield Bench(repr(case), make, of_rows(X, labels, case.sparse), {"X": X})
+
+
+def sequence_benches():
+    for case in [*SEQUENCE_ESTIMATORS, *KALMAN_FILTERS]:
+        sequences, states = case.data(np.random.default_rng(2), n_sequences=4)
+        sequences = [sequence[:6] for sequence in sequences]
+        states = [part[:6] % 2 for part in states]
+        make = partial(made, case, case.size)
+        yield Bench(repr(case), make, of_sequences(sequences, states), {"X": sequences})
+
+
+def other_benches():
+    rng = np.random.default_rng(3)
+    y = np.arange(N_ROWS) % 2
+    documents, rows = document_clusters(rng, y), rng.standard_normal((N_ROWS, 2)) + 4.0 * y[:, None]
+    quick = {**QUICK, "random_state": 0}
+
+    def compound(**parameters):
+        return CompoundDirichlet(**{**quick, **parameters})
+
+    def edit(parametrization="tied", **parameters):
+        return EditDistance(parametrization, **{**quick, **parameters})
+
+    def full_edit(**parameters):
+        return edit("full", **parameters)
+
+    def classifier(**parameters):
+        return EditDistanceClassifier(**{"edit_distance": edit(), **parameters})
+
+    def per_sequence(**parameters):
+        return PerSequence(**{"transformer": StandardScaler(), **parameters})
+
+    def distributed(**parameters):
+        chosen = {"estimator": GaussianMixture(2, **quick), "n_shards": 2, "n_jobs": 1}
+        return DistributedEM(**{**chosen, **parameters})
+
+    of_documents = of_rows(documents, y, takes_sparse=True)
+    yield Bench("CompoundDirichlet", compound, of_documents, {"X": documents})
+    yield Bench("EditDistance(tied)", edit, of_pairs, {"X": PAIRS})
+    yield Bench("EditDistance(full)", full_edit, of_pairs, {"X": PAIRS})
+    words = dict(zip("Xy", map(list, zip(*PAIRS, strict=True)), strict=True))
+    yield Bench("EditDistanceClassifier", classifier, of_words, words)
+    sequences, states = [rows[:5], rows[5:]], [y[:5], y[5:]]
+    of_parts = of_sequences(sequences, states)
+    yield Bench("PerSequence", per_sequence, of_parts, {"X": sequences})
+    yield Bench("DistributedEM", distributed, of_rows(rows, y), {"X": rows})
+
+
+BENCHES = {
+    bench.name: bench for bench in [*row_benches(), *sequence_benches(), *other_benches()]
+}

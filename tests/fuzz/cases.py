@@ -1,0 +1,89 @@
+"""Cases: numbers that stand for something that is done to the library, the same at any time."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+
+from fuzz.benches import BENCHES
+from fuzz.choosing import one_of
+from fuzz.sessions import estimator_session
+from fuzz.verdicts import Fault
+
+__all__ = ["TARGETS", "Outcome", "run_case"]
+
+TARGETS = {name: estimator_session(name) for name in BENCHES}
+
+
+class Outcome(NamedTuple):
+    """What came out of a case.
+
+    Attributes
+    ----------
+    number : int
+    target : str
+    verdict : str
+        "passed", or that of a `Fault`.
+    text : str
+        The program of the case, and what was found.
+    """
+
+    number: int
+    target: str
+    verdict: str
+    text: str
+
+
+class Aloud(list):
+    """A log that is also written to the standard error, line by line, lest it die with us."""
+
+    def append(self, line):
+        super().append(line)
+        print(line, file=sys.stderr, flush=True)
+
+
+def run_case(seed, number, targets=None, aloud=False):
+    """Run a case in this process.
+
+    Parameters
+    ----------
+    seed, number : int
+        Which together are the case.
+    targets : list of str, default=None
+        Names that chance chooses from; None: all.
+    aloud : bool, default=False
+        Whether the log is written to the standard error at once.
+    """
+    rng = np.random.default_rng([seed, number])
+    name, log, unraisable = one_of(rng, targets or sorted(TARGETS)), Aloud() if aloud else [], []
+    sys.unraisablehook = unraisable.append
+    try:
+        with warnings.catch_warnings(), np.errstate(all="warn"), open(os.devnull, "w") as nothing:
+            warnings.simplefilter("ignore")
+            sys.stdout = nothing
+            TARGETS[name](rng, log)
+            if unraisable:
+                raise Fault("unraisable", repr(unraisable[0].exc_value))
+    except Fault as fault:
+        found = f"{fault.verdict}: {fault.message}"
+        log += [f"# {found}", *_innermost(fault)]
+        return Outcome(number, name, fault.verdict, "\n".join(log))
+    except Exception:
+        log += ["# the fuzzer itself failed", traceback.format_exc()]
+        return Outcome(number, name, "harness", "\n".join(log))
+    finally:
+        sys.stdout, sys.unraisablehook = sys.__stdout__, sys.__unraisablehook__
+    return Outcome(number, name, "passed", "\n".join(log))
+
+
+def _innermost(fault):
+    """Where the exception behind a fault was raised."""
+    if fault.__cause__ is None:
+        return []
+    lines = traceback.format_exception(fault.__cause__)
+    return "".join(lines).splitlines()[-12:]

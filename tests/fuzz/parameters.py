@@ -1,0 +1,107 @@
+"""Values of parameters: what their declared constraints allow, what these just exclude, and more."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from numbers import Real
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, Options
+
+from fuzz.arrays import Refusal
+from fuzz.choosing import one_of
+from fuzz.hostile import hostile, junk
+from sklearn_onlineem.em import Constant, Exact, Online, Sampled, Stochastic
+
+__all__ = ["hostile_parameter", "valid_parameter"]
+
+# A user who asks for so many passes gets them.
+PATIENCE = {"max_iter", "n_init", "n_passes", "n_jobs", "sync_every", "n_shards"}
+MOST_PATIENT = 3
+
+
+def raising(*arguments):
+    raise Refusal
+
+
+CALLABLES = [
+    lambda *arguments: None,
+    lambda *arguments: True,
+    lambda *arguments: 0.5,
+    lambda *arguments: 0.0,
+    lambda *arguments: -1.0,
+    lambda *arguments: math.nan,
+    lambda *arguments: math.inf,
+    lambda *arguments: 1e308,
+    lambda *arguments: 5e-324,
+    lambda *arguments: "a",
+    lambda *arguments: np.array([1.0, 2.0]),
+    raising,
+    len,
+    dict,
+]
+OBJECTS = [Constant(0.5), Online(), Online(inertia=Sampled(10)), Stochastic(), Exact()]
+
+
+def valid_parameter(rng, constraint):
+    """Return a value that a constraint allows, or None."""
+    if isinstance(constraint, Options):
+        return one_of(rng, sorted(constraint.options, key=repr))
+    if isinstance(constraint, Interval):
+        return one_of(rng, [v for v in around(constraint) if v in constraint] or [None])
+    plain = {
+        "boolean": [True, False],
+        "verbose": [0, 1],
+        "random_state": [0, None],
+        dict: [{}],
+        str: ["ste", "s", ""],
+        int: [2],
+        float: [1.5],
+    }
+    return one_of(rng, plain.get(constraint, [None]))
+
+
+def around(interval):
+    """The ends of an interval, and numbers on both sides of them."""
+    for end in (interval.left, interval.right):
+        if end is not None:
+            step = 1 if "Integral" in interval.type.__name__ else 1e-9
+            yield from (end, end - step, end + step, float(end), np.float32(end), np.int64(end))
+    yield from (1, 2, np.int8(3), np.uint8(2), np.int64(2), 2.0, np.float32(0.3), 0.5, True, 100)
+
+
+def hostile_parameter(rng, name, constraints, valid=None):
+    """Return a value for a parameter that its constraints may allow or not.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    name : str
+    constraints : list
+        As scikit-learn takes them.
+    valid : object, default=None
+        A value that makes sense, of which relatives are made.
+    """
+    options = [lambda: junk(rng), lambda: one_of(rng, CALLABLES), lambda: one_of(rng, OBJECTS)]
+    options += [lambda: hostile(rng, valid)] * 4
+    for constraint in constraints:
+        options += [lambda constraint=constraint: valid_parameter(rng, constraint)] * 2
+        if isinstance(constraint, Interval):
+            options += [lambda constraint=constraint: one_of(rng, [*around(constraint)])] * 4
+    if name == "callbacks":
+        options += [lambda: [one_of(rng, CALLABLES), one_of(rng, CALLABLES)]] * 8
+    value = one_of(rng, options)()
+    return value if name not in PATIENCE else patient(value)
+
+
+def patient(value):
+    """The value, unless it asks for many."""
+    asks_for_many = isinstance(value, Real) and not value <= MOST_PATIENT
+    return MOST_PATIENT if asks_for_many else value
+
+
+def keywords(function):
+    """Names of the keyword-only parameters of a function."""
+    parameters = inspect.signature(function).parameters.values()
+    return [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]

@@ -1,0 +1,277 @@
+"""Sessions with an estimator: a few steps, valid or hostile, in any order, and a verdict on each."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from functools import cache
+
+import numpy as np
+from sklearn.base import clone
+
+from fuzz.benches import BENCHES
+from fuzz.choosing import one_of
+from fuzz.hostile import hostile
+from fuzz.parameters import hostile_parameter
+from fuzz.table import methods_of
+from fuzz.verdicts import (
+    DOCUMENTED,
+    Fault,
+    check_finite,
+    fingerprint,
+    is_finite,
+    shown,
+    state_of,
+    undocumented,
+)
+
+__all__ = ["estimator_session"]
+
+# Parameters that are sizes: what is refused for lack of memory was asked for.
+SIZES = {"n_samples", "n_sequences", "n_steps", "n_components", "n_features", "n_dim_state", "lags"}
+
+
+class Session:
+    """An estimator on a bench, and what is known of it.
+
+    Attributes
+    ----------
+    subject : object
+        The estimator, or a live filter of it.
+    finite : bool
+        Whether all that it has met is finite.
+    log : list of str
+        What has been done, in the words of a program.
+    """
+
+    def __init__(self, bench, rng, log):
+        self.bench, self.rng, self.log = bench, rng, log
+        self.finite, self.asked_for_size = True, False
+        self.subject = bench.make()
+
+    def run(self):
+        one_of(self.rng, [self.construct, self.construct, self.learn, self.learn, self.learn])()
+        for _ in range(int(self.rng.integers(1, 5))):
+            one_of(self.rng, STEPS)(self)
+
+    # -------------------------------------------------------------------------- where cases begin
+
+    def construct(self):
+        """An estimator with a few hostile parameters, which is then fitted."""
+        parameters = self.hostile_parameters()
+        self.log.append(f"estimator = {self.bench}({shown(parameters)})")
+        self.attempt(lambda: self.bench.make(**parameters), "the constructor")
+        self.subject = self.bench.make()
+        self.attempt(lambda: self.subject.set_params(**parameters), "set_params")
+        self.call_method("fit", hostility=0.0)
+
+    def learn(self):
+        kind = one_of(self.rng, [k for k in ("fit", "partial_fit") if hasattr(self.subject, k)])
+        self.log.append(f"estimator = {self.bench}() after {kind}")
+        self.subject = self.bench.fitted(kind)
+
+    # -------------------------------------------------------------------------------------- steps
+
+    def call(self):
+        """Call a method with one or two arguments that are hostile."""
+        self.call_method(one_of(self.rng, methods_of(type(self.subject))), hostility=1.0)
+
+    def call_validly(self):
+        self.call_method(one_of(self.rng, methods_of(type(self.subject))), hostility=0.0)
+
+    def change_parameters(self):
+        if hasattr(self.subject, "set_params"):
+            parameters = self.hostile_parameters()
+            self.log.append(f"estimator.set_params({shown(parameters)})")
+            self.attempt(lambda: self.subject.set_params(**parameters), "set_params")
+
+    def read_attributes(self):
+        self.log.append("every attribute")
+        for name in properties_of(type(self.subject)):
+            try:
+                value = getattr(self.subject, name)
+            except AttributeError:
+                continue
+            except Exception as error:
+                raise undocumented(error, name) from error
+            if self.finite and name not in ("lower_bound_", "history_"):
+                check_finite(value, name, infinite=False)
+
+    def replace_by_copy(self):
+        """Go on with a pickled, copied or cloned estimator."""
+        if not hasattr(self.subject, "get_params"):
+            return
+        ways = {
+            "pickle": lambda: pickle.loads(pickle.dumps(self.subject)),
+            "deepcopy": lambda: copy.deepcopy(self.subject),
+            "clone": lambda: clone(self.subject),
+        }
+        way = one_of(self.rng, list(ways))
+        self.log.append(f"estimator = {way}(estimator)")
+        try:
+            self.subject = ways[way]()
+        except (pickle.PicklingError, TypeError, AttributeError, ValueError, RuntimeError):
+            # Parameters such as generators can't be copied.
+            self.log.append("# which is impossible")
+
+    def restore_state(self):
+        """Set a state that was cut or changed, as from a damaged file."""
+        if not hasattr(self.subject, "__setstate__"):
+            return
+        state = dict(state_of(self.subject))
+        for name in list(state):
+            chance = self.rng.random()
+            if chance < 0.1:
+                del state[name]
+            elif chance < 0.2:
+                state[name] = hostile(self.rng, state[name])
+        self.log.append(f"estimator.__setstate__({shown(state)})")
+        self.finite = False
+        self.subject = self.bench.make()
+        self.attempt(lambda: self.subject.__setstate__(state), "__setstate__")
+
+    def watch_live(self):
+        """Go on with a live filter."""
+        if hasattr(self.subject, "live_filter") and hasattr(self.subject, "_training"):
+            self.log.append("estimator = estimator.live_filter()")
+            self.attempt(self._go_live, "live_filter")
+
+    def _go_live(self):
+        self.subject = self.subject.live_filter()
+
+    # --------------------------------------------------------------------------------- the checks
+
+    def call_method(self, name, hostility):
+        try:
+            method = getattr(self.subject, name)
+        except AttributeError:
+            self.log.append(f"estimator.{name}  # is not there")
+            return
+        arguments = self.arguments_of(name, method, hostility)
+        self.log.append(f"estimator.{name}({shown(arguments)})")
+        self.finite &= is_finite(arguments)
+        self.asked_for_size |= bool(SIZES & set(arguments)) and hostility > 0.0
+        before = fingerprint(arguments)
+        try:
+            self.attempt(lambda: method(**arguments), name, check=True)
+        finally:
+            if fingerprint(arguments) != before:
+                raise Fault("wrote", f"{name} wrote to its arguments")
+
+    def attempt(self, call, name, check=False):
+        """Call; the subject is unchanged if that is refused, and finite if it may be."""
+        before = fingerprint(state_of(self.subject))
+        try:
+            result = call()
+        except Exception as error:
+            if isinstance(error, MemoryError) and self.asked_for_size:
+                return
+            if not isinstance(error, DOCUMENTED):
+                raise undocumented(error, name) from error
+            self.log.append(f"# {type(error).__name__}: {str(error)[:200]!r}")
+            if fingerprint(state_of(self.subject)) != before and name != "__setstate__":
+                raise Fault("changed", f"{name} failed, and changed the estimator") from error
+            return
+        if check and self.finite:
+            if result is not self.subject:
+                check_finite(result, f"the result of {name}", infinite=False)
+            training = vars(self.subject).get("_training")
+            if training is not None:
+                check_finite(training.state.model, f"model_ after {name}")
+
+    # --------------------------------------------------------------------------------- arguments
+
+    def arguments_of(self, name, method, hostility):
+        """Valid arguments that go together; of a hostile call one or two are not."""
+        if name == "set_params":
+            return self.hostile_parameters()
+        known = self.bench.arguments(self.rng)
+        if name in ("pairwise", "kneighbors", "predict", "score") and "words" in known:
+            known["X"] = known["words"]
+        arguments = {}
+        for parameter in inspect.signature(method).parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                continue
+            value = known[parameter.name]
+            if parameter.default is parameter.empty or (value is not None and self.chance(0.5)):
+                arguments[parameter.name] = value
+        for key in self.hostile_names(method, hostility):
+            arguments[key] = hostile(self.rng, known[key])
+        return arguments
+
+    def hostile_names(self, method, hostility):
+        names = [
+            p.name
+            for p in inspect.signature(method).parameters.values()
+            if p.kind is not p.VAR_KEYWORD
+        ]
+        if not names or not self.chance(hostility):
+            return []
+        first = names[0] if self.chance(0.5) else one_of(self.rng, names)
+        return [first, one_of(self.rng, names)] if self.chance(0.2) else [first]
+
+    def hostile_parameters(self):
+        """One to three parameters by name."""
+        estimator_class = self.bench.estimator_class
+        constraints = getattr(estimator_class, "_parameter_constraints", {})
+        names = sorted(inspect.signature(estimator_class).parameters)
+        chosen = {one_of(self.rng, names) for _ in range(int(self.rng.integers(1, 4)))}
+        if "n_components" in chosen or "n_dim_state" in chosen:
+            self.asked_for_size = True
+        parameters = {
+            name: hostile_parameter(
+                self.rng, name, constraints.get(name, []), valid_value(self.bench.name, name)
+            )
+            for name in sorted(chosen)
+        }
+        self.finite &= is_finite(parameters)
+        return parameters
+
+    def chance(self, probability):
+        return self.rng.random() < probability
+
+
+STEPS = [
+    *[Session.call] * 6,
+    *[Session.call_validly] * 3,
+    *[Session.change_parameters] * 3,
+    Session.read_attributes,
+    Session.replace_by_copy,
+    Session.restore_state,
+    Session.watch_live,
+]
+
+
+@cache
+def valid_value(bench_name, parameter):
+    """Value for a parameter that makes sense: of a start value, what was learnt from it."""
+    bench = BENCHES[bench_name]
+    fitted = bench.fitted()
+    for name in (parameter, parameter.removesuffix("_init")):
+        try:
+            return np.array(getattr(fitted, f"{name}_"))
+        except AttributeError:
+            continue
+    default = bench.make().get_params(deep=False)[parameter]
+    if parameter == "prior":
+        return {"mean": 0.0, "concentration": 1.5, "alpha": 2.0}
+    return np.ones(2) if default is None else default
+
+
+@cache
+def properties_of(kind):
+    return sorted(
+        name
+        for name in dir(kind)
+        if not name.startswith("_") and isinstance(getattr(kind, name, None), property)
+    )
+
+
+def estimator_session(name):
+    """A target that runs sessions with one bench."""
+
+    def run(rng, log):
+        Session(BENCHES[name], rng, log).run()
+
+    return run

@@ -1,0 +1,156 @@
+"""What a call may do: the exceptions that are documented, and what no call may leave behind.
+
+A call passes, or is refused by a documented exception; all else is a fault:
+
+=============  ==================================================================================
+crash          the process died: a signal, or a report of a sanitizer
+hang           no end within the limit of time
+exception      an exception that is not documented
+memory         a MemoryError, where no size was asked for
+nan            NaN in a result or a model, though all that came in was finite
+infinite       an infinite parameter of a model, though all that came in was finite
+changed        a call was refused, and the estimator is not as it was
+wrote          the call wrote to what the user had passed
+unraisable     a kernel's error that could not be raised: bounds, in the debug build
+=============  ==================================================================================
+"""
+
+from __future__ import annotations
+
+import collections
+import types
+from dataclasses import fields, is_dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+
+from fuzz.arrays import Refusal
+from sklearn_onlineem.distributed import DistributionError
+
+__all__ = ["DOCUMENTED", "DOCUMENTED_BELOW", "Fault", "check_finite", "fingerprint", "is_finite"]
+
+# Of estimators, and of what they hand out. NotFittedError is a ValueError, and so is LinAlgError;
+# that a method is missing is an AttributeError when it is looked up, not when it is called.
+DOCUMENTED = (ValueError, TypeError, DistributionError, Refusal)
+# The layers below are typed by what they are called with: a string in the place of a model has no
+# `e_step`, a number too large for C overflows, a tuple that is too short has no third element.
+DOCUMENTED_BELOW = (*DOCUMENTED, AttributeError, OverflowError, IndexError, KeyError)
+
+
+class Fault(Exception):
+    """A verdict, and what was found."""
+
+    def __init__(self, verdict, message):
+        super().__init__(verdict, message)
+        self.verdict, self.message = verdict, message
+
+
+def is_finite(value):
+    """Whether all numbers in a value are finite; False of what nobody can look into."""
+    try:
+        return all(np.isfinite(array).all() for array in arrays_of(value))
+    except Exception:
+        return False
+
+
+def check_finite(value, what, infinite=True):
+    """Raise a Fault where arrays of a value have NaN or, unless told otherwise, infinities."""
+    for array in arrays_of(value):
+        if np.isnan(array).any():
+            raise Fault("nan", f"{what} has NaN, of shape {array.shape}")
+        if infinite and np.isinf(array).any():
+            raise Fault("infinite", f"{what} has infinities, of shape {array.shape}")
+
+
+def arrays_of(value, depth=0):
+    """Yield all numbers in a value as arrays of floats."""
+    if depth > 8:
+        return
+    parts = parts_of(value)
+    if parts is not None:
+        for part in parts:
+            yield from arrays_of(part, depth + 1)
+    elif isinstance(value, np.ma.MaskedArray):
+        yield np.asarray(value.filled(np.nan)) if value.dtype.kind == "f" else np.full(1, np.nan)
+    elif isinstance(value, float | np.floating):
+        yield np.array(value)
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "fc":
+        yield np.asarray(value)
+    elif isinstance(value, np.ndarray) and value.dtype.kind == "O":
+        for part in value.reshape(-1)[:1000].tolist():
+            yield from arrays_of(part, depth + 1)
+
+
+def parts_of(value):
+    """What a container holds; None of what is none."""
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, list | tuple | collections.deque):
+        return value
+    if is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, f.name) for f in fields(value)]
+    if isinstance(value, pd.DataFrame | pd.Series):
+        return [value.to_numpy()]
+    if sparse.issparse(value):
+        return [part for part in vars(value).values() if isinstance(part, np.ndarray)]
+    return None
+
+
+def fingerprint(value, depth=0):
+    """Return something that is equal for two values only if these are alike to the last bit.
+
+    Of dataclasses only the fields count: what is computed from them and kept is no change.
+    """
+    inner = partial(fingerprint, depth=depth + 1)
+    if depth > 10 or value is None or isinstance(value, str | bytes | bool | int):
+        return repr(value)[:200]
+    if value is np.ma.masked:
+        return "masked"
+    if isinstance(value, float):
+        return np.float64(value).tobytes()
+    if isinstance(value, np.random.RandomState | types.GeneratorType):
+        return type(value).__name__
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, np.ndarray):
+        return value.shape, [inner(part) for part in value.reshape(-1).tolist()]
+    if isinstance(value, pd.DataFrame):
+        return list(map(str, value.columns)), inner(value.to_numpy())
+    if isinstance(value, dict):
+        return [(repr(key)[:200], inner(part)) for key, part in value.items()]
+    if (parts := parts_of(value)) is not None:
+        return type(value).__name__, [inner(part) for part in parts]
+    if type(value).__module__.startswith("sklearn") and not isinstance(value, type):
+        return type(value).__name__, inner(state_of(value))
+    return type(value).__name__, id(value) if depth else 0
+
+
+def state_of(subject):
+    """All that an object of this library holds, but for locks and what follows from the rest."""
+    state = getattr(subject, "__dict__", {})
+    return {name: part for name, part in state.items() if name not in ("_mutex", "_present_rules")}
+
+
+def undocumented(error, where):
+    """The Fault that an exception is."""
+    verdict = "memory" if isinstance(error, MemoryError) else "exception"
+    return Fault(verdict, f"{type(error).__name__} in {where}: {str(error)[:300]}")
+
+
+def shown(arguments):
+    """Arguments in short, whatever they are."""
+    return ", ".join(f"{name}={_shown(value)}" for name, value in arguments.items())
+
+
+def _shown(value):
+    if sparse.issparse(value):
+        return f"<{value.format} {value.shape}>"
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:
+        text = object.__repr__(value)
+    if isinstance(value, np.ndarray):
+        text = f"<{value.dtype} {value.shape} {text[:150]}>"
+    return text[:250]
