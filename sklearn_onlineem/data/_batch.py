@@ -55,7 +55,7 @@ class Batch(ABC):
     @property
     @abstractmethod
     def n_rows(self):
-        """Number of rows, or symbols, that kernels walk."""
+        """Number of rows, or of pairs of strings."""
 
     @property
     def total_weight(self):

@@ -103,7 +103,7 @@ class StringPairs(Batch):
 
     @property
     def n_rows(self):
-        return len(self.sources.symbols)
+        return len(self)
 
 
 def length_order(n, m, long, n_cells, n_batched):

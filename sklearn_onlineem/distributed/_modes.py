@@ -88,7 +88,14 @@ class Mode(Solver):
             lengths = pooled([(state.n_seen, state.lengths), (weight, lengths)])
         sent = n_shards * (n_bytes(state.model) + n_bytes(result.content))
         step = training.advance(
-            new_model, eta, result.log_likelihood, result.lengths, weight, lengths, n_steps
+            new_model,
+            eta,
+            result.log_likelihood,
+            result.lengths,
+            weight,
+            result.n_rows,
+            lengths,
+            n_steps,
         )
         seconds = time.perf_counter() - start
         shards.record(

@@ -53,6 +53,8 @@ class Result:
         Distribution of the lengths, where the model asks for one.
     seconds : float, default=0.0
         CPU time that it took, for the planning of the next rounds.
+    n_rows : int, default=0
+        Rows, of sequences too, or pairs of strings.
     """
 
     total_weight: float
@@ -60,6 +62,7 @@ class Result:
     log_likelihood: float
     lengths: LengthDistribution | None = None
     seconds: float = 0.0
+    n_rows: int = 0
 
     def __sizeof__(self):
         # Schedulers place tasks by it.
@@ -153,7 +156,8 @@ def evidence(data, number, model):
     data = _own(data)
     with single_threaded_blas(data.n_rows):
         statistics, log_likelihood = _kernel_ready(model).e_step(data)
-    return Result(data.total_weight, statistics, log_likelihood, model.lengths(data))
+    lengths = model.lengths(data)
+    return Result(data.total_weight, statistics, log_likelihood, lengths, n_rows=data.n_rows)
 
 
 def learn(data, number, model, task):
@@ -162,18 +166,20 @@ def learn(data, number, model, task):
     order = _order(len(data), (*task.seed, number) if task.seed else ())
     begin = task.first * task.batch_size
     end = min(begin + task.n_batches * task.batch_size, len(data))
-    n_rows, log_likelihood = 0.0, 0.0
+    learnt_weight, log_likelihood = 0.0, 0.0
     with single_threaded_blas(task.batch_size):
         for batch in mini_batches(data, task.batch_size, order, begin, end):
             weight = batch.total_weight
-            n_seen = task.n_seen + task.n_learners * n_rows
+            n_seen = task.n_seen + task.n_learners * learnt_weight
             eta = rate_of(task.schedule, n_seen, task.n_learners * weight)
             model, mean = online_step(model, batch, eta, task.prior)
-            n_rows, log_likelihood = n_rows + weight, log_likelihood + weight * mean
+            learnt_weight += weight
+            log_likelihood += weight * mean
     learnt = data[begin:end] if order is None else data[order[begin:end]]
     lengths = model.lengths(learnt)
     content = model if task.returns_model else model.own_statistics(lengths)
-    return Result(n_rows, content, log_likelihood / n_rows, lengths)
+    mean = log_likelihood / learnt_weight
+    return Result(learnt_weight, content, mean, lengths, n_rows=learnt.n_rows)
 
 
 def _order(n, seed):
@@ -240,7 +246,8 @@ def _sum(parts):
     else:
         content = combine(zip(shares, contents, strict=True))
     mean = sum(share * part.log_likelihood for share, part in zip(shares, parts, strict=True))
-    return Result(total, content, mean, _lengths(parts), sum(part.seconds for part in parts))
+    seconds, n_rows = (sum(getattr(part, name) for part in parts) for name in ("seconds", "n_rows"))
+    return Result(total, content, mean, _lengths(parts), seconds, n_rows)
 
 
 def _lengths(parts):

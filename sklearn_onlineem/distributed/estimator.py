@@ -209,7 +209,9 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         plan = estimator._plan(training)
         passes = mode.passes(training, shards, plan)
         max_iter = estimator.max_iter if is_batch else self.n_passes
+        estimator._say(f"starts, {len(shards)} observations in {len(shards.sizes)} shards")
         run(training, passes, max_iter, estimator._report)
+        estimator._report_end(training)
         estimator._finish(training, shards.total_weight, may_converge=is_batch)
 
     def _check_supported(self, columns, client):

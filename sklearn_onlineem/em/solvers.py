@@ -301,7 +301,13 @@ class Newton(Solver):
             new_model, log_likelihood, is_last = training.state.model.newton_step(data)
             lengths = training.state.lengths_with(data)
             step = training.advance(
-                new_model, math.inf, log_likelihood, data, data.total_weight, lengths
+                new_model,
+                math.inf,
+                log_likelihood,
+                data,
+                data.total_weight,
+                data.n_rows,
+                lengths,
             )
             yield log_likelihood, settled(log_likelihood, step.kl_divergence) or is_last
 

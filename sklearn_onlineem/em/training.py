@@ -33,11 +33,15 @@ class Step(NamedTuple):
         Mean log-likelihood of the batch per observation *before* the update, in nats.
     kl_divergence : float
         Joint KL(new model || old model), in nats per observation.
+    n_rows : int
+        Rows, or pairs of strings, that were read up to and including this update since the model
+        began, in all passes over them: where it is on a learning curve.
     """
 
     eta: float
     log_likelihood: float
     kl_divergence: float
+    n_rows: int
 
 
 class Average(NamedTuple):
@@ -80,6 +84,8 @@ class State(NamedTuple):
         pickled, or an update that fails, continues with the same draws.
     average : Average or None
         Of the iterates, where a solver asks for it.
+    n_rows : int
+        Rows read so far; each pass counts.
     """
 
     model: Model
@@ -90,6 +96,7 @@ class State(NamedTuple):
     merged: Statistics | None = None
     seed: tuple = ()
     average: Average | None = None
+    n_rows: int = 0
 
     @property
     def own_statistics(self):
@@ -198,21 +205,27 @@ class Training:
             inertia.with_rng(rng),
         )
         lengths = state.lengths_with(data)
-        return self.advance(new_model, eta, log_likelihood, data, data.total_weight, lengths)
+        return self.advance(
+            new_model, eta, log_likelihood, data, data.total_weight, data.n_rows, lengths
+        )
 
     def prior_terms(self, n_observations):
         """The prior as terms of a step's sum, spread over `n_observations`."""
         return () if self.prior is None else ((1.0 / n_observations, self.prior),)
 
-    def advance(self, new_model, eta, log_likelihood, like, n_seen, lengths=None, n_steps=1):
-        """Make a new model the present one; it has learnt from `n_seen` more."""
+    def advance(
+        self, new_model, eta, log_likelihood, like, n_seen, n_rows, lengths=None, n_steps=1
+    ):
+        """Make a new model the present one; it has learnt from `n_seen` more, read in `n_rows`."""
         state = self.state
-        step = Step(eta, log_likelihood, new_model.kl_divergence(state.model, like=like))
-        self._file()
         n_steps, n_seen = state.n_steps + n_steps, state.n_seen + n_seen
+        n_rows += state.n_rows
+        divergence = new_model.kl_divergence(state.model, like=like)
+        step = Step(eta, log_likelihood, divergence, n_rows)
+        self._file()
         # By position: names take as long as an addition of statistics.
         self.state = State(
-            new_model, n_steps, n_seen, step, lengths, None, state.seed, state.average
+            new_model, n_steps, n_seen, step, lengths, None, state.seed, state.average, n_rows
         )
         self.n_rates += eta != math.inf
         self._call_back(step)
@@ -237,11 +250,17 @@ class Training:
         for _ in range(n_passes - 1):
             model, _ = batch_step(model, data, terms)
         new_model, log_likelihood = batch_step(model, data, terms)
-        step = Step(math.inf, log_likelihood, new_model.kl_divergence(model, like=data))
+        divergence, n_rows = new_model.kl_divergence(model, like=data), data.n_rows
         self.state = State(
-            new_model, 1, data.total_weight, step, state.lengths_with(data), seed=state.seed
+            new_model,
+            1,
+            data.total_weight,
+            Step(math.inf, log_likelihood, divergence, n_rows),
+            state.lengths_with(data),
+            seed=state.seed,
+            n_rows=n_rows,
         )
-        self._call_back(step)
+        self._call_back(self.state.step)
 
     # ------------------------------------------------------------------------------ averaging
 

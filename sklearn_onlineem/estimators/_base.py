@@ -156,9 +156,11 @@ class OnlineEM(DensityMixin, BaseEstimator):
     n_jobs : int, default=None
         Number of threads; None uses all. Results do not depend on it.
     verbose : int, default=0
-        Whether passes print their log-likelihoods.
+        From 1 on, `fit` prints each start, every `verbose_interval`-th pass over the data with its
+        mean log-likelihood, and why and after how many passes it ended; `partial_fit` prints the
+        first and every `verbose_interval`-th update, with the rows read so far.
     verbose_interval : int, default=10
-        Passes between messages.
+        Passes, or updates of a stream, between messages.
     callbacks : list of callables, default=None
         Each is called after every update with what it did, a tuple (eta, log_likelihood,
         kl_divergence, n_rows), see :class:`~sklearn_onlineem.em.Step`; a true value ends the fit.
@@ -242,6 +244,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
                     plan = self._plan(training)
                     passes = _solver_of(self.solver).passes(training, data, plan)
                     run(training, passes, self.max_iter, self._report)
+                    self._report_end(training)
                     score = self._score_of(training, data)
                     if best is None or score > best_score:
                         best, best_score = training, score
@@ -253,10 +256,13 @@ class OnlineEM(DensityMixin, BaseEstimator):
         """Yield trainings for `fit` to begin with."""
         if resumes:
             prior = self._prior(self.model_, data.n_features)
+            self._say("goes on from the fitted model")
             yield self._training.resumed(prior, self._callbacks(), _drawn_seed(random_state))
             return
         initialiser = self._initialiser()
-        for _ in range(getattr(self, "n_init", 1)):
+        n_init = getattr(self, "n_init", 1)
+        for number in range(1, n_init + 1):
+            self._say(f"start {number} of {n_init}, from {data.n_rows} rows")
             model = initialiser.model(data, random_state)
             training = self._training_of(model, data, random_state)
             yield training
@@ -291,8 +297,25 @@ class OnlineEM(DensityMixin, BaseEstimator):
         )
 
     def _report(self, n_iter, log_likelihood):
-        if self.verbose and n_iter % self.verbose_interval == 0:
-            print(f"{type(self).__name__}: pass {n_iter}, log-likelihood {log_likelihood:.6f}")
+        if n_iter % self.verbose_interval == 0:
+            self._say(f"pass {n_iter}, log-likelihood {log_likelihood:.6f}")
+
+    def _report_end(self, training):
+        reason = "converged" if training.converged else "max_iter is reached"
+        reason = "stopped by a callback" if training.stopped else reason
+        last = training.lower_bounds[-1]
+        self._say(f"{reason} after pass {training.n_iter}, log-likelihood {last:.6f}")
+
+    def _report_update(self, state):
+        if state.n_steps == 1 or state.n_steps % self.verbose_interval == 0:
+            self._say(
+                f"update {state.n_steps}, {state.n_rows} rows, log-likelihood"
+                f" {state.step.log_likelihood:.6f}"
+            )
+
+    def _say(self, what):
+        if self.verbose:
+            print(f"{type(self).__name__}: {what}", flush=True)
 
     def _finish(self, training, n_observations, may_converge=True):
         """Count the observations, once however many passes; warn of what was not as expected."""
@@ -374,6 +397,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
                     training = self._training_of(model, data, random_state)
                     training.start_from(data, pseudo_statistics, _START_PASSES)
             self._commit(training, reader.attributes)
+        self._report_update(training.state)
         return data
 
     def _learn_next(self, X, y, **where):
@@ -393,6 +417,8 @@ class OnlineEM(DensityMixin, BaseEstimator):
             training.state, training.n_rates, training.stopped = before
             raise
         self._present_rules = rules
+        if self.verbose:
+            self._report_update(training.state)
         return data
 
     def _rules(self):

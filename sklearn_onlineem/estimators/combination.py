@@ -167,6 +167,7 @@ def _estimator_of(model: Model, statistics: Statistics | None, estimators):
         lengths=_lengths_of(states),
         merged=statistics,
         seed=states[0].seed,
+        n_rows=sum(state.n_rows for state in states),
     )
     needed = np.average([training.observations_needed for training in trainings], weights=seen)
     training = Training(state, observations_needed=float(needed))

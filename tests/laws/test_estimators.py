@@ -454,7 +454,8 @@ def test_fitted_values_of_batch_em(case, rng):
     assert mixture.converged_
     assert mixture.n_steps_ == mixture.n_iter_ == len(mixture.history_)
     assert mixture.n_samples_seen_ == len(X)
-    etas, log_likelihoods, divergences = np.array(mixture.history_).T
+    etas, log_likelihoods, divergences, n_rows = np.array(mixture.history_).T
+    assert_allclose(n_rows, len(X) * np.arange(1, mixture.n_steps_ + 1))
     assert np.isinf(etas).all()
     assert (np.diff(log_likelihoods) >= -1e-9 * np.abs(log_likelihoods[1:])).all()
     gains = np.diff([*log_likelihoods, mixture.score(X)])
