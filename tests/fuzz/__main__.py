@@ -15,7 +15,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--case", type=int, help="run this one only, and show it")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=30.0, help="seconds for a case")
+    parser.add_argument("--limit", type=float, default=20.0, help="seconds for a case")
     parser.add_argument("--targets", nargs="+")
     arguments = parser.parse_args()
     one = arguments.case is not None

@@ -1,6 +1,8 @@
 """Hostile arrays: what may stand where an array of numbers is expected.
 
-Each generator takes a random generator and a valid array, and returns something else.
+Each generator takes a random generator and a valid array, and returns something else. Of sparse
+matrices whose arrays contradict each other scipy itself makes no more than undefined behaviour, so
+these are for what promises to check them: the estimators.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from scipy import sparse
 
 from fuzz.choosing import one_of
 
-__all__ = ["Refusal", "hostile_array"]
+__all__ = ["ANY", "SOUND", "VALUES", "Arraylike", "Refusal"]
 
 VALUES = [
     np.nan, np.inf, -np.inf, 1.7e308, -1.7e308, 1e200, 1e160, 1e-200, 5e-324, -5e-324, -0.0, 0.0,
@@ -244,14 +246,9 @@ def frame(rng, array):
     return kinds[one_of(rng, list(kinds))]()
 
 
-ARRAYS = [
+SOUND = [
     with_values, with_values, with_values, rescaled, shifted, of_dtype, of_dtype, huge_integers,
     objects, structured, reshaped, reshaped, reshaped, misaligned, strided, read_only,
-    memory_mapped, masked, matrix, arraylike, sparse_of, untidy_csr, corrupt_compressed,
-    corrupt_compressed, corrupt_coo, frame, frame,
+    memory_mapped, masked, matrix, arraylike, sparse_of, untidy_csr, frame, frame,
 ]  # fmt: skip
-
-
-def hostile_array(rng, array):
-    """Return what has the place of an array, and is none that kernels take as it is."""
-    return one_of(rng, ARRAYS)(rng, array)
+ANY = [*SOUND, corrupt_compressed, corrupt_compressed, corrupt_coo]

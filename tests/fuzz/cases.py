@@ -13,11 +13,22 @@ import numpy as np
 from fuzz.benches import BENCHES
 from fuzz.choosing import one_of
 from fuzz.sessions import estimator_session
+from fuzz.values import world_session
 from fuzz.verdicts import Fault
+from fuzz.worlds import WORLDS
 
 __all__ = ["TARGETS", "Outcome", "run_case"]
 
-TARGETS = {name: estimator_session(name) for name in BENCHES}
+TARGETS = {
+    **{f"estimator: {name}": estimator_session(name) for name in BENCHES},
+    **{name: world_session(name) for name in WORLDS},
+}
+
+# Estimators, and the layers below them, have like shares of the cases.
+KINDS = [
+    [name for name in TARGETS if name.startswith("estimator") == of_estimators]
+    for of_estimators in (True, False)
+]
 
 
 class Outcome(NamedTuple):
@@ -60,7 +71,8 @@ def run_case(seed, number, targets=None, aloud=False):
         Whether the log is written to the standard error at once.
     """
     rng = np.random.default_rng([seed, number])
-    name, log, unraisable = one_of(rng, targets or sorted(TARGETS)), Aloud() if aloud else [], []
+    log, unraisable = Aloud() if aloud else [], []
+    name = one_of(rng, targets or KINDS[int(rng.integers(len(KINDS)))])
     sys.unraisablehook = unraisable.append
     try:
         with warnings.catch_warnings(), np.errstate(all="warn"), open(os.devnull, "w") as nothing:

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from fuzz.arrays import VALUES, Arraylike, Refusal, hostile_array
+from fuzz.arrays import ANY, VALUES, Arraylike, Refusal
 from fuzz.choosing import one_of
 
 __all__ = ["hostile", "hostile_number", "junk"]
@@ -100,39 +100,45 @@ JUNK = [
 ]
 
 
-def junk(rng, value=None):
+def junk(rng):
     """Return an object of a type that nobody expects."""
     return one_of(rng, JUNK)()
 
 
-def hostile(rng, value):
-    """Return something hostile in the place of a valid value."""
+def hostile(rng, value, arrays=ANY):
+    """Return something hostile in the place of a valid value.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    value : object
+    arrays : list of callables (rng, array) -> object
+        What takes the places of arrays.
+    """
     if rng.random() < 0.15:
         return junk(rng)
     try:
-        return _kind_of(value)(rng, value)
+        return _relative(rng, value, arrays)
     except (TypeError, ValueError, AttributeError, OverflowError, IndexError, Refusal):
         return junk(rng)  # there is no such relative of this value
 
 
-def _kind_of(value):
+def _relative(rng, value, arrays):
     if isinstance(value, np.ndarray) or sparse.issparse(value):
-        return hostile_array
+        return one_of(rng, arrays)(rng, value)
     if isinstance(value, pd.DataFrame):
-        return lambda rng, value: hostile_array(rng, value.to_numpy())
-    if isinstance(value, bool | np.bool_ | type(None)) or callable(value):
-        return junk
-    if isinstance(value, Number):
-        return hostile_number
+        return one_of(rng, arrays)(rng, value.to_numpy())
+    if isinstance(value, Number) and not isinstance(value, bool | np.bool_):
+        return hostile_number(rng, value)
     if isinstance(value, str):
-        return hostile_text
+        return hostile_text(rng, value)
     if is_dataclass(value) and not isinstance(value, type):
-        return hostile_field
+        return hostile_field(rng, value, arrays)
     if isinstance(value, tuple | list):
-        return hostile_list
+        return hostile_list(rng, value, arrays)
     if isinstance(value, dict):
-        return hostile_dict
-    return junk
+        return hostile_dict(rng, value, arrays)
+    return junk(rng)
 
 
 def hostile_number(rng, value):
@@ -148,25 +154,25 @@ def hostile_text(rng, value):
     return one_of(rng, [*texts, [*value], (*value,), np.array([*value]), value.encode(errors="replace")])
 
 
-def hostile_field(rng, value):
+def hostile_field(rng, value, arrays):
     """Another value of the same class, with one field that is hostile."""
     names = [f.name for f in fields(value)]
     if not names:
         return junk(rng)
     name = one_of(rng, names)
     try:
-        return replace(value, **{name: hostile(rng, getattr(value, name))})
+        return replace(value, **{name: hostile(rng, getattr(value, name), arrays)})
     except Exception:
         # The class refuses it: at its construction, which is a target of its own.
         return junk(rng)
 
 
-def hostile_list(rng, value):
+def hostile_list(rng, value, arrays):
     """The same items in another container, or cut, or one of them hostile."""
     items = list(value)
     if rng.random() < 0.5 and items:
         index = int(rng.integers(len(items)))
-        items[index] = hostile(rng, items[index])
+        items[index] = hostile(rng, items[index], arrays)
         named = hasattr(value, "_fields")
         return type(value)(*items) if named else type(value)(items)
     others = [
@@ -189,11 +195,11 @@ def hostile_list(rng, value):
     return one_of(rng, others)()
 
 
-def hostile_dict(rng, value):
+def hostile_dict(rng, value, arrays):
     if rng.random() < 0.5 or not value:
         return {**value, one_of(rng, ["x", "", 0, None]): junk(rng)}
     key = one_of(rng, list(value))
-    return {**value, key: hostile(rng, value[key])}
+    return {**value, key: hostile(rng, value[key], arrays)}
 
 
 def _object_array(items):

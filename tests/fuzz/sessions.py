@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import pickle
 from functools import cache
 
@@ -14,7 +13,8 @@ from fuzz.benches import BENCHES
 from fuzz.choosing import one_of
 from fuzz.hostile import hostile
 from fuzz.parameters import hostile_parameter
-from fuzz.table import methods_of
+from fuzz.arguments import drawn_arguments
+from fuzz.table import methods_of, parameters_of
 from fuzz.verdicts import (
     DOCUMENTED,
     Fault,
@@ -189,33 +189,13 @@ class Session:
         known = self.bench.arguments(self.rng)
         if name in ("pairwise", "kneighbors", "predict", "score") and "words" in known:
             known["X"] = known["words"]
-        arguments = {}
-        for parameter in inspect.signature(method).parameters.values():
-            if parameter.kind is parameter.VAR_KEYWORD:
-                continue
-            value = known[parameter.name]
-            if parameter.default is parameter.empty or (value is not None and self.chance(0.5)):
-                arguments[parameter.name] = value
-        for key in self.hostile_names(method, hostility):
-            arguments[key] = hostile(self.rng, known[key])
-        return arguments
-
-    def hostile_names(self, method, hostility):
-        names = [
-            p.name
-            for p in inspect.signature(method).parameters.values()
-            if p.kind is not p.VAR_KEYWORD
-        ]
-        if not names or not self.chance(hostility):
-            return []
-        first = names[0] if self.chance(0.5) else one_of(self.rng, names)
-        return [first, one_of(self.rng, names)] if self.chance(0.2) else [first]
+        return drawn_arguments(self.rng, method, known.__getitem__, hostility)
 
     def hostile_parameters(self):
         """One to three parameters by name."""
         estimator_class = self.bench.estimator_class
         constraints = getattr(estimator_class, "_parameter_constraints", {})
-        names = sorted(inspect.signature(estimator_class).parameters)
+        names, _ = parameters_of(estimator_class)
         chosen = {one_of(self.rng, names) for _ in range(int(self.rng.integers(1, 4)))}
         if "n_components" in chosen or "n_dim_state" in chosen:
             self.asked_for_size = True

@@ -34,9 +34,19 @@ __all__ = ["DOCUMENTED", "DOCUMENTED_BELOW", "Fault", "check_finite", "fingerpri
 # Of estimators, and of what they hand out. NotFittedError is a ValueError, and so is LinAlgError;
 # that a method is missing is an AttributeError when it is looked up, not when it is called.
 DOCUMENTED = (ValueError, TypeError, DistributionError, Refusal)
-# The layers below are typed by what they are called with: a string in the place of a model has no
-# `e_step`, a number too large for C overflows, a tuple that is too short has no third element.
-DOCUMENTED_BELOW = (*DOCUMENTED, AttributeError, OverflowError, IndexError, KeyError)
+# The layers below take what they are called with for what it should be: a string in the place of a
+# model has no `e_step`, a number too large for C overflows, a tuple that is too short has no third
+# element; and frames, masked and sparse arrays in the places of arrays raise errors of their own.
+DOCUMENTED_BELOW = (
+    *DOCUMENTED,
+    AttributeError,
+    OverflowError,
+    ZeroDivisionError,
+    LookupError,
+    NotImplementedError,
+    pd.errors.InvalidIndexError,
+    np.ma.MaskError,
+)
 
 
 class Fault(Exception):

@@ -18,7 +18,7 @@ __all__ = ["Setting", "run_cases"]
 
 TESTS = Path(__file__).parents[1]
 CHUNK = 25
-MEMORY = 8 * 2**30
+MEMORY = 3 * 2**30
 FATAL = ("crash", "hang")
 
 
@@ -36,7 +36,7 @@ class Setting(NamedTuple):
     """
 
     seed: int = 0
-    limit: float = 30.0
+    limit: float = 20.0
     targets: list | None = None
     aloud: bool = False
 
