@@ -94,10 +94,10 @@ class FittedAttribute:
     def __get__(self, instance, owner):
         if instance is None:
             return self
-        try:
-            return instance.__dict__["_fitted"].attributes[self._name]
-        except KeyError:
-            raise AttributeError(f"{owner.__name__} has no attribute {self._name} (yet).") from None
+        attributes = instance._fitted_at_once.attributes
+        if self._name not in attributes:
+            raise AttributeError(f"{owner.__name__} found no {self._name} in its first data.")
+        return attributes[self._name]
 
 
 def fitted_property(function):
@@ -561,15 +561,20 @@ class OnlineEM(DensityMixin, BaseEstimator):
     _dtype = FittedAttribute("Type of the first data, in which users see parameters.")
 
     @property
-    def _training(self):
-        """The training of a fitted estimator; an AttributeError, as for any attribute, before."""
+    def _fitted_at_once(self):
+        """What was learnt; an AttributeError, as for any attribute, before."""
         try:
-            return self.__dict__["_fitted"].training
+            return self.__dict__["_fitted"]
         except KeyError:
             raise AttributeError(
                 f"This {type(self).__name__} instance is not fitted yet, so it has no such"
                 " attribute."
             ) from None
+
+    @property
+    def _training(self):
+        """The training of a fitted estimator."""
+        return self._fitted_at_once.training
 
     @property
     def model_(self):
