@@ -137,6 +137,7 @@ def labelled_start(train, covariance_type):
         covariance_type=covariance_type,
         startprob_init=np.eye(N_PARTS)[0],
         transmat_init=forward,
+        semi_supervised=True,
         random_state=0,
     ).partial_fit(first, parts)
 

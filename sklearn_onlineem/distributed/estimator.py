@@ -19,8 +19,14 @@ from sklearn_onlineem.distributed._modes import MODES, Shards
 from sklearn_onlineem.distributed._shards import cut, remote_shards
 from sklearn_onlineem.em import SOLVERS, run
 from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._parameters import by_name
+from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y
+from sklearn_onlineem.estimators._sequences import SequenceEstimator
+from sklearn_onlineem.estimators._validation import naming
 
 __all__ = ["DistributedEM"]
+
+_NAMED = by_name("lengths, groups and the like are passed by name")
 
 
 def _estimator_has(name):
@@ -154,7 +160,8 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         X : array-like, list of sequences, Dask array or data frame, or list of shards
             Shards are delayed objects or futures. Local data are cut into `n_shards`.
         y, sample_weight : as X, default=None
-            As the estimator's `fit` takes them, in shards as X: local data are cut alike, chunks of
+            As the estimator's `fit` takes them (`y` is ignored, unless the estimator has
+            ``semi_supervised=True``), in shards as X: local data are cut alike, chunks of
             Dask arrays are those of X, and lists of shards are as long. A shard whose weights are
             all 0 is left out.
         client : distributed.Client, default=None
@@ -177,7 +184,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         distributed.KilledWorker
             If the same task took down one worker after the other, by its memory for example.
         """
-        columns = {"X": X, "y": y, "sample_weight": sample_weight}
+        columns = {"X": X, "y": self._labels(X, y), "sample_weight": sample_weight}
         columns = {name: values for name, values in columns.items() if values is not None}
         self._check_supported(columns, client)
         executor = self._executor(columns, client)
@@ -213,6 +220,17 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         run(training, passes, max_iter, estimator._report)
         estimator._report_end(training)
         estimator._finish(training, shards.total_weight, may_converge=is_batch)
+
+    def _labels(self, X, y):
+        """The `y` of an estimator that learns from labels; any other is ignored."""
+        estimator = self.estimator
+        if y is None or getattr(estimator, "semi_supervised", False):
+            return y
+        takes_sequences = isinstance(estimator, SequenceEstimator)
+        if takes_sequences and remote_shards({"X": X}, estimator) is None:
+            with naming(estimator):
+                check_rows_of_y(X, y)
+        return None
 
     def _check_supported(self, columns, client):
         name = type(self.estimator).__name__
@@ -278,7 +296,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         X : array-like, or what else `estimator_` takes
             Local data, not shards.
         y : object
-            Ignored.
+            As `score` of `estimator_` takes it: ignored.
         **arguments
             Further arguments of the method.
 
@@ -294,9 +312,10 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         ValueError
             If `estimator_` refuses X.
         """
-        return self._delegated("score", X, arguments)
+        return self._delegated("score", X, {"y": y, **arguments})
 
     @available_if(_estimator_has("score_samples"))
+    @_NAMED
     def score_samples(self, X, **arguments):
         """Return the `score_samples` of `estimator_`.
 
@@ -322,6 +341,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         return self._delegated("score_samples", X, arguments)
 
     @available_if(_estimator_has("predict"))
+    @_NAMED
     def predict(self, X, **arguments):
         """Return the `predict` of `estimator_`.
 
@@ -346,6 +366,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         return self._delegated("predict", X, arguments)
 
     @available_if(_estimator_has("predict_proba"))
+    @_NAMED
     def predict_proba(self, X, **arguments):
         """Return the `predict_proba` of `estimator_`.
 
@@ -391,6 +412,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         return self.fit(X, y, **arguments).transform(X)
 
     @available_if(_estimator_has("transform"))
+    @_NAMED
     def transform(self, X, **arguments):
         """Return the `transform` of `estimator_`.
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, field, fields
+from functools import wraps
 from operator import itemgetter
 from typing import dataclass_transform
 
 from sklearn_onlineem.estimators._documentation import completed
 
-__all__ = ["estimator", "parameter"]
+__all__ = ["by_name", "estimator", "parameter"]
 
 
 def parameter(*, default, valid, structural=False, kw_only=True):
@@ -50,6 +51,31 @@ def estimator(cls):
     cls.__init__.__signature__ = _reordered(inspect.signature(cls.__init__), names)
     cls.__doc__ = completed(cls, names)
     return cls
+
+
+def by_name(remedy):
+    """Let a method say what to do where users of other libraries pass one argument too many.
+
+    Parameters
+    ----------
+    remedy : str
+        Which arguments are passed by name.
+    """
+
+    def decorated(method):
+        kinds = [p.kind for p in inspect.signature(method).parameters.values()]
+        most = sum(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds) - 1
+
+        @wraps(method)
+        def checked(self, *args, **kwargs):
+            if len(args) > most:
+                whose = f"{type(self).__name__}.{method.__name__}"
+                raise TypeError(f"{whose} takes {most} by position, got {len(args)}: {remedy}.")
+            return method(self, *args, **kwargs)
+
+        return checked
+
+    return decorated
 
 
 def _own_first(cls):

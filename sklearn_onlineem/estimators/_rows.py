@@ -39,6 +39,8 @@ class RowsInput:
         What the work for a row grows with.
     prepare : callable, default=None
         Turns checked values into those that the family takes.
+    takes_labels : bool, default=False
+        Whether `y` holds known components; else it is ignored.
 
     Attributes
     ----------
@@ -46,9 +48,12 @@ class RowsInput:
         What the estimator is to remember of the first rows.
     """
 
-    def __init__(self, estimator, family, fresh=False, n_components=1, prepare=None):
+    def __init__(
+        self, estimator, family, fresh=False, n_components=1, prepare=None, takes_labels=False
+    ):
         self._estimator, self._family, self._fresh = estimator, family, fresh
         self._n_components, self._prepare = n_components, prepare
+        self._takes_labels = takes_labels
         self.attributes = {}
 
     def read(self, X, y=None, sample_weight=None):
@@ -57,8 +62,8 @@ class RowsInput:
         Parameters
         ----------
         X : array-like or sparse array of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,), default=None
-            Component labels; -1 where unknown.
+        y : array-like of int of shape (n_rows,), default=None
+            Component labels, if the input takes any; -1 where unknown.
         sample_weight : array-like of shape (n_rows,), default=None
 
         Returns
@@ -84,8 +89,8 @@ class RowsInput:
         if self._fresh or not is_ready(estimator, X):
             X, self.attributes = converted(estimator, X, self._fresh)
         labels = None
-        if y is not None:
-            labels = checked_labels(estimator, y, X.shape[0], self._n_components)
+        if y is not None and self._takes_labels:
+            labels = checked_labels(y, X.shape[0], self._n_components)
         n_threads = threads_for(estimator.n_jobs, X.size * self._n_components)
         weight = None if sample_weight is None else checked_weight(sample_weight, X)
         rows = Rows(X, weight, labels, n_threads)
@@ -117,8 +122,12 @@ class RowEstimator(TransformerMixin, OnlineEM):
 
     def _input(self, fresh=False):
         family = self._family() if fresh else self._training.state.model.family
-        n_components = getattr(self, "n_components", 1)
-        return RowsInput(self, family, fresh, n_components, self._prepared)
+        n_components, takes_labels = getattr(self, "n_components", 1), self._takes_labels
+        return RowsInput(self, family, fresh, n_components, self._prepared, takes_labels)
+
+    @property
+    def _takes_labels(self):
+        return getattr(self, "semi_supervised", False)
 
     # What turns checked values into those that the family takes, if anything.
     _prepared = None
@@ -132,9 +141,9 @@ class RowEstimator(TransformerMixin, OnlineEM):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), default=None
-            Known components for semi-supervised learning: integers 0..n_components - 1, and -1
-            where unknown.
+        y : array-like of int of shape (n_samples,), default=None
+            Ignored, unless the estimator has ``semi_supervised=True``: then known components,
+            0..n_components - 1, and -1 where unknown. None: none is known.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights; a weight of 2 stands for two equal rows.
 
@@ -160,8 +169,8 @@ class RowEstimator(TransformerMixin, OnlineEM):
         ----------
         X : array-like of shape (n_samples, n_features)
             A batch of any size from one row up.
-        y : array-like of shape (n_samples,), default=None
-            Known components, as in `fit`.
+        y : array-like of int of shape (n_samples,), default=None
+            Ignored, or known components, as in `fit`.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns

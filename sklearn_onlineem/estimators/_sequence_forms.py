@@ -7,14 +7,18 @@ several that `lengths` or `groups` tell apart. What comes out row by row has the
 from __future__ import annotations
 
 import numbers
+import sys
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
+from sklearn.utils.validation import _get_feature_names, _num_samples
 
-__all__ = ["SequenceForm", "sequence_form"]
+from sklearn_onlineem.estimators._missing import check_complete, filled
+from sklearn_onlineem.estimators._validation import column
+
+__all__ = ["SequenceForm", "check_rows_of_y", "sequence_form"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,8 @@ class SequenceForm:
     Parameters
     ----------
     X : array-like of shape (n_rows, n_features)
-        All rows, the sequences one after the other.
+        All rows, the sequences one after the other, with NaN for what is missing; a data frame of
+        data frames.
     offsets : ndarray of shape (n_sequences + 1,)
     order : ndarray of shape (n_rows,), default=None
         Where the rows lay, if groups had to be gathered.
@@ -38,21 +43,94 @@ class SequenceForm:
     is_nested: bool = False
 
     def flat(self, y):
-        """Return what the user has for each row in the order of `X`."""
-        if self.is_nested and np.ndim(y[0]) > 0:
-            return np.concatenate([np.asarray(part) for part in y])
-        y = np.asarray(y)
+        """Return what the user has for each row in the order of `X`.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_rows,), or list of those if there is one entry a sequence
+
+        Returns
+        -------
+        y : ndarray of shape (n_rows,)
+
+        Raises
+        ------
+        ValueError
+            If it is not cut as `X` is.
+        """
+        if self.is_nested and _has_parts(y):
+            parts = [column(f"y[{i}]", part) for i, part in enumerate(y)]
+            self._check_cut([len(part) for part in parts])
+            return np.concatenate(parts)
+        y = column("y", y)
+        if len(y) != self.offsets[-1]:
+            raise ValueError(f"X has {self.offsets[-1]} rows, and y {len(y)}.")
         return y if self.order is None else y[self.order]
+
+    def _check_cut(self, lengths):
+        expected = np.diff(self.offsets)
+        if len(lengths) != len(expected):
+            raise ValueError(f"y has {len(lengths)} parts, and X {len(expected)} sequences.")
+        for i, (length, n_rows) in enumerate(zip(lengths, expected, strict=True)):
+            if length != n_rows:
+                raise ValueError(
+                    f"y[{i}] has {length} entries, and sequence {i} of X has {n_rows} rows."
+                )
 
     def restored(self, rows):
         """Return rows as the user arranged them: a list if there was one entry a sequence."""
         if self.is_nested:
-            return np.split(rows, self.offsets[1:-1])
+            bounds = zip(self.offsets[:-1], self.offsets[1:], strict=True)
+            sliced = rows.iloc if hasattr(rows, "iloc") else rows
+            return [sliced[begin:end] for begin, end in bounds]
         if self.order is None:
             return rows
         out = np.empty_like(rows)
         out[self.order] = rows
         return out
+
+
+def _has_parts(y):
+    return isinstance(y, list | tuple | np.ndarray) and len(y) > 0 and np.ndim(y[0]) > 0
+
+
+def check_rows_of_y(X, y):
+    """Refuse lengths in the place of `y`, which hmmlearn has there, where X has two dimensions.
+
+    Parameters
+    ----------
+    X, y
+        As in `fit` of the estimators of sequences.
+
+    Raises
+    ------
+    ValueError
+        If `y` has not one entry for each row.
+    """
+    if y is None or _is_nested(X):
+        return
+    n_rows, n_entries = _num_samples(X), _n_entries(y)
+    if n_entries == n_rows:
+        return
+    found = f"X has {n_rows} rows, and y {n_entries} entries"
+    if _adds_up(y, n_rows):
+        raise ValueError(f"{found}; these look like lengths: pass lengths=...")
+    raise ValueError(f"{found}. Lengths of sequences, if you mean those, are lengths=...")
+
+
+def _n_entries(y):
+    try:
+        return _num_samples(y)
+    except TypeError:
+        return "no"
+
+
+def _adds_up(y, n_rows):
+    try:
+        y = np.asarray(y)
+    except ValueError:
+        return False
+    return np.issubdtype(y.dtype, np.integer) and y.sum() == n_rows
 
 
 def sequence_form(X, lengths=None, groups=None):
@@ -81,10 +159,12 @@ def sequence_form(X, lengths=None, groups=None):
         if lengths is not None or groups is not None:
             raise ValueError("lengths and groups go with a 2-D X only: here X says itself.")
         return _form_of_list(X)
+    X = filled(X)
     if lengths is not None and groups is not None:
         raise ValueError("Pass either lengths or groups, not both.")
     n_rows = _num_samples(X)
     if groups is not None:
+        check_complete("groups", groups)
         return _form_of_groups(X, np.asarray(groups), n_rows)
     offsets = [0, n_rows] if lengths is None else _offsets_of(lengths, n_rows)
     return SequenceForm(X, np.asarray(offsets, dtype=np.int64))
@@ -104,17 +184,61 @@ def _is_nested(X):
 def _form_of_list(X):
     if any(sparse.issparse(part) for part in X):
         raise TypeError("Sequences must be dense, but X has sparse ones.")
-    parts = [np.asarray(part) for part in X]
+    library = _common_library(X)
+    parts = [filled(part) if library else np.asarray(filled(part)) for part in X]
     for i, part in enumerate(parts):
-        if part.ndim != 2 or part.shape[1] != parts[0].shape[1]:
+        if len(part.shape) != 2 or part.shape[1] != parts[0].shape[1]:
             raise ValueError(
                 f"Sequence {i} of X has shape {part.shape}; expected (length, n_features) with"
                 f" {parts[0].shape[1]} features, as the first has."
             )
         if len(part) == 0:
             raise ValueError(f"Sequence {i} of X is empty.")
-    rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    return SequenceForm(rows, _running_sums([len(part) for part in parts]), is_nested=True)
+    offsets = _running_sums([len(part) for part in parts])
+    return SequenceForm(_concatenated(parts, library), offsets, is_nested=True)
+
+
+def _common_library(X):
+    """The library that all data frames of a list come from; None where there are but arrays."""
+    first = _library_of(X[0])
+    for i, part in enumerate(X):
+        if type(part) is np.ndarray and first is None:
+            continue
+        if _library_of(part) is not first:
+            raise TypeError(
+                f"Sequence {i} of X is of {type(part)}, and the first of {type(X[0])}: pass either"
+                " data frames of one library or arrays."
+            )
+        if first is None and _get_feature_names(part) is not None:
+            raise TypeError(
+                f"Sequence {i} of X is of {type(part)}: lists may be of data frames of pandas or"
+                " polars."
+            )
+        if first is not None and list(part.columns) != list(X[0].columns):
+            raise ValueError(
+                f"Sequence {i} of X has the columns {list(part.columns)}, and the first"
+                f" {list(X[0].columns)}: their names and their order must agree."
+            )
+    return first
+
+
+def _library_of(part):
+    """The library that a data frame comes from, which has been imported if there is one."""
+    for name in ("pandas", "polars"):
+        library = sys.modules.get(name)
+        if library is not None and isinstance(part, library.DataFrame):
+            return library
+    return None
+
+
+def _concatenated(parts, library):
+    if len(parts) == 1:
+        return parts[0]
+    if library is None:
+        return np.concatenate(parts)
+    # polars has a name for what pandas does: columns of a common type.
+    how = {"how": "vertical_relaxed"} if library.__name__ == "polars" else {}
+    return library.concat(parts, **how)
 
 
 def _form_of_groups(X, groups, n_rows):
@@ -132,6 +256,7 @@ def _form_of_groups(X, groups, n_rows):
 
 
 def _offsets_of(lengths, n_rows):
+    check_complete("lengths", lengths)
     lengths = np.asarray(lengths)
     if not np.issubdtype(lengths.dtype, np.integer):
         raise TypeError(f"lengths must be integers, got {lengths.dtype}.")

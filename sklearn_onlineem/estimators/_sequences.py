@@ -12,8 +12,8 @@ from sklearn.utils._param_validation import Interval
 from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators._sequence_forms import sequence_form
+from sklearn_onlineem.estimators._parameters import by_name, estimator, parameter
+from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y, sequence_form
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
 from sklearn_onlineem.estimators._validation import (
     check_values,
@@ -38,8 +38,8 @@ class SequencesInput:
         Whether the sequences are the first that a new model meets.
     n_states : int, default=1
         Hidden states, or dimensions of them, which the work for a row grows with.
-    takes_labels : bool, default=True
-        Whether labels are known states; else they are ignored.
+    takes_labels : bool, default=False
+        Whether `y` holds known states; else it is ignored.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class SequencesInput:
         In which the user passed the sequences that were read.
     """
 
-    def __init__(self, estimator, family, fresh=False, n_states=1, takes_labels=True):
+    def __init__(self, estimator, family, fresh=False, n_states=1, takes_labels=False):
         self._estimator, self._family, self._fresh = estimator, family, fresh
         self._n_states, self._takes_labels = n_states, takes_labels
         self.attributes, self.form = {}, None
@@ -75,6 +75,7 @@ class SequencesInput:
         """
         with naming(self._estimator):
             self.form = sequence_form(X, lengths, groups)
+            check_rows_of_y(X, y)
             data = self._converted(self.form.X, y)
         return data if before is None else data.continued(before)
 
@@ -84,7 +85,7 @@ class SequencesInput:
             X, self.attributes = converted(estimator, X, self._fresh, "allow-nan")
         labels = None
         if y is not None and self._takes_labels:
-            labels = checked_labels(estimator, self.form.flat(y), X.shape[0], self._n_states)
+            labels = checked_labels(self.form.flat(y), X.shape[0], self._n_states)
         n_threads = threads_for(estimator.n_jobs, X.size * self._n_states)
         data = Sequences(Rows(X, None, labels, n_threads), self.form.offsets)
         check_values(data, self._family)
@@ -141,9 +142,10 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Onlin
             Sequences: a list, an array of shape (n_sequences, length, n_features), or rows of shape
             (n_rows, n_features), which are one sequence if nothing else is said. A row of NaN was
             not observed.
-        y : array-like of shape (n_rows,) or list of those, default=None
-            Hidden Markov models: known states for semi-supervised learning, integers
-            0..n_components - 1, and -1 where unknown. Kalman filters ignore it.
+        y : array-like of int of shape (n_rows,) or list of those, default=None
+            Ignored, unless a hidden Markov model has ``semi_supervised=True``: then known states,
+            0..n_components - 1, and -1 where unknown. None: none is known. Lengths of sequences are
+            no `y`: with a 2-D X it must have an entry for each row.
         lengths : array-like of int of shape (n_sequences,), default=None
             With a 2-D X: lengths of the sequences, which follow each other.
         groups : array-like of shape (n_rows,), default=None
@@ -225,7 +227,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Onlin
         with single_threaded_blas(data.n_rows):
             return getattr(seen.model_, method)(data, *arguments), reader
 
-    def score_samples(self, X, *, lengths=None, groups=None):
+    def score_samples(self, X, lengths=None, *, groups=None):
         """Return the log-likelihood of each sequence.
 
         Parameters
@@ -254,8 +256,8 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Onlin
         ----------
         X, lengths, groups
             Sequences, as in `fit`.
-        y : object
-            Ignored.
+        y : array-like of shape (n_rows,), default=None
+            Ignored; but with a 2-D X it must have an entry for each row, as lengths have not.
 
         Returns
         -------
@@ -268,7 +270,10 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Onlin
         ValueError
             If X is invalid; the message names the estimator.
         """
-        return float(self.score_samples(X, lengths=lengths, groups=groups).mean())
+        log_likelihoods = self.score_samples(X, lengths=lengths, groups=groups)
+        with naming(self):
+            check_rows_of_y(X, y)
+        return float(log_likelihoods.mean())
 
     def fit_transform(self, X, y=None, *, lengths=None, groups=None):
         """Fit, and return what `transform` makes of X.
@@ -291,7 +296,8 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Onlin
         fitted = self.fit(X, y, lengths=lengths, groups=groups)
         return fitted.transform(X, lengths=lengths, groups=groups)
 
-    def sample(self, n_samples=1, n_sequences=None):
+    @by_name("n_sequences is passed by name, and random_state is a parameter of the estimator")
+    def sample(self, n_samples=1, *, n_sequences=None):
         """Draw rows from the fitted model.
 
         Parameters
@@ -326,7 +332,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Onlin
         cuts = data.offsets[1:-1]
         return np.split(X, cuts), np.split(states, cuts)
 
-    def bic(self, X, *, lengths=None, groups=None):
+    def bic(self, X, lengths=None, *, groups=None):
         r"""Return the Bayesian information criterion on X; lower is better.
 
         It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n rows.
@@ -354,7 +360,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Onlin
             reader.form.offsets[-1]
         )
 
-    def aic(self, X, *, lengths=None, groups=None):
+    def aic(self, X, lengths=None, *, groups=None):
         r"""Return the Akaike information criterion on X; lower is better.
 
         It is :math:`-2 \log L + 2 p`, of a model with p free parameters.

@@ -8,21 +8,21 @@ from contextlib import contextmanager
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_array, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.validation import (
     _check_sample_weight,
-    _num_samples,
-    column_or_1d,
     validate_data,
 )
 
 from sklearn_onlineem._kernels import _rows
 from sklearn_onlineem.data._sparse import canonical_csr
+from sklearn_onlineem.estimators._missing import check_complete, filled
 
 __all__ = [
     "check_values",
     "checked_labels",
     "checked_weight",
+    "column",
     "converted",
     "finite_start",
     "is_ready",
@@ -157,7 +157,7 @@ def _checked(estimator, X, reset, ensure_all_finite):
     with _plainly(X):
         X = validate_data(
             estimator,
-            X,
+            filled(X),
             reset=reset,
             accept_sparse="csr" if takes_sparse else False,
             accept_large_sparse=True,
@@ -189,36 +189,45 @@ def _sum_of_squares(values):
     return float(np.einsum("i,i->", flat, flat))
 
 
-def checked_labels(estimator, y, n_rows, n_components):
+def checked_labels(y, n_rows, n_components):
     """Known components of rows, int32; None where none is known."""
-    if n_components == 1:
-        # A label among one says nothing, so its value is ignored: scikit-learn's checks fit
-        # estimators to whatever labels they have.
-        _check_length(y, n_rows)
-        return None
-    y = column_or_1d(
-        check_array(y, ensure_2d=False, dtype=None, input_name="y", estimator=estimator)
-    )
-    _check_length(y, n_rows)
-    if not np.issubdtype(y.dtype, np.number):
-        raise ValueError(f"Unknown label type: {y.dtype}; y must be integers.")
-    labels, top = y.astype(np.int32), n_components - 1
-    if (labels != y).any() or labels.min() < -1 or labels.max() > top:
+    y = column("y", y)
+    if len(y) != n_rows:
+        raise ValueError(f"X has {n_rows} rows, and y {len(y)}.")
+    top = n_components - 1
+    if not np.issubdtype(y.dtype, np.integer) or y.min() < -1 or y.max() > top:
+        found = f"{y.min()}..{y.max()}" if np.issubdtype(y.dtype, np.integer) else y.dtype
         raise ValueError(
-            f"y must be component labels 0..{top}, or -1 where unknown (semi-supervised learning);"
-            " leave it out for unsupervised learning."
+            f"with semi_supervised=True, y must hold integers: known components 0..{top}, and -1"
+            f" where unknown; got {found}. Without, y is ignored."
         )
-    return None if (labels == -1).all() else labels
+    labels = y.astype(np.int32)
+    return None if n_components == 1 or (labels == -1).all() else labels
 
 
-def _check_length(y, n_rows):
-    n_labels = _num_samples(y)
-    if n_labels != n_rows:
-        raise ValueError(f"X has {n_rows} rows, and y {n_labels}.")
+def column(name, values):
+    """Return what each row has as an array of one dimension.
+
+    Raises
+    ------
+    ValueError
+        If it is no such thing, or has masked entries.
+    """
+    check_complete(name, values)
+    try:
+        values = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must have an entry for each row; it has parts.") from None
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise ValueError(f"{name} must be of shape (n_rows,), got {values.shape}.")
+    return values
 
 
 def checked_weight(sample_weight, X):
     """Weights of rows, float64."""
+    check_complete("sample_weight", sample_weight)
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not 0.0 < weight.sum() < math.inf:
         raise ValueError("sample_weight must not be all 0, and its sum must be finite.")

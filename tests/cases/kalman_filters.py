@@ -30,7 +30,7 @@ def known(system, **arguments):
 
 
 def drawn(system, n_rows=30, n_sequences=None):
-    return known(system).sample(n_rows, n_sequences)[0]
+    return known(system).sample(n_rows, n_sequences=n_sequences)[0]
 
 
 def with_gaps(rng, X, share=0.3):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -46,6 +47,8 @@ class SequenceCase(RowCapabilities):
     # What returns something for each row, and what its parameter for the hidden variable is called.
     row_methods = ("predict", "predict_proba", "filter")
     size = "n_components"
+    # What makes `y` known states.
+    labelled = MappingProxyType({"semi_supervised": True})
 
     def __repr__(self):
         return self.name or self.make.__name__
@@ -85,6 +88,7 @@ class KalmanCase(SequenceCase):
 
     row_methods = ("predict", "transform", "impute", "score_rows")
     size = "n_dim_state"
+    labelled = MappingProxyType({})
 
     def __call__(self, n_components=2, **arguments):
         return super().__call__(n_components, **arguments)

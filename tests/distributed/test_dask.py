@@ -93,6 +93,10 @@ def mixture(**arguments):
     return GaussianMixture(3, random_state=0, **arguments)
 
 
+def labelled():
+    return mixture(semi_supervised=True)
+
+
 def shards_of(X, n=8):
     """Shards that can be computed again."""
     return [dask.delayed(_rows, pure=False)(X, i, n) for i in range(n)]
@@ -131,7 +135,7 @@ def test_dask_arrays_are_shards_already(client, X):
 
 def test_labels_and_weights_come_in_shards_alike(client, X, rng):
     besides = {"y": rng.integers(-1, 3, len(X)), "sample_weight": rng.random(len(X))}
-    expected = DistributedEM(mixture()).fit(X, **besides).estimator_.model_
+    expected = DistributedEM(labelled()).fit(X, **besides).estimator_.model_
     arrays = {name: da.from_array(values, chunks=500) for name, values in besides.items()}
     delayed = {name: shards_of(values) for name, values in besides.items()}
     for data, arguments in (
@@ -139,17 +143,17 @@ def test_labels_and_weights_come_in_shards_alike(client, X, rng):
         (da.from_array(X, chunks=(500, 4)), arrays),
         (shards_of(X), delayed),
     ):
-        found = DistributedEM(mixture()).fit(data, **arguments, client=client)
+        found = DistributedEM(labelled()).fit(data, **arguments, client=client)
         assert_identical(found.estimator_.model_, expected)
     array = da.from_array(X, chunks=(500, 4))
     for y in (besides["y"], arrays["y"].rechunk(1000)):
         with pytest.raises(ValueError, match="DistributedEM: y must come in shards as X does"):
-            DistributedEM(mixture()).fit(array, y, client=client)
+            DistributedEM(labelled()).fit(array, y, client=client)
     with pytest.raises(ValueError, match="DistributedEM: y must come in shards as X does"):
-        DistributedEM(mixture()).fit(X, arrays["y"], client=client)
+        DistributedEM(labelled()).fit(X, arrays["y"], client=client)
     uneven = arrays["y"].rechunk(((400, 600, *[500] * 6),))
     with pytest.raises(ValueError, match="DistributedEM: shard 0: .*X has 500 rows, and y 400"):
-        DistributedEM(mixture()).fit(array, uneven, client=client)
+        DistributedEM(labelled()).fit(array, uneven, client=client)
 
 
 def test_dask_frames_are_shards_already(client, X):

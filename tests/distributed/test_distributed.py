@@ -107,6 +107,12 @@ regular_row_estimators = pytest.mark.parametrize(
 )
 
 
+def labelled(estimator):
+    """An estimator that learns from labels, if it can."""
+    can = "semi_supervised" in estimator.get_params()
+    return estimator.set_params(semi_supervised=True) if can else estimator
+
+
 def besides(rng, estimator, n):
     """Some labels, and weights of which some are 0."""
     labels = rng.integers(0, getattr(estimator, "n_components", 1), n)
@@ -121,7 +127,7 @@ def parts_of(arguments, part):
 @row_estimators
 def test_labels_and_weights_are_those_of_one_machine(case, rng):
     X, _ = case.data(rng, 60)
-    estimator = case(max_iter=4, tol=0.0)
+    estimator = labelled(case(max_iter=4, tol=0.0))
     arguments = besides(rng, estimator, 60)
     learner = DistributedEM(estimator, n_shards=5).fit(X, **arguments)
     local = clone(estimator)._begin(X[:12], **parts_of(arguments, slice(12)))
@@ -135,7 +141,7 @@ def test_labels_and_weights_are_those_of_one_machine(case, rng):
 @row_estimators
 def test_learners_take_labels_and_weights(case, rng):
     X, _ = case.data(rng, 90)
-    estimator = case(batch_size=10, schedule="harmonic", eta0=0.5)
+    estimator = labelled(case(batch_size=10, schedule="harmonic", eta0=0.5))
     arguments = besides(rng, estimator, 90)
     arguments["sample_weight"] += 1.0
     learner = DistributedEM(estimator, mode="asynchronous", shuffle=False, n_shards=3)
@@ -157,7 +163,7 @@ def test_merging_after_every_step_takes_labels_and_weights(case, rng):
     """Equal to one machine where the learners' batches weigh the same."""
     X, _ = case.data(rng, 3 * 40)
     init = {"init": "random"} if case in NUMBERED else {}
-    estimator = case(batch_size=8, schedule="harmonic", eta0=0.5, **init)
+    estimator = labelled(case(batch_size=8, schedule="harmonic", eta0=0.5, **init))
     arguments = besides(rng, estimator, 120)
     arguments["sample_weight"] = np.tile(rng.integers(1, 4, 40).astype(float), 3)
     learner = DistributedEM(estimator, mode="synchronous", shuffle=False, n_shards=3)
@@ -175,7 +181,7 @@ def test_merging_after_every_step_takes_labels_and_weights(case, rng):
 def test_states_of_sequences_are_cut_as_they_are(rng):
     X = [rng.standard_normal((length, 2)) for length in (5, 3, 8, 4)]
     y = [rng.integers(-1, 2, len(sequence)) for sequence in X]
-    estimator = GaussianHMM(2, random_state=0, max_iter=3, tol=0.0)
+    estimator = labelled(GaussianHMM(2, random_state=0, max_iter=3, tol=0.0))
     learner = DistributedEM(estimator, n_shards=2).fit(X, y)
     local = clone(estimator)._begin(X[:2], y=y[:2])
     for _ in range(3):

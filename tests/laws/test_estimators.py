@@ -41,6 +41,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 all_estimators = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
 sparse_estimators = pytest.mark.parametrize("case", SPARSE_ESTIMATORS, ids=repr)
+LABELLED = {"semi_supervised": True}
 INITS = ["k-means", "k-means++", "random", "random_from_data"]
 
 
@@ -172,9 +173,9 @@ def test_labels_name_the_components(case, rng):
     X, y = case.data(rng)
     for labels in (y, (y + 1) % 3):
         for solver in ("online", "batch"):
-            mixture = case(solver=solver, batch_size=100).fit(X, labels)
+            mixture = case(solver=solver, batch_size=100, **LABELLED).fit(X, labels)
             assert accuracy(labels, mixture.predict(X)) > 0.95
-        stream = case()
+        stream = case(**LABELLED)
         for start in range(0, 300, 100):
             stream.partial_fit(X[start : start + 100], labels[start : start + 100])
         assert accuracy(labels, stream.predict(X)) > 0.95
@@ -185,7 +186,7 @@ def test_labelled_rows_count_for_their_component_alone(case, rng):
     """With all labels known, weights and means are those of the classes."""
     X, _ = case.data(rng, 300)
     y = rng.integers(0, 3, 300)  # nothing that the data say
-    mixture = case(solver="batch").fit(X, y)
+    mixture = case(solver="batch", **LABELLED).fit(X, y)
     assert_allclose(mixture.weights_, np.bincount(y) / 300, rtol=1e-10)
     means = [case.centre(X[y == k], axis=0) for k in range(3)]
     if not case.hidden:
@@ -201,7 +202,7 @@ def test_a_few_labels_name_the_components(case, rng):
     for permutation in ([0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 2, 1], [2, 1, 0], [1, 0, 2]):
         named = np.take(permutation, y)
         labels[known] = named[known]
-        scores.append(accuracy(named, case().fit(X, labels).predict(X)))
+        scores.append(accuracy(named, case(**LABELLED).fit(X, labels).predict(X)))
     assert min(scores) > 0.9
 
 
@@ -210,7 +211,7 @@ def test_a_few_labels_name_the_components_of_many_rows(rng):
     X = rng.standard_normal((200_000, 1)) + 20.0 * y[:, None]
     labels = np.where(np.arange(200_000) < 4, y, -1)
     for seed in range(8):
-        mixture = GaussianMixture(2, random_state=seed).fit(X, labels)
+        mixture = GaussianMixture(2, random_state=seed, **LABELLED).fit(X, labels)
         assert accuracy(y, mixture.predict(X)) > 0.99
 
 
@@ -236,7 +237,7 @@ def test_more_labels_match_better(rng):
         y = rng.integers(0, 2, 2000)
         X = rng.standard_normal((2000, 2)) * [1.0, 4.0] + np.outer(y, [1.5, 0.0])
         labels = [np.where(np.arange(2000) < n, y, -1) for n in n_labelled]
-        fits = [GaussianMixture(2, random_state=0).fit(X, part) for part in labels]
+        fits = [GaussianMixture(2, random_state=0, **LABELLED).fit(X, part) for part in labels]
         scores.append([accuracy(y, mixture.predict(X)) for mixture in fits])
     none, few, all_labels = np.mean(scores, axis=0)
     assert none < few < all_labels
@@ -245,18 +246,19 @@ def test_more_labels_match_better(rng):
 @all_estimators
 def test_unlabelled_rows_are_as_without_labels(case, rng):
     X, _ = case.data(rng)
-    assert_identical(state_of(case().fit(X, np.full(300, -1))), state_of(case().fit(X)))
+    labelled = case(**LABELLED)
+    assert_identical(state_of(labelled.fit(X, np.full(300, -1))), state_of(case().fit(X)))
 
 
 @all_estimators
 @pytest.mark.parametrize("label", [3, -2, 0.5, np.nan, "0"])
 def test_labels_that_are_none_are_an_error(case, label, rng):
     X, y = case.data(rng)
-    mixture = case().partial_fit(X)
+    mixture = case(**LABELLED).partial_fit(X)
     before = state_of(mixture)
     labels = y.astype(type(label) if isinstance(label, str) else float)
     labels[5] = label
-    for method in (mixture.partial_fit, case().fit):
+    for method in (mixture.partial_fit, case(**LABELLED).fit):
         with pytest.raises(ValueError, match=type(mixture).__name__):
             method(X, labels)
     with pytest.raises(ValueError, match="rows|inconsistent"):
@@ -269,18 +271,19 @@ def test_labels_that_are_none_are_an_error(case, label, rng):
 @pytest.mark.parametrize("amount", [0, 299, 301])
 def test_labels_of_other_rows_are_an_error(case, n_components, amount, rng):
     X, _ = case.data(rng)
-    mixture, labels = case(n_components), np.zeros(amount, dtype=int)
+    mixture, labels = case(n_components, **LABELLED), np.zeros(amount, dtype=int)
     for method in (mixture.fit, mixture.partial_fit):
         with pytest.raises(ValueError, match=type(mixture).__name__):
             method(X, labels)
 
 
 @all_estimators
-def test_any_labels_will_do_for_one_component(case, rng):
+def test_labels_of_one_component_change_nothing(case, rng):
     X, y = case.data(rng)
-    expected = state_of(case(1).fit(X))
-    for labels in (y, y - 7.5, y.astype(str), y.astype(str).tolist(), np.where(y, y, np.nan)):
-        assert_identical(state_of(case(1).fit(X, labels)), expected)
+    labels = np.where(y, 0, -1)
+    assert_identical(state_of(case(1, **LABELLED).fit(X, labels)), state_of(case(1).fit(X)))
+    with pytest.raises(ValueError, match=r"known components 0\.\.0"):
+        case(1, **LABELLED).fit(X, y)
 
 
 # ----------------------------------------------------------------------------------- types of data
@@ -314,7 +317,7 @@ def test_sparse_rows_are_as_dense_rows(case, form, solver, rng):
     X, y = case.data(rng)
     S, weight = form(X), rng.random(300)
     labels = np.where(rng.random(300) < 0.2, y, -1)
-    arguments = {"init": centres(X, y), "solver": solver, "batch_size": 100}
+    arguments = {"init": centres(X, y), "solver": solver, "batch_size": 100, **LABELLED}
     dense, thin = (case(**arguments).fit(data, labels, weight) for data in (X, S))
     for mixture in (dense, thin):
         mixture.partial_fit(form(X[:50]) if mixture is thin else X[:50])

@@ -512,7 +512,7 @@ def test_a_component_without_rows(case, solver, rng):
     """All rows are labelled, none with the last label."""
     X, y = case.data(rng)
     y = np.minimum(y, 1)
-    mixture = case(solver=solver, batch_size=100).fit(X, y)
+    mixture = case(solver=solver, batch_size=100, semi_supervised=True).fit(X, y)
     assert_finite(mixture, X)
     assert mixture.weights_[2] < 0.1
     for start in range(0, 300, 50):

@@ -62,8 +62,9 @@ def test_rows_of_different_groups_may_alternate(case, rng):
     out = hmm.transform(rows[order], groups=groups[order])
     assert_array_equal(out, np.concatenate(hmm.transform(X))[order])
     labels = np.concatenate(y)
-    labelled = case(**case.start(X, y)).fit(rows[order], labels[order], groups=groups[order])
-    assert_identical(state_of(labelled), state_of(case(**case.start(X, y)).fit(X, y)))
+    start = {**case.start(X, y), **case.labelled}
+    labelled = case(**start).fit(rows[order], labels[order], groups=groups[order])
+    assert_identical(state_of(labelled), state_of(case(**start).fit(X, y)))
 
 
 @all_models
@@ -109,15 +110,15 @@ def test_labels_name_the_states(case, rng):
     X, y = case.data(rng, 40)
     for permutation in ([0, 1, 2], [2, 0, 1]):
         named = [np.take(permutation, states) for states in y]
-        assert accuracy(named, case().fit(X, named).predict(X)) > 0.9
+        assert accuracy(named, case(**case.labelled).fit(X, named).predict(X)) > 0.9
         few = [np.where(rng.random(len(states)) < 0.3, states, -1) for states in named]
-        assert accuracy(named, case().fit(X, few).predict(X)) > 0.85
+        assert accuracy(named, case(**case.labelled).fit(X, few).predict(X)) > 0.85
 
 
 @finite_estimators
 def test_known_states_are_counted(case, rng):
     X, y = case.data(rng, 40)
-    hmm = case(solver="batch").fit(X, y)
+    hmm = case(solver="batch", **case.labelled).fit(X, y)
     moves = np.zeros((N_STATES, N_STATES))
     for states in y:
         np.add.at(moves, (states[:-1], states[1:]), 1.0)
@@ -130,11 +131,11 @@ def test_known_states_are_counted(case, rng):
 @pytest.mark.parametrize("label", [3, -2, 0.5, np.nan])
 def test_labels_that_are_none_are_an_error(case, label, rng):
     X, y = case.data(rng)
-    hmm = case().partial_fit(X)
+    hmm = case(**case.labelled).partial_fit(X)
     before = state_of(hmm)
     bad = [states.astype(float) for states in y]
     bad[3][1] = label
-    for method in (hmm.partial_fit, case().fit):
+    for method in (hmm.partial_fit, case(**case.labelled).fit):
         with pytest.raises(ValueError, match=type(hmm).__name__):
             method(X, bad)
         with pytest.raises(ValueError, match=type(hmm).__name__):

@@ -418,7 +418,7 @@ def test_a_state_without_rows(case, solver, rng):
     """All rows are labelled, none with the last label."""
     X, y = case.data(rng)
     y = [np.minimum(states, 1) for states in y]
-    hmm = case(solver=solver, batch_size=5).fit(X, y)
+    hmm = case(solver=solver, batch_size=5, semi_supervised=True).fit(X, y)
     assert_finite(hmm, X)
     for start in range(0, len(X), 5):
         hmm.partial_fit(X[start : start + 5], y[start : start + 5])

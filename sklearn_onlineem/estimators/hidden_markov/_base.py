@@ -58,6 +58,9 @@ class BaseHMM(SequenceEstimator):
         "random_from_data" (rows as centres), or centres of shape (n_components, n_features).
     algorithm : {"viterbi", "map"}, default="viterbi"
         What `predict` and `decode` return: most probable paths, or most probable states.
+    semi_supervised : bool, default=False
+        Whether the `y` of `fit` and `partial_fit` holds known states. If not it is ignored, so that
+        pipelines and searches may pass what they have.
 
     Attributes
     ----------
@@ -87,6 +90,7 @@ class BaseHMM(SequenceEstimator):
     prior: dict | None = parameter(default=None, valid=[None, dict])
     init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
     algorithm: str = parameter(default="viterbi", valid=[StrOptions({"viterbi", "map"})])
+    semi_supervised: bool = parameter(default=False, valid=["boolean"])
 
     # Letters of `params` that stand for the emissions.
     _emission_letters = "e"
@@ -100,7 +104,7 @@ class BaseHMM(SequenceEstimator):
 
     def _input(self, fresh=False):
         family = self._family() if fresh else self.model_.family
-        return SequencesInput(self, family, fresh, self.n_components)
+        return SequencesInput(self, family, fresh, self.n_components, self.semi_supervised)
 
     def _initialiser(self):
         chain = Chain(
@@ -194,7 +198,7 @@ class BaseHMM(SequenceEstimator):
     def _n_features_out(self):
         return self.model_.n_components
 
-    def predict_proba(self, X, *, lengths=None, groups=None):
+    def predict_proba(self, X, lengths=None, *, groups=None):
         """Return the posterior probabilities of the states, given whole sequences.
 
         Parameters
@@ -217,7 +221,7 @@ class BaseHMM(SequenceEstimator):
         posterior, reader = self._infer(X, lengths, groups, "posterior")
         return reader.restored(posterior)
 
-    def transform(self, X, *, lengths=None, groups=None):
+    def transform(self, X, lengths=None, *, groups=None):
         """Return the posterior probabilities of the states, as `predict_proba` does.
 
         Parameters
@@ -239,7 +243,7 @@ class BaseHMM(SequenceEstimator):
         """
         return self.predict_proba(X, lengths=lengths, groups=groups)
 
-    def filter(self, X, *, lengths=None, groups=None):
+    def filter(self, X, lengths=None, *, groups=None):
         """Return the probabilities of the states given the rows so far, P(h_t | v_1..t).
 
         Parameters
@@ -278,7 +282,7 @@ class BaseHMM(SequenceEstimator):
         check_is_fitted(self)
         return StateFilter(self.model_)
 
-    def predict(self, X, *, lengths=None, groups=None):
+    def predict(self, X, lengths=None, *, groups=None):
         """Return states: the most probable path, or with ``algorithm="map"`` one row at a time.
 
         Parameters
@@ -321,16 +325,18 @@ class BaseHMM(SequenceEstimator):
         fitted = self.fit(X, y, lengths=lengths, groups=groups)
         return fitted.predict(X, lengths=lengths, groups=groups)
 
-    def decode(self, X, *, lengths=None, groups=None, algorithm=None):
+    def decode(self, X, lengths=None, algorithm=None, *, groups=None):
         """Return states and how probable they are.
 
         Parameters
         ----------
-        X, lengths, groups
+        X, lengths
             Sequences, as in `fit`.
         algorithm : {"viterbi", "map"}, default=None
             "viterbi": the most probable path of each sequence; "map": the most probable state of
             each row. None: the estimator's.
+        groups
+            As in `fit`.
 
         Returns
         -------

@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.estimators._base import fitted_property
+from sklearn_onlineem.estimators._missing import filled
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
 from sklearn_onlineem.estimators.kalman._initialiser import SystemInitialiser
@@ -178,9 +179,7 @@ class KalmanFilter(SequenceEstimator):
 
     def _input(self, fresh=False):
         # The family is for checks of the rows only; labels say nothing of such states.
-        return SequencesInput(
-            self, FullGaussian(), fresh, self._system().n_states, takes_labels=False
-        )
+        return SequencesInput(self, FullGaussian(), fresh, self._system().n_states)
 
     def _initialiser(self):
         return SystemInitialiser(self._system(), self.init)
@@ -220,7 +219,7 @@ class KalmanFilter(SequenceEstimator):
         parts, reader = seen._infer(X, lengths, groups, method)
         return tuple(reader.restored(seen._exposed(part)) for part in parts)
 
-    def filter(self, X, *, lengths=None, groups=None):
+    def filter(self, X, lengths=None, *, groups=None):
         """Return the moments of the states given the rows so far, p(h_t | v_1..t).
 
         Parameters
@@ -243,7 +242,7 @@ class KalmanFilter(SequenceEstimator):
         """
         return self._moments(X, lengths, groups, "filtered")
 
-    def smooth(self, X, *, lags=False, lengths=None, groups=None):
+    def smooth(self, X, lengths=None, *, lags=False, groups=None):
         """Return the moments of the states given whole sequences (Rauch, Tung & Striebel).
 
         Parameters
@@ -270,7 +269,7 @@ class KalmanFilter(SequenceEstimator):
         means, covariances, lag_covariances = self._moments(X, lengths, groups, "smoothed")
         return (means, covariances, lag_covariances) if lags else (means, covariances)
 
-    def transform(self, X, *, lengths=None, groups=None):
+    def transform(self, X, lengths=None, *, groups=None):
         """Return the means of the states given whole sequences, as `smooth` does.
 
         Parameters
@@ -292,7 +291,7 @@ class KalmanFilter(SequenceEstimator):
         """
         return self.smooth(X, lengths=lengths, groups=groups)[0]
 
-    def predict(self, X, *, return_cov=False, lengths=None, groups=None):
+    def predict(self, X, lengths=None, *, return_cov=False, groups=None):
         """Return what each row is expected to be, given those before it.
 
         Parameters
@@ -350,7 +349,7 @@ class KalmanFilter(SequenceEstimator):
         parts = tuple(seen._exposed(part[0] if is_one else part) for part in parts)
         return parts if return_cov else parts[0]
 
-    def impute(self, X, *, lengths=None, groups=None):
+    def impute(self, X, lengths=None, *, groups=None):
         """Return X with its gaps filled by what they are expected to be, given whole sequences.
 
         Parameters
@@ -374,7 +373,7 @@ class KalmanFilter(SequenceEstimator):
         rows, reader = seen._infer(X, lengths, groups, "imputed")
         return reader.restored(seen._exposed(rows))
 
-    def score_rows(self, X, *, lengths=None, groups=None):
+    def score_rows(self, X, lengths=None, *, groups=None):
         """Return the log-likelihood of each row given those before it, log p(v_t | v_1..t-1).
 
         Low values are what the filter did not foresee; the sum over a sequence is what
@@ -411,7 +410,7 @@ class KalmanFilter(SequenceEstimator):
             Mean of the state given the rows so far; None before the first row.
         filtered_state_covariance : array-like of shape (n_dim_state, n_dim_state), default=None
         observation : array-like of shape (n_features,), default=None
-            The row, with NaN for what was not observed; None: nothing was.
+            The row, with NaN or a mask for what was not observed; None: nothing was.
 
         Returns
         -------
@@ -435,7 +434,7 @@ class KalmanFilter(SequenceEstimator):
         if filtered_state_mean is not None:
             live.start_from(filtered_state_mean, filtered_state_covariance)
         return live.update(
-            np.full(seen.n_features_in_, np.nan) if observation is None else observation
+            np.full(seen.n_features_in_, np.nan) if observation is None else filled(observation)
         )
 
     def live_filter(self):

@@ -44,6 +44,9 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     prior : dict, default=None
         Hyper-parameters of the family's conjugate prior, the arguments of its `prior_statistics`.
         None: maximum likelihood.
+    semi_supervised : bool, default=False
+        Whether the `y` of `fit` and `partial_fit` holds known components. If not it is ignored, so
+        that pipelines and searches may pass what they have.
 
     Attributes
     ----------
@@ -67,6 +70,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         default=None, valid=[None, Interval(Real, 0, None, closed="neither")]
     )
     prior: dict | None = parameter(default=None, valid=[None, dict])
+    semi_supervised: bool = parameter(default=False, valid=["boolean"])
 
     def _initialiser(self):
         return MixtureInitialiser(
@@ -154,8 +158,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), default=None
-            Known components, as in `fit`.
+        y : array-like of int of shape (n_samples,), default=None
+            Ignored, or known components, as in `fit`.
         sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
@@ -219,6 +223,6 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         if self.n_components > 1:
-            # Labels make it a classifier of as many classes as it has components.
+            # With labels it is a classifier of as many classes as it has components.
             tags.classifier_tags = ClassifierTags(multi_class=self.n_components > 2)
         return tags

@@ -92,7 +92,7 @@ def test_what_comes_out_has_the_form_that_went_in(system):
 
 
 def test_samples_have_the_moments_of_the_model(system):
-    X = np.array(known(system).sample(3, 4000)[0]).reshape(4000, -1)
+    X = np.array(known(system).sample(3, n_sequences=4000)[0]).reshape(4000, -1)
     mean, covariance = joint_of_rows(system, 3)
     error = (X.mean(axis=0) - mean) / np.sqrt(np.diag(covariance) / 4000)
     assert np.abs(error).max() < 4.5

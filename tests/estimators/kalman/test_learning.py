@@ -90,8 +90,8 @@ def test_redundant_offsets_are_not_counted(system):
 @pytest.mark.parametrize("solver", ["online", "batch"])
 def test_a_fit_that_is_told_nothing_comes_near_the_truth(stationary, init, solver):
     """In held-out likelihood, as states are known up to a linear map only."""
-    X = known(stationary).sample(30, 60)[0]
-    test = known(stationary).set_params(random_state=1).sample(30, 60)[0]
+    X = known(stationary).sample(30, n_sequences=60)[0]
+    test = known(stationary).set_params(random_state=1).sample(30, n_sequences=60)[0]
     kalman = KalmanFilter(K, init=init, solver=solver, random_state=0, max_iter=20).fit(X)
     nothing = KalmanFilter(K, init=init, solver="batch", random_state=0, max_iter=1).fit(X)
     truth = known(stationary).score(test)
@@ -100,8 +100,8 @@ def test_a_fit_that_is_told_nothing_comes_near_the_truth(stationary, init, solve
 
 
 def test_streams_come_near_the_truth(stationary):
-    X = known(stationary).sample(30, 60)[0]
-    test = known(stationary).set_params(random_state=1).sample(30, 60)[0]
+    X = known(stationary).sample(30, n_sequences=60)[0]
+    test = known(stationary).set_params(random_state=1).sample(30, n_sequences=60)[0]
     truth = known(stationary).score(test)
     ten = KalmanFilter(K, random_state=0)
     single, pieces = clone(ten), clone(ten)
