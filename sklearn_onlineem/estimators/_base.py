@@ -31,6 +31,7 @@ from sklearn_onlineem.em import (
     run,
 )
 from sklearn_onlineem.em.settings import merged_params
+from sklearn_onlineem.estimators._missing import check_complete
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import naming, raise_named
@@ -448,6 +449,8 @@ class OnlineEM(DensityMixin, BaseEstimator):
     def _validate_params(self):
         super()._validate_params()
         with naming(self):
+            for name, value in self.get_params(deep=False).items():
+                check_complete(name, value)
             self._callbacks()
 
     def _schedule(self, training):
