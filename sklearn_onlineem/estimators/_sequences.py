@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._outputs import SequenceOutput
 from sklearn_onlineem.estimators._parameters import by_name, estimator, parameter
 from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y, sequence_form
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
@@ -101,7 +102,9 @@ class SequencesInput:
 
 
 @estimator
-class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
+class SequenceEstimator(
+    SequenceOutput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM
+):
     """Base of hidden Markov models and Kalman filters; one observation is one sequence.
 
     Parameters
