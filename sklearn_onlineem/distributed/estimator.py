@@ -182,7 +182,8 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         executor = self._executor(columns, client)
         executor.open()
         estimator = self._started(executor)
-        sizes, weights = zip(*executor.prepare(_for_workers(estimator)), strict=True)
+        extents = executor.prepare(_for_workers(estimator))
+        sizes, weights, n_rows = zip(*extents, strict=True)
         history = []
         with _bar(self.progress, type(self.estimator).__name__) as advance:
 
@@ -191,7 +192,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
                 history.append(done._replace(validation=score))
                 advance()
 
-            self._learn(estimator, Shards(executor, sizes, sum(weights), record))
+            self._learn(estimator, Shards(executor, sizes, sum(weights), sum(n_rows), record))
         self.estimator_, self.history_ = estimator, history
         if hasattr(estimator, "n_features_in_"):
             self.n_features_in_ = estimator.n_features_in_
@@ -206,7 +207,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         passes = mode.passes(training, shards, plan)
         max_iter = estimator.max_iter if is_batch else self.n_passes
         run(training, passes, max_iter, estimator._report)
-        estimator._finish(training, shards.total_weight, may_converge=is_batch)
+        estimator._finish(training, shards, may_converge=is_batch)
 
     def _check_supported(self, columns, client):
         name = type(self.estimator).__name__
