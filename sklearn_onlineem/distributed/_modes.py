@@ -57,12 +57,15 @@ class Shards:
         Rows, or sequences, of each shard.
     total_weight : float
         What all of them weigh.
+    n_rows : int
+        Rows of all of them, those of sequences too.
     record : callable (Round)
     """
 
     executor: object
     sizes: list
     total_weight: float
+    n_rows: int
     record: Callable
 
     def __len__(self):
@@ -87,12 +90,14 @@ class Mode(Solver):
         if lengths is not None and state.lengths is not None:
             lengths = pooled([(state.n_seen, state.lengths), (weight, lengths)])
         sent = n_shards * (n_bytes(state.model) + n_bytes(result.content))
+        size, like = training.size_of(result), result.lengths
         step = training.advance(
             new_model,
             eta,
             result.log_likelihood,
-            result.lengths,
+            like,
             weight,
+            size,
             result.n_rows,
             lengths,
             n_steps,
@@ -113,7 +118,9 @@ class BatchMode(Mode):
         while True:
             start = time.perf_counter()
             result = data.reduce(evidence, everyone, training.state.model)
-            terms = [(1.0, result.content), *training.prior_terms(result.total_weight)]
+            size = training.size_of(result)
+            prior = training.prior_terms(size, size / result.total_weight)
+            terms = [(1.0, result.content), *prior]
             new_model = training.state.model.m_step(combine(terms))
             step = self.advance(training, data, new_model, math.inf, result, start, len(everyone))
             yield step.log_likelihood, settled(step.log_likelihood, step.kl_divergence)
@@ -157,7 +164,11 @@ class LearnerMode(Mode):
 
     def _round(self, training, shards, plan, number, active, first, n_batches):
         """Let learners take steps from the present model, and merge what becomes of it."""
-        start, (model, _, n_seen) = time.perf_counter(), training.state[:3]
+        start, model, size_seen = (
+            time.perf_counter(),
+            training.state.model,
+            training.state.size_seen,
+        )
         # Learners that are merged on the way take the rates of their pooled batches.
         n_learners = 1 if math.isinf(self.sync_every) else len(active)
         task = LearningTask(
@@ -165,15 +176,16 @@ class LearnerMode(Mode):
             plan.batch_size,
             first,
             n_batches,
-            n_seen / len(active) if math.isinf(self.sync_every) else n_seen,
+            size_seen / len(active) if math.isinf(self.sync_every) else size_seen,
+            training.size_unit,
             n_learners,
-            training.prior_terms(shards.total_weight),
+            training.prior_terms(training.size_of(shards)),
             (*self.seed, number) if self.seed else (),
             self.combine == "averaging",
         )
         result = shards.reduce(learn, active, model, task)
         merged = result.content if task.returns_model else model.m_step(result.content)
-        eta = rate_of(plan.schedule, task.n_seen, n_learners * plan.batch_size)
+        eta = rate_of(plan.schedule, task.size_seen, n_learners * plan.batch_size)
         step = self.advance(training, shards, merged, eta, result, start, len(active), n_batches)
         return step, result.total_weight
 

@@ -79,11 +79,14 @@ class LearningTask:
     batch_size : int
     first, n_batches : int
         Which batches of its shard it learns from.
-    n_seen : float
-        Rows that all learners have seen before.
+    size_seen : float
+        Size of the data that all learners have seen before.
+    size_unit : float
+        Size of an observation: learning rates count in these.
     n_learners : int
         Learners that take such steps at the same time; rates are those of their pooled batches.
     prior : tuple of (float, Statistics)
+        For an observation of the unit of size.
     seed : tuple of int
         Of the order of the rows; empty where they are taken as they come.
     returns_model : bool
@@ -94,7 +97,8 @@ class LearningTask:
     batch_size: int
     first: int
     n_batches: int
-    n_seen: float
+    size_seen: float
+    size_unit: float
     n_learners: int
     prior: tuple
     seed: tuple
@@ -141,8 +145,8 @@ def n_entries(number, names, *values):
 
 
 def extent(data):
-    """Rows, or sequences, of a shard, and what they weigh."""
-    return len(data), data.total_weight
+    """Rows, or sequences, of a shard, what they weigh, and rows of all sequences."""
+    return len(data), data.total_weight, data.n_rows
 
 
 def prepare(estimator, number, names, *values):
@@ -166,20 +170,20 @@ def learn(data, number, model, task):
     order = _order(len(data), (*task.seed, number) if task.seed else ())
     begin = task.first * task.batch_size
     end = min(begin + task.n_batches * task.batch_size, len(data))
-    learnt_weight, log_likelihood = 0.0, 0.0
+    size, n_rows, weight, log_likelihood = 0.0, 0, 0.0, 0.0
     with single_threaded_blas(task.batch_size):
         for batch in mini_batches(data, task.batch_size, order, begin, end):
-            weight = batch.total_weight
-            n_seen = task.n_seen + task.n_learners * learnt_weight
-            eta = rate_of(task.schedule, n_seen, task.n_learners * weight)
-            model, mean = online_step(model, batch, eta, task.prior)
-            learnt_weight += weight
-            log_likelihood += weight * mean
+            n_batch, batch_size = batch.total_weight, model.size_of(batch) / task.size_unit
+            size_seen = task.size_seen + task.n_learners * size
+            eta = rate_of(task.schedule, size_seen, task.n_learners * batch_size)
+            prior = [(share * (batch_size / n_batch), term) for share, term in task.prior]
+            model, mean = online_step(model, batch, eta, prior)
+            size, n_rows, weight = size + batch_size, n_rows + batch.n_rows, weight + n_batch
+            log_likelihood += n_batch * mean
     learnt = data[begin:end] if order is None else data[order[begin:end]]
     lengths = model.lengths(learnt)
     content = model if task.returns_model else model.own_statistics(lengths)
-    mean = log_likelihood / learnt_weight
-    return Result(learnt_weight, content, mean, lengths, n_rows=learnt.n_rows)
+    return Result(weight, content, log_likelihood / weight, lengths, n_rows=n_rows)
 
 
 def _order(n, seed):

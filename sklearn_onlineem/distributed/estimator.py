@@ -190,7 +190,8 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         executor = self._executor(columns, client)
         executor.open()
         estimator = self._started(executor)
-        sizes, weights = zip(*executor.prepare(_for_workers(estimator)), strict=True)
+        extents = executor.prepare(_for_workers(estimator))
+        sizes, weights, n_rows = zip(*extents, strict=True)
         history = []
         with _bar(self.progress, type(self.estimator).__name__) as advance:
 
@@ -199,7 +200,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
                 history.append(done._replace(validation=score))
                 advance()
 
-            self._learn(estimator, Shards(executor, sizes, sum(weights), record))
+            self._learn(estimator, Shards(executor, sizes, sum(weights), sum(n_rows), record))
         vars(self).update(estimator_=estimator, history_=history)
         return self
 
@@ -219,7 +220,7 @@ class DistributedEM(MetaEstimatorMixin, BaseEstimator):
         estimator._say(f"starts, {len(shards)} observations in {len(shards.sizes)} shards")
         run(training, passes, max_iter, estimator._report)
         estimator._report_end(training)
-        estimator._finish(training, shards.total_weight, may_converge=is_batch)
+        estimator._finish(training, shards, may_converge=is_batch)
 
     def _labels(self, X, y):
         """The `y` of an estimator that learns from labels; any other is ignored."""

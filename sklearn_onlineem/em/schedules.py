@@ -394,7 +394,8 @@ def rate_of(schedule, n_seen, n_rows):
     schedule : callable
         t -> eta, or a schedule with a method `for_batch`.
     n_seen, n_rows : float
-        Rows (their total weight) seen before, and in the batch.
+        Rows (their total weight) seen before, and in the batch, in any unit that `schedule` counts
+        in: `Training.size_of`.
 
     Returns
     -------

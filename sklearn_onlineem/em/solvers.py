@@ -15,7 +15,6 @@ from itertools import chain, count, islice
 import numpy as np
 
 from sklearn_onlineem.em.inertia import Exact, Inertia
-from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.settings import Settings, check_count
 from sklearn_onlineem.em.stopping import Never
 
@@ -73,9 +72,9 @@ class Solver(Settings, ABC):
 
     def step(self, training, batch, schedule):
         """Update with the next batch of a stream, by the rate for the observations so far."""
-        n_seen, n_batch = training.state.n_seen, batch.total_weight
-        eta = rate_of(schedule, n_seen, n_batch)
-        return training.update(batch, eta, n_seen + n_batch, self.inertia, self.samples)
+        eta = training.rate(schedule, batch)
+        size = training.state.size_seen + training.size_of(batch)
+        return training.update(batch, eta, size, self.inertia, self.samples)
 
     @abstractmethod
     def passes(self, training, data, plan):
@@ -175,11 +174,11 @@ class Online(Solver):
     def _pass(self, training, data, plan, averages):
         """Take one shuffled pass in mini-batches; return the mean log-likelihood on the way."""
         log_likelihood = weight = 0.0
-        order = plan.rng.permutation(len(data))
+        order, size = plan.rng.permutation(len(data)), training.size_of(data)
         for batch in mini_batches(data, plan.batch_size, order):
             n_batch = batch.total_weight
-            eta = rate_of(plan.schedule, training.state.n_seen, n_batch)
-            step = training.update(batch, eta, data.total_weight, self.inertia)
+            eta = training.rate(plan.schedule, batch)
+            step = training.update(batch, eta, size, self.inertia)
             if averages:
                 training.average_in()
             log_likelihood += n_batch * step.log_likelihood
@@ -196,7 +195,7 @@ class Batch(Solver):
     def passes(self, training, data, plan):
         settled = plan.stopping()
         while True:
-            step = training.update(data, math.inf, data.total_weight)
+            step = training.update(data, math.inf, training.size_of(data))
             yield step.log_likelihood, settled(step.log_likelihood, step.kl_divergence)
 
 
@@ -280,7 +279,7 @@ class Stochastic(Solver):
 
     def passes(self, training, data, plan):
         for number in count(1):
-            step = training.update(data, math.inf, data.total_weight, sampled=True)
+            step = training.update(data, math.inf, training.size_of(data), sampled=True)
             if self.average_from is not None and number >= self.average_from:
                 training.average_in()
             yield step.log_likelihood, False
@@ -300,12 +299,14 @@ class Newton(Solver):
         while True:
             new_model, log_likelihood, is_last = training.state.model.newton_step(data)
             lengths = training.state.lengths_with(data)
+            n_seen, size = data.total_weight, training.size_of(data)
             step = training.advance(
                 new_model,
                 math.inf,
                 log_likelihood,
                 data,
-                data.total_weight,
+                n_seen,
+                size,
                 data.n_rows,
                 lengths,
             )

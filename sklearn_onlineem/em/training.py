@@ -11,6 +11,7 @@ import numpy as np
 
 from sklearn_onlineem.data import LengthDistribution
 from sklearn_onlineem.em.inertia import Exact
+from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, pooled
@@ -84,6 +85,8 @@ class State(NamedTuple):
         pickled, or an update that fails, continues with the same draws.
     average : Average or None
         Of the iterates, where a solver asks for it.
+    size_seen : float
+        Size of the data so far, as learning rates count it: see `Training.size_of`.
     n_rows : int
         Rows read so far; each pass counts.
     """
@@ -96,6 +99,7 @@ class State(NamedTuple):
     merged: Statistics | None = None
     seed: tuple = ()
     average: Average | None = None
+    size_seen: float = 0.0
     n_rows: int = 0
 
     @property
@@ -128,14 +132,18 @@ class Training:
         Each is called with the `Step` after an update. A true value ends the fit.
     observations_needed : float, default=1.0
         How many determine the model, for schedules that count in these.
+    size_unit : float, default=1.0
+        Size of an observation: the rows of a sequence, in the mean of the first data.
     """
 
     state: State
     prior: Statistics | None = None
     callbacks: tuple = ()
     observations_needed: float = 1.0
+    size_unit: float = 1.0
     past: deque = field(default_factory=lambda: deque(maxlen=_HISTORY_STEPS))
     n_seen_before: float = 0.0
+    size_before: float = 0.0
     lower_bounds: list = field(default_factory=list)
     n_iter: int = 0
     converged: bool = False
@@ -167,6 +175,7 @@ class Training:
             callbacks=callbacks,
             past=self.past.copy(),
             n_seen_before=self.state.n_seen,
+            size_before=self.state.size_seen,
             lower_bounds=[],
             n_iter=0,
             converged=False,
@@ -174,7 +183,20 @@ class Training:
             n_rates=0,
         )
 
-    def update(self, data, eta, n_observations, inertia=_EXACT, sampled=False):
+    def size_of(self, data):
+        """Return the size of a batch, in observations of the mean size of the first data.
+
+        Where sequences have given lengths their rows count, so that a few rows after a long
+        sequence move the model by as little as they say of it; with sequences of one length, and
+        with rows, it is the number of observations.
+        """
+        return self.state.model.size_of(data) / self.size_unit
+
+    def rate(self, schedule, data):
+        """Return the learning rate of a batch, by its size and by what was seen before."""
+        return rate_of(schedule, self.state.size_seen, self.size_of(data))
+
+    def update(self, data, eta, size, inertia=_EXACT, sampled=False):
         """Update the model with one batch.
 
         Parameters
@@ -182,10 +204,10 @@ class Training:
         data : Batch
         eta : float
             Learning rate; infinity is a step of batch EM.
-        n_observations : float
-            What the prior is spread over. Each step takes its share anew, as the inertia has that
-            of what it remembers: right where the model remembers few rows of many, while a prior
-            counts for more where it never forgets.
+        size : float
+            Size of the data that the prior is spread over, this batch among them. Each step takes
+            its share anew, as the inertia has that of what it remembers: right where the model
+            remembers few rows of many, while a prior counts for more where it never forgets.
         inertia : Inertia, default=Exact()
         sampled : bool, default=False
             Whether hidden variables are drawn instead of averaged over.
@@ -194,29 +216,33 @@ class Training:
         -------
         step : Step
         """
-        state = self.state
+        state, batch_size = self.state, self.size_of(data)
         rng = state.rng() if sampled or inertia.draws else None
         new_model, log_likelihood = online_step(
             state.model,
             data,
             eta,
-            self.prior_terms(n_observations),
+            self.prior_terms(size, batch_size / data.total_weight),
             rng if sampled else None,
             inertia.with_rng(rng),
         )
         lengths = state.lengths_with(data)
+        n_seen = data.total_weight
         return self.advance(
-            new_model, eta, log_likelihood, data, data.total_weight, data.n_rows, lengths
+            new_model, eta, log_likelihood, data, n_seen, batch_size, data.n_rows, lengths
         )
 
-    def prior_terms(self, n_observations):
-        """The prior as terms of a step's sum, spread over `n_observations`."""
-        return () if self.prior is None else ((1.0 / n_observations, self.prior),)
+    def prior_terms(self, size, mean_size=1.0):
+        """The prior as terms of a step's sum: the share of an observation in data of that size."""
+        return () if self.prior is None else ((mean_size / size, self.prior),)
 
     def advance(
-        self, new_model, eta, log_likelihood, like, n_seen, n_rows, lengths=None, n_steps=1
+        self, new_model, eta, log_likelihood, like, n_seen, size, n_rows, lengths=None, n_steps=1
     ):
-        """Make a new model the present one; it has learnt from `n_seen` more, read in `n_rows`."""
+        """Make a new model the present one.
+
+        It has learnt from `n_seen` more observations, of that size, read in `n_rows`.
+        """
         state = self.state
         n_steps, n_seen = state.n_steps + n_steps, state.n_seen + n_seen
         n_rows += state.n_rows
@@ -225,8 +251,9 @@ class Training:
         self._file()
         # By position: names take as long as an addition of statistics.
         self.state = State(
-            new_model, n_steps, n_seen, step, lengths, None, state.seed, state.average, n_rows
-        )
+            new_model, n_steps, n_seen, step, lengths, None, state.seed, state.average,
+            state.size_seen + size, n_rows,
+        )  # fmt: skip
         self.n_rates += eta != math.inf
         self._call_back(step)
         return step
@@ -258,6 +285,7 @@ class Training:
             Step(math.inf, log_likelihood, divergence, n_rows),
             state.lengths_with(data),
             seed=state.seed,
+            size_seen=self.size_of(data),
             n_rows=n_rows,
         )
         self._call_back(self.state.step)

@@ -131,7 +131,9 @@ class OnlineEM(DensityMixin, BaseEstimator):
         First learning rate, above 0. "auto" fits it to the size of the batches: it is
         (b / m)**(1 - beta) for batches of b observations, m of which determine the model (as many
         numbers as it has parameters), where ``schedule="power"``; m pseudo-counts where it is
-        "bayesian", and 1 for the others.
+        "bayesian", and 1 for the others. Where lengths of sequences are given, not modelled, rates
+        go by rows: time t is 1 + (rows seen before) / (rows of the batch), so that pieces may be of
+        any sizes.
     beta : float, default=0.6
         Decay of the learning rate, in [0, 1]; the forgetting factor where
         ``schedule="forgetting"``.
@@ -249,7 +251,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
                     score = self._score_of(training, data)
                     if best is None or score > best_score:
                         best, best_score = training, score
-            self._finish(best, data.total_weight)
+            self._finish(best, data)
             self._commit(best, reader.attributes)
         return self
 
@@ -285,6 +287,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
             self._prior(model, data.n_features),
             self._callbacks(),
             model.observations_needed(data),
+            model.size_of(data) / data.total_weight,
         )
 
     def _plan(self, training):
@@ -318,10 +321,11 @@ class OnlineEM(DensityMixin, BaseEstimator):
         if self.verbose:
             print(f"{type(self).__name__}: {what}", flush=True)
 
-    def _finish(self, training, n_observations, may_converge=True):
+    def _finish(self, training, data, may_converge=True):
         """Count the observations, once however many passes; warn of what was not as expected."""
-        n_seen = training.n_seen_before + n_observations
-        training.state = training.state._replace(n_seen=n_seen)
+        n_seen = training.n_seen_before + data.total_weight
+        size_seen = training.size_before + training.size_of(data)
+        training.state = training.state._replace(n_seen=n_seen, size_seen=size_seen)
         self._warn_of_passes(training, may_converge)
         self._warn_of_unused_rates(training)
 
@@ -561,6 +565,7 @@ class OnlineEM(DensityMixin, BaseEstimator):
 
     n_features_in_ = FittedAttribute("Columns of the data.")
     feature_names_in_ = FittedAttribute("Names of the columns, where the first data had names.")
+    aligned_members_ = FittedAttribute("Which of the members that were merged had to be aligned.")
     _dtype = FittedAttribute("Type of the first data, in which users see parameters.")
 
     @property

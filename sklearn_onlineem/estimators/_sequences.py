@@ -89,7 +89,7 @@ class SequencesInput:
             labels = checked_labels(self.form.flat(y), X.shape[0], self._n_states)
         n_threads = threads_for(estimator.n_jobs, X.size * self._n_states)
         data = Sequences(Rows(X, None, labels, n_threads), self.form.offsets)
-        check_values(data, self._family)
+        check_values(data, self._family, self._fresh)
         return data
 
     def release(self):

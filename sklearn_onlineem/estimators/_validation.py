@@ -96,8 +96,11 @@ def is_ready(estimator, X):
     return "feature_names_in_" not in known and _rows.are_ready(X, known["n_features_in_"])
 
 
-def check_values(data, family):
-    """Let the family check the rows that have all of their values; refuse others it can't take."""
+def check_values(data, family, first=True):
+    """Let the family check the rows that have all of their values; refuse others it can't take.
+
+    A model that has its start may see nothing but gaps: time passes.
+    """
     if data.observed is None:
         family.check(data.X)
         return
@@ -107,7 +110,7 @@ def check_values(data, family):
             f"X has NaN in rows with other values: {family} has no marginal distributions of"
             " some features. Only whole rows can be missing."
         )
-    if not data.observed.any():
+    if first and not data.observed.any():
         raise ValueError("X has nothing but NaN.")
     if not incomplete.all():
         family.check(data.X[~incomplete])

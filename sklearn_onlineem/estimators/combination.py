@@ -17,12 +17,17 @@ from sklearn_onlineem.statistics import Statistics, combine, pooled
 
 __all__ = ["combine_estimators"]
 
+# Alignment helps where it makes the divergence less than this share of what it was.
+_CLOSER = 0.5
+# What a member has learnt, and others need not have.
+_OF_MEMBERS = ("feature_names_in_", "aligned_members_")
+
 
 def combine_estimators(
     estimators,
     weights=None,
     method="entropic",
-    align=False,
+    align="auto",
     *,
     n_pseudo_samples=10_000,
     random_state=None,
@@ -35,8 +40,8 @@ def combine_estimators(
         = \mathrm{M}\Big(\sum_m \alpha_m \mathrm{E}_{\Theta_m}[S]\Big)
 
     so each component, or state, is the average of what the members make of it, weighed by its
-    expected occupancy in each. Members must agree on which component is which: let them start from
-    one model, or pass ``align=True``.
+    expected occupancy in each. Members must agree on which component is which: those that started
+    from one model do, and others are aligned to the first.
 
     Parameters
     ----------
@@ -49,12 +54,13 @@ def combine_estimators(
         too, as is common [2]_; a baseline. "sampled": as "entropic", with the statistics of
         `n_pseudo_samples` drawn from each member; a baseline for models whose own statistics
         have no closed form.
-    align : bool, default=False
+    align : bool or "auto", default="auto"
         Whether to number components or states as the first estimator does, by the least KL
         divergence of one model to the other (of hidden Markov models: of occupancies and
         emissions). States of Kalman filters are moved by the linear map that brings what rows
         read of them, now and later, closest to the first estimator's. Edit operations have names
-        already.
+        already. "auto": of each member, where that brings its joint KL divergence to the first
+        estimator down to less than half, so that members that correspond are merged as they are.
     n_pseudo_samples : int, default=10000
         For ``method="sampled"``.
     random_state : int, RandomState instance or None, default=None
@@ -64,7 +70,9 @@ def combine_estimators(
     -------
     merged : estimator
         Of the same class, with the parameters of the first estimator; `n_samples_seen_` and
-        `n_steps_` are sums. It can learn on with `partial_fit`.
+        `n_steps_` are sums. It can learn on with `partial_fit`. Its attribute `aligned_members_`,
+        a list of bool, says which members were aligned. Names of features are those of the
+        members that have them.
 
     Raises
     ------
@@ -106,15 +114,17 @@ def combine_estimators(
     weights = _checked_weights(weights, estimators)
     if method not in _METHODS:
         raise ValueError(f"method must be one of {sorted(_METHODS)}, got {method!r}.")
-    states = [estimator._training.state for estimator in estimators]
-    if align:
-        states = [_aligned_state(state, states[0]) for state in states]
+    if not isinstance(align, bool | np.bool_) and align != "auto":
+        raise ValueError(f"align must be True, False or 'auto', got {align!r}.")
+    before = [estimator._training.state for estimator in estimators]
+    states = [_aligned_state(state, before[0], align) for state in before]
+    aligned = [one is not other for one, other in zip(states, before, strict=True)]
     chosen = [(w, state) for w, state in zip(weights, states, strict=True) if w > 0.0]
     with single_threaded_blas(n_rows=n_pseudo_samples):
         seed = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=4)
         sampled_statistics = SampledInertia(n_pseudo_samples, np.random.default_rng(seed))
         model, statistics = _METHODS[method](chosen, sampled_statistics)
-    return _estimator_of(model, statistics, estimators)
+    return _estimator_of(model, statistics, estimators, aligned)
 
 
 # ------------------------------------------------------------------------------- ways of merging
@@ -149,17 +159,35 @@ def _maximiser(members, statistics):
 _METHODS = {"entropic": _entropic, "averaging": _averaging, "sampled": _sampled}
 
 
-def _aligned_state(state, reference):
-    model = state.model.aligned_to(reference.model, reference.lengths)
+def _aligned_state(state, reference, align):
+    """The state, in the numbers or coordinates of the reference, if that is wanted."""
+    if align == "auto":
+        model = _closer(state.model, reference)
+    else:
+        model = state.model.aligned_to(reference.model, reference.lengths) if align else state.model
     # Of a model with another numbering, the statistics that it was merged from are lost.
     return state if model is state.model else state._replace(model=model, merged=None)
 
 
-def _estimator_of(model: Model, statistics: Statistics | None, estimators):
+def _closer(model, reference):
+    """The model, aligned to the reference if that makes it another, much closer one."""
+    like = reference.lengths
+    try:
+        aligned = model.aligned_to(reference.model, like)
+    except ValueError:  # nothing says which state is which
+        return model
+    if aligned is model:
+        return model
+    before, after = (one.kl_divergence(reference.model, like) for one in (model, aligned))
+    return aligned if after < _CLOSER * before else model
+
+
+def _estimator_of(model: Model, statistics: Statistics | None, estimators, aligned):
     """A fitted estimator with the parameters of the first, that has seen what all have."""
     first, trainings = estimators[0], [estimator._training for estimator in estimators]
     states = [training.state for training in trainings]
     seen = [state.n_seen for state in states]
+    needed, unit, size_seen = _sizes(trainings, seen)
     state = State(
         model,
         sum(state.n_steps for state in states),
@@ -167,15 +195,33 @@ def _estimator_of(model: Model, statistics: Statistics | None, estimators):
         lengths=_lengths_of(states),
         merged=statistics,
         seed=states[0].seed,
+        size_seen=size_seen,
         n_rows=sum(state.n_rows for state in states),
     )
-    needed = np.average([training.observations_needed for training in trainings], weights=seen)
-    training = Training(state, observations_needed=float(needed))
+    training = Training(state, observations_needed=needed, size_unit=unit)
     attributes = {**first._fitted.attributes}
     attributes["_dtype"] = np.result_type(*(estimator._dtype for estimator in estimators))
+    attributes.update(_feature_names(estimators), aligned_members_=aligned)
     merged = clone(first)
     merged._commit(training, attributes)
     return merged
+
+
+def _sizes(trainings, seen):
+    """Observations needed, size of an observation, and size seen, as learning rates count them."""
+    units = [training.size_unit for training in trainings]
+    unit = float(np.average(units, weights=seen)) if len(set(units)) > 1 else units[0]
+    shares = [own / unit for own in units]
+    pairs = list(zip(trainings, shares, strict=True))
+    needed = np.average([one.observations_needed * share for one, share in pairs], weights=seen)
+    return float(needed), unit, sum(one.state.size_seen * share for one, share in pairs)
+
+
+def _feature_names(estimators):
+    """Names of features, as an attribute, if any of the estimators has learnt them."""
+    known = (estimator._fitted.attributes.get("feature_names_in_") for estimator in estimators)
+    names = next((names for names in known if names is not None), None)
+    return {} if names is None else {"feature_names_in_": names}
 
 
 def _lengths_of(states):
@@ -217,11 +263,26 @@ def _check_members(estimators):
                 f"estimators[{i}], a {type(first).__name__}, has {name}={own}, and estimators[0]"
                 f" has {name}={other}."
             )
+    _check_names(estimators)
+
+
+def _check_names(estimators):
+    """Raise ValueError if members that have names of features have others."""
+    learnt = [estimator._fitted.attributes.get("feature_names_in_") for estimator in estimators]
+    known = [(i, names.tolist()) for i, names in enumerate(learnt) if names is not None]
+    for i, names in known[1:]:
+        if names != known[0][1]:
+            raise ValueError(
+                f"estimators[{i}], a {type(estimators[i]).__name__}, has feature_names_in_={names},"
+                f" and estimators[{known[0][0]}] has feature_names_in_={known[0][1]}."
+            )
 
 
 def _mismatches(estimator, first):
     """Yield (name, own, the first's) of what differs, the most telling first."""
-    for name in (name for name in first._fitted.attributes if not name.startswith("_")):
+    for name in first._fitted.attributes:
+        if name.startswith("_") or name in _OF_MEMBERS:
+            continue
         own, other = (getattr(e, name, None) for e in (estimator, first))
         if not (np.array_equal(own, other) if isinstance(own, np.ndarray) else own == other):
             yield name, own, other
@@ -230,7 +291,21 @@ def _mismatches(estimator, first):
         yield "n_components", own, other
     # Shapes are what other things lead to.
     found = estimator.model_.differences(first.model_)
-    yield from sorted(found, key=lambda difference: difference[0].startswith("shape"))
+    found = sorted(found, key=lambda difference: difference[0].startswith("shape"))
+    parameters = dict(_other_parameters(estimator, first))
+    for name, own, other in found:
+        if name in parameters:  # as users set it, not how the model keeps it
+            own, other = parameters[name]
+        yield name, own, other
+
+
+def _other_parameters(estimator, first):
+    """Yield names and values of parameters that shaped the models otherwise."""
+    names = first._structural_parameters
+    structures = estimator._fitted.structure, first._fitted.structure
+    for name, own, other in zip(names, *structures, strict=True):
+        if not np.array_equal(own, other):
+            yield name, (repr(own), repr(other))
 
 
 def _checked_weights(weights, estimators):

@@ -77,6 +77,14 @@ class Model(ABC):
         observation such as those of `data` brings.
         """
 
+    def size_of(self, data):
+        """Return what a batch counts for in learning rates.
+
+        The model's own statistics, and so its inertia, grow with it: by the rows where sequences
+        are as long as they are, else by the observations.
+        """
+        return data.total_weight
+
     def newton_step(self, data):
         """Take a step of Newton's method on the likelihood.
 

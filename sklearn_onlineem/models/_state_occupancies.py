@@ -6,8 +6,12 @@ import numpy as np
 
 from sklearn_onlineem._kernels import _kalman_shared
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
+from sklearn_onlineem.models._horizons import HORIZON, OWN_SHARE
 
 __all__ = ["occupancies"]
+
+# Of the squares of states, within the horizon.
+_MOST_GROWTH = 10.0
 
 
 def occupancies(padded, first, like):
@@ -24,10 +28,29 @@ def occupancies(padded, first, like):
     departures, states = _occupancies(padded, first, np.append(survival, 0.0)[1:], survival)
     if like.before is None:
         return departures, states
-    steps = np.full(like.lengths[0], 1.0 / len(like))
+    steps = _steps(padded, int(like.lengths[0]), 1.0 / len(like))
     left, entered = np.append(steps, 0.0), np.insert(steps, 0, 0.0)
     more_departures, more_states = _occupancies(padded, like.before, left, entered)
     return departures + more_departures, states + more_states
+
+
+def _steps(padded, n_rows, share):
+    """Weights of the steps of a piece of a sequence, and of those ahead of it: `_horizons`."""
+    horizon = max(n_rows, _horizon(padded)) if n_rows < HORIZON else n_rows
+    if horizon == n_rows:
+        return np.full(n_rows, share)
+    steps = np.full(horizon, (1.0 - OWN_SHARE) * share * n_rows / horizon)
+    steps[:n_rows] += OWN_SHARE * share
+    return steps
+
+
+def _horizon(padded):
+    """Rows to look ahead: the fewer, the faster an unstable system grows."""
+    k = padded.k
+    growth = np.abs(np.linalg.eigvals(padded.moves[0][:k, :k])).max(initial=0.0)
+    if growth <= 1.0:
+        return HORIZON
+    return min(HORIZON, int(np.log(_MOST_GROWTH) / (2.0 * np.log(growth))))
 
 
 def _occupancies(padded, first, *weights):

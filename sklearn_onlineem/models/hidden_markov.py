@@ -105,6 +105,9 @@ class HiddenMarkovModel(Model):
         n_parameters = max(1, self.family.n_parameters(self.parameters))
         return n_parameters / data.n_features / (data.n_rows / len(data))
 
+    def size_of(self, data):
+        return self.termination.size_of(data)
+
     # ------------------------------------------------------------------------------------ the EM
 
     def e_step(self, data, rng=None):

@@ -161,6 +161,9 @@ class LinearDynamicalModel(Model):
     def observations_needed(self, data):
         return max(1, self._n_values()) / self.n_features / (data.n_rows / len(data))
 
+    def size_of(self, data):
+        return float(data.n_rows)
+
     def kl_divergence(self, other, like=None):
         parts = zip(self._regressions, other._regressions, self._inputs(like), strict=True)
         return max(0.0, sum(part.kl_divergence(q, inputs) for part, q, inputs in parts))

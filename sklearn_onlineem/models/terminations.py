@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sklearn_onlineem._kernels import _forward_backward
+from sklearn_onlineem.models._horizons import HORIZON, OWN_SHARE
 
 __all__ = ["AbsorbingStates", "GivenLength", "Termination", "EndState"]
 
@@ -51,6 +52,10 @@ class Termination(ABC):
     def occupancies(self, start, transmat, like):
         """Return expected departures and emissions for each sequence, two arrays of shape (K,)."""
 
+    def size_of(self, data):
+        """Return what the occupancies for all sequences of a batch are proportional to."""
+        return data.total_weight
+
     def sample_states(self, start, transmat, n, rng, like=None):
         """Draw n state sequences; return offsets (n + 1,) and states (n_rows,)."""
         lengths = self._sample_lengths(n, rng, like)
@@ -78,7 +83,8 @@ class GivenLength(Termination):
 
     .. math:: u = \sum_t P(T > t) \, \pi A^t
 
-    over departures :math:`t = 1..T-1` and emissions :math:`t = 1..T`.
+    over departures :math:`t = 1..T-1` and emissions :math:`t = 1..T`. A short piece of a sequence
+    counts half with what the chain would do if it went on.
 
     References
     ----------
@@ -92,14 +98,19 @@ class GivenLength(Termination):
             )
         return like.draw_lengths(n, rng)
 
+    def size_of(self, data):
+        return float(data.n_rows)
+
     def occupancies(self, start, transmat, like):
         survival = like.survival
         departures = _occupancy(start, transmat, survival[1:])
         emissions = _occupancy(start, transmat, survival)
         if like.before is not None:
-            steps = np.full(like.lengths[0], 1.0 / len(like))
-            departures += _occupancy(like.before, transmat, steps)
-            emissions += _occupancy(like.before @ transmat, transmat, steps)
+            more_departures, more_emissions = _continued_occupancies(
+                like.before, transmat, int(like.lengths[0]), 1.0 / len(like)
+            )
+            departures += more_departures
+            emissions += more_emissions
         return departures, emissions
 
 
@@ -174,6 +185,25 @@ def _occupancy(start, transmat, survival):
         if np.abs(start - states[-1]).max() < 1e-16:
             return occupancy + survival[begin + _BLOCK :].sum() * start
     return occupancy
+
+
+def _continued_occupancies(before, transmat, n_rows, share):
+    """Departures and emissions of a piece of a sequence, by the state before it: `_horizons`."""
+    is_short = n_rows < HORIZON
+    steps = np.full(n_rows, OWN_SHARE * share if is_short else share)
+    departures = _occupancy(before, transmat, steps)
+    emissions = _occupancy(before @ transmat, transmat, steps)
+    if not is_short:
+        return departures, emissions
+    ahead = _discounted_occupancy(before, transmat)
+    ahead *= (1.0 - OWN_SHARE) * share * n_rows / ahead.sum()
+    return departures + ahead, emissions + ahead @ transmat
+
+
+def _discounted_occupancy(start, transmat):
+    """Solve u = start + (1 - 1 / horizon) u transmat: visits within a horizon."""
+    kept = np.eye(len(start)) - (1.0 - 1.0 / HORIZON) * transmat
+    return np.maximum(np.linalg.solve(kept.T, start), 0.0)
 
 
 def _absorbed_occupancy(start, inner):

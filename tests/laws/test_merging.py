@@ -196,6 +196,54 @@ def test_alignment_undoes_other_numbers_of_the_states(case, rng):
     assert_close(combine_estimators([a, b, c], align=True).model_, expected.model_, rtol=1e-10)
 
 
+@numbered_estimators
+def test_members_that_do_not_correspond_are_aligned_by_themselves(case, rng):
+    a, b, c = apart(case, rng)
+    expected = combine_estimators([a, b, c])
+    assert expected.aligned_members_ == [False, False, False]
+    assert_close(combine_estimators([a, b, c], align=False).model_, expected.model_, rtol=0.0)
+    state = b._training.state
+    b._training.state = state._replace(model=renumbered(state.model, np.array([1, 2, 0])))
+    found = combine_estimators([a, b, c])
+    assert found.aligned_members_ == [False, True, False]
+    assert_close(found.model_, expected.model_, rtol=1e-10)
+
+
+def test_members_that_started_apart_merge_into_a_good_model(rng):
+    centres = 6.0 * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    X = rng.standard_normal((900, 2)) + centres[rng.integers(0, 3, 900)]
+    members = [
+        GaussianMixture(3, means_init=centres[order]).fit(part)
+        for order, part in zip([[0, 1, 2], [2, 0, 1], [1, 0, 2]], np.split(X, 3), strict=True)
+    ]
+    merged = combine_estimators(members)
+    assert merged.aligned_members_ == [False, True, True]
+    assert merged.score(X) > min(member.score(X) for member in members)
+    assert combine_estimators(members, align=False).score(X) < merged.score(X) - 0.5
+    assert not hasattr(merged.fit(X), "aligned_members_")
+
+
+def test_align_is_checked():
+    one = fitted(PoissonMixture, 2)
+    with pytest.raises(ValueError, match="align must be True, False or 'auto', got 'yes'"):
+        combine_estimators([one, one], align="yes")
+
+
+def test_names_of_features_are_those_of_the_members_that_have_any():
+    pd = pytest.importorskip("pandas")
+    named = fitted(PoissonMixture, 2, rows=pd.DataFrame(X, columns=list("abc")))
+    plain = fitted(PoissonMixture, 2)
+    for members in ([named, plain], [plain, named], [plain, named, plain]):
+        merged = combine_estimators(members)
+        assert merged.feature_names_in_.tolist() == ["a", "b", "c"]
+        assert combine_estimators([merged, plain]).feature_names_in_.tolist() == ["a", "b", "c"]
+    assert not hasattr(combine_estimators([plain, plain]), "feature_names_in_")
+    other = fitted(PoissonMixture, 2, rows=pd.DataFrame(X, columns=list("acb")))
+    message = r"estimators\[2\].*feature_names_in_=\['a', 'c', 'b'\].*estimators\[1\].*\['a', 'b'"
+    with pytest.raises(ValueError, match=message):
+        combine_estimators([plain, named, other])
+
+
 @regular_estimators
 def test_merging_after_every_step_is_one_machine_with_the_pooled_batch(case, rng):
     # Floors of what no row has shown add up otherwise, so the first batch shows everything.
@@ -274,7 +322,11 @@ MISMATCHES = {
         fitted(KalmanFilter, 2),
         fitted(KalmanFilter, 3),
     ),
-    r"termination=EndState.*termination=GivenLength": lambda: (
+    r"reg_covar='relative', and.*reg_covar=0.001": lambda: (
+        fitted(GaussianMixture, 2, reg_covar=1e-3),
+        fitted(GaussianMixture, 2),
+    ),
+    r"termination='end_state'.*termination='given_length'": lambda: (
         fitted(HMM, 2, family=Poisson()),
         fitted(HMM, 2, family=Poisson(), termination="end_state"),
     ),
