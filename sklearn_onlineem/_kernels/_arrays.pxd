@@ -19,10 +19,22 @@ from numpy cimport (
 )
 
 
+# What sizes alone do not say, at the cost of a comparison.
+cdef inline int require(bint holds, str what) except -1:
+    if not holds:
+        raise ValueError(f"arrays of a kernel do not fit each other: {what}")
+    return 0
+
+
+# Whether an array of this length has an element for each of n, or none at all, as it is left out.
+cdef inline bint fits(Py_ssize_t length, Py_ssize_t n) noexcept nogil:
+    return length == n or length == 0
+
+
 cdef inline Py_ssize_t extent(ndarray array, int axis) except -1:
     """Length along an axis."""
     if array is None or axis >= PyArray_NDIM(array):
-        raise TypeError(f"a kernel needs an array with an axis {axis}")
+        raise ValueError(f"a kernel needs an array with an axis {axis}")
     return PyArray_DIM(array, axis)
 
 
@@ -35,7 +47,7 @@ cdef inline void* elements(ndarray array, Py_ssize_t size, int type, int flags) 
         if (n == size and PyArray_TYPE(array) == type and PyArray_CHKFLAGS(array, flags)
                 and PyArray_ISNOTSWAPPED(array)):
             return PyArray_DATA(array)
-    raise TypeError(f"a kernel needs a C-ordered array of {size} numbers of its type")
+    raise ValueError(f"a kernel needs a C-ordered array of {size} numbers of its type")
 
 
 # IN: `size` doubles to read.
@@ -56,7 +68,7 @@ cdef inline const void* readable_reals(ndarray array, Py_ssize_t size, int type)
 cdef inline int real_type(ndarray array) except -1:
     """The type of rows: float or double."""
     if array is None or PyArray_TYPE(array) not in (NPY_FLOAT, NPY_DOUBLE):
-        raise TypeError("a kernel needs rows of floats or doubles")
+        raise ValueError("a kernel needs rows of floats or doubles")
     return PyArray_TYPE(array)
 
 

@@ -22,7 +22,7 @@ from libc.stdlib cimport free
 from numpy cimport NPY_ARRAY_CARRAY_RO, NPY_INT64, ndarray
 
 from ._arena cimport Arena, allocate, arena_in, counting_arena, take_doubles
-from ._arrays cimport elements, extent, readable, writable
+from ._arrays cimport elements, extent, readable, require, writable
 from ._gamma_functions cimport (
     Polygamma,
     digamma_difference,
@@ -55,6 +55,19 @@ cdef inline bint is_tabled(double count, Py_ssize_t largest) noexcept nogil:
     return 1 <= count <= largest and count == <int64_t> count
 
 
+cdef int check_documents(
+    const floating[::1] data, const index[::1] indices, const index[::1] indptr, bint is_dense,
+    Py_ssize_t d,
+) except -1:
+    cdef Py_ssize_t n = indptr.shape[0] - 1
+    require(n >= 0 and indptr[0] == 0 and indptr[n] == data.shape[0], "pointers of all non-zeros")
+    if is_dense:
+        require(indices.shape[0] == d and data.shape[0] == n * d, "each document has all words")
+    else:
+        require(indices.shape[0] == data.shape[0], "data and indices are of the same non-zeros")
+    return 0
+
+
 def largest_counts(
     const floating[::1] data,       # IN (n_non_zeros,)
     const index[::1] indices,       # IN (n_non_zeros,), or (d,) if they are those of every row
@@ -64,6 +77,7 @@ def largest_counts(
 ):
     """The largest tabled count of each word, and length of a document."""
     cdef Py_ssize_t i, j, e, d = largest.shape[0] - 1
+    check_documents(data, indices, indptr, is_dense, d)
     cdef double length
     with nogil:
         for i in range(indptr.shape[0] - 1):
@@ -91,6 +105,11 @@ def encode(
 ):
     """Rows of events, in CSR form; return the number of events."""
     cdef Py_ssize_t i, j, e, filled = 0, n_events = 0, d = first.shape[0] - 2
+    cdef Py_ssize_t room = events.shape[0]
+    check_documents(data, indices, indptr, is_dense, d)
+    require(first[0] == 0 and number.shape[0] == first[d + 1], "a number for each tabled count")
+    require(pointers.shape[0] == indptr.shape[0], "a pointer for each document")
+    require(words.shape[0] == room == counts.shape[0], "words and counts of all events")
     cdef double length
     with nogil:
         pointers[0] = 0
@@ -100,12 +119,16 @@ def encode(
                 if data[e] > 0:
                     length += data[e]
                     j = indices[e - indptr[i] if is_dense else e]
-                    events[filled] = event_of(j, data[e], first, number, words, counts, &n_events)
+                    if filled < room:
+                        events[filled] = event_of(
+                            j, data[e], first, number, words, counts, &n_events)
                     filled += 1
             if length > 0:
-                events[filled] = event_of(d, length, first, number, words, counts, &n_events)
+                if filled < room:
+                    events[filled] = event_of(d, length, first, number, words, counts, &n_events)
                 filled += 1
             pointers[i + 1] = filled
+    require(filled <= room, "room for the events of all words and lengths")
     return n_events
 
 
@@ -141,6 +164,7 @@ def log_terms(
     """What each event adds to the log density of each component."""
     cdef Py_ssize_t K = extent(alpha, 0), width = extent(alpha, 1), u, k, d = width - 1
     cdef Py_ssize_t n_events = extent(words, 0)
+    require(width > 1 and n_threads > 0, "words, threads")
     cdef const double* a = readable(alpha, K * width)
     cdef const int64_t* word = word_indices(words, n_events)
     cdef const double* count = readable(counts, n_events)
@@ -165,6 +189,7 @@ def expected_logs(
     """The expected sufficient statistics of the Dirichlet distributions."""
     cdef Py_ssize_t K = extent(alpha, 0), width = extent(alpha, 1), k
     cdef Py_ssize_t n_events = extent(words, 0)
+    require(width > 1 and n_threads > 0, "words, threads")
     cdef const double* a = readable(alpha, K * width)
     cdef const int64_t* word = word_indices(words, n_events)
     cdef const double* count = readable(counts, n_events)
@@ -213,6 +238,7 @@ def likelihood(
     cdef double* g = writable(slope, width)
     cdef double* q = writable(curvature, width)
     cdef double result = 0, weight
+    require(width > 1, "words")
     with nogil:
         for j in range(width):
             g[j] = q[j] = 0

@@ -23,6 +23,7 @@ from ._arena cimport (
     take_arenas,
     take_doubles,
 )
+from ._arrays cimport fits, require
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 from ._responsibilities cimport normalise_block
 from ._simd cimport transpose
@@ -72,8 +73,9 @@ cdef inline Py_ssize_t n_parts(Py_ssize_t n, Py_ssize_t most) noexcept nogil:
 # A block fetches the whole table anew for its products, and that of the sums for its outer
 # products, so it has as many rows as these; the blocks of a slab are of one size.
 cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, Py_ssize_t n_non_zeros,
-                    Py_ssize_t itemsize, int n_threads):
+                    Py_ssize_t itemsize, int n_threads) except *:
     cdef Shape shape
+    require(n > 0 and d > 0 and K > 0 and n_threads > 0, "rows, columns, components, threads")
     shape.n, shape.d, shape.K, shape.itemsize = n, d, K, itemsize
     shape.width = n_parts(K, COUNTS_TILE) * COUNTS_TILE
     shape.n_sums = (1 + d) * shape.width
@@ -263,6 +265,24 @@ cdef void statistics_slab(
         add_block(shape, data, indices, indptr + start, B, rows, sums)
 
 
+# Whether indices lie in the table is up to the caller: `_rows.csr_form` looks at them once.
+cdef int check_rows(
+    const floating[::1] data, const index[::1] indices, const index[::1] indptr
+) except -1:
+    cdef Py_ssize_t n = indptr.shape[0] - 1
+    require(indices.shape[0] == data.shape[0], "data and indices are of the same non-zeros")
+    require(n > 0 and indptr[0] == 0 and indptr[n] == data.shape[0], "pointers of all non-zeros")
+    return 0
+
+
+cdef int check_parameters(
+    const Shape* shape, const double[::1] offset, const double[::1] base
+) except -1:
+    require(offset.shape[0] == shape.K, "there is an offset for each component")
+    require(fits(base.shape[0], shape.n), "the base measure has an element for each row")
+    return 0
+
+
 cdef inline const double* optional(const double[::1] values) noexcept nogil:
     return &values[0] if values.shape[0] > 0 else NULL
 
@@ -291,6 +311,17 @@ def e_step(
     cdef Shape shape = shape_of(indptr.shape[0] - 1, natural_T.shape[0], natural_T.shape[1],
                                 data.shape[0], sizeof(floating), n_threads)
     cdef Py_ssize_t round, first, last, slab
+    check_rows(data, indices, indptr)
+    check_parameters(&shape, offset, base)
+    require(fits(sample_weight.shape[0], shape.n) and fits(labels.shape[0], shape.n)
+            and fits(uniforms.shape[0], shape.n) and fits(log_likelihoods.shape[0], shape.n),
+            "weights, labels, uniforms and log-likelihoods are of n rows")
+    require(fits(counts.shape[0], shape.K) and (counts.shape[0] > 0) == (totals_T.shape[0] > 0),
+            "counts are of K components")
+    require(totals_T.shape[0] == 0 or totals_T.shape[0] == shape.d
+            and totals_T.shape[1] == shape.K, "totals are (d, K)")
+    require(responsibilities.shape[0] == 0 or responsibilities.shape[0] == shape.n
+            and responsibilities.shape[1] == shape.K, "responsibilities are (n, K)")
     # A matrix without any non-zero has nothing to point at.
     cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
     cdef const index* indices_or_null = &indices[0] if data.shape[0] > 0 else NULL
@@ -349,6 +380,9 @@ def log_density(
     cdef Shape shape = shape_of(indptr.shape[0] - 1, natural_T.shape[0], natural_T.shape[1],
                                 data.shape[0], sizeof(floating), n_threads)
     cdef Py_ssize_t slab
+    check_rows(data, indices, indptr)
+    check_parameters(&shape, offset, base)
+    require(out.shape[0] == shape.n and out.shape[1] == shape.K, "log densities are (n, K)")
     cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
     cdef const index* indices_or_null = &indices[0] if data.shape[0] > 0 else NULL
     cdef const double* base_or_null = optional(base)
@@ -382,6 +416,9 @@ def statistics(
     cdef Shape shape = shape_of(indptr.shape[0] - 1, totals_T.shape[0], totals_T.shape[1],
                                 data.shape[0], sizeof(floating), n_threads)
     cdef Py_ssize_t round, first, last, slab
+    check_rows(data, indices, indptr)
+    require(responsibilities.shape[0] == shape.n and responsibilities.shape[1] == shape.K
+            and counts.shape[0] == shape.K, "responsibilities are (n, K), and counts (K,)")
     cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
     cdef const index* indices_or_null = &indices[0] if data.shape[0] > 0 else NULL
     cdef Arena arena = counting_arena()

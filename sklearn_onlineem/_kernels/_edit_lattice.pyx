@@ -10,6 +10,7 @@ kept, and what lies between is done again on the way back.
 
 from cython.parallel cimport prange
 from libc.math cimport INFINITY, log, sqrt
+from libc.limits cimport INT_MAX
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -26,6 +27,7 @@ from ._arena cimport (
     take_arenas,
     take_doubles,
 )
+from ._arrays cimport require
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
 
 cdef extern from "_edit_lattice.h" nogil:
@@ -134,6 +136,16 @@ def expected_operations(
     cdef Call call = call_of(sources, source_offsets, targets, target_offsets, pairs, weights,
                              log_deletions, log_insertions, wide)
     cdef Py_ssize_t n_slabs, slab, g, s
+    cdef Py_ssize_t B = weights.shape[0], n = pairs.shape[0]
+    require(log_likelihoods.shape[0] == n and n_threads > 0, "a likelihood for each pair; threads")
+    if call.lattice.tied:
+        require(kinds.shape[0] == n and kinds.shape[1] == N_KINDS and sums.shape[0] == 0,
+                "with two weights, results are by kind")
+    else:
+        require(kinds.shape[0] == 0 and sums.shape[0] == B * B + 2 * B,
+                "with a table of weights, results are by symbols")
+    require(uniforms.shape[0] == 0 or first_uniforms.shape[0] == n,
+            "a place among the uniform numbers for each pair")
     call.n_sums = sums.shape[0]
     if uniforms.shape[0] > 0:
         call.uniforms, call.first_uniforms = &uniforms[0], &first_uniforms[0]
@@ -180,6 +192,7 @@ def log_weights(
     cdef Call call = call_of(sources, source_offsets, targets, target_offsets, pairs, weights,
                              log_deletions, log_insertions, wide)
     cdef Py_ssize_t g
+    require(out.shape[0] == pairs.shape[0] and n_threads > 0, "a result for each pair; threads")
     cdef Arena arena = counting_arena()
     lay_out(&call, n_threads, 0, False, &arena)
     cdef void* scratch = allocate(&arena)
@@ -195,12 +208,26 @@ def log_weights(
         free(scratch)
 
 
+# Whether symbols are below B is up to the caller: `Strings` knows the largest.
+cdef int check_offsets(Py_ssize_t n, const int64_t[::1] offsets) except -1:
+    cdef Py_ssize_t last = offsets.shape[0] - 1
+    return require(last >= 0 and offsets[0] == 0 and offsets[last] == n, "offsets of all symbols")
+
+
 cdef Call call_of(
     const int[::1] sources, const int64_t[::1] source_offsets, const int[::1] targets,
     const int64_t[::1] target_offsets, const int64_t[:, ::1] pairs, const double[:, ::1] weights,
     const double[::1] log_deletions, const double[::1] log_insertions, bint wide,
-):
+) except *:
     cdef Call call
+    cdef Py_ssize_t B = weights.shape[0], n_alone = log_deletions.shape[0], p
+    require(pairs.shape[0] > 0 and pairs.shape[1] == 2, "pairs are (n, 2), and not none")
+    require(B == 1 and weights.shape[1] == 2 and n_alone == 1
+            or B > 1 and weights.shape[1] == B == n_alone, "weights are (B, B) and (B,), or (1, 2) and (1,)")
+    require(log_insertions.shape[0] == n_alone, "there are as many insertions as deletions")
+    require(B * B <= INT_MAX, "places in the table of weights are C ints")
+    check_offsets(sources.shape[0], source_offsets)
+    check_offsets(targets.shape[0], target_offsets)
     memset(&call, 0, sizeof(Call))
     call.sources = &sources[0] if sources.shape[0] > 0 else NULL
     call.targets = &targets[0] if targets.shape[0] > 0 else NULL
@@ -213,6 +240,10 @@ cdef Call call_of(
     call.lattice.table, call.lattice.stride = &weights[0, 0], <int> weights.shape[0]
     call.n_groups = (call.n_pairs + call.lattice.W - 1) // call.lattice.W
     for p in range(call.n_pairs):
+        require(0 <= pairs[p, 0] < source_offsets.shape[0] - 1
+                and 0 <= pairs[p, 1] < target_offsets.shape[0] - 1, "pairs of strings")
+        require(length(call.source_offsets, pairs[p, 0]) >= 0
+                and length(call.target_offsets, pairs[p, 1]) >= 0, "offsets do not fall")
         call.n = max(call.n, length(call.source_offsets, call.pairs[2 * p]))
         call.m = max(call.m, length(call.target_offsets, call.pairs[2 * p + 1]))
     call.R = min(MOST_ROWS, MOST_SHARES // ((call.m + 1) * call.lattice.W))
@@ -537,6 +568,9 @@ def best_path(
     cdef Py_ssize_t n = source.shape[0], m = target.shape[0], i, j
     cdef bint tied = log_weights.shape[0] == 1
     cdef double weight, left, corner, up, most
+    require(n > 0 and m > 0 and moves.shape[0] == n and moves.shape[1] == m, "moves are (n, m)")
+    require(log_weights.shape[1] == (2 if tied else log_weights.shape[0]),
+            "weights are (B, B), or (1, 2)")
     cdef double* best = allocate_doubles(m + 1)
     with nogil:
         memset(best, 0, (m + 1) * sizeof(double))

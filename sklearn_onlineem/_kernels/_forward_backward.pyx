@@ -34,6 +34,7 @@ from ._arena cimport (
     take_arenas,
     take_doubles,
 )
+from ._arrays cimport require
 from ._blas cimport gemm
 from ._log_chains cimport draw
 from ._openmp cimport MOST_SLABS, first_block, omp_get_thread_num
@@ -271,6 +272,27 @@ cdef Py_ssize_t n_slabs_of(Py_ssize_t S) noexcept nogil:
     return max(1, min(MOST_SLABS, S // FEWEST_SEQUENCES))
 
 
+cdef int check_chain(
+    Py_ssize_t n, Py_ssize_t K, const int64_t[::1] offsets, const double[::1] start,
+    const double[::1] first, const double[:, ::1] transmat, const double[::1] final,
+    Py_ssize_t S, int n_threads,
+) except -1:
+    cdef Py_ssize_t s
+    require(K > 0 and S > 0 and n_threads > 0, "states, sequences, threads")
+    require(start.shape[0] == K and first.shape[0] == K and final.shape[0] == K
+            and transmat.shape[0] == K and transmat.shape[1] == K, "probabilities of K states")
+    require(offsets.shape[0] == S + 1 and offsets[0] == 0 and offsets[S] == n,
+            "offsets of all rows")
+    for s in range(S):
+        require(offsets[s] < offsets[s + 1], "sequences have rows")
+    return 0
+
+
+cdef int check_transitions(Py_ssize_t K, const double[:, ::1] transitions) except -1:
+    return require(transitions.shape[0] == K and transitions.shape[1] == K,
+                   "transitions are (K, K)")
+
+
 cdef inline const double* start_of(
     Py_ssize_t s, const double[::1] first, const double[::1] start
 ) noexcept nogil:
@@ -293,6 +315,9 @@ def forward_backward(
     Sequences that are impossible have log-likelihood -inf, posteriors of 0 and no transitions.
     """
     cdef Py_ssize_t S = log_likelihoods.shape[0], n_slabs = n_slabs_of(S), slab, s, i, j
+    check_chain(log_densities.shape[0], log_densities.shape[1], offsets, start, first, transmat,
+                final, S, n_threads)
+    check_transitions(log_densities.shape[1], transitions)
     cdef Chains chains = Chains(transmat, final, offsets, n_threads)
     cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
@@ -364,6 +389,8 @@ def filtered(
 ):
     """Filtered state probabilities and the log-likelihood of each sequence."""
     cdef Py_ssize_t S = log_likelihoods.shape[0], n_slabs = n_slabs_of(S), slab, s
+    check_chain(log_densities.shape[0], log_densities.shape[1], offsets, start, first, transmat,
+                final, S, n_threads)
     cdef Chains chains = Chains(transmat, final, offsets, n_threads)
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
@@ -439,6 +466,10 @@ def draw_paths(
 ):
     """Draw a state path of each sequence from its posterior, from the last row to the first."""
     cdef Py_ssize_t S = log_likelihoods.shape[0], n_slabs = n_slabs_of(S), slab, s
+    check_chain(log_densities.shape[0], log_densities.shape[1], offsets, start, first, transmat,
+                final, S, n_threads)
+    check_transitions(log_densities.shape[1], transitions)
+    require(uniforms.shape[0] == log_densities.shape[0], "a uniform number for each row")
     cdef Chains chains = Chains(transmat, final, offsets, n_threads)
     cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,

@@ -45,6 +45,7 @@ from ._arrays cimport (
     readable_reals,
     real_size,
     real_type,
+    require,
 )
 from ._blas cimport syrk, trmm
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
@@ -98,8 +99,9 @@ cdef struct Memory:
 
 cdef Shape shape_of(
     Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int factors, Py_ssize_t itemsize, int n_threads
-) noexcept nogil:
+) except *:
     cdef Shape shape
+    require(n > 0 and d > 0 and K > 0 and n_threads > 0, "rows, columns, components, threads")
     cdef Py_ssize_t rows = BLOCK_BYTES // (d * itemsize)
     shape.n, shape.d, shape.K, shape.factors, shape.itemsize = n, d, K, factors, itemsize
     shape.transposed = factors == DIAGONAL or d <= MOST_SMALL
@@ -195,6 +197,22 @@ cdef void add_full_moments(
 
 # The pass
 # --------
+
+cdef int check_means(const Shape* shape, Py_ssize_t width, Py_ssize_t n_matrices) except -1:
+    require(width == shape.d, "means have an element for each column")
+    require(n_matrices == (1 if shape.factors == SHARED else shape.K),
+            "there is a factor for each component, or one for all")
+    return 0
+
+
+cdef int check_square(const Shape* shape, Py_ssize_t rows, Py_ssize_t columns) except -1:
+    return require(rows == shape.d and columns == shape.d, "matrices are (d, d)")
+
+
+cdef int check_out(const Shape* shape, Py_ssize_t n, Py_ssize_t K) except -1:
+    return require(n == shape.n and K == shape.K, "there is a row of K for each row of X")
+
+
 
 cdef inline void clear_padding(
     Py_ssize_t d, Py_ssize_t B, Py_ssize_t stride, floating* rows
@@ -327,6 +345,7 @@ cdef double e_step_over(
     cdef Py_ssize_t n = shape.n, d = shape.d, K = shape.K
     cdef int type = real_type(X)
     cdef const void* x = readable_reals(X, n * d, type)
+    require(extent(means, 1) == d, "means have an element for each column")
     cdef const double* mean = readable(means, K * d)
     cdef const double* factor = readable(factors, shape.n_factors)
     cdef const double* offsets = readable(offset, K)
@@ -418,6 +437,10 @@ def log_density(
         X.shape[0], X.shape[1], means.shape[0], kind(factors.shape[0], means.shape[0]),
         sizeof(floating), n_threads,
     )
+    check_means(&shape, means.shape[1], factors.shape[0])
+    check_square(&shape, factors.shape[1], factors.shape[2])
+    check_out(&shape, out.shape[0], out.shape[1])
+    require(offset.shape[0] == shape.K, "there is an offset for each component")
     pass_over(
         &shape, &X[0, 0], &means[0, 0], &factors[0, 0, 0], &offset[0], NULL, NULL, NULL,
         <const floating*> NULL, False, NULL, NULL, NULL, NULL, &out[0, 0],
@@ -438,6 +461,11 @@ def statistics(
         X.shape[0], X.shape[1], means.shape[0], kind(second.shape[0], means.shape[0]),
         sizeof(floating), n_threads,
     )
+    check_means(&shape, means.shape[1], second.shape[0])
+    check_square(&shape, second.shape[1], second.shape[2])
+    check_out(&shape, responsibilities.shape[0], responsibilities.shape[1])
+    require(counts.shape[0] == shape.K and first.shape[0] == shape.K
+            and first.shape[1] == shape.d, "counts are (K,), and first moments (K, d)")
     pass_over(
         &shape, &X[0, 0], &means[0, 0], NULL, NULL, NULL, NULL, NULL, &responsibilities[0, 0],
         False, &counts[0], &first[0, 0], &second[0, 0, 0], NULL, <floating*> NULL,
@@ -456,6 +484,10 @@ def scaled_log_density(
     cdef Shape shape = shape_of(
         X.shape[0], X.shape[1], means.shape[0], DIAGONAL, sizeof(floating), n_threads
     )
+    check_means(&shape, means.shape[1], inverse_scales.shape[0])
+    check_out(&shape, out.shape[0], out.shape[1])
+    require(inverse_scales.shape[1] == shape.d and offset.shape[0] == shape.K,
+            "scales are (K, d), and offsets (K,)")
     pass_over(
         &shape, &X[0, 0], &means[0, 0], &inverse_scales[0, 0], &offset[0], NULL, NULL, NULL,
         <const floating*> NULL, False, NULL, NULL, NULL, NULL, &out[0, 0],
@@ -475,6 +507,11 @@ def scaled_statistics(
     cdef Shape shape = shape_of(
         X.shape[0], X.shape[1], means.shape[0], DIAGONAL, sizeof(floating), n_threads
     )
+    check_means(&shape, means.shape[1], second.shape[0])
+    check_out(&shape, responsibilities.shape[0], responsibilities.shape[1])
+    require(counts.shape[0] == shape.K and first.shape[0] == shape.K
+            and first.shape[1] == shape.d and second.shape[1] == shape.d,
+            "counts are (K,), and moments (K, d)")
     pass_over(
         &shape, &X[0, 0], &means[0, 0], NULL, NULL, NULL, NULL, NULL, &responsibilities[0, 0],
         False, &counts[0], &first[0, 0], &second[0, 0], NULL, <floating*> NULL,

@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 from numpy cimport ndarray
 
 from ._arena cimport Arena, allocate, arena_in, arena_of, counting_arena, take, take_arenas
-from ._arrays cimport extent, optional_readable, optional_writable, readable, writable
+from ._arrays cimport extent, optional_readable, optional_writable, readable, require, writable
 from ._kalman_evidence cimport Evidence, add_evidence, lay_out_evidence, no_evidence
 from ._openmp cimport MOST_SLABS, first_block, omp_get_thread_num
 
@@ -93,6 +93,7 @@ cdef Memory lay_out(
 cdef int read_system(System* system, Py_ssize_t k, tuple arrays) except -1:
     A, At, b, Q, C, offset, R = arrays
     cdef Py_ssize_t W = extent(A, 0), d = extent(offset, 0)
+    require(0 < k and W == width(k) and d > 0, "states are padded to whole vectors")
     system.k, system.W, system.d = k, W, d
     system.A, system.At = readable(A, W * W), readable(At, W * W)
     system.b, system.Q = readable(b, W), readable(Q, W * W)
@@ -108,9 +109,11 @@ cdef Outputs of_sequence(
     cdef Outputs outputs = all_rows[0]
     if outputs.predicted != NULL:
         outputs.predicted += begin * k
+    if outputs.predicted_covariances != NULL:
         outputs.predicted_covariances += begin * k * k
     if outputs.filtered != NULL:
         outputs.filtered += begin * k
+    if outputs.filtered_covariances != NULL:
         outputs.filtered_covariances += begin * k * k
     if outputs.log_densities != NULL:
         outputs.log_densities += begin
@@ -118,6 +121,7 @@ cdef Outputs of_sequence(
         outputs.smoothed += begin * k
     if outputs.covariances != NULL:
         outputs.covariances += begin * k * k
+    if outputs.lags != NULL:
         outputs.lags += begin * k * k
     if outputs.filled != NULL:
         outputs.filled += begin * d
@@ -147,9 +151,11 @@ cdef void pass_over_slab(
         finish_sums(k, W, d, &space.sums)
 
 
-cdef Py_ssize_t longest(const int64_t* offsets, Py_ssize_t S) noexcept nogil:
+cdef Py_ssize_t longest(const int64_t* offsets, Py_ssize_t S) except -1:
     cdef Py_ssize_t s, most = 1
+    require(S > 0 and offsets[0] == 0, "offsets of all rows")
     for s in range(S):
+        require(offsets[s] < offsets[s + 1], "sequences have rows")
         most = max(most, offsets[s + 1] - offsets[s])
     return most
 
@@ -163,6 +169,7 @@ cdef int pass_over(
     read_system(&system, k, system_arrays)
     cdef Py_ssize_t S = offsets.shape[0] - 1, n_slabs = min(MOST_SLABS, S), slab
     cdef Py_ssize_t n_sums = 0 if total == NULL else n_slabs, most = longest(&offsets[0], S)
+    require(extent(X, 1) == system.d and n_threads > 0, "columns of the system; threads")
     cdef const double* rows = readable(X, offsets[S] * system.d)
     cdef const double* start_state = readable(start, state_size(system.W))
     cdef double* out = writable(log_likelihoods, S)

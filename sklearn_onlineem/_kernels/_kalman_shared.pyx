@@ -19,7 +19,7 @@ from ._arena cimport (
     take_arenas,
     take_doubles,
 )
-from ._arrays cimport extent, readable, readable_reals, real_type, writable
+from ._arrays cimport extent, readable, readable_reals, real_type, require, writable
 from ._kalman_evidence cimport (
     Evidence,
     Moments,
@@ -106,6 +106,7 @@ WIDEST = MOST_STATES
 cdef int read_tables(GainTables* tables, tuple arrays, Py_ssize_t W) except -1:
     filtered, root, gain, rest, log_det = arrays
     cdef Py_ssize_t n = extent(log_det, 0)
+    require(n > 0, "steps of a table")
     tables.n = n
     tables.filtered, tables.root = writable(filtered, n * W * W), writable(root, n * W * W)
     tables.gain, tables.rest = writable(gain, n * W * W), writable(rest, n * W * W)
@@ -116,6 +117,7 @@ cdef int read_tables(GainTables* tables, tuple arrays, Py_ssize_t W) except -1:
 cdef int read_moves(System* system, Py_ssize_t k, tuple moves) except -1:
     A, At, b, Q = moves
     cdef Py_ssize_t W = extent(A, 0)
+    require(0 < k <= W, "states are padded to whole vectors")
     memset(system, 0, sizeof(System))
     system.k, system.W = k, W
     system.A, system.At = readable(A, W * W), readable(At, W * W)
@@ -146,6 +148,7 @@ def fill_tables(
     cdef double* state = writable(covariance, W * W)
     cdef bint is_steady
     read_moves(&system, k, moves)
+    require(system.W == W, "the moves have the width of G")
     read_tables(&out, tables, W)
     cdef Arena arena = counting_arena()
     lay_out_tabulation(W, &arena)
@@ -171,6 +174,7 @@ def covariances(
     cdef double log_det = 0.0
     cdef GainTables gains
     read_tables(&gains, tables, W)
+    require(0 < k <= W and counts.shape[0] == lengths.shape[0], "a count for each length")
     cdef double* out = writable(sums, N_SUMS * W * W)
     cdef Arena arena = counting_arena()
     lay_out_covariance_sums(W, &arena)
@@ -270,8 +274,12 @@ def expected(
     cdef int type = real_type(X)
     cdef double squares = 0.0
     read_moves(&system, k, moves)
+    require(system.W == W <= MOST_STATES and n_threads > 0, "the moves have the width of the start; threads")
+    require(n_slabs > 0 and begins.shape[0] == lengths.shape[0] == order.shape[0]
+            and bounds[0] == 0 and bounds[n_slabs] == order.shape[0], "slabs of all sequences")
     read_tables(&gains, tables, W)
     read_maps(&observation, maps, W)
+    require(observation.d == d, "the maps are of the columns of X")
     shared.system, shared.tables, shared.maps = &system, &gains, &observation
     shared.start, shared.centre = readable(start, W), readable(centre, d)
     shared.X, shared.is_float = readable_reals(X, extent(X, 0) * d, type), type == NPY_FLOAT

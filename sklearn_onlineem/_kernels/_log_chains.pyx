@@ -12,10 +12,20 @@ from cython.parallel cimport prange
 from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int64_t
 
+from ._arrays cimport require
 from ._openmp cimport omp_get_thread_num
 
 cdef enum:
     SEQUENCES_AT_ONCE = 8
+
+
+cdef int check_chain(
+    Py_ssize_t n, Py_ssize_t K, const double[::1] start, const double[:, ::1] transmat,
+    const double[::1] final,
+) except -1:
+    require(n > 0 and K > 0, "rows, states")
+    return require(start.shape[0] == K and transmat.shape[0] == K and transmat.shape[1] == K
+                   and final.shape[0] == K, "probabilities of K states")
 
 
 cdef double log_sum(const double* a, Py_ssize_t step_a, const double* b, Py_ssize_t step_b,
@@ -81,6 +91,8 @@ def forward_backward(
 ):
     """Posteriors of one sequence; add its expected transitions; return its log-likelihood."""
     cdef Py_ssize_t T = log_densities.shape[0], K = log_densities.shape[1]
+    check_chain(T, K, start, transmat, final)
+    require(transitions.shape[0] == K and transitions.shape[1] == K, "transitions are (K, K)")
     cdef const double[::1] log_start = _log(start), log_final = _log(final)
     cdef const double[:, ::1] log_table = _log(transmat)
     cdef double[:, ::1] alpha = np.empty((T, K)), scratch = np.empty((2, K))
@@ -101,6 +113,7 @@ def filtered(
 ):
     """Filtered probabilities of one sequence, 0 from where it is impossible; its log-likelihood."""
     cdef Py_ssize_t T = log_densities.shape[0], K = log_densities.shape[1], t, k
+    check_chain(T, K, start, transmat, final)
     cdef const double[::1] log_start = _log(start), log_final = _log(final), nothing = np.zeros(K)
     cdef const double[:, ::1] log_table = _log(transmat)
     cdef double[:, ::1] alpha = np.empty((T, K))
@@ -129,6 +142,9 @@ def draw_path(
     No states, all 0, if the sequence is impossible.
     """
     cdef Py_ssize_t T = log_densities.shape[0], K = log_densities.shape[1], t, k, state = -1, later
+    check_chain(T, K, start, transmat, final)
+    require(transitions.shape[0] == K and transitions.shape[1] == K, "transitions are (K, K)")
+    require(uniforms.shape[0] == T, "a uniform number for each row")
     cdef const double[::1] log_start = _log(start), log_final = _log(final)
     cdef const double[:, ::1] log_table = _log(transmat)
     cdef double[:, ::1] alpha = np.empty((T, K))
@@ -166,6 +182,13 @@ def viterbi(
 ):
     """The most probable state path of each sequence; the lowest state where two are equal."""
     cdef Py_ssize_t S = log_probabilities.shape[0], K = start.shape[0], s
+    check_chain(log_densities.shape[0], log_densities.shape[1], start, transmat, final)
+    require(first.shape[0] == K and n_threads > 0, "probabilities of K states, threads")
+    require(S > 0 and offsets.shape[0] == S + 1 and offsets[0] == 0
+            and offsets[S] == log_densities.shape[0] and states.shape[0] == offsets[S],
+            "offsets and states of all rows")
+    for s in range(S):
+        require(offsets[s] < offsets[s + 1], "sequences have rows")
     cdef Py_ssize_t W = 4 if K <= 4 else 8 if K <= 8 else (K + 15) // 16 * 16
     cdef const double[::1] log_start = _log(start), log_first = _log(first)
     cdef const double[::1] log_final = _log(final)

@@ -5,6 +5,8 @@ from cython.parallel cimport prange
 from libc.math cimport lgamma
 from libc.stdint cimport int32_t, int64_t
 
+from ._arrays cimport require
+
 ctypedef fused index:
     int32_t
     int64_t
@@ -89,12 +91,19 @@ cdef void log_factorials(
                            minus_that_of_the_sum, out)
 
 
+cdef int check(Py_ssize_t n, Py_ssize_t n_out, int n_threads) except -1:
+    require(n > 0 and n_threads > 0, "rows, threads")
+    return require(n == n_out, "there is a sum for each row")
+
+
 def log_factorial_sums(
     const floating[:, ::1] X,   # IN (n, d)
     double[::1] out,            # OUT (n,)
     int n_threads,
 ):
     """sum_j log Gamma(x_nj + 1) for every row."""
+    check(X.shape[0], out.shape[0], n_threads)
+    require(X.shape[1] > 0, "columns")
     with nogil:
         log_factorials(&X[0, 0], <const int64_t*> NULL, X.shape[1], X.shape[0],
                        X.shape[0] * X.shape[1], False, &out[0], n_threads)
@@ -106,6 +115,8 @@ def multinomial_log_coefficients(
     int n_threads,
 ):
     """log Gamma(sum_j x_nj + 1) - sum_j log Gamma(x_nj + 1) for every row."""
+    check(X.shape[0], out.shape[0], n_threads)
+    require(X.shape[1] > 0, "columns")
     with nogil:
         log_factorials(&X[0, 0], <const int64_t*> NULL, X.shape[1], X.shape[0],
                        X.shape[0] * X.shape[1], True, &out[0], n_threads)
@@ -119,6 +130,8 @@ def log_factorial_sums_csr(
 ):
     """sum_j log Gamma(x_nj + 1) for every CSR row; zeros add nothing."""
     cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
+    check(indptr.shape[0] - 1, out.shape[0], n_threads)
+    require(indptr[0] == 0 and indptr[out.shape[0]] == data.shape[0], "pointers of all non-zeros")
     with nogil:
         log_factorials(data_or_null, &indptr[0], 0, out.shape[0], data.shape[0], False, &out[0],
                        n_threads)
@@ -132,6 +145,8 @@ def multinomial_log_coefficients_csr(
 ):
     """log Gamma(sum_j x_nj + 1) - sum_j log Gamma(x_nj + 1) for every CSR row."""
     cdef const floating* data_or_null = &data[0] if data.shape[0] > 0 else NULL
+    check(indptr.shape[0] - 1, out.shape[0], n_threads)
+    require(indptr[0] == 0 and indptr[out.shape[0]] == data.shape[0], "pointers of all non-zeros")
     with nogil:
         log_factorials(data_or_null, &indptr[0], 0, out.shape[0], data.shape[0], True, &out[0],
                        n_threads)

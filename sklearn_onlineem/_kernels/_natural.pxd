@@ -25,7 +25,7 @@ cdef struct Shape:
 
 
 cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int features, Py_ssize_t itemsize,
-                    int n_threads)
+                    int n_threads) except *
 
 
 cdef double expected_totals(

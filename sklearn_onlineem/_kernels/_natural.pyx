@@ -20,6 +20,7 @@ and parameters are transposed.
 
 from cython cimport floating
 from cython.parallel cimport prange
+from libc.limits cimport INT_MAX
 from libc.stdlib cimport free
 from libc.string cimport memset
 
@@ -34,6 +35,7 @@ from ._arena cimport (
     take_arenas,
     take_doubles,
 )
+from ._arrays cimport fits, require
 from ._blas cimport gemm
 from ._fused_products cimport FUSED_STEP, can_fuse, fused_forms, fused_sums
 from ._openmp cimport count_slabs, first_block, omp_get_thread_num
@@ -70,8 +72,10 @@ cdef inline void end_with_zeros(
 
 
 cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int features, Py_ssize_t itemsize,
-                    int n_threads):
+                    int n_threads) except *:
     cdef Shape shape
+    require(n > 0 and d > 0 and K > 0 and n_threads > 0, "rows, columns, components, threads")
+    require(LINEAR <= features <= PRODUCTS, "features")
     shape.n, shape.d, shape.K, shape.features, shape.itemsize = n, d, K, features, itemsize
     shape.p = 1 + d
     if features == SQUARES:
@@ -80,6 +84,7 @@ cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, int features, Py_s
         shape.p += 1
     elif features == PRODUCTS:
         shape.p += d * (d + 1) // 2
+    require(shape.p <= INT_MAX and K <= INT_MAX, "BLAS counts features and components in C ints")
     shape.fused = CAN_FUSE and (features == PRODUCTS or shape.p <= 1 + MOST_THIN)
     shape.n_left = 1 + d if features == PRODUCTS else 1
     shape.stored = 1 + d if shape.fused and features == PRODUCTS else shape.p
@@ -186,7 +191,7 @@ cdef void add_sums(
     else:
         gemm(c"T", c"N", K, p, <int> B, <floating> 1.0, responsibilities, stride, features, stride,
              <floating> 0.0, partial, K)
-        for i in range(K * p):
+        for i in range(shape.K * shape.p):
             sums[i] += partial[i]
 
 
@@ -328,6 +333,25 @@ cdef double expected_totals(
     return log_likelihood
 
 
+cdef int check_parameters(
+    const Shape* shape, const double[::1] centre, const double[:, ::1] natural,
+    const double[::1] offset, const double[::1] base,
+) except -1:
+    require(centre.shape[0] == shape.d, "the centre has an element for each column")
+    require(natural.shape[1] == shape.p - 1, "natural parameters have an element for each feature")
+    require(offset.shape[0] == shape.K, "there is an offset for each component")
+    require(fits(base.shape[0], shape.n), "the base measure has an element for each row")
+    return 0
+
+
+cdef int check_sums(
+    const Shape* shape, const double[::1] counts, const double[:, ::1] totals
+) except -1:
+    require(counts.shape[0] == shape.K and totals.shape[0] == shape.K, "sums are of K components")
+    require(totals.shape[1] == shape.p - 1, "totals have an element for each feature")
+    return 0
+
+
 cdef inline const double* optional(const double[::1] values) noexcept nogil:
     return &values[0] if values.shape[0] > 0 else NULL
 
@@ -355,6 +379,14 @@ def e_step(
     """
     cdef Shape shape = shape_of(
         X.shape[0], X.shape[1], natural.shape[0], features, sizeof(floating), n_threads)
+    check_parameters(&shape, centre, natural, offset, base)
+    require(fits(sample_weight.shape[0], shape.n) and fits(labels.shape[0], shape.n)
+            and fits(uniforms.shape[0], shape.n) and fits(log_likelihoods.shape[0], shape.n),
+            "weights, labels, uniforms and log-likelihoods are of n rows")
+    if counts.shape[0] > 0 or totals.shape[0] > 0:
+        check_sums(&shape, counts, totals)
+    require(responsibilities.shape[0] == 0 or responsibilities.shape[0] == shape.n
+            and responsibilities.shape[1] == shape.K, "responsibilities are (n, K)")
     return expected_totals(
         &shape, &X[0, 0], &centre[0], &natural[0, 0], &offset[0], optional(base),
         optional(sample_weight), &labels[0] if labels.shape[0] > 0 else NULL, optional(uniforms),
@@ -378,6 +410,8 @@ def log_density(
     cdef Shape shape = shape_of(
         X.shape[0], X.shape[1], natural.shape[0], features, sizeof(floating), n_threads)
     cdef Py_ssize_t slab
+    check_parameters(&shape, centre, natural, offset, base)
+    require(out.shape[0] == shape.n and out.shape[1] == shape.K, "log densities are (n, K)")
     cdef const double* base_or_null = optional(base)
     cdef Arena arena = counting_arena()
     lay_out(&shape, 0, &arena)
@@ -409,6 +443,9 @@ def statistics(
     cdef Shape shape = shape_of(
         X.shape[0], X.shape[1], responsibilities.shape[1], features, sizeof(floating), n_threads)
     cdef Py_ssize_t slab, n_sums = shape.K * shape.p
+    require(centre.shape[0] == shape.d, "the centre has an element for each column")
+    require(responsibilities.shape[0] == shape.n, "responsibilities are (n, K)")
+    check_sums(&shape, counts, totals)
     cdef Arena arena = counting_arena()
     lay_out(&shape, n_sums, &arena)
     cdef void* scratch = allocate(&arena)

@@ -14,7 +14,7 @@ from cython cimport floating
 from libc.math cimport INFINITY, log
 from numpy cimport ndarray
 
-from ._arrays cimport extent, readable, writable
+from ._arrays cimport extent, fits, readable, require, writable
 from ._simd cimport add_log, exp_columns, scale_columns, transpose
 
 cdef enum:
@@ -91,7 +91,9 @@ cdef void draw(
                 drawn = k
             left -= shares[k * stride + b]
             shares[k * stride + b] = 0
-        shares[drawn * stride + b] = 1
+        # Nothing is drawn where no share is above 0: not a number, or a label of no component.
+        if drawn >= 0:
+            shares[drawn * stride + b] = 1
         total[b] = 1
 
 
@@ -130,6 +132,10 @@ def normalise(
     cdef Py_ssize_t i, start, B, stride = min(n, BLOCK)
     cdef floating[:, ::1] block = np.empty((K + 2, stride), np.asarray(log_joint).dtype)
     cdef double log_likelihood = 0
+    require(K > 0, "components")
+    require(fits(sample_weight.shape[0], n) and fits(labels.shape[0], n)
+            and fits(uniforms.shape[0], n) and fits(log_likelihoods.shape[0], n),
+            "weights, labels, uniforms and log-likelihoods are of n rows")
     with nogil:
         for i in range((n + BLOCK - 1) // BLOCK):
             start = i * BLOCK

@@ -1,7 +1,7 @@
 """Rows as users hand them over."""
 
 from cython cimport floating
-from libc.math cimport isfinite
+from libc.math cimport floor, isfinite
 from libc.stdint cimport int32_t, int64_t
 from numpy cimport (
     NPY_ARRAY_CARRAY_RO,
@@ -53,6 +53,28 @@ def are_ready(object X, Py_ssize_t n_features):
     if PyArray_TYPE(rows) == NPY_FLOAT:
         return has_finite_squares(<const float*> PyArray_DATA(rows), n * n_features)
     return False
+
+
+cdef bint are_whole_below(const floating* x, Py_ssize_t n, Py_ssize_t bound) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        if not (0 <= x[i] < bound and x[i] == floor(x[i])):
+            return False
+    return True
+
+
+def are_codes(ndarray X, Py_ssize_t n_codes):
+    """Whether all elements of C-ordered floats or doubles are whole numbers from 0 to n_codes - 1.
+
+    A ValueError if they are of another type or order.
+    """
+    cdef Py_ssize_t n = X.size
+    if PyArray_CHKFLAGS(X, NPY_ARRAY_CARRAY_RO) and PyArray_ISNOTSWAPPED(X):
+        if PyArray_TYPE(X) == NPY_DOUBLE:
+            return are_whole_below(<const double*> PyArray_DATA(X), n, n_codes)
+        if PyArray_TYPE(X) == NPY_FLOAT:
+            return are_whole_below(<const float*> PyArray_DATA(X), n, n_codes)
+    raise ValueError("a kernel needs C-ordered floats or doubles")
 
 
 def largest_magnitude(const float[::1] x):

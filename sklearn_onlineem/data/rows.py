@@ -9,8 +9,12 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_onlineem.data._batch import Batch
+from sklearn_onlineem.data._checks import array_of, check_threads
+from sklearn_onlineem.data._sparse import check_csr
 
 __all__ = ["Rows"]
+
+_REALS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 @dataclass(frozen=True)
@@ -27,12 +31,30 @@ class Rows(Batch):
         int32; the component of each row, or -1 where it is hidden. None: hidden everywhere.
     n_threads : int, default=1
         How many threads walk the rows. Results do not depend on it.
+
+    Raises
+    ------
+    ValueError
+        If an array is not as described: it is what kernels read.
     """
 
     X: np.ndarray
     sample_weight: np.ndarray | None = None
     labels: np.ndarray | None = None
     n_threads: int = 1
+
+    def __post_init__(self):
+        _check_values(self.X)
+        _check_weights(self.sample_weight, self.X.shape[0])
+        _check_labels(self.labels, self.X.shape[0])
+        check_threads(self.n_threads)
+
+    @classmethod
+    def unchecked(cls, X, sample_weight=None, labels=None, n_threads=1):
+        """Return rows whose parts are known to be valid: parts of other rows, or new arrays."""
+        rows = object.__new__(cls)
+        rows.__dict__.update(X=X, sample_weight=sample_weight, labels=labels, n_threads=n_threads)
+        return rows
 
     def __len__(self):
         return self.X.shape[0]
@@ -60,7 +82,7 @@ class Rows(Batch):
 
     def __getitem__(self, index):
         """Rows of a slice (views where NumPy can) or of an index array (copies)."""
-        return Rows(
+        return Rows.unchecked(
             _slice_csr(self.X, index) if sparse.issparse(self.X) else self.X[index],
             None if self.sample_weight is None else self.sample_weight[index],
             None if self.labels is None else self.labels[index],
@@ -71,7 +93,7 @@ class Rows(Batch):
     def concatenate(cls, batches):
         matrices = [batch.X for batch in batches]
         is_sparse = sparse.issparse(matrices[0])
-        return cls(
+        return cls.unchecked(
             sparse.vstack(matrices, format="csr") if is_sparse else np.concatenate(matrices),
             _joined([batch.sample_weight for batch in batches], batches, 1.0),
             _joined([batch.labels for batch in batches], batches, np.int32(-1)),
@@ -98,6 +120,34 @@ class Rows(Batch):
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name != "_memory"}
+
+
+def _check_values(X):
+    if not sparse.issparse(X):
+        array_of("X of Rows", X, _REALS, ndim=2)
+        return
+    if X.format != "csr" or X.data.dtype not in _REALS:
+        raise ValueError("A sparse X of Rows must be CSR of float32 or float64.")
+    check_csr(X)
+
+
+def _check_weights(weights, n):
+    if weights is None:
+        return
+    array_of("sample_weight of Rows", weights, _REALS[:1])
+    # Of weights that are all 0 nothing can be learnt; subnormal ones are above 0.
+    if len(weights) != n or not (weights >= 0.0).all() or not 0.0 < weights.max() < np.inf:
+        raise ValueError(
+            f"sample_weight of Rows must be {n} finite weights of 0 or more, not all 0."
+        )
+
+
+def _check_labels(labels, n):
+    if labels is None:
+        return
+    array_of("labels of Rows", labels, (np.dtype(np.intc),))
+    if len(labels) != n or labels.min(initial=0) < -1:
+        raise ValueError(f"labels of Rows must be {n} components from 0 up, or -1 for unknown.")
 
 
 def _joined(parts, batches, default):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from sklearn_onlineem.data._batch import Batch
+from sklearn_onlineem.data._checks import array_of, check_offsets
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.statistics import Statistics
 
@@ -57,6 +58,12 @@ class Sequences(Batch):
         before its first row; of a linear dynamical system, its mean (k,) and covariance
         (k, k).
 
+    Raises
+    ------
+    ValueError
+        If the rows are sparse, offsets do not cut them into sequences of one row or more, or
+        `before` is none of what it can be.
+
     Examples
     --------
     >>> import numpy as np
@@ -73,6 +80,19 @@ class Sequences(Batch):
     rows: Rows
     offsets: np.ndarray
     before: np.ndarray | tuple | None = None
+
+    def __post_init__(self):
+        if not isinstance(self.rows, Rows) or not isinstance(self.rows.X, np.ndarray):
+            raise ValueError("rows of Sequences must be dense Rows.")
+        check_offsets(self.offsets, len(self.rows), "rows", least=1)
+        _check_before(self.before)
+
+    @classmethod
+    def unchecked(cls, rows, offsets, before=None):
+        """Return sequences whose parts are known to be valid, and to fit each other."""
+        sequences = object.__new__(cls)
+        sequences.__dict__.update(rows=rows, offsets=offsets, before=before)
+        return sequences
 
     def __len__(self):
         return len(self.offsets) - 1
@@ -138,7 +158,7 @@ class Sequences(Batch):
             starts = self.offsets[:-1][chosen] - offsets[:-1]
             rows = self.rows[np.arange(offsets[-1]) + np.repeat(starts, lengths)]
         keeps_first = len(chosen) > 0 and chosen[0] == 0
-        return Sequences(rows, offsets, self.before if keeps_first else None)
+        return Sequences.unchecked(rows, offsets, self.before if keeps_first else None)
 
     @classmethod
     def concatenate(cls, batches):
@@ -146,7 +166,7 @@ class Sequences(Batch):
         if any(batch.before is not None for batch in batches[1:]):
             raise ValueError("Only the first of several batches may continue a sequence.")
         lengths = np.concatenate([batch.lengths for batch in batches])
-        return cls(
+        return cls.unchecked(
             Rows.concatenate([batch.rows for batch in batches]),
             np.concatenate(([0], np.cumsum(lengths))),
             batches[0].before,
@@ -168,7 +188,20 @@ class Sequences(Batch):
 
     def continued(self, before):
         """Return the sequences with the first one continuing from a filtered distribution."""
-        return replace(self, before=before)
+        _check_before(before)
+        return Sequences.unchecked(self.rows, self.offsets, before)
+
+
+def _check_before(before):
+    if before is None:
+        return
+    parts = before if isinstance(before, tuple) else (before,)
+    for part, ndim in zip(parts, (1, 2), strict=False):
+        array_of("before", part, (np.dtype(np.float64),), ndim)
+        if not np.isfinite(part).all():
+            raise ValueError("before must be finite.")
+    if len(parts) > 1 and (len(parts) > 2 or parts[1].shape != 2 * parts[0].shape):
+        raise ValueError("before must be a mean (k,) and a covariance (k, k).")
 
 
 def _survival(lengths, n):

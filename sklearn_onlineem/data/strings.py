@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from sklearn_onlineem.data._batch import Batch
+from sklearn_onlineem.data._checks import array_of, check_offsets, check_threads
 
 __all__ = ["StringPairs", "Strings", "length_order"]
 
@@ -23,6 +24,11 @@ class Strings:
     offsets : ndarray of shape (n_strings + 1,)
         int64; where each string begins, and the number of symbols. A string may be empty.
 
+    Raises
+    ------
+    ValueError
+        If a code is below 0, or offsets do not cut the symbols into strings.
+
     Examples
     --------
     >>> import numpy as np
@@ -34,6 +40,12 @@ class Strings:
 
     symbols: np.ndarray
     offsets: np.ndarray
+
+    def __post_init__(self):
+        array_of("symbols of Strings", self.symbols, (np.dtype(np.intc),))
+        if self.symbols.min(initial=0) < 0:
+            raise ValueError("symbols of Strings must be codes from 0 up.")
+        check_offsets(self.offsets, len(self.symbols), "symbols", least=0)
 
     def __len__(self):
         return len(self.offsets) - 1
@@ -71,12 +83,23 @@ class StringPairs(Batch):
     n_threads : int, default=1
     n_symbols : int, default=None
         How many codes there are, where that is known.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many sources as targets.
     """
 
     sources: Strings
     targets: Strings
     n_threads: int = 1
     n_symbols: int | None = None
+
+    def __post_init__(self):
+        if len(self.sources) != len(self.targets):
+            counts = f"{len(self.sources)} sources and {len(self.targets)} targets"
+            raise ValueError(f"StringPairs must have as many of both, got {counts}.")
+        check_threads(self.n_threads)
 
     def __len__(self):
         return len(self.sources)

@@ -93,7 +93,7 @@ class RowsInput:
             labels = checked_labels(y, X.shape[0], self._n_components)
         n_threads = threads_for(estimator.n_jobs, X.size * self._n_components)
         weight = None if sample_weight is None else checked_weight(sample_weight, X)
-        rows = Rows(X, weight, labels, n_threads)
+        rows = Rows.unchecked(X, weight, labels, n_threads)
         if weight is not None and not weight.all():
             rows = rows[np.flatnonzero(weight)]
         if self._prepare is not None:

@@ -88,7 +88,7 @@ class SequencesInput:
         if y is not None and self._takes_labels:
             labels = checked_labels(self.form.flat(y), X.shape[0], self._n_states)
         n_threads = threads_for(estimator.n_jobs, X.size * self._n_states)
-        data = Sequences(Rows(X, None, labels, n_threads), self.form.offsets)
+        data = Sequences.unchecked(Rows.unchecked(X, None, labels, n_threads), self.form.offsets)
         check_values(data, self._family, self._fresh)
         return data
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from sklearn_onlineem.data._sparse import check_csr
+
 __all__ = [
     "above",
     "at_least",
@@ -21,8 +23,16 @@ _TOLERANCE = 1e-7
 
 
 def stored_values(X):
-    """The values that are stored: all of a dense array, the non-zeros of a sparse one."""
-    return X.data if sparse.issparse(X) else X
+    """The values that are stored: all of a dense array, the non-zeros of a sparse one.
+
+    A ValueError if it is sparse and no CSR matrix that kernels can take.
+    """
+    if not sparse.issparse(X):
+        return X
+    if X.format != "csr":
+        raise ValueError(f"Sparse data must be CSR, got {X.format}.")
+    check_csr(X)
+    return X.data
 
 
 def check_non_negative(X):

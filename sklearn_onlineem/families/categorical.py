@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from sklearn_onlineem._kernels._rows import are_codes
 from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.statistics import Sums
@@ -15,6 +16,7 @@ __all__ = ["Categorical"]
 
 # A stray code of 1e10 must be an error, not an allocation.
 _MOST_CATEGORIES = 1 << 20
+_REALS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Categorical(ExponentialFamily):
 
     def check(self, X):
         most = _MOST_CATEGORIES if self.n_categories is None else self.n_categories
-        if sparse.issparse(X) or X.min() < 0 or X.max() >= most or (X != np.floor(X)).any():
+        if sparse.issparse(X) or not are_codes(_reals(X), most):
             raise ValueError(f"Categorical data must be integer codes in 0..{most - 1}{self._why}.")
 
     @property
@@ -68,6 +70,8 @@ class Categorical(ExponentialFamily):
         )
 
     def sufficient_statistics(self, X):
+        # Codes become columns, which kernels take on trust.
+        self.check(X)
         n_rows, n_features = X.shape
         n_columns = n_features * self.n_categories
         index = np.int32 if max(X.size, n_columns) < 1 << 31 else np.int64
@@ -115,3 +119,8 @@ class Categorical(ExponentialFamily):
         shape = (n_components, n_features * self.n_categories)
         total = above("concentration", concentration, 0.0, shape) - 1.0
         return Sums(total.sum(axis=1) / n_features, total)
+
+
+def _reals(X):
+    """Codes of any type and order as the kernel takes them."""
+    return np.require(X, None if X.dtype in _REALS else np.float64, "AC")

@@ -65,7 +65,10 @@ def test_parts_have_what_the_whole_has(draw, rng):
 
 
 def test_rows_without_weights_or_labels_get_neutral_ones_beside_others(rng):
-    plain, rich = Rows(np.zeros((2, 1))), Rows(np.ones((1, 1)), np.array([3.0]), np.array([1]))
+    plain, rich = (
+        Rows(np.zeros((2, 1))),
+        Rows(np.ones((1, 1)), np.array([3.0]), np.array([1], np.intc)),
+    )
     both = Rows.concatenate([plain, rich])
     np.testing.assert_array_equal(both.sample_weight, [1.0, 1.0, 3.0])
     np.testing.assert_array_equal(both.labels, [-1, -1, 1])

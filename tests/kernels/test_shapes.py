@@ -1,0 +1,281 @@
+"""Every kernel refuses arrays that do not fit each other, instead of reading beyond them.
+
+Each case is a call that is right. One axis of one array at a time is made longer or shorter by one,
+which has to be a ValueError, but where the case says that it only makes another problem.
+"""
+
+import importlib
+import inspect
+import pkgutil
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+import sklearn_onlineem._kernels as kernels
+
+N, D, K, S, W = 6, 2, 3, 2, 4
+PRODUCTS = 2 + 3
+LABELS = np.array([-1, 0, 1, 2, -1, 0], np.intc)
+OFFSETS = np.array([0, 2, N])
+NO_INTS = np.empty(0, np.intc)
+# Look at rows as users have them, or take any length.
+ANY_SHAPES = {
+    "_rows.are_codes", "_rows.are_ready", "_rows.largest_magnitude", "_rows.csr_form", "_kalman.width",
+    "_openmp.effective_n_threads",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a kernel; `free` are axes that any length will do for."""
+
+    name: str
+    arguments: tuple
+    free: set = field(default_factory=set)
+
+    def __repr__(self):
+        return self.name
+
+    @property
+    def function(self):
+        module, _, name = self.name.partition(".")
+        return getattr(importlib.import_module(f"{kernels.__name__}.{module}"), name)
+
+    @property
+    def named(self):
+        return dict(zip(inspect.signature(self.function).parameters, self.arguments, strict=True))
+
+
+def ones(*shape, dtype=np.float64):
+    return np.ones(shape, dtype)
+
+
+def eyes(n, d):
+    return np.tile(np.eye(d), (n, 1, 1))
+
+
+def shares(*shape):
+    return np.full(shape, 1.0 / shape[-1])
+
+
+X = np.random.default_rng(0).normal(size=(N, D))
+CSR = (ones(4), np.array([0, 1, 0, 1], np.int32), np.array([0, 1, 2, 2, 3, 3, 4], np.int32))
+PER_ROW = ones(N), LABELS, shares(N)
+MOMENTS = ones(K), ones(K), ones(K, D), eyes(K, D)
+AXIS_MOMENTS = ones(K), ones(K), ones(K, D), ones(K, D)
+CHAIN = shares(K), shares(K), shares(K, K), ones(K)
+MOVES = np.eye(W), np.eye(W), ones(W), np.eye(W)
+SYSTEM = (*MOVES, ones(D, W), ones(D), np.eye(D))
+START = np.concatenate([ones(W), np.eye(W).ravel()])
+TABLES = (*(eyes(S, W) for _ in range(4)), ones(S))
+MAPS = ones(D), np.eye(D), ones(D, W), ones(W, D), np.eye(W)
+
+
+def evidence(k=K, d=D):
+    return tuple(ones(1 + n + n * n) for n in (k, 2 * k, k + d))
+
+
+EVENTS = np.array([0, 1, 2]), ones(3)
+STRINGS = np.array([0, 1, 1], np.intc), np.array([0, 1, 3])
+PAIRS = np.array([[0, 0], [1, 1]])
+TABLE = shares(2, 2), -ones(2), -ones(2)
+TWO = shares(1, 2), -ones(1), -ones(1)
+E_STEP = ones(N), ones(N, K)
+
+CALLS = [
+    Call("_natural.e_step",
+         (X, ones(D), 3, ones(K, PRODUCTS), ones(K), ones(N), *PER_ROW, ones(K),
+          ones(K, PRODUCTS), *E_STEP, 1)),
+    Call("_natural.log_density",
+         (X, ones(D), 0, ones(K, D), ones(K), ones(N), ones(N, K), 1)),
+    Call("_natural.statistics", (X, ones(D), 2, shares(N, K), ones(K), ones(K, D + 1), 1)),
+    Call("_natural_gaussian.e_step",
+         (X, ones(K, D), eyes(K, D), ones(K), ones(K), *PER_ROW, 6.0, 1e6, *MOMENTS[1:], 1)),
+    Call("_gaussian.e_step",
+         (X, ones(K, D), eyes(K, D), ones(K), *PER_ROW, ones(K), ones(K, D), eyes(K, D), *E_STEP,
+          1)),
+    Call("_gaussian.scaled_e_step",
+         (X, ones(K, D), ones(K, D), ones(K), *PER_ROW, ones(K), ones(K, D), ones(K, D), *E_STEP,
+          1)),
+    Call("_gaussian.log_density", (X, ones(K, D), eyes(K, D), ones(K), ones(N, K), 1)),
+    Call("_gaussian.statistics",
+         (X, ones(K, D), shares(N, K), ones(K), ones(K, D), eyes(K, D), 1)),
+    Call("_gaussian.scaled_log_density",
+         (X, ones(K, D), ones(K, D), ones(K), ones(N, K), 1)),
+    Call("_gaussian.scaled_statistics",
+         (X, ones(K, D), shares(N, K), ones(K), ones(K, D), ones(K, D), 1)),
+    Call("_counts.e_step",
+         (*CSR, ones(D, K), ones(K), ones(N), *PER_ROW, ones(K), ones(D, K), *E_STEP, 1)),
+    Call("_counts.log_density", (*CSR, ones(D, K), ones(K), ones(N), ones(N, K), 1),
+         {("natural_T", 0)}),
+    Call("_counts.statistics", (*CSR, shares(N, K), ones(K), ones(D, K), 1), {("totals_T", 0)}),
+    Call("_log_factorials.log_factorial_sums", (abs(X), ones(N), 1), {("X", 1)}),
+    Call("_log_factorials.multinomial_log_coefficients", (abs(X), ones(N), 1), {("X", 1)}),
+    Call("_log_factorials.log_factorial_sums_csr", (CSR[0], CSR[2], ones(N), 1)),
+    Call("_log_factorials.multinomial_log_coefficients_csr", (CSR[0], CSR[2], ones(N), 1)),
+    Call("_compound_dirichlet.largest_counts", (*CSR, False, np.zeros(D + 1, int)),
+         {("largest", 0)}),
+    Call("_compound_dirichlet.encode",
+         (*CSR, False, np.array([0, 1, 2, 3]), np.zeros(3, int), np.zeros(8, int),
+          np.zeros(N + 1, int), np.zeros(8, int), ones(8))),
+    Call("_compound_dirichlet.log_terms", (*EVENTS, ones(K, D + 1), ones(3, K), 1),
+         {("alpha", 1)}),
+    Call("_compound_dirichlet.expected_logs",
+         (*EVENTS, ones(3, K), ones(K), ones(K, D + 1), ones(K, D), 1)),
+    Call("_compound_dirichlet.likelihood", (*EVENTS, ones(3), ones(3), ones(3), ones(3))),
+    Call("_compound_dirichlet.solve", (-2.0 * ones(K, D), ones(K, D))),
+    Call("_responsibilities.normalise", (ones(N, K), *PER_ROW, ones(N)), {("log_joint", 1)}),
+    Call("_responsibilities.merge_counts", (1.0, ones(K), 1.0, ones(K), ones(K))),
+    Call("_responsibilities.weights_from_counts", (ones(K), ones(K))),
+    Call("_responsibilities.log_weights", (ones(K), ones(K))),
+    Call("_responsibilities.joint_divergence", (shares(K), shares(K), ones(K))),
+    Call("_centred_moments.recentre",
+         (ones(K, D), eyes(K, D), ones(K, D), 1.0, ones(K), ones(K, D), eyes(K, D))),
+    Call("_centred_moments.merge_centred", (1.0, *MOMENTS, 1.0, *MOMENTS, *MOMENTS)),
+    Call("_centred_moments.merge_centred_diagonal",
+         (1.0, *AXIS_MOMENTS, 1.0, *AXIS_MOMENTS, *AXIS_MOMENTS)),
+    Call("_centred_moments.covariances_from_scatter",
+         (eyes(K, D), ones(K), ones(D), eyes(K, D), eyes(K, D))),
+    Call("_centred_moments.scatters_from_covariances",
+         (eyes(K, D), ones(K), ones(D), eyes(K, D))),
+    Call("_small_matrices.factorise", (eyes(K, D), eyes(K, D), eyes(K, D), ones(K))),
+    Call("_small_matrices.kl_divergences",
+         (ones(K, D), eyes(K, D), ones(K), ones(K, D), eyes(K, D), ones(K), ones(K))),
+    Call("_forward_backward.forward_backward",
+         (-ones(N, K), OFFSETS, *CHAIN, ones(S), ones(K, K), 1)),
+    Call("_forward_backward.filtered", (-ones(N, K), OFFSETS, *CHAIN, ones(S), 1)),
+    Call("_forward_backward.draw_paths",
+         (-ones(N, K), OFFSETS, *CHAIN, shares(N), ones(S), ones(K, K), 1)),
+    Call("_log_chains.forward_backward",
+         (-ones(N, K), shares(K), shares(K, K), ones(K), ones(K, K)), {("log_densities", 0)}),
+    Call("_log_chains.filtered", (-ones(N, K), shares(K), shares(K, K), ones(K)),
+         {("log_densities", 0)}),
+    Call("_log_chains.draw_path",
+         (-ones(N, K), shares(K), shares(K, K), ones(K), shares(N), ones(K, K))),
+    Call("_log_chains.viterbi",
+         (-ones(N, K), OFFSETS, *CHAIN, ones(S), np.zeros(N, int), 1)),
+    Call("_kalman.filtered",
+         (X, OFFSETS, SYSTEM, K, START, ones(N, K), ones(N, K, K), ones(N, K), ones(N, K, K),
+          ones(N), ones(S), 1)),
+    Call("_kalman.smoothed",
+         (X, OFFSETS, SYSTEM, K, START, ones(N, K), ones(N, K, K), ones(N, K, K), ones(N, D),
+          ones(S), 1)),
+    Call("_kalman.expected",
+         (X, OFFSETS, SYSTEM, K, START, ones(N, K), *evidence(), ones(S), 1)),
+    Call("_kalman_shared.fill_tables", (np.eye(W), MOVES, K, np.eye(W), TABLES)),
+    Call("_kalman_shared.covariances",
+         (np.array([2, 4]), np.array([1, 1]), TABLES, K, ones(5, W, W))),
+    Call("_kalman_shared.expected",
+         (X, OFFSETS[:-1].copy(), np.array([2, 4]), np.array([1, 0]), np.array([0, 2]), ones(D),
+          MOVES, K, TABLES, MAPS, ones(W), *evidence(), 1), {("X", 0)}),
+    Call("_kalman_shared.occupancy", (ones(S, 5), MOVES, K, START, ones(S, 1 + W + W * W)),
+         {("weights", 1)}),
+    Call("_edit_lattice.expected_operations",
+         (*STRINGS, *STRINGS, PAIRS, *TABLE, shares(7), np.array([0, 2]), True, ones(2),
+          ones(0, 4), ones(8), 1), {("uniforms", 0)}),
+    Call("_edit_lattice.log_weights", (*STRINGS, *STRINGS, PAIRS, *TWO, False, True, ones(2), 1)),
+    Call("_edit_lattice.best_path",
+         (STRINGS[0], STRINGS[0], -TABLE[0], ones(3, 3, dtype=np.int8)),
+         {("log_weights", 0)}),
+]  # fmt: skip
+
+by_call = pytest.mark.parametrize("call", CALLS, ids=repr)
+
+
+def public_functions():
+    for module in pkgutil.iter_modules(kernels.__path__):
+        loaded = importlib.import_module(f"{kernels.__name__}.{module.name}")
+        for name, value in vars(loaded).items():
+            own = getattr(value, "__module__", None) == loaded.__name__ and callable(value)
+            if own and not name.startswith("_") and not inspect.isclass(value):
+                yield f"{module.name}.{name}"
+
+
+def test_every_public_kernel_has_a_case():
+    assert set(public_functions()) == {call.name for call in CALLS} | ANY_SHAPES
+
+
+def resized(array, axis, change):
+    """A copy with one axis longer, by zeros, or shorter."""
+    if change > 0:
+        padding = [(0, change if a == axis else 0) for a in range(array.ndim)]
+        return np.pad(array, padding)
+    return np.ascontiguousarray(np.delete(array, -1, axis=axis))
+
+
+def variants(call):
+    """Arguments with one axis of one array another, be it in a tuple of arrays."""
+    for name, value in call.named.items():
+        parts = value if isinstance(value, tuple) else (value,)
+        for i, part in enumerate(parts):
+            for axis in range(np.ndim(part)):
+                if part.size == 0 or (name, axis) in call.free:
+                    continue
+                for change in (1, -1):
+                    other = resized(part, axis, change)
+                    # None at all stands for what is left out.
+                    if other.size > 0:
+                        changed = (*parts[:i], other, *parts[i + 1 :])
+                        yield name, changed if isinstance(value, tuple) else other
+
+
+def copied(value):
+    if isinstance(value, tuple):
+        return tuple(map(copied, value))
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def call_with(call, **changes):
+    arguments = {name: copied(value) for name, value in {**call.named, **changes}.items()}
+    return call.function(*arguments.values())
+
+
+@by_call
+def test_the_call_is_right(call):
+    call_with(call)
+
+
+@by_call
+def test_arrays_that_do_not_fit_are_refused(call):
+    for name, value in variants(call):
+        shapes = [np.shape(a) for a in (value if isinstance(value, tuple) else (value,))]
+        try:
+            call_with(call, **{name: value})
+        except ValueError:
+            continue
+        pytest.fail(f"{call} takes {name} of shape {shapes}")
+
+
+@by_call
+def test_no_threads_are_refused(call):
+    if "n_threads" in call.named:
+        with pytest.raises(ValueError, match="threads"):
+            call_with(call, n_threads=0)
+
+
+@by_call
+def test_other_types_are_refused(call):
+    for name, value in call.named.items():
+        if isinstance(value, np.ndarray) and value.size > 0:
+            # Functions of several types find none that matches: a TypeError, as Cython has it.
+            with pytest.raises((TypeError, ValueError), match="mismatch|kernel|signature|types"):
+                call_with(call, **{name: value.astype(np.int16)})
+
+
+OFFSET_CALLS = [call for call in CALLS if "offsets" in call.named]
+
+
+@pytest.mark.parametrize("offsets", [[0, 0, N], [0, N + 4, N], [1, 2, N], [0, -3, N]], ids=str)
+@pytest.mark.parametrize("call", OFFSET_CALLS, ids=repr)
+def test_offsets_that_are_none_are_refused(call, offsets):
+    with pytest.raises(ValueError, match="kernel"):
+        call_with(call, offsets=np.array(offsets))
+
+
+@pytest.mark.parametrize("pairs", [[[0, 2], [1, 1]], [[-1, 0], [1, 1]]], ids=str)
+def test_pairs_of_strings_that_are_not_there_are_refused(pairs):
+    for call in CALLS:
+        if "pairs" in call.named:
+            with pytest.raises(ValueError, match="pairs of strings"):
+                call_with(call, pairs=np.array(pairs))
