@@ -6,12 +6,13 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem.estimators._persistence import PersistentState
 from sklearn_onlineem.estimators._sequence_forms import sequence_form
 
 __all__ = ["PerSequence"]
 
 
-class PerSequence(TransformerMixin, BaseEstimator):
+class PerSequence(PersistentState, TransformerMixin, BaseEstimator):
     """Apply a transformer of rows to sequences of rows.
 
     The transformer is fitted to the rows of all sequences together; sequences keep their lengths.
