@@ -5,12 +5,16 @@ A value is an array, or a tuple or dataclass of values; whatever else is among t
 
 from __future__ import annotations
 
+import zlib
+from collections import deque
+from collections.abc import Mapping, Set
 from dataclasses import fields, is_dataclass
+from numbers import Real
 
 import numpy as np
 from scipy import sparse
 
-__all__ = ["average", "differences", "like", "n_bytes", "n_numbers", "take"]
+__all__ = ["average", "checksum", "differences", "like", "n_bytes", "n_numbers", "take"]
 
 
 def like(first, parts):
@@ -37,6 +41,56 @@ def _parts(value):
     if isinstance(value, tuple):
         return value
     return [getattr(value, f.name) for f in fields(value)] if is_dataclass(value) else ()
+
+
+def checksum(value):
+    """Return a checksum of all arrays, numbers, names and types that a value is made of.
+
+    Of objects of other kinds it has the types alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> checksum((1.0, np.zeros(2))) == checksum((1.0, np.zeros(2)))
+    True
+    >>> checksum((1.0, np.zeros(2))) == checksum((1.0, np.zeros(3)))
+    False
+    """
+    total = 0
+    for part in _bytes_of(value):
+        total = zlib.crc32(part, total)
+    return total
+
+
+def _bytes_of(value):
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        yield f"{value.dtype.str} {value.shape}".encode()
+        yield value.tobytes()
+    elif isinstance(value, Real):
+        yield f"{float(value).hex()};".encode()
+    elif isinstance(value, str | bytes | np.dtype) or value is None:
+        yield repr(value).encode("utf-8", "backslashreplace")
+    else:
+        yield f"{type(value).__name__} ".encode()
+        for part in _parts_of(value):
+            yield from _bytes_of(part)
+
+
+def _parts_of(value):
+    """Parts of a value by which it is known; their number is one."""
+    if sparse.issparse(value):
+        return value.shape, value.data, value.indices, value.indptr
+    if isinstance(value, deque) and value and all(isinstance(x, tuple) for x in value):
+        return [np.array(value, dtype=np.float64)]  # long histories of numbers
+    if isinstance(value, tuple | list | deque | np.ndarray):
+        return len(value), *value
+    if isinstance(value, Mapping):
+        return len(value), *value.items()
+    if isinstance(value, Set):
+        return len(value), *sorted(checksum(part) for part in value)
+    return _parts(value)
 
 
 def average(values, shares):

@@ -20,6 +20,7 @@ from sklearn_onlineem.distributed._shards import cut, remote_shards
 from sklearn_onlineem.em import SOLVERS, run
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._parameters import by_name
+from sklearn_onlineem.estimators._persistence import PersistentState
 from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y
 from sklearn_onlineem.estimators._sequences import SequenceEstimator
 from sklearn_onlineem.estimators._validation import naming
@@ -33,7 +34,7 @@ def _estimator_has(name):
     return lambda self: hasattr(getattr(self, "estimator_", self.estimator), name)
 
 
-class DistributedEM(MetaEstimatorMixin, BaseEstimator):
+class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
     r"""Fit an estimator of this library to data in shards, which never meet.
 
     What the shards send back adds up. In each round of ``mode="batch"`` that is their evidence,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, field, replace
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
@@ -119,6 +120,19 @@ class State(NamedTuple):
         return pooled([(self.n_seen, self.lengths), (data.total_weight, lengths)])
 
 
+_TYPES = {
+    "model": Model,
+    "n_steps": Integral,
+    "n_seen": Real,
+    "step": Step | None,
+    "lengths": LengthDistribution | None,
+    "merged": Statistics | None,
+    "seed": tuple,
+    "average": Average | None,
+    "n_rows": Integral,
+}
+
+
 @dataclass
 class Training:
     """A model in training: its state, and the history of its updates.
@@ -151,14 +165,29 @@ class Training:
     n_rates: int = 0
 
     def __getstate__(self):
-        # Callbacks are the estimator's, which passes them on; they need not be picklable. Others
-        # may be copied while another thread learns.
-        return {
-            **vars(self),
-            "callbacks": (),
-            "past": self.past.copy(),
-            "lower_bounds": [*self.lower_bounds],
-        }
+        # skops would lose what is in a deque.
+        kept = self.kept()
+        return {**vars(kept), "past": list(kept.past)}
+
+    def __setstate__(self, state):
+        vars(self).update(state, past=deque(state["past"], maxlen=_HISTORY_STEPS))
+
+    def kept(self):
+        """Return what is kept of it: a copy as it is now, which another thread may go on with.
+
+        Callbacks are the estimator's, which passes them on; they need not be picklable.
+        """
+        past, lower_bounds = self.past.copy(), [*self.lower_bounds]
+        return replace(self, callbacks=(), past=past, lower_bounds=lower_bounds)
+
+    def check(self):
+        """Raise ValueError if it is not of the types that it must be of."""
+        state = self.state
+        if not isinstance(state, State) or not isinstance(self.past, deque):
+            raise ValueError("its training has no state, or no history.")
+        for name, types in _TYPES.items():
+            if not isinstance(getattr(state, name), types):
+                raise ValueError(f"{name} of its training is {getattr(state, name)!r:.60}.")
 
     @property
     def history(self):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial, wraps
@@ -13,11 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from sklearn_onlineem._version import __version__
 from sklearn_onlineem.em import (
     BETA_SCHEDULES,
     SCHEDULES,
@@ -33,6 +31,7 @@ from sklearn_onlineem.em import (
 from sklearn_onlineem.em.settings import merged_params
 from sklearn_onlineem.estimators._missing import check_complete
 from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators._persistence import PersistentState
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import naming, raise_named
 from sklearn_onlineem.estimators._warnings import warn_user
@@ -112,7 +111,7 @@ def fitted_property(function):
 
 
 @estimator
-class OnlineEM(DensityMixin, BaseEstimator):
+class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
     """Base of all estimators: an input, an initialiser, a prior and a solver make a fit.
 
     Parameters
@@ -629,24 +628,24 @@ class OnlineEM(DensityMixin, BaseEstimator):
             return bounds[-1]
         return math.nan if step is None else step.log_likelihood
 
-    def __getstate__(self):
-        state = {**super().__getstate__(), "_sklearn_onlineem_version": __version__}
-        state.pop("_mutex", None)  # a lock can't be pickled or copied
-        state.pop("_present_rules", None)  # nor callbacks, perhaps; they are the parameters'
+    # A lock can't be pickled, and rules may hold callbacks; they are the parameters'.
+    _transient = "_mutex", "_present_rules"
+
+    def _kept(self):
+        state = super()._kept()
+        if "_fitted" in state:
+            fitted = state["_fitted"]
+            state["_fitted"] = fitted._replace(training=fitted.training.kept())
         return state
 
-    def __setstate__(self, state):
-        saved = state.pop("_sklearn_onlineem_version", None)
-        if saved != __version__:
-            warnings.warn(
-                InconsistentVersionWarning(
-                    estimator_name=type(self).__name__,
-                    current_sklearn_version=f"sklearn_onlineem {__version__}",
-                    original_sklearn_version=f"sklearn_onlineem {saved}",
-                ),
-                stacklevel=2,
-            )
-        super().__setstate__(state)
+    def _check_learnt(self, state):
+        fitted = state.get("_fitted")
+        if fitted is None:
+            return
+        with naming(self):
+            if not isinstance(fitted, Fitted) or not isinstance(fitted.training, Training):
+                raise ValueError(f"what was learnt is {fitted!r:.60}.")
+            fitted.training.check()
 
 
 def _solver_of(solver):

@@ -7,12 +7,13 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.estimators._outputs import SequenceOutput
+from sklearn_onlineem.estimators._persistence import PersistentState
 from sklearn_onlineem.estimators._sequence_forms import sequence_form
 
 __all__ = ["PerSequence"]
 
 
-class PerSequence(SequenceOutput, TransformerMixin, BaseEstimator):
+class PerSequence(SequenceOutput, PersistentState, TransformerMixin, BaseEstimator):
     """Apply a transformer of rows to sequences of rows.
 
     The transformer is fitted to the rows of all sequences together; sequences keep their lengths.

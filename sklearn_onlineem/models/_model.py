@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import fields, is_dataclass
 
 from sklearn_onlineem._values import average, differences, n_bytes
 
@@ -141,6 +142,12 @@ class Model(ABC):
             As in `own_statistics`.
         """
         raise ValueError(f"{type(self).__name__} has no states that can be matched.")
+
+    def __getstate__(self):
+        # What was computed from the fields, and kept, is computed again.
+        if not is_dataclass(self):
+            return vars(self)
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def __sizeof__(self):
         # Schedulers place tasks by it.

@@ -703,7 +703,7 @@ def test_a_pickle_of_another_version_warns_and_loads(case, rng, monkeypatch):
     X, _ = case.data(rng)
     mixture = case().fit(X)
     with monkeypatch.context() as patched:
-        patched.setattr("sklearn_onlineem.estimators._base.__version__", "0.0.1")
+        patched.setattr("sklearn_onlineem.estimators._persistence.__version__", "0.0.1")
         old = pickle.dumps(mixture)
     with pytest.warns(InconsistentVersionWarning, match="0.0.1"):
         loaded = pickle.loads(old)

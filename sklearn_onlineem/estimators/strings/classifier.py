@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem.estimators._persistence import PersistentState
 from sklearn_onlineem.estimators._threads import threads_for
 from sklearn_onlineem.estimators._validation import naming
 from sklearn_onlineem.estimators.strings._symbols import SymbolCodes, strings_of
@@ -28,7 +29,7 @@ class Learnt(NamedTuple):
     codes: dict
 
 
-class EditDistanceClassifier(ClassifierMixin, BaseEstimator):
+class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
     r"""Nearest word of a dictionary, by a stochastic edit distance.
 
     .. math:: \hat y(x) = \operatorname*{arg\,min}_{y \in dictionary} d(x, y) + \log p(y)

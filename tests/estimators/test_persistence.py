@@ -1,0 +1,283 @@
+"""Estimators that are saved and loaded: by pickle, joblib and skops, whole, corrupt, or of old."""
+
+import copy
+import io
+import pickle
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+import skops.io
+from cases.comparing import arrays, assert_identical
+from cases.merged_cases import MERGED
+from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
+from cases.states import state_of
+from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_onlineem import (
+    CompoundDirichlet,
+    EditDistance,
+    EditDistanceClassifier,
+    GaussianHMM,
+    GaussianMixture,
+    PerSequence,
+    PoissonMixture,
+    combine_estimators,
+)
+from sklearn_onlineem._version import __version__
+from sklearn_onlineem.distributed import DistributedEM
+from sklearn_onlineem.em import (
+    Auto,
+    Batch,
+    Bayesian,
+    Constant,
+    Exact,
+    Forgetting,
+    Harmonic,
+    Newton,
+    Online,
+    PowerDecay,
+    PowerDecayInRows,
+    Sampled,
+    Stochastic,
+)
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*took no step:UserWarning"
+)
+PAGE = Path(__file__).parents[2] / "doc" / "persistence.rst"
+all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)
+
+
+def by_pickle(estimator):
+    return pickle.loads(pickle.dumps(estimator))
+
+
+def by_joblib(estimator):
+    file = io.BytesIO()
+    joblib.dump(estimator, file)
+    file.seek(0)
+    return joblib.load(file)
+
+
+def by_skops(estimator):
+    saved = skops.io.dumps(estimator)
+    return skops.io.loads(saved, trusted=skops.io.get_untrusted_types(data=saved))
+
+
+WAYS = {"pickle": by_pickle, "joblib": by_joblib, "skops": by_skops, "deepcopy": copy.deepcopy}
+all_ways = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+
+
+@all_ways
+@all_estimators
+def test_a_stream_goes_on_bit_for_bit_wherever_it_is_loaded(case, way, rng):
+    X, _ = case.data(rng, 60)
+    unfitted = case(max_iter=2, tol=0.0)
+    loaded = way(unfitted)
+    assert not loaded.__sklearn_is_fitted__()
+    streams = [one.partial_fit(X[:20]) for one in (unfitted, loaded)]
+    for begin in (20, 40):
+        streams[1] = way(streams[1])
+        assert_identical(state_of(streams[1]), state_of(streams[0]))
+        assert_identical([streams[1].score(X)], [streams[0].score(X)])
+        for stream in streams:
+            stream.partial_fit(X[begin : begin + 20])
+    loaded = way(streams[0].fit(X))
+    assert_identical(state_of(loaded), state_of(streams[0]))
+    assert loaded.lower_bounds_ == streams[0].lower_bounds_
+    assert_identical(
+        state_of(loaded.set_params(warm_start=True).fit(X)),
+        state_of(streams[0].set_params(warm_start=True).fit(X)),
+    )
+
+
+@all_ways
+@pytest.mark.parametrize("case", [*SEQUENCE_ESTIMATORS[:1], *KALMAN_FILTERS], ids=repr)
+def test_a_sequence_that_continues_goes_on(case, way, rng):
+    rows = np.concatenate(case.data(rng, 12)[0])
+    stream = case().partial_fit(rows[:50], continues=True)
+    loaded = way(stream)
+    for one in (stream, loaded):
+        one.partial_fit(rows[50:], continues=True)
+    assert_identical(state_of(loaded), state_of(stream))
+
+
+# ------------------------------------------------------------------------------- trusted types
+
+
+def fitted_in_all_ways(rng):
+    """Fitted estimators of all classes, with all kinds of values among their parameters."""
+    X = rng.normal(size=(60, 2))
+    counts = np.abs(X).round() + 1.0
+    for case in MERGED:
+        data, _ = case.data(rng, 40)
+        stream = case(max_iter=2, tol=0.0).partial_fit(data)
+        yield stream
+        yield combine_estimators([stream, copy.deepcopy(stream).partial_fit(data)])
+    schedules = [PowerDecay(), PowerDecayInRows(5.0), Harmonic(), Constant(), Forgetting(0.9)]
+    for schedule in [*schedules, Bayesian(10.0)]:
+        yield GaussianMixture(2, schedule=schedule).partial_fit(X)
+    solvers = [Auto(), Batch(), Online(inertia=Exact()), Online(inertia=Sampled(50)), Stochastic()]
+    for solver in solvers:
+        yield GaussianMixture(2, solver=solver).partial_fit(X)
+    yield CompoundDirichlet(solver=Newton(), max_iter=2).fit(counts)
+    yield GaussianHMM(2, termination="absorbing_states", absorbing_states=[1]).partial_fit(X)
+    words = ["ab", "ba", "abc"]
+    for parametrization in ("tied", "full"):
+        yield EditDistanceClassifier(EditDistance(parametrization)).fit(words, words)
+    yield DistributedEM(PoissonMixture(2, max_iter=2), n_shards=2, n_jobs=1).fit(counts)
+    yield PerSequence(StandardScaler()).fit([X])
+
+
+def documented_types():
+    listed = PAGE.read_text().partition(".. code-block:: text\n\n")[2].partition("\n\n")[0]
+    return re.findall(r"\S+", listed)
+
+
+def test_the_trusted_types_are_those_that_are_documented(rng):
+    found = set()
+    for estimator in fitted_in_all_ways(rng):
+        saved = skops.io.dumps(estimator)
+        untrusted = skops.io.get_untrusted_types(data=saved)
+        assert type(skops.io.loads(saved, trusted=untrusted)) is type(estimator)
+        found.update(untrusted)
+    documented = documented_types()
+    assert sorted(found) == documented == sorted(documented)
+
+
+def test_classifiers_and_learners_of_shards_answer_as_before(rng):
+    words = ["ab", "ba", "abc", "cab"]
+    X = rng.poisson(3.0, (60, 2)).astype(float)
+    classifier = EditDistanceClassifier().fit(words, words)
+    learner = DistributedEM(PoissonMixture(2, random_state=0), n_shards=2, n_jobs=1).fit(X)
+    scaler = PerSequence(StandardScaler()).fit([X])
+    for way in WAYS.values():
+        assert_identical(way(classifier).kneighbors(words, 2), classifier.kneighbors(words, 2))
+        assert_identical([way(learner).predict_proba(X)], [learner.predict_proba(X)])
+        assert_identical([way(scaler).transform([X])[0]], [scaler.transform([X])[0]])
+
+
+# ---------------------------------------------------------------------------- corrupt states
+
+
+def with_fitted(state, **changes):
+    return {**state, "_fitted": state["_fitted"]._replace(**changes)}
+
+
+def with_training(saved, **changes):
+    return with_fitted(saved, training=replace(saved["_fitted"].training, **changes))
+
+
+def with_state(saved, **changes):
+    return with_training(saved, state=saved["_fitted"].training.state._replace(**changes))
+
+
+def corrupt(state):
+    """States that are not the one that was saved, each with what is wrong with it."""
+    for name in state:
+        yield f"without {name}", {key: value for key, value in state.items() if key != name}
+    for value in (None, 3, "fitted", (), {}):
+        yield f"fitted {value!r}", {**state, "_fitted": value}
+        yield f"training {value!r}", with_fitted(state, training=value)
+        yield f"state {value!r}", with_training(state, state=value)
+        yield f"past {value!r}", with_training(state, past=value)
+        yield f"model {value!r}", with_state(state, model=value)
+    yield "attributes", with_fitted(state, attributes={})
+    for name, value in state["_fitted"].attributes.items():
+        others = {key: v for key, v in state["_fitted"].attributes.items() if key != name}
+        yield f"without {name}", with_fitted(state, attributes=others)
+        yield name, with_fitted(state, attributes={**others, name: (value, value)})
+    yield "n_steps", with_state(state, n_steps="3")
+    yield "n_seen", with_state(state, n_seen=None)
+    yield "another n_seen", with_state(state, n_seen=1e6)
+    yield "seed", with_state(state, seed=(1, 2))
+    yield "checksum", {**state, "_checksum": state["_checksum"] + 1}
+    yield from with_other_numbers(state)
+
+
+def with_other_numbers(state):
+    """With each of the arrays of the model changed, and cut."""
+    for i in range(len(arrays(state["_fitted"].training.state.model))):
+        changed = copy.deepcopy(state)
+        array = arrays(changed["_fitted"].training.state.model)[i]
+        if array.size and array.dtype.kind == "f":
+            array.flat[0] = np.nan
+            yield f"array {i}", changed
+
+
+@all_estimators
+def test_a_corrupt_state_is_refused_by_name(case, rng):
+    X, _ = case.data(rng, 40)
+    fitted = case().partial_fit(X)
+    name, before = type(fitted).__name__, state_of(fitted)
+    state = fitted.__getstate__()
+    for what, bad in corrupt(state):
+        with pytest.raises(ValueError, match=name):
+            fitted.__setstate__(bad)
+            pytest.fail(what)
+        with pytest.raises(ValueError, match=name):
+            object.__new__(type(fitted)).__setstate__(bad)
+        assert_identical(state_of(fitted), before)
+    for bad in (None, 3, "state", [], (), [("_fitted", None)], {}):
+        with pytest.raises(ValueError, match=name):
+            fitted.__setstate__(bad)
+    keys = list(state)
+    again = object.__new__(type(fitted))
+    again.__setstate__(state)
+    assert list(state) == keys
+    assert_identical(state_of(again), before)
+
+
+@pytest.mark.parametrize("how", ["classifier", "shards", "transformer"])
+def test_corrupt_states_of_other_classes_are_refused(how, rng):
+    X = rng.poisson(3.0, (30, 2)).astype(float)
+    fitted = {
+        "classifier": lambda: EditDistanceClassifier().fit(["ab", "ba"], ["ab", "ba"]),
+        "shards": lambda: DistributedEM(PoissonMixture(), n_shards=2, n_jobs=1).fit(X),
+        "transformer": lambda: PerSequence(StandardScaler()).fit([X]),
+    }[how]()
+    state = fitted.__getstate__()
+    for name in state:
+        with pytest.raises(ValueError, match=type(fitted).__name__):
+            fitted.__setstate__({key: value for key, value in state.items() if key != name})
+
+
+@all_estimators
+def test_another_version_warns_and_loads(case, rng):
+    X, _ = case.data(rng, 40)
+    fitted = case().partial_fit(X)
+    state = {**fitted.__getstate__(), "_sklearn_onlineem_version": "0.0.9"}
+    # A parameter that it did not have, and a checksum of another layout.
+    del state["verbose_interval"]
+    state["_checksum"] = 0
+    loaded = object.__new__(type(fitted))
+    with pytest.warns(InconsistentVersionWarning, match=f"0.0.9.*{re.escape(__version__)}"):
+        loaded.__setstate__(state)
+    assert loaded.get_params().keys() == fitted.get_params().keys()
+    assert_identical(state_of(loaded.partial_fit(X)), state_of(fitted.partial_fit(X)))
+    for bad in (with_state(state, model=None), with_state(state, n_rows="many")):
+        with (
+            pytest.warns(InconsistentVersionWarning),
+            pytest.raises(ValueError, match=type(fitted).__name__),
+        ):
+            loaded.__setstate__(bad)
+
+
+def test_what_another_thread_learns_meanwhile_is_not_mixed_in(rng):
+    """A pickle holds the training of one moment, and its checksum that of the same."""
+    X = rng.normal(size=(50, 2))
+
+    class Learning(list):
+        def __reduce__(self):
+            mixture.partial_fit(X)
+            return list, ()
+
+    mixture = GaussianMixture(2, random_state=0).partial_fit(X)
+    mixture.set_params(weights_init=Learning())
+    loaded = pickle.loads(pickle.dumps(mixture))
+    assert (loaded.n_steps_, mixture.n_steps_) == (1, 2)
