@@ -97,7 +97,8 @@ class OnlineEM(DensityMixin, BaseEstimator):
     random_state : int, RandomState instance or None, default=None
         Of starts, of the order of observations in `fit`, of drawn variables, and of `sample`.
     n_jobs : int, default=None
-        Number of threads; None uses all. Results do not depend on it.
+        Number of threads; -1 uses all processors, and None one, unless in a context of
+        `joblib.parallel_config`. Results do not depend on it.
     verbose : int, default=0
         Whether passes print their log-likelihoods.
     verbose_interval : int, default=10
