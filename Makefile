@@ -27,7 +27,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 install = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))$(1), sep='\n')" \
 	| $(BIN)/python -m pip install --quiet --requirement /dev/stdin
 
-.PHONY: demo test test-rivals rivals lint format doctest doc clean distclean
+.PHONY: demo test test-minima test-rivals rivals lint format doctest doc clean distclean
 
 demo: $(BUILT)
 	$(BIN)/python examples/plot_digits_stream.py build/demo
@@ -38,6 +38,21 @@ test: $(BUILT) $(VENV)/extra-test
 # In an environment of its own: gigabytes, and libraries that hold back others.
 test-rivals:
 	$(MAKE) rivals VENV=.venv-rivals
+
+# The declared minimum versions, on a copy of the source: its kernels are built with these, too.
+MINIMA := .venv-minima
+test-minima:
+	@$(PYTHON) -m venv --clear $(MINIMA)
+	@$(PYTHON) .ci/minima.py > $(MINIMA)/constraints.txt
+	@mkdir $(MINIMA)/source
+	@cp -R *.toml *.py *.md LICENSE CITATION.cff Makefile doc examples sklearn_onlineem tests benchmarks $(MINIMA)/source
+	@find $(MINIMA)/source -name '*.so' -delete
+	@echo 'building and installing into $(MINIMA), with the oldest versions that are declared'
+	@cd $(MINIMA) && export PIP_CONSTRAINT=$$PWD/constraints.txt && \
+	  $(PYTHON) -c "import tomllib; print(*tomllib.load(open('source/pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" > requires.txt && \
+	  bin/python -m pip install --quiet --prefer-binary --requirement requires.txt && \
+	  bin/python -m pip install --quiet --prefer-binary --no-build-isolation --editable 'source[test]'
+	cd $(MINIMA)/source && ../bin/python -m pytest --numprocesses 2 $(PYTEST_ARGS)
 
 rivals: $(BUILT) $(VENV)/extra-rivals
 	$(BIN)/python -m pytest --numprocesses 0 -m rivals $(PYTEST_ARGS)
@@ -58,6 +73,7 @@ format: $(VENV)/extra-lint
 
 doc: $(BUILT) $(VENV)/extra-doc
 	$(BIN)/python -m sphinx -b html doc doc/_build/html
+	$(BIN)/python doc/check_html.py doc/_build/html
 
 clean:
 	rm -rf build dist *.egg-info $(VENV)/built*
@@ -65,7 +81,7 @@ clean:
 	find sklearn_onlineem -name '*.so' -delete
 
 distclean: clean
-	rm -rf $(VENV) .venv-rivals
+	rm -rf $(VENV) .venv-minima .venv-rivals
 
 $(VENV)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=...")'
@@ -76,9 +92,11 @@ $(VENV)/venv:
 # Installed anew at first, when the recipe changes, and when the debug build or a sanitizer is
 # switched on or off; when only kernels changed, these are rebuilt in place.
 define install_package
-@echo 'building and installing into $(VENV); this takes a minute or two'
+@echo 'building and installing into $(VENV); this takes a minute or two on an idle machine'
 @rm -rf build $(VENV)/built*
 @$(call install,['build-system']['requires'])
+@$(BIN)/python setup.py --quiet build_ext --inplace
+@echo 'installing what the package needs'
 @$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[plot,progress]'
 endef
 

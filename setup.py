@@ -1,7 +1,9 @@
 """Builds the Cython kernels; everything else is in pyproject.toml."""
 
 import os
+import sys
 import tempfile
+import time
 from glob import glob
 from pathlib import Path
 
@@ -20,8 +22,10 @@ BUILD = "/".join(["build", *["debug"] * DEBUG, *SANITIZE.split(",")]).rstrip("/"
 # No -march=native and no contraction to fused multiply-adds behind our back: a wheel runs on every
 # machine. What the instruction set can give is chosen at run time, in _simd.h and
 # _fused_products.h. Nobody reads errno; for its sake alone GCC would not vectorise square roots.
-OPTIMISED = ["-O1", "-g"] if DEBUG else ["-O3"]
+OPTIMISED = ["-O1", "-g"] if DEBUG else ["-O3", "-g0"]
 # What undefined behaviour is found ends the process, as a report on a captured stream is not read.
+# What Python was compiled with, symbols and all, would make a wheel five times as large.
+STRIPPED = {"unix": [] if DEBUG or sys.platform == "darwin" else ["-Wl,--strip-all"], "msvc": []}
 SANITIZED = [f"-fsanitize={SANITIZE}", "-fno-sanitize-recover=all"] if SANITIZE else []
 FLAGS = {
     "unix": [*OPTIMISED, *SANITIZED, "-ffp-contract=off", "-fno-math-errno"],
@@ -53,8 +57,22 @@ class BuildKernels(build_ext):
         compile_openmp, link_openmp = next(candidates, ([], []))
         for kernel in self.extensions:
             kernel.extra_compile_args = FLAGS[compiler] + compile_openmp
-            kernel.extra_link_args = SANITIZED + link_openmp
+            kernel.extra_link_args = STRIPPED[compiler] + SANITIZED + link_openmp
+        self.n_built, self.started = 0, time.monotonic()
+        print(f"compiling up to {len(self.extensions)} kernels", flush=True)
         super().build_extensions()
+
+    def build_extension(self, kernel):
+        module = Path(self.get_ext_fullpath(kernel.name))
+        before = module.exists() and module.stat().st_mtime_ns
+        super().build_extension(kernel)
+        if module.stat().st_mtime_ns != before:
+            self.say_built(kernel.name.rpartition(".")[2])
+
+    def say_built(self, name):
+        self.n_built += 1
+        seconds = time.monotonic() - self.started
+        print(f"compiled {name}: {self.n_built} kernels in {seconds:.0f} s", flush=True)
 
     def links(self, program, compile_flags, link_flags):
         with tempfile.TemporaryDirectory() as folder:

@@ -12,7 +12,7 @@ Here ``partial_fit`` reads the year once, week by week, as if it came from the s
 values are hidden on purpose, in runs of up to a day, so that what the filter puts there can be
 compared with what was measured.
 
-Run as a script, it takes the folder for the picture as its argument (default: ``build/demo``).
+Run as a script, it may have the folder for a picture as its argument.
 """
 
 # %%
@@ -127,7 +127,8 @@ below.set_xticks(range(len(NAMES)), NAMES, rotation=45)
 below.set(ylabel="RMSE (standard deviations)", title="Errors of hidden values")
 below.legend(ncols=2)
 
-folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/demo")
-folder.mkdir(parents=True, exist_ok=True)
-fig.savefig(folder / "air_quality.png", dpi=150)
-print(f"\nwritten: {folder / 'air_quality.png'}")
+if len(sys.argv) > 1:
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    fig.savefig(folder / "air_quality.png", dpi=150)
+    print(f"\nwritten: {folder / 'air_quality.png'}")

@@ -10,7 +10,7 @@ of held-out digits against the number of rows that each has read.
 The contest is not quite even: scikit-learn starts from k-means, which has read all the rows several
 times before EM begins, and we do not count them. ``partial_fit`` starts from its first batch.
 
-Run as a script, it takes the folder for the picture as its argument (default: ``build/demo``).
+Run as a script, it may have the folder for a picture as its argument.
 """
 
 # %%
@@ -119,7 +119,8 @@ ax.set(
 )
 ax.legend()
 
-folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/demo")
-folder.mkdir(parents=True, exist_ok=True)
-fig.savefig(folder / "digits_stream.png", dpi=150)
-print(f"\nwritten: {folder / 'digits_stream.png'}")
+if len(sys.argv) > 1:
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    fig.savefig(folder / "digits_stream.png", dpi=150)
+    print(f"\nwritten: {folder / 'digits_stream.png'}")

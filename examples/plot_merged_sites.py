@@ -10,7 +10,7 @@ batch EM on all rows. Averaging parameters, which is common, is shown for compar
 
 The rows are scikit-learn's handwritten digits, projected onto 16 principal components.
 
-Run as a script, it takes the folder for the picture as its argument (default: ``build/demo``).
+Run as a script, it may have the folder for a picture as its argument.
 """
 
 # %%
@@ -76,7 +76,8 @@ right.plot([part.log_likelihood for part in learner.history_], label="training")
 right.set(xlabel="round", ylabel="log-likelihood (nats per row)", title="DistributedEM")
 right.legend()
 
-folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/demo")
-folder.mkdir(parents=True, exist_ok=True)
-figure.savefig(folder / "merged_sites.png", dpi=150)
-print(f"\nwritten: {folder / 'merged_sites.png'}")
+if len(sys.argv) > 1:
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / "merged_sites.png", dpi=150)
+    print(f"\nwritten: {folder / 'merged_sites.png'}")

@@ -11,7 +11,7 @@ Here ``partial_fit`` reads the 48,502 bases once, in 97 pieces of some 500, as i
 machine. With ``continues=True`` a piece continues the one before. Batch EM, which goes
 over all of the sequence again and again, says what there was to find.
 
-Run as a script, it takes the folder for the picture as its argument (default: ``build/demo``).
+Run as a script, it may have the folder for a picture as its argument.
 
 .. [Churchill1989] G. A. Churchill, "Stochastic models for heterogeneous DNA sequences", Bulletin of
    Mathematical Biology 51, 1989.
@@ -106,7 +106,8 @@ for name, hmm, style in (("one pass", online, "C3-"), ("batch EM", batch, "k:"))
 below.set(xlabel="position (thousands of bases)", ylabel="GC content", xlim=(0, kilobases[-1]))
 below.legend()
 
-folder = Path(sys.argv[1] if len(sys.argv) > 1 else "build/demo")
-folder.mkdir(parents=True, exist_ok=True)
-fig.savefig(folder / "phage_segments.png", dpi=150)
-print(f"\nwritten: {folder / 'phage_segments.png'}")
+if len(sys.argv) > 1:
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    fig.savefig(folder / "phage_segments.png", dpi=150)
+    print(f"\nwritten: {folder / 'phage_segments.png'}")

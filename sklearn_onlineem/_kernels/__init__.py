@@ -19,3 +19,8 @@
 #   _edit_lattice       transducers of strings: expected edit operations, distances
 #   _rows               whether rows can be taken as they are
 #   _openmp             the number of threads
+#   _waiting            how threads wait: asleep
+
+from sklearn_onlineem._kernels._waiting import load_openmp
+
+load_openmp()

@@ -3,7 +3,7 @@
 import os
 from functools import cache
 
-from joblib import cpu_count
+from joblib import cpu_count, effective_n_jobs
 
 _is_forked = False
 
@@ -29,8 +29,9 @@ def effective_n_threads(n_jobs=None):
     Parameters
     ----------
     n_jobs : int or None
-        None and -1 mean all usable CPUs, -2 all but one, and so on. A number that OMP_NUM_THREADS
-        or threadpoolctl sets is the most that "all" can mean.
+        None means 1, or within `joblib.parallel_config` the number there; -1 means all usable CPUs,
+        -2 all but one, and so on. A number that OMP_NUM_THREADS or threadpoolctl sets is the most
+        that "all", or a context of joblib, can mean.
 
     Returns
     -------
@@ -47,4 +48,6 @@ def effective_n_threads(n_jobs=None):
     most = omp_get_max_threads()
     if "OMP_NUM_THREADS" not in os.environ:
         most = min(most, _usable_cpus())
-    return max(1, most + 1 + (-1 if n_jobs is None else n_jobs))
+    if n_jobs is None:
+        return max(1, min(most, effective_n_jobs(None)))
+    return max(1, most + 1 + n_jobs)

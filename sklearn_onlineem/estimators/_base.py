@@ -156,7 +156,8 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
     random_state : int, RandomState instance or None, default=None
         Of starts, of the order of observations in `fit`, of drawn variables, and of `sample`.
     n_jobs : int, default=None
-        Number of threads; None uses all. Results do not depend on it.
+        Number of threads; -1 uses all processors, and None one, unless in a context of
+        `joblib.parallel_config`. Results do not depend on it.
     verbose : int, default=0
         From 1 on, `fit` prints each start, every `verbose_interval`-th pass over the data with its
         mean log-likelihood, and why and after how many passes it ended; `partial_fit` prints the

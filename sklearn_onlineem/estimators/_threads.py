@@ -19,7 +19,7 @@ _NO_LIMIT = nullcontext()
 
 
 def threads_for(n_jobs, work):
-    """Number of threads for so many values times components; None is all the process may use."""
+    """Number of threads for so many values times components; None is 1, as in scikit-learn."""
     return 1 if work < _LEAST_WORK else effective_n_threads(n_jobs)
 
 

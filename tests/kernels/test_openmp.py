@@ -1,14 +1,18 @@
 """How many threads there are, before and after a fork."""
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
 
 from sklearn_onlineem._kernels._openmp import effective_n_threads
 
+TESTS = Path(__file__).parents[1]
 FORK = """
 import os
 import numpy as np
@@ -25,16 +29,30 @@ def run(n_threads):
 assert run(2)
 child = os.fork()
 if child == 0:
-    os._exit(0 if effective_n_threads(2) == 1 and run(effective_n_threads()) else 1)
+    os._exit(0 if effective_n_threads(2) == 1 and run(effective_n_threads(2)) else 1)
 assert os.waitpid(child, 0)[1] == 0
 assert effective_n_threads(2) == 2
 """
 
 
+# What the others spend after a loop has ended, and what the environment is then.
+WAITING = """
+import json
+import os
+import numpy as np
+from cases.other_threads import seconds_of_others
+from sklearn_onlineem._kernels._natural import LINEAR, log_density
+
+n, none = 100_000, np.empty(0)
+out = np.empty((n, 1))
+log_density(np.ones((n, 1)), np.zeros(1), LINEAR, np.ones((1, 1)), np.ones(1), none, out, 2)
+print(json.dumps([seconds_of_others(lambda: None), os.environ.get("OMP_WAIT_POLICY")]))
+"""
+
+
 def test_numbers_count_from_one_or_from_all():
-    every = effective_n_threads()
+    every = effective_n_threads(-1)
     assert every >= 1
-    assert effective_n_threads(-1) == every
     assert effective_n_threads(-2) == max(1, every - 1)
     assert effective_n_threads(-1000) == 1
     assert effective_n_threads(3) == 3
@@ -43,8 +61,36 @@ def test_numbers_count_from_one_or_from_all():
 
 
 def test_all_is_no_more_than_the_limit():
-    with threadpool_limits(1, user_api="openmp"):
-        assert effective_n_threads() == 1
+    with threadpool_limits(1, user_api="openmp"), parallel_config(n_jobs=2):
+        assert effective_n_threads() == effective_n_threads(-1) == 1
+
+
+def test_none_is_one_outside_of_contexts_of_joblib():
+    """As everywhere in scikit-learn; what runs in a context has one each."""
+    every = effective_n_threads(-1)
+    assert effective_n_threads() == effective_n_threads(None) == 1
+    with parallel_config(n_jobs=-1):
+        assert effective_n_threads() == every
+    with parallel_config(n_jobs=1000):
+        assert effective_n_threads() == every
+    with parallel_config(backend="threading", n_jobs=2):
+        assert effective_n_threads() == min(2, every)
+        assert Parallel()(delayed(effective_n_threads)() for _ in range(3)) == [1, 1, 1]
+
+
+@pytest.mark.skipif(
+    not os.path.exists("/proc/self/schedstat"), reason="no accounts of threads on this system"
+)
+@pytest.mark.parametrize("decision", [None, ("OMP_WAIT_POLICY", "ACTIVE")], ids=str)
+def test_threads_wait_asleep_unless_the_user_decides(decision):
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_NUM_THREADS")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    environment.update([decision] if decision else [], PYTHONPATH=str(TESTS))
+    run = [sys.executable, "-c", WAITING]
+    found = subprocess.run(run, env=environment, check=True, capture_output=True, text=True)
+    seconds, policy = json.loads(found.stdout)
+    assert policy == (decision and decision[1])
+    assert (seconds > 1e-3) == (decision is not None and os.cpu_count() > 1)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

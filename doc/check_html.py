@@ -1,0 +1,62 @@
+"""What the rendered pages must have: every public method, and all they need beside them.
+
+`python doc/check_html.py doc/_build/html` prints what is wrong, and fails if anything is.
+"""
+
+import inspect
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+ROOT = str(Path(__file__).parents[1])
+PACKAGE = "sklearn_onlineem"
+ROOMS = ("em", "data", "families", "models", "distributed")
+MODULES = (PACKAGE, *(f"{PACKAGE}.{room}" for room in ROOMS))
+LOADED = re.compile(r"""<(script[^>]*\ssrc|link[^>]*stylesheet[^>]*\shref)=["'](https?:)?//""")
+
+
+def missing_methods(folder):
+    """Yield public methods of our own that the page of their class does not describe."""
+    for module in map(import_module, MODULES):
+        classes = ((name, getattr(module, name)) for name in module.__all__)
+        for name, kind in classes:
+            if inspect.isclass(kind) and kind.__module__.startswith(PACKAGE):
+                full = f"{module.__name__}.{name}"
+                page = (folder / "generated" / f"{full}.html").read_text()
+                yield from (
+                    f"{full}.{method} is on no page"
+                    for method in own_methods(kind)
+                    if f'id="{full}.{method}"' not in page
+                )
+
+
+def own_methods(kind):
+    """Names of public methods that have a docstring."""
+    for name, member in inspect.getmembers(kind, inspect.isfunction):
+        ours = member.__module__.startswith(PACKAGE)
+        if ours and not name.startswith("_") and inspect.getdoc(member):
+            yield name
+
+
+def outside_things(folder):
+    """Yield pages that load something from a network, or tell where they were built."""
+    for path in sorted(folder.rglob("*.html")):
+        page = path.read_text()
+        if LOADED.search(page):
+            yield f"{path.name} loads from a network"
+        if ROOT in page:
+            yield f"{path.name} says where it was built"
+    if not list((folder / "_static").rglob("tex-chtml.js")):
+        yield "MathJax is not beside the pages"
+
+
+def main():
+    folder = Path(sys.argv[1])
+    faults = [*missing_methods(folder), *outside_things(folder)]
+    print(*faults, f"{len(faults)} faults", sep="\n")
+    return bool(faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
