@@ -1,14 +1,16 @@
 """Drawn hidden variables, and averages of iterates, against batch EM from the same start.
 
-Fits of `Stochastic` and of `Online` take 60 passes, and average the iterates of the latter 30 or
-return the last; batch EM goes on until it has converged to `tol`, and is also shown after 60
-passes. Mixtures are those of `tasks`, hidden Markov models and Kalman filters those of
-`hidden_markov` and `kalman`. Cells are held-out mean log-likelihoods in nats per row less those of
-batch EM that has converged, medians over seeds; each seed splits the data anew, or where their
-order matters starts anew. "worst" is the least of "SEM mean" over seeds, and the last column says
-whether its median is at most 0.03 nats below batch EM.
+Fits of `Stochastic` and of `Online` take as many passes as the table says, and average the iterates
+of the latter ones or return the last; batch EM goes on until it has converged to `tol`, and is also
+shown after as many passes. Mixtures are those of `tasks`, hidden Markov models and Kalman filters
+those of `hidden_markov` and `kalman`. Cells are held-out mean log-likelihoods in nats per row less
+those of batch EM that has converged, medians over seeds; each seed splits the data anew, or where
+their order matters starts anew. "worst" is the least of "SEM mean" over seeds. The last columns say
+whether the median of "SEM mean" is at most 0.03 nats below batch EM that has converged, and below
+batch EM of as many passes.
 
-Kalman filters take batch EM hundreds of passes: "batch 60" is then what to compare with.
+Kalman filters take batch EM hundreds of passes or more, so that fits are still on their way: there
+the latter tenth of the passes is averaged, and batch EM of as many is what to compare with.
 
     python -m benchmarks.real_data.stochastic --only air
 """
@@ -33,15 +35,9 @@ from benchmarks.real_data.tasks import TASKS
 from sklearn_onlineem import CategoricalHMM, GaussianHMM, GaussianMixture, KalmanFilter
 from sklearn_onlineem.em import Batch, Online, Stochastic
 
-N_PASSES, AVERAGE_FROM, REQUIRED = 60, 31, -0.03
+REQUIRED = -0.03
 MOST_ROWS = 20_000
-SOLVERS = {
-    "SEM mean": Stochastic(average_from=AVERAGE_FROM),
-    "SEM last": Stochastic(),
-    "online mean": Online(average_from=AVERAGE_FROM),
-    "online last": Online(),
-    "batch 60": Batch(),
-}
+COLUMNS = "SEM mean", "SEM last", "online mean", "online last", "batch"
 
 
 @dataclass(frozen=True)
@@ -54,10 +50,20 @@ class Fit:
     parts : callable
         From a seed to a list of (start, train, test): an estimator, with a model if it has
         `warm_start`; training data, and held-out data. What parts have held out is added up.
+    n_passes : int, default=60
+    average_from : int, default=31
+        First pass that is averaged.
     """
 
     name: str
     parts: Callable
+    n_passes: int = 60
+    average_from: int = 31
+
+    @property
+    def solvers(self):
+        averaging = {"average_from": self.average_from}
+        return Stochastic(**averaging), Stochastic(), Online(**averaging), Online(), Batch()
 
     def gains(self, seed, tol):
         """Held-out nats per row of each solver less those of batch EM, and these at the end."""
@@ -65,8 +71,8 @@ class Fit:
         n_rows = sum(_n_rows(test) for *_, test in parts)
         converging = {"solver": "batch", "max_iter": 2000, "tol": tol}
         batch = sum(_held_out(*part, converging) for part in parts) / n_rows
-        for solver in SOLVERS.values():
-            learning = {"solver": solver, "max_iter": N_PASSES, "tol": 0.0}
+        for solver in self.solvers:
+            learning = {"solver": solver, "max_iter": self.n_passes, "tol": 0.0}
             yield sum(_held_out(*part, learning) for part in parts) / n_rows - batch
         yield batch
 
@@ -146,22 +152,28 @@ FITS = (
     Fit("HMMs, spoken digits, full", partial(speech, "full")),
     Fit("HMM, clicks", msnbc),
     Fit("HMM, Old Faithful", geyser),
-    Fit("Kalman filter, air quality", air),
-    Fit("Kalman filter, US economy", macro),
+    Fit("Kalman filter, air quality", air, average_from=55),
+    Fit("Kalman filter, air quality, 600 passes", air, n_passes=600, average_from=541),
+    Fit("Kalman filter, US economy", macro, average_from=55),
+    Fit("Kalman filter, US economy, 600 passes", macro, n_passes=600, average_from=541),
 )
 
 
 def main():
     arguments = _arguments()
     warnings.simplefilter("ignore", ConvergenceWarning)
-    table = Table("held-out nats a row", *SOLVERS, "worst", "batch EM", "")
+    table = Table("held-out nats a row", *COLUMNS, "worst", "batch EM", "", "as many")
     for fit in FITS:
         if arguments.only in fit.name:
             rounds = [list(fit.gains(seed, arguments.tol)) for seed in range(arguments.seeds)]
             *gains, batch = zip(*rounds, strict=True)
             medians = [median(column) for column in gains]
-            verdict = "met" if medians[0] >= REQUIRED else "NOT MET"
-            table.row(fit.name, *medians, min(gains[0]), median(batch), verdict)
+            verdicts = [_verdict(medians[0]), _verdict(medians[0] - medians[-1])]
+            table.row(fit.name, *medians, min(gains[0]), median(batch), *verdicts)
+
+
+def _verdict(gain):
+    return "met" if gain >= REQUIRED else "NOT MET"
 
 
 def _arguments():

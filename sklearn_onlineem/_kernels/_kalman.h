@@ -44,6 +44,8 @@ typedef struct {
     double *starts;           /* (most blocks, W + W W): predicted moments of their first rows */
     double *predicted;        /* (W + W W): of the next row, or of the first one of a sequence */
     double *smoothed;         /* (W + W W): of the row after */
+    double *deviation;        /* (W,): of the row after, as drawn */
+    double *square;           /* (W, W): its product with itself */
     double *lag;              /* (W, W) */
     double *product;          /* (W, W) */
     double *vector;           /* (d + 3 W) */
@@ -77,6 +79,8 @@ SIMD_UNUSED static Workspace *lay_out_workspace(
     space.step = lay_out_smoother_step(W, arena);
     space.product = take_doubles(arena, W * W);
     space.lag = take_doubles(arena, W * W);
+    space.deviation = take_doubles(arena, W);
+    space.square = take_doubles(arena, W * W);
     space.update = lay_out_update(W, arena);
     space.vector = take_doubles(arena, d + 3 * W);
     space.imputation = lay_out_imputation(W, d, arena);
@@ -151,10 +155,11 @@ SIMD_UNUSED static void write_smoothed(
 {
     const ptrdiff_t k = system->k, W = system->W, d = system->d;
     const double *mean = space->smoothed, *covariance = space->smoothed + W;
+    const double *arriving = outputs->noise ? space->square : covariance;
     Sums *sums = outputs->sums;
     write_row(mean, t, 1, k, W, outputs->smoothed);
     write_row(covariance, t, k, k, W, outputs->covariances);
-    if (sums) sum_state(mean, covariance, t, T, k, W, sums);
+    if (sums) sum_state(mean, covariance, arriving, t, T, k, W, sums);
     if (!sums && !outputs->filled) return;
     ObservedPattern *pattern = pattern_of(system, v, space->n_patterns, space->patterns);
     double *filled = sums ? sums->filled : outputs->filled + t * d;
@@ -180,14 +185,19 @@ SIMD_UNUSED static void smooth_block(
         if (t == T - 1) {
             copy(now.mean, W, mean);
             copy(now.covariance, W * W, covariance);
-            if (noise) draw_state(noise, k, W, &space->step, mean, covariance);
+            set_zero(W, space->deviation);
         } else {
             FilteredState next = filtered_at(space->states, i + 1 < n ? i + 1 : space->B, W);
-            smooth_state(system, now, next, noise, &space->step, mean, covariance, space->lag);
+            smooth_state(system, now, next, &space->step, mean, covariance, space->lag);
+            if (noise) smooth_deviation(k, W, &space->step, space->deviation, space->lag);
             write_row(space->lag, t + 1, k, k, W, outputs->lags);
             if (outputs->sums) add(space->lag, W * W, outputs->sums->states + LAGGED * W * W);
         }
+        if (noise)
+            draw_deviation(
+                noise, k, W, &space->step, space->deviation, covariance, space->square);
         write_smoothed(system, X + t * system->d, t, T, space, outputs);
+        if (noise) set_zero(W * W, covariance);
     }
     copy(space->states, filtered_size(W), space->states + space->B * filtered_size(W));
 }

@@ -1,5 +1,9 @@
 /* Steps of the Rauch-Tung-Striebel smoother, and of the simulation smoother, which draws states.
  *
+ * States are drawn in antithetic pairs, as far above their smoothed means as below (Durbin & Koopman
+ * 2002): only second moments of the deviation are left to chance. Of a state and the one after, the
+ * first is averaged over, given the second (Rao-Blackwell).
+ *
  * Smoothed covariances are sums of quadratic forms (Joseph's form), and so symmetric and positive
  * semi-definite by construction.
  */
@@ -42,23 +46,19 @@ SIMD_UNUSED static void smoother_gain(
     for (ptrdiff_t i = 0; i < k; i++) shrink[i * W + i] += 1;
 }
 
-/* mean <- mean + root(covariance) noise, covariance <- 0 */
-SIMD_UNUSED static void draw_state(
-    const double *noise, ptrdiff_t k, ptrdiff_t W, const SmootherStep *step, double *mean,
-    double *covariance)
+/* out (k, W) <- out + x y' */
+SIMD_UNUSED static void add_outer_product(
+    const double *x, const double *y, ptrdiff_t k, ptrdiff_t W, double *RESTRICT out)
 {
-    double *upper = step->gain, *inverse = step->shrink;
-    factorise(covariance, k, W, upper, inverse);
     for (ptrdiff_t i = 0; i < k; i++)
-        for (ptrdiff_t j = 0; j < W; j++) mean[j] += noise[i] * upper[i * W + j];
-    set_zero(W * W, covariance);
+        for (ptrdiff_t j = 0; j < W; j++) out[i * W + j] += x[i] * y[j];
 }
 
 /* mean (W,), covariance (W, W): smoothed moments of the next state, and then of this one; lag (W,
- * W) <- Cov(next, this). States are drawn if there is noise. */
+ * W) <- Cov(next, this). Where the next state was drawn its covariance is 0. */
 SIMD_UNUSED static void smooth_state(
-    const System *system, FilteredState now, FilteredState next, const double *noise,
-    const SmootherStep *step, double *mean, double *covariance, double *lag)
+    const System *system, FilteredState now, FilteredState next, const SmootherStep *step,
+    double *mean, double *covariance, double *lag)
 {
     ptrdiff_t k = system->k, W = system->W;
     double *gain = step->gain, *shrink = step->shrink, *sum = step->sum, *rest = step->rest;
@@ -73,7 +73,34 @@ SIMD_UNUSED static void smooth_state(
     add_quadratic(shrink, now.covariance, k, W, rest, covariance);
     add_quadratic(gain, sum, k, W, rest, covariance);
     symmetrise(covariance, k, W);
-    if (noise) draw_state(noise, k, W, step, mean, covariance);
+}
+
+/* deviation (W,) <- that of this state from its mean, to be expected where the next one has the
+ * given one; lag (W, W) <- product of both. The gain is that of `smooth_state`. */
+SIMD_UNUSED static void smooth_deviation(
+    ptrdiff_t k, ptrdiff_t W, const SmootherStep *step, double *deviation, double *lag)
+{
+    double *expected = step->rest;
+    row_product(deviation, step->gain, k, W, expected);
+    set_zero(W * W, lag);
+    add_outer_product(deviation, expected, k, W, lag);
+    copy(expected, W, deviation);
+}
+
+/* Draws the deviation of a state, given that to be expected and the covariance about it.
+ *
+ * covariance <- that about the mean, over all draws; square (W, W) <- that of the draw. */
+SIMD_UNUSED static void draw_deviation(
+    const double *noise, ptrdiff_t k, ptrdiff_t W, const SmootherStep *step, double *deviation,
+    double *covariance, double *square)
+{
+    double *upper = step->gain, *inverse = step->shrink;
+    factorise(covariance, k, W, upper, inverse);
+    add_outer_product(deviation, deviation, k, W, covariance);
+    for (ptrdiff_t i = 0; i < k; i++)
+        for (ptrdiff_t j = 0; j < W; j++) deviation[j] += noise[i] * upper[i * W + j];
+    set_zero(W * W, square);
+    add_outer_product(deviation, deviation, k, W, square);
 }
 
 OPTIMISE_END

@@ -54,13 +54,13 @@ SIMD_UNUSED static void start_sums(
     sums->transitions.n_rows = sums->emissions.n_rows = 0;
 }
 
-/* Adds state t of T. */
+/* Adds state t of T; `arriving` is its covariance as the state after another one. */
 SIMD_UNUSED static void sum_state(
-    const double *mean, const double *covariance, ptrdiff_t t, ptrdiff_t T, ptrdiff_t k,
-    ptrdiff_t W, Sums *sums)
+    const double *mean, const double *covariance, const double *arriving, ptrdiff_t t, ptrdiff_t T,
+    ptrdiff_t k, ptrdiff_t W, Sums *sums)
 {
     const ptrdiff_t n = W * W;
-    if (t > 0) add(covariance, n, sums->states + ARRIVING * n);
+    if (t > 0) add(arriving, n, sums->states + ARRIVING * n);
     if (t + 1 < T) {
         double *pair = next_row(&sums->transitions);
         copy(mean, k, pair);

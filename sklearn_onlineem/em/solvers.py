@@ -244,7 +244,8 @@ class Stochastic(Solver):
     ----------
     average_from : int, default=None
         First pass of a fit whose iterates are averaged, see :class:`Online`. None: the fit returns
-        the last iterate.
+        the last iterate. Where EM is slow, average the last passes only: iterates that are still on
+        their way have a mean that lags behind the last of them.
 
     Raises
     ------

@@ -43,10 +43,20 @@ class LinearDynamicalModel(Model):
         Of a row on its state: C, d and R, which must be positive definite; the other covariances
         may be singular.
 
+    Notes
+    -----
+    An E-step that draws takes antithetic pairs of states, as far above their smoothed means as
+    below, from the last one backward. Where a drawn state is paired with the one before, that one
+    is averaged over, given the drawn one. Plain draws would not do: regressions on them fit their
+    noise, which makes variances smaller pass by pass, and the covariance of the first states would
+    be singular where there are no more sequences than states.
+
     References
     ----------
     Amid & Warmuth, UAI 2020, section 6, with sums over t = 1..T-1 of transitions and t = 1..T of
-    emissions, each averaged over sequences.
+    emissions, each averaged over sequences; Durbin & Koopman, "A simple and efficient simulation
+    smoother for state space time series analysis", Biometrika 2002 (antithetic draws); Casella &
+    Robert, "Rao-Blackwellisation of sampling schemes", Biometrika 1996.
 
     Examples
     --------

@@ -114,6 +114,57 @@ def test_kernels_agree_with_the_textbook(k, d, missing, rng):
     assert_allclose(covariances, expected, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+def test_drawn_pairs_leave_first_moments_exact(missing, rng):
+    """They are antithetic, so that chance is in second moments of the states alone."""
+    model, data = draw_model(rng, 3, 4), draw_data(rng, [1, 2, 30], 4, missing)
+    expected, _ = model.e_step(data)
+    drawn, _ = model.e_step(data, rng)
+    for part in ("initial", "transitions", "emissions"):
+        found, wanted = getattr(drawn, part), getattr(expected, part)
+        assert_allclose(found.mean, wanted.mean, rtol=1e-9, atol=1e-10)
+    if not missing:
+        across = np.s_[0, :3, 3:]
+        assert_allclose(drawn.emissions.scatter[across], expected.emissions.scatter[across])
+
+
+def test_a_drawn_state_comes_with_what_is_expected_of_the_one_before(rng):
+    """The formula: draws go backward, and of a pair the former is averaged over."""
+    model, data = draw_model(rng, 2, 3), draw_data(rng, [6], 3)
+    rows = kalman.filtered(model, data.X, data.offsets)
+    means, *_ = model.smoothed(data)
+    noise = np.random.default_rng(5).standard_normal((6, 2))
+    pairs = np.concatenate([means[:-1], means[1:]], axis=1)
+    scatter = (pairs - pairs.mean(axis=0)).T @ (pairs - pairs.mean(axis=0))
+    deviation = np.linalg.cholesky(rows.covariance[5]) @ noise[5]
+    for t in range(4, -1, -1):
+        ahead = rows.predicted_covariance[t + 1]
+        gain, rest = kalman.backward_gain(model, rows.covariance[t], ahead)
+        pair = np.concatenate([gain @ deviation, deviation])
+        scatter += np.outer(pair, pair)
+        scatter[:2, :2] += rest
+        first = rest + np.outer(pair[:2], pair[:2])
+        deviation = pair[:2] + np.linalg.cholesky(rest) @ noise[t]
+    drawn, _ = model.e_step(data, np.random.default_rng(5))
+    assert_allclose(drawn.transitions.scatter[0], scatter, rtol=1e-9)
+    assert_allclose(drawn.initial.scatter[0], first, rtol=1e-9)
+
+
+def test_a_single_sequence_leaves_drawn_covariances_as_large_as_expected_ones(rng):
+    """A variance that is 0 once would stay so, as states are then drawn from nothing."""
+    truth = draw_model(rng, 2, 3)
+    data = truth.pseudo_data(1, rng, like=draw_data(rng, [80], 3))
+    expected = drawn = changed(truth, ALL - {"transitions__offset"})
+    for _ in range(100):
+        expected = expected.m_step(expected.e_step(data)[0])
+        drawn = drawn.m_step(drawn.e_step(data, rng)[0])
+    exact, found = (model.log_likelihood(data).mean() / 80 for model in (expected, drawn))
+    assert abs(exact - found) < 0.05
+    for name in ("initial__covariance", "transitions__covariance", "emissions__covariance"):
+        least, reference = (np.linalg.eigvalsh(value(m, name))[0] for m in (drawn, expected))
+        assert least > 0.1 * reference
+
+
 def test_forecasts_are_predictions_of_rows_that_are_missing(rng):
     model, data = draw_model(rng, 2, 3), draw_data(rng, [6], 3)
     means, covariances = model.forecast(data, 3)
