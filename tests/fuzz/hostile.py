@@ -150,8 +150,20 @@ def hostile_number(rng, value):
 
 
 def hostile_text(rng, value):
-    texts = ["", "a", value[::-1], value + "x", value[:-1], value.upper(), "\ud800", "\0", "\U0010ffff"]
-    return one_of(rng, [*texts, [*value], (*value,), np.array([*value]), value.encode(errors="replace")])
+    texts = [
+        "",
+        "a",
+        value[::-1],
+        value + "x",
+        value[:-1],
+        value.upper(),
+        "\ud800",
+        "\0",
+        "\U0010ffff",
+    ]
+    return one_of(
+        rng, [*texts, [*value], (*value,), np.array([*value]), value.encode(errors="replace")]
+    )
 
 
 def hostile_field(rng, value, arrays):
