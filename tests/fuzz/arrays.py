@@ -1,8 +1,8 @@
 """Hostile arrays: what may stand where an array of numbers is expected.
 
 Each generator takes a random generator and a valid array, and returns something else. `ANY` of them
-are for estimators. What is below them gets `SOUND` ones: memory is aligned, and the arrays of sparse
-matrices do not contradict each other, which is undefined behaviour in scipy itself.
+are for estimators. What is below them gets `SOUND` ones: in aligned memory, and no sparse
+matrices whose own arrays contradict each other, which is undefined behaviour in scipy itself.
 """
 
 from __future__ import annotations

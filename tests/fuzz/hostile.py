@@ -84,7 +84,6 @@ JUNK = [
     lambda: np.float64,
     lambda: np.random.default_rng(0),
     lambda: array.array("d", [1.0, 2.0]),
-    lambda: collections.deque([[1.0], [2.0]]),
     lambda: pd.Series(["a", None, "c"]),
     lambda: pd.DataFrame({"a": ["x", "y"], "b": [1, 2]}),
     lambda: pd.NA,

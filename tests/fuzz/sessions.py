@@ -133,7 +133,7 @@ class Session:
 
     def watch_live(self):
         """Go on with a live filter."""
-        if hasattr(self.subject, "live_filter") and hasattr(self.subject, "_training"):
+        if hasattr(self.subject, "live_filter") and hasattr(self.subject, "model_"):
             self.log.append("estimator = estimator.live_filter()")
             self.attempt(self._go_live, "live_filter")
 
@@ -176,9 +176,9 @@ class Session:
         if check and self.finite:
             if result is not self.subject:
                 check_finite(result, f"the result of {name}", infinite=False)
-            training = vars(self.subject).get("_training")
-            if training is not None:
-                check_finite(training.state.model, f"model_ after {name}")
+            model = getattr(self.subject, "model_", None)
+            if model is not None:
+                check_finite(model, f"model_ after {name}")
 
     # --------------------------------------------------------------------------------- arguments
 

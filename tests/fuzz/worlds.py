@@ -341,7 +341,7 @@ def algorithm_world(case):
             em.SampledInertia(5, values["plan"].rng),
         ],
         *[em.KLStopping(1e-3), em.LikelihoodStopping(1e-3), plan, state, training],
-        em.Step(0.5, -1.0, 0.1),
+        em.Step(*[1.0] * len(em.Step._fields)),
         Round(*[1.0] * len(Round._fields)),
     ]
     functions = [
