@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+import copy
+
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
 from sklearn.utils import get_tags
+from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem.data._sparse import canonical_csr
 from sklearn_onlineem.estimators._outputs import SequenceOutput
 from sklearn_onlineem.estimators._persistence import PersistentState
 from sklearn_onlineem.estimators._sequence_forms import sequence_form
+from sklearn_onlineem.estimators._validation import naming
 
 __all__ = ["PerSequence"]
 
@@ -41,9 +47,13 @@ class PerSequence(SequenceOutput, PersistentState, TransformerMixin, BaseEstimat
     [10, 20, 30]
     """
 
+    _parameter_constraints: dict = {"transformer": [HasMethods(["fit", "transform"])]}
+
     def __init__(self, transformer):
         self.transformer = transformer
 
+    # The transformer validates its own parameters.
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y=None):
         """Fit a clone of the transformer to all rows.
 
@@ -56,16 +66,52 @@ class PerSequence(SequenceOutput, PersistentState, TransformerMixin, BaseEstimat
         Returns
         -------
         self : object
+
+        Raises
+        ------
+        ValueError
+            If X or the transformer is invalid.
         """
-        self.transformer_ = clone(self.transformer).fit(sequence_form(X).X)
+        self.transformer_ = self._new_transformer().fit(self._form(X).X)
         return self
 
+    @_fit_context(prefer_skip_nested_validation=False)
     def partial_fit(self, X, y=None):
-        """Update the transformer with the rows of further sequences; it must have `partial_fit`."""
+        """Update the transformer with the rows of further sequences; it must have `partial_fit`.
+
+        Parameters
+        ----------
+        X : list of array-likes of shape (length, n_features), or array-like of 2 or 3 dimensions
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        TypeError
+            If the transformer has no `partial_fit`.
+        ValueError
+            If X or the transformer is invalid; what was learnt before is left as it was.
+        """
         fitted = getattr(self, "transformer_", None)
-        transformer = clone(self.transformer) if fitted is None else fitted
-        self.transformer_ = transformer.partial_fit(sequence_form(X).X)
+        transformer = self._new_transformer() if fitted is None else copy.deepcopy(fitted)
+        if not hasattr(transformer, "partial_fit"):
+            name = type(transformer).__name__
+            raise TypeError(f"PerSequence: transformer has no partial_fit: {name} learns by fit.")
+        self.transformer_ = transformer.partial_fit(self._form(X).X)
         return self
+
+    def _new_transformer(self):
+        with naming(self):
+            return clone(self.transformer)
+
+    def _form(self, X):
+        """Form of the sequences; of sparse rows, which not all transformers refuse, a sound one."""
+        with naming(self):
+            return sequence_form(canonical_csr(X) if sparse.issparse(X) else X)
 
     def transform(self, X):
         """Transform each sequence.
@@ -86,7 +132,7 @@ class PerSequence(SequenceOutput, PersistentState, TransformerMixin, BaseEstimat
             If X is invalid.
         """
         check_is_fitted(self)
-        form = sequence_form(X)
+        form = self._form(X)
         return form.restored(self.transformer_.transform(form.X))
 
     def inverse_transform(self, X):
@@ -104,11 +150,16 @@ class PerSequence(SequenceOutput, PersistentState, TransformerMixin, BaseEstimat
         ------
         NotFittedError
             If the estimator is not fitted.
+        TypeError
+            If the transformer has no `inverse_transform`.
         ValueError
             If X is invalid.
         """
         check_is_fitted(self)
-        form = sequence_form(X)
+        form = self._form(X)
+        if not hasattr(self.transformer_, "inverse_transform"):
+            name = type(self.transformer_).__name__
+            raise TypeError(f"PerSequence: transformer has no inverse_transform: {name}.")
         return form.restored(self.transformer_.inverse_transform(form.X))
 
     def get_feature_names_out(self, input_features=None):
@@ -124,5 +175,6 @@ class PerSequence(SequenceOutput, PersistentState, TransformerMixin, BaseEstimat
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
-        tags.input_tags.allow_nan = get_tags(self.transformer).input_tags.allow_nan
+        if hasattr(self.transformer, "__sklearn_tags__"):
+            tags.input_tags.allow_nan = get_tags(self.transformer).input_tags.allow_nan
         return tags

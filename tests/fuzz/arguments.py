@@ -14,7 +14,7 @@ SPARED = {"transform"}
 
 
 def drawn_arguments(rng, function, valid, hostility, arrays=ANY):
-    """Return arguments by name.
+    """Return arguments by name, and the valid ones of all parameters.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def drawn_arguments(rng, function, valid, hostility, arrays=ANY):
     }
     for name in hostile_names(rng, [name for name in names if name not in SPARED], hostility):
         arguments[name] = hostile(rng, values[name], arrays)
-    return arguments
+    return arguments, values
 
 
 def hostile_names(rng, names, hostility):

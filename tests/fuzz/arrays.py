@@ -1,8 +1,8 @@
 """Hostile arrays: what may stand where an array of numbers is expected.
 
-Each generator takes a random generator and a valid array, and returns something else. Of sparse
-matrices whose arrays contradict each other scipy itself makes no more than undefined behaviour, so
-these are for what promises to check them: the estimators.
+Each generator takes a random generator and a valid array, and returns something else. `ANY` of them
+are for estimators. What is below them gets `SOUND` ones: in aligned memory, and no sparse
+matrices whose own arrays contradict each other, which is undefined behaviour in scipy itself.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def frame(rng, array):
 
 SOUND = [
     with_values, with_values, with_values, rescaled, shifted, of_dtype, of_dtype, huge_integers,
-    objects, structured, reshaped, reshaped, reshaped, misaligned, strided, read_only,
+    objects, structured, reshaped, reshaped, reshaped, strided, read_only,
     memory_mapped, masked, matrix, arraylike, sparse_of, untidy_csr, frame, frame,
 ]  # fmt: skip
-ANY = [*SOUND, corrupt_compressed, corrupt_compressed, corrupt_coo]
+ANY = [*SOUND, misaligned, corrupt_compressed, corrupt_compressed, corrupt_coo]

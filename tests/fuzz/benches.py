@@ -13,11 +13,11 @@ from functools import cache, partial
 
 import numpy as np
 import pandas as pd
+from cases.estimator_cases import ESTIMATORS, document_clusters
+from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
-from cases.estimator_cases import ESTIMATORS, document_clusters
-from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from fuzz.choosing import one_of
 from sklearn_onlineem import (
     CompoundDirichlet,
@@ -234,6 +234,4 @@ def other_benches():
     yield Bench("DistributedEM", distributed, of_rows(rows, y), {"X": rows})
 
 
-BENCHES = {
-    bench.name: bench for bench in [*row_benches(), *sequence_benches(), *other_benches()]
-}
+BENCHES = {bench.name: bench for bench in [*row_benches(), *sequence_benches(), *other_benches()]}

@@ -84,7 +84,6 @@ JUNK = [
     lambda: np.float64,
     lambda: np.random.default_rng(0),
     lambda: array.array("d", [1.0, 2.0]),
-    lambda: collections.deque([[1.0], [2.0]]),
     lambda: pd.Series(["a", None, "c"]),
     lambda: pd.DataFrame({"a": ["x", "y"], "b": [1, 2]}),
     lambda: pd.NA,
@@ -150,8 +149,20 @@ def hostile_number(rng, value):
 
 
 def hostile_text(rng, value):
-    texts = ["", "a", value[::-1], value + "x", value[:-1], value.upper(), "\ud800", "\0", "\U0010ffff"]
-    return one_of(rng, [*texts, [*value], (*value,), np.array([*value]), value.encode(errors="replace")])
+    texts = [
+        "",
+        "a",
+        value[::-1],
+        value + "x",
+        value[:-1],
+        value.upper(),
+        "\ud800",
+        "\0",
+        "\U0010ffff",
+    ]
+    return one_of(
+        rng, [*texts, [*value], (*value,), np.array([*value]), value.encode(errors="replace")]
+    )
 
 
 def hostile_field(rng, value, arrays):

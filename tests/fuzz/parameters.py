@@ -1,4 +1,4 @@
-"""Values of parameters: what their declared constraints allow, what these just exclude, and more."""
+"""Values of parameters: what their constraints allow, what these just exclude, and more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions with an estimator: a few steps, valid or hostile, in any order, and a verdict on each."""
+"""Sessions with an estimator: a few steps, valid or hostile, in any order, each with a verdict."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from functools import cache
 import numpy as np
 from sklearn.base import clone
 
+from fuzz.arguments import drawn_arguments
 from fuzz.benches import BENCHES
 from fuzz.choosing import one_of
-from fuzz.hostile import hostile
+from fuzz.hostile import junk
 from fuzz.parameters import hostile_parameter
-from fuzz.arguments import drawn_arguments
 from fuzz.table import methods_of, parameters_of
 from fuzz.verdicts import (
     DOCUMENTED,
@@ -116,7 +116,7 @@ class Session:
             self.log.append("# which is impossible")
 
     def restore_state(self):
-        """Set a state that was cut or changed, as from a damaged file."""
+        """Set a state that was cut or changed, as from a file of another version."""
         if not hasattr(self.subject, "__setstate__"):
             return
         state = dict(state_of(self.subject))
@@ -125,7 +125,7 @@ class Session:
             if chance < 0.1:
                 del state[name]
             elif chance < 0.2:
-                state[name] = hostile(self.rng, state[name])
+                state[name] = junk(self.rng)
         self.log.append(f"estimator.__setstate__({shown(state)})")
         self.finite = False
         self.subject = self.bench.make()
@@ -133,7 +133,7 @@ class Session:
 
     def watch_live(self):
         """Go on with a live filter."""
-        if hasattr(self.subject, "live_filter") and hasattr(self.subject, "_training"):
+        if hasattr(self.subject, "live_filter") and hasattr(self.subject, "model_"):
             self.log.append("estimator = estimator.live_filter()")
             self.attempt(self._go_live, "live_filter")
 
@@ -148,8 +148,8 @@ class Session:
         except AttributeError:
             self.log.append(f"estimator.{name}  # is not there")
             return
-        arguments = self.arguments_of(name, method, hostility)
-        self.log.append(f"estimator.{name}({shown(arguments)})")
+        arguments, valid = self.arguments_of(name, method, hostility)
+        self.log.append(f"estimator.{name}({shown(arguments, valid)})")
         self.finite &= is_finite(arguments)
         self.asked_for_size |= bool(SIZES & set(arguments)) and hostility > 0.0
         before = fingerprint(arguments)
@@ -176,18 +176,18 @@ class Session:
         if check and self.finite:
             if result is not self.subject:
                 check_finite(result, f"the result of {name}", infinite=False)
-            training = vars(self.subject).get("_training")
-            if training is not None:
-                check_finite(training.state.model, f"model_ after {name}")
+            model = getattr(self.subject, "model_", None)
+            if model is not None:
+                check_finite(model, f"model_ after {name}")
 
     # --------------------------------------------------------------------------------- arguments
 
     def arguments_of(self, name, method, hostility):
-        """Valid arguments that go together; of a hostile call one or two are not."""
+        """Arguments of a call, and valid ones that go together."""
         if name == "set_params":
-            return self.hostile_parameters()
+            return self.hostile_parameters(), None
         known = self.bench.arguments(self.rng)
-        if name in ("pairwise", "kneighbors", "predict", "score") and "words" in known:
+        if name == "pairwise":
             known["X"] = known["words"]
         return drawn_arguments(self.rng, method, known.__getitem__, hostility)
 

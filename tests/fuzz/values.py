@@ -1,4 +1,4 @@
-"""Sessions with what is below the estimators: made of hostile fields, called with hostile values."""
+"""Sessions with what is below the estimators: made of hostile fields, called with the like."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def rebuilt(rng, subject, world, log):
     """The object made anew with a field that is hostile; None if its class refuses that."""
     if not is_dataclass(subject) or not fields(subject):
         return subject
-    values = {f.name: getattr(subject, f.name) for f in fields(subject)}
-    name = one_of(rng, list(values))
-    values[name] = hostile(rng, values[name], SOUND)
-    log.append(f"subject = {type(subject).__name__}({shown(values)})")
+    valid = {f.name: getattr(subject, f.name) for f in fields(subject)}
+    name = one_of(rng, list(valid))
+    values = {**valid, name: hostile(rng, valid[name], SOUND)}
+    log.append(f"subject = {type(subject).__name__}({shown(values, valid)})")
     return attempt(lambda: type(subject)(**values), "the constructor", world, log)
 
 
@@ -46,7 +46,7 @@ def call(rng, subject, world, log):
     """Call a method, or the object itself if it is a function."""
     name = one_of(rng, calls_of(subject))
     function = getattr(subject, name) if name else subject
-    arguments = drawn_arguments(
+    arguments, valid = drawn_arguments(
         rng,
         function,
         lambda key: valid_argument(world, name, key),
@@ -54,7 +54,7 @@ def call(rng, subject, world, log):
         arrays=ANY if world.is_estimator else SOUND,
     )
     what = f"{type(subject).__name__}.{name}" if name else subject.__name__
-    log.append(f"{what}({shown(arguments)})")
+    log.append(f"{what}({shown(arguments, valid)})")
     before = fingerprint(arguments)
     attempt(lambda: function(**arguments), what, world, log)
     # Trainings advance, and generators are drawn from.
@@ -75,11 +75,12 @@ def valid_argument(world, method, name):
 
 def attempt(run, what, world, log):
     """The result of a call, or None if that is refused."""
+    documented = DOCUMENTED if world.is_estimator else DOCUMENTED_BELOW
     try:
         return run()
     except MemoryError:
         log.append("# MemoryError")
-    except (DOCUMENTED if world.is_estimator else DOCUMENTED_BELOW) as error:
+    except documented as error:
         log.append(f"# {type(error).__name__}: {str(error)[:200]!r}")
     except Exception as error:
         raise undocumented(error, what) from error

@@ -149,9 +149,39 @@ def undocumented(error, where):
     return Fault(verdict, f"{type(error).__name__} in {where}: {str(error)[:300]}")
 
 
-def shown(arguments):
-    """Arguments in short, whatever they are."""
-    return ", ".join(f"{name}={_shown(value)}" for name, value in arguments.items())
+def shown(arguments, valid=None):
+    """Arguments in short: of those that are not the valid ones the parts that differ.
+
+    Parameters
+    ----------
+    arguments : dict
+    valid : dict, default=None
+        None: all are shown as they are.
+    """
+    if valid is None:
+        return ", ".join(f"{name}={_shown(value)}" for name, value in arguments.items())
+    parts = []
+    for name, value in arguments.items():
+        is_valid = value is valid[name]
+        parts += [f"{name}=..."] if is_valid else different_parts(name, valid[name], value)
+    return ", ".join(parts)
+
+
+def different_parts(name, valid, value):
+    """Yield what the differing parts of a value are called, and are."""
+    if type(valid) is type(value) and is_dataclass(value):
+        for f in fields(value):
+            own, other = getattr(valid, f.name), getattr(value, f.name)
+            if own is not other:
+                yield from different_parts(f"{name}.{f.name}", own, other)
+    elif (
+        type(valid) is type(value) and isinstance(value, list | tuple) and len(valid) == len(value)
+    ):
+        for i, (own, other) in enumerate(zip(valid, value, strict=True)):
+            if own is not other:
+                yield from different_parts(f"{name}[{i}]", own, other)
+    else:
+        yield f"{name}={_shown(value)}"
 
 
 def _shown(value):
@@ -162,5 +192,5 @@ def _shown(value):
     except Exception:
         text = object.__repr__(value)
     if isinstance(value, np.ndarray):
-        text = f"<{value.dtype} {value.shape} {text[:150]}>"
-    return text[:250]
+        text = f"<{value.dtype} {value.shape} {text[:250]}>"
+    return text[:300]

@@ -19,6 +19,8 @@ __all__ = ["Setting", "run_cases"]
 TESTS = Path(__file__).parents[1]
 CHUNK = 25
 MEMORY = 3 * 2**30
+# What is too large is refused, as without the sanitizer by the limit of the address space.
+SANITIZER = f"detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb={MEMORY >> 20}"
 FATAL = ("crash", "hang")
 
 
@@ -131,6 +133,7 @@ def _context():
     # Not forked from this process, whose threads of OpenMP a child would wait for.
     context = multiprocessing.get_context("forkserver")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS.parent), str(TESTS)])
+    os.environ["ASAN_OPTIONS"] = SANITIZER
     context.set_forkserver_preload(["fuzz.cases"])
     return context
 

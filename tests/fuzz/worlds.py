@@ -6,27 +6,25 @@ Arguments are found by their names; those of one method alone as ``method.name``
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
-
 from cases.chains import CHAINS
 from cases.dynamical import DYNAMICAL
 from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES, hyperparameters
 from cases.mixture_cases import MIXTURES
 from cases.regressions import REGRESSIONS
 from cases.transducers import TRANSDUCERS
+
 from fuzz.benches import BENCHES
 from sklearn_onlineem import combine_estimators, em
+from sklearn_onlineem.data import Rows
 from sklearn_onlineem.distributed import Round
-from sklearn_onlineem.data import LengthDistribution, Rows
 from sklearn_onlineem.families import (
     AffineGaussian,
     DiagonalCovariance,
-    ExpectedLogs,
     FullCovariance,
     SphericalCovariance,
 )
@@ -336,9 +334,14 @@ def algorithm_world(case):
     values_of = [
         *[solver() for solver in em.SOLVERS.values()],
         *[em.Constant(), em.Harmonic(), em.PowerDecay(), em.Forgetting(), em.Bayesian()],
-        *[em.PowerDecayInRows(3.0), em.Exact(), em.Sampled(5), em.SampledInertia(5, values["plan"].rng)],
+        *[
+            em.PowerDecayInRows(3.0),
+            em.Exact(),
+            em.Sampled(5),
+            em.SampledInertia(5, values["plan"].rng),
+        ],
         *[em.KLStopping(1e-3), em.LikelihoodStopping(1e-3), plan, state, training],
-        em.Step(0.5, -1.0, 0.1),
+        em.Step(*[1.0] * len(em.Step._fields)),
         Round(*[1.0] * len(Round._fields)),
     ]
     functions = [
@@ -371,10 +374,18 @@ WORLDS = {
         *_named("family", [*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES], family_world),
         *_named("family", REGRESSIONS, regression_world),
         *_named("model", [*MIXTURES, *CHAINS, *DYNAMICAL, *TRANSDUCERS], model_world),
-        *_named("algorithm", [MIXTURES[0], MIXTURES[-1], CHAINS[0], DYNAMICAL[0], TRANSDUCERS[0]], algorithm_world),
+        *_named(
+            "algorithm",
+            [MIXTURES[0], MIXTURES[-1], CHAINS[0], DYNAMICAL[0], TRANSDUCERS[0]],
+            algorithm_world,
+        ),
         *_named(
             "merging",
-            [name for name, bench in BENCHES.items() if hasattr(bench.make(), "partial_fit") and name != "PerSequence"],
+            [
+                name
+                for name, bench in BENCHES.items()
+                if hasattr(bench.make(), "partial_fit") and name != "PerSequence"
+            ],
             merging_world,
             is_estimator=True,
         ),

@@ -1,0 +1,58 @@
+"""Transformers of rows for sequences: what they refuse, and that they stay as they were."""
+
+import copy
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
+
+from sklearn_onlineem import PerSequence
+from sklearn_onlineem.em import Online
+
+SEQUENCES = [np.arange(6.0).reshape(3, 2), np.ones((2, 2))]
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize(
+    "transformer", [None, "scale", np.ones(3), Online(), BaseEstimator(), StandardScaler]
+)
+def test_what_transforms_nothing_is_refused(transformer, method):
+    with pytest.raises((TypeError, ValueError), match="PerSequence"):
+        getattr(PerSequence(transformer), method)(SEQUENCES)
+
+
+@pytest.mark.parametrize("method", ["transform", "inverse_transform", "get_feature_names_out"])
+@pytest.mark.parametrize("transformer", [None, np.ones(3), StandardScaler()])
+def test_what_is_not_fitted_says_so(transformer, method):
+    with pytest.raises(NotFittedError):
+        getattr(PerSequence(transformer), method)(SEQUENCES)
+
+
+def test_methods_that_a_transformer_lacks_are_named():
+    with pytest.raises(TypeError, match="PerSequence: transformer has no inverse_transform"):
+        PerSequence(Normalizer()).fit(SEQUENCES).inverse_transform(SEQUENCES)
+    with pytest.raises(TypeError, match="PerSequence: transformer has no partial_fit"):
+        PerSequence(FunctionTransformer()).partial_fit(SEQUENCES)
+
+
+def test_a_batch_that_is_refused_changes_nothing():
+    stream = PerSequence(StandardScaler()).partial_fit(SEQUENCES)
+    before = copy.deepcopy(vars(stream.transformer_))
+    with pytest.raises(ValueError, match="sparse"):
+        stream.partial_fit(sparse.csr_array(SEQUENCES[0]))
+    assert vars(stream.transformer_).keys() == before.keys()
+    for name, value in before.items():
+        assert_array_equal(getattr(stream.transformer_, name), value)
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "transform"])
+def test_corrupt_sparse_rows_are_refused_before_anybody_trusts_them(method):
+    X = sparse.coo_array(SEQUENCES[0])
+    X.coords[0][0] = 10**6
+    stream = PerSequence(StandardScaler(with_mean=False)).fit(SEQUENCES)
+    with pytest.raises(ValueError, match="PerSequence"):
+        getattr(stream, method)(X)
