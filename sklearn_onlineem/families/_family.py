@@ -207,6 +207,11 @@ class Family(ABC):
         """
         raise ValueError(f"{type(self).__name__} does not take means to start from.")
 
+    def n_features(self, parameters):
+        """Return the number of features of a row, which is that of a sample."""
+        row = self.sample(parameters, np.zeros(1, dtype=np.intp), np.random.default_rng(0))
+        return row.shape[1]
+
     def n_parameters(self, parameters):
         """Return the number of free parameters of all components (for BIC and AIC)."""
         return n_numbers(parameters)

@@ -91,6 +91,11 @@ class HiddenMarkovModel(Model):
     def n_components(self):
         return len(self.start)
 
+    @property
+    def n_features(self):
+        """Number of features of a row that the states emit."""
+        return self.family.n_features(self.parameters)
+
     def n_parameters(self):
         """Return the number of free parameters that are learnt; zeros among probabilities stay."""
         counts = {

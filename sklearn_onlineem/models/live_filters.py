@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from sklearn_onlineem._kernels._rows import are_ready
 from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.families._checks import finite, positive_semidefinite
 
 __all__ = ["MomentFilter", "StateFilter"]
+
+_ONE_ROW = np.array([0, 1])
+_NAME = "live_filter().update"
 
 
 class StateFilter:
@@ -37,6 +44,7 @@ class StateFilter:
 
     def __init__(self, model):
         self._model = model
+        self._n_features = model.n_features
         self.probabilities = None
         self.n_steps = 0
 
@@ -46,7 +54,8 @@ class StateFilter:
         Parameters
         ----------
         row : array-like of shape (n_features,)
-            NaN if nothing was observed.
+            NaN if nothing was observed; single values may be missing where the emissions have
+            distributions of the others, as Gaussian ones have.
 
         Returns
         -------
@@ -55,16 +64,29 @@ class StateFilter:
         Raises
         ------
         ValueError
-            If the row has another shape than the model's, or is impossible.
+            If the row has another number of features than the model, is infinite, lies outside of
+            the support of the emissions, or is impossible. The filter stays as it was.
         """
-        X = np.array(row, dtype=np.float64).reshape(1, -1)
-        data = Sequences(Rows(X), np.array([0, 1]), self.probabilities)
+        data = self._checked(_as_row(row, self._n_features))
         probabilities = self._model.filtered(data)[0]
-        if not probabilities.any():
+        if not probabilities.sum() > 0.0:
             raise ValueError("The model cannot make this row after those before.")
         self.probabilities = probabilities
         self.n_steps += 1
         return probabilities
+
+    def _checked(self, X):
+        """The row as a sequence that continues; ValueError where `filter` has one."""
+        data = Sequences.unchecked(Rows.unchecked(X), _ONE_ROW, self.probabilities)
+        family = self._model.family
+        if are_ready(X, X.shape[1]):
+            data.__dict__["observed"] = None
+            family.check(X)
+            return data
+        missing = _missing(X)
+        if not missing.all() and not family.handles_missing:
+            raise ValueError(f"{_NAME}: {family} takes no rows with some values missing.")
+        return data
 
 
 class MomentFilter:
@@ -113,11 +135,18 @@ class MomentFilter:
         Raises
         ------
         ValueError
-            If they have other shapes than the model's.
+            If they have other shapes than the model's, are not finite, or the covariance is not
+            symmetric and positive semidefinite.
         """
         k = self._model.n_components
-        self.mean = np.array(mean, dtype=np.float64).reshape(k)
-        self.covariance = np.array(covariance, dtype=np.float64).reshape(k, k)
+        if np.shape(mean) != (k,) or np.shape(covariance) != (k, k):
+            raise ValueError(
+                f"mean and covariance must be of shapes {(k,)} and {(k, k)}, got {np.shape(mean)}"
+                f" and {np.shape(covariance)}."
+            )
+        mean = finite("mean", mean, (k,)).copy()
+        covariance = positive_semidefinite("covariance", covariance, k).copy()
+        self.mean, self.covariance = mean, covariance
 
     def update(self, row):
         """Take the next row, and return the new moments.
@@ -135,13 +164,43 @@ class MomentFilter:
         Raises
         ------
         ValueError
-            If the row has another shape than the model's, or is not finite.
+            If the row has another number of features than the model, or values that are infinite
+            or whose squares overflow; or if the moments do, as those of an unstable system end
+            to. The filter stays as it was.
         """
-        X = np.array(row, dtype=np.float64).reshape(1, self._model.n_features)
-        if np.isinf(X).any():
-            raise ValueError("The row must not be infinite.")
+        X = _as_row(row, self._model.n_features)
+        if not are_ready(X, X.shape[1]):
+            _missing(X)
         before = None if self.mean is None else (self.mean, self.covariance)
-        means, covariances = self._model.filtered(Sequences(Rows(X), np.array([0, 1]), before))
+        data = Sequences.unchecked(Rows.unchecked(X), _ONE_ROW, before)
+        means, covariances = self._model.filtered(data)
+        if not (are_ready(means, means.shape[1]) and are_ready(covariances[0], means.shape[1])):
+            raise ValueError(f"{_NAME}: the moments of the state overflow.")
         self.mean, self.covariance = means[0], covariances[0]
         self.n_steps += 1
         return self.mean, self.covariance
+
+
+def _as_row(row, n_features):
+    """A row as an array (1, n_features), what is masked as NaN."""
+    if isinstance(row, np.ma.MaskedArray):
+        row = row.astype(np.float64).filled(np.nan)
+    X = np.array(row)
+    if X.dtype != np.float64:
+        if X.dtype.kind == "c":
+            raise ValueError(f"{_NAME}: a row must not be complex.")
+        X = X.astype(np.float64)
+    # One value is a row of one feature.
+    if X.shape not in ((n_features,), (1, n_features)) and (X.shape or n_features > 1):
+        raise ValueError(f"{_NAME}: a row must have {n_features} features, got shape {X.shape}.")
+    return X.reshape(1, n_features)
+
+
+def _missing(X):
+    """Which values are missing; ValueError if the squares of the others overflow."""
+    missing = np.isnan(X)
+    observed = X[~missing]
+    with np.errstate(over="ignore"):
+        if not math.isfinite(observed @ observed):
+            raise ValueError(f"{_NAME}: the row has values that are infinite, or too large.")
+    return missing
