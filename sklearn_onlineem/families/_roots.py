@@ -27,11 +27,16 @@ def increasing_root(function, derivative, target, start, lower=0.0, n_iter=100):
     -------
     root : ndarray
     """
+    previous, settled = np.inf, False
     excess = np.array(start, dtype=np.float64) - lower
     for _ in range(n_iter):
         x = lower + excess
         step = (target - function(x)) / (derivative(x) * excess)
         excess *= np.exp(np.clip(step, -2.3, 2.3))
-        if np.all(np.abs(step) < 1e-13):
+        # Steps that are small, and no longer shrink, are those of rounding.
+        size = np.abs(step)
+        settled = settled | (size < 1e-13) | ((size < 1e-3) & (size > 0.5 * previous))
+        if np.all(settled):
             break
+        previous = size
     return lower + excess
