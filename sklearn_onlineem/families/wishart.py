@@ -42,10 +42,8 @@ class _Matrices:
         tolerance = 1e3 * np.finfo(X.dtype).eps * scale
         if (np.abs(matrices - matrices.transpose(0, 2, 1)) > tolerance).any():
             raise ValueError("Wishart rows must be symmetric matrices.")
-        try:
-            np.linalg.cholesky(matrices)
-        except np.linalg.LinAlgError:
-            raise ValueError("Wishart rows must be positive-definite matrices.") from None
+        if not _are_definite(matrices):
+            raise ValueError("Wishart rows must be positive-definite matrices.")
 
     def sample(self, parameters, components, rng):
         """Draw by Bartlett's decomposition."""
@@ -227,6 +225,27 @@ class FixedDegreesWishart(_Matrices, ExponentialFamily):
         inverse_scale = positive_semidefinite("inverse_scale", inverse_scale, side)
         total = np.tile(inverse_scale.ravel(), (n_components, 1))
         return Sums(np.full(n_components, pseudo_degrees / self.degrees), total)
+
+
+def _are_definite(matrices):
+    """Whether correlations have no eigenvalue that is 0 but for rounding; scales do not count.
+
+    Cholesky's algorithm alone passes half of the singular matrices. Where its pivots say that the
+    determinant of the correlations is large, so is their smallest eigenvalue.
+    """
+    try:
+        roots = np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        return False
+    variances = np.diagonal(matrices, axis1=1, axis2=2)
+    least = 8.0 * matrices.shape[1] * np.finfo(matrices.dtype).eps
+    determinants = (np.diagonal(roots, axis1=1, axis2=2) ** 2 / variances).prod(axis=1)
+    doubtful = ~(determinants > 10.0 * least)
+    if not doubtful.any():
+        return True
+    scales = np.sqrt(variances[doubtful])
+    correlations = matrices[doubtful] / scales[:, :, None] / scales[:, None, :]
+    return bool((np.linalg.eigvalsh(correlations)[:, 0] > least).all())
 
 
 def _prior_mean(mean, side):
