@@ -57,8 +57,16 @@ class Termination(ABC):
         return data.total_weight
 
     def sample_states(self, start, transmat, n, rng, like=None):
-        """Draw n state sequences; return offsets (n + 1,) and states (n_rows,)."""
+        """Draw n state sequences; return offsets (n + 1,) and states (n_rows,).
+
+        Raises
+        ------
+        ValueError
+            If sequences end by themselves, and a state that can be reached cannot reach an end.
+        """
         lengths = self._sample_lengths(n, rng, like)
+        if lengths is None:
+            _check_ends(start, self.moves(transmat), self.final(transmat))
         moves, final = np.cumsum(self.moves(transmat), axis=1), self.final(transmat)
         alive, steps = np.arange(n), []
         states = _draw(np.broadcast_to(np.cumsum(start), (n, len(start))), rng)
@@ -210,6 +218,27 @@ def _absorbed_occupancy(start, inner):
     """Solve u = start + u inner: how often transient states are visited."""
     leaving = np.eye(len(start)) - (1.0 - 1.0 / _LONGEST) * inner
     return np.maximum(np.linalg.solve(leaving.T, start), 0.0)
+
+
+def _check_ends(start, moves, final):
+    """Raise ValueError where a chain can come to a state from which it never ends."""
+    can_move = moves > 0.0
+    reached = _closure(start > 0.0, can_move)
+    endless = reached & ~_closure(final > 0.0, can_move.T)
+    if endless.any():
+        raise ValueError(
+            "Sequences that are drawn would never end: no path leads from states"
+            f" {np.flatnonzero(endless).tolist()} to the end. Change transmat_ or endprob_."
+        )
+
+
+def _closure(states, can_move):
+    """States that some of these lead to, themselves among them."""
+    while True:
+        more = states | can_move[states].any(axis=0)
+        if (more == states).all():
+            return states
+        states = more
 
 
 def _draw(cumulative, rng):
