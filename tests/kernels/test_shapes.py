@@ -22,7 +22,7 @@ NO_INTS = np.empty(0, np.intc)
 # Look at rows as users have them, or take any length.
 ANY_SHAPES = {
     "_rows.are_codes", "_rows.are_ready", "_rows.largest_magnitude", "_rows.csr_form",
-    "_kalman.width", "_openmp.effective_n_threads",
+    "_kalman.width", "_waiting.load_openmp", "_openmp.effective_n_threads",
 }  # fmt: skip
 
 
