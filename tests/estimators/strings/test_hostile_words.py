@@ -207,7 +207,7 @@ def test_numbers_of_words_and_neighbours_are_checked(edit, classifier):
         pd.DataFrame({"a": ["x"], "b": ["y"]}), {"a": 1, "b": 2}, b"ab", Lies("ab", 5),
         [["a"], ["b"]], np.ones((2, 2)), [float("nan")], "", [],
     ],
-    ids=repr,
+    ids=lambda alphabet: type(alphabet).__name__,
 )  # fmt: skip
 def test_what_is_no_alphabet_is_refused(alphabet):
     for method in ("fit", "partial_fit"):
