@@ -23,12 +23,18 @@ def missing_methods(folder):
         for name, kind in classes:
             if inspect.isclass(kind) and kind.__module__.startswith(PACKAGE):
                 full = f"{module.__name__}.{name}"
-                page = (folder / "generated" / f"{full}.html").read_text()
+                page = page_of(folder, full)
                 yield from (
                     f"{full}.{method} is on no page"
                     for method in own_methods(kind)
                     if f'id="{full}.{method}"' not in page
                 )
+
+
+def page_of(folder, name):
+    """The page of a name, or an empty one."""
+    path = folder / "generated" / f"{name}.html"
+    return path.read_text() if path.exists() else ""
 
 
 def own_methods(kind):

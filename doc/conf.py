@@ -42,6 +42,8 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "show_memory": False,
+    # Its table is drawn by scripts from a network.
+    "write_computation_times": False,
 }
 
 html_theme = "pydata_sphinx_theme"

@@ -670,4 +670,5 @@ def _are_same(a, b):
     """Whether two values of a parameter are equal, or of one class that can't say."""
     if a is b or (type(a) is type(b) and type(a).__eq__ is object.__eq__):
         return True
-    return np.array_equal(a, b)
+    # NumPy 2.0 can't compare strings with numbers.
+    return isinstance(a, str) == isinstance(b, str) and np.array_equal(a, b)

@@ -289,7 +289,7 @@ class LinearGaussian(Family):
         mode = 0.0
         if degrees_of_freedom is not None:
             mode = above("degrees_of_freedom", degrees_of_freedom, n_features - 1.0)
-            mode = mode + n_features + 1.0 + np.linalg.matrix_rank(K) + (weight > 0.0)
+            mode = mode + n_features + 1.0 + _rank(K) + (weight > 0.0)
         return MatrixMoments(
             np.full(n_components, float(weight)),
             np.full(n_components, float(mode)),
@@ -323,6 +323,11 @@ class _Blocks:
         contrast = np.concatenate([-B, _identity(len(B))], axis=1)
         mean = self.mean_y - B @ self.mean_x - c
         return contrast @ self.scatter @ contrast.T + self.weight * (mean[:, None] * mean)
+
+
+def _rank(K):
+    """Rank of a matrix that may be empty, which NumPy takes from 2.1 on."""
+    return np.linalg.matrix_rank(K) if K.size else 0
 
 
 def _check_no_inputs(**hyperparameters):

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.fixes import parse_version
 
 from sklearn_onlineem import (
     HMM,
@@ -155,5 +157,7 @@ def test_arrays_of_the_array_api():
         capture_output=True,
         text=True,
     )
-    assert run.returncode == 0, run.stdout
+    # 5: scikit-learn has such checks from 1.9 on.
+    assert run.returncode in (0, 5), run.stdout
+    assert run.returncode == 0 or parse_version(sklearn.__version__) < parse_version("1.9")
     assert "skipped" not in run.stdout
