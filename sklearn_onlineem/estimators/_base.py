@@ -145,11 +145,11 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
         Observations in a mini-batch of `fit`. With ``eta0="auto"``, data of no more observations
         are fitted by batch EM.
     max_iter : int, default=100
-        Most passes over the data.
+        Most passes of `fit` over the data.
     tol : float, default=1e-3
-        Passes end when `stopping` falls below, in nats per observation.
+        Passes of `fit` end when `stopping` falls below, in nats per observation.
     stopping : {"likelihood", "kl"}, default="likelihood"
-        What is compared with `tol`: the change of the mean log-likelihood, or the KL divergence
+        What `fit` compares with `tol`: the change of the mean log-likelihood, or the KL divergence
         between the models before and after a pass.
     warm_start : bool, default=False
         Whether `fit` starts from the fitted model.

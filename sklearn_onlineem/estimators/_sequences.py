@@ -113,9 +113,9 @@ class SequenceEstimator(
         Sequences in a mini-batch of `fit`. With ``eta0="auto"``, no more sequences are fitted by
         batch EM.
     tol : float, default=1e-2
-        Passes end when `stopping` falls below, in nats per sequence.
+        Passes of `fit` end when `stopping` falls below, in nats per sequence.
     n_init : int, default=1
-        Number of starts; the best result is kept.
+        Number of starts of `fit`; the best result is kept.
 
     Attributes
     ----------

@@ -28,11 +28,14 @@ __all__ = [
     "is_ready",
     "naming",
     "raise_named",
+    "relative_shares",
     "shares",
 ]
 
 # Sums of squares below this have lost digits to underflow.
 _SMALLEST_SQUARE = 1e-290
+# By which probabilities that users give may miss 1.
+_ROUNDING = 1e-6
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
@@ -245,9 +248,24 @@ def finite_start(name, values, shape):
     return values
 
 
-def shares(name, values, shape):
-    """Convert start values that are shares: not negative, and not all 0 in a row."""
+def relative_shares(name, values, shape):
+    """Convert start values that are shares of their sum: not negative, and not all 0 in a row."""
     values = finite_start(name, values, shape)
     if values.min() < 0 or not values.sum(axis=-1).all():
         raise ValueError(f"{name} must not be negative, nor all 0.")
+    return values
+
+
+def shares(name, values, shape, may_lack=False):
+    """Convert start values that are shares: not negative, and adding up to 1 in each row.
+
+    With `may_lack` rows may add up to less, as what they lack belongs to something else.
+    """
+    values = relative_shares(name, values, shape)
+    totals = np.atleast_1d(values.sum(axis=-1))
+    wrong = np.flatnonzero(totals > 1.0 + _ROUNDING if may_lack else abs(totals - 1.0) > _ROUNDING)
+    if len(wrong):
+        expected = "add up to at most 1" if may_lack else "add up to 1"
+        where = f" in row {wrong[0]}" if values.ndim > 1 else ""
+        raise ValueError(f"{name} must {expected}, got a sum of {totals[wrong[0]]:.6g}{where}.")
     return values

@@ -42,11 +42,11 @@ class BaseHMM(SequenceEstimator):
     params : str, default="ste"
         Which of start (s), transitions (t) and emissions (e) are learnt.
     startprob_init : array-like of shape (n_components,), default=None
-        Start probabilities to begin with. Zeros stay zero. None: all the same.
+        Start probabilities to begin with, which add up to 1. Zeros stay zero. None: all the same.
     transmat_init : array-like of shape (n_components, n_components), default=None
-        Transition probabilities to begin with. Zeros stay zero, so left-to-right and banded models
-        are made here. With an end state, rows may add up to less than 1, or have a further column.
-        None: all the same.
+        Transition probabilities to begin with, rows adding up to 1. Zeros stay zero, so that
+        left-to-right and banded models are made here. With an end state, rows may add up to less
+        than 1, or have a further column. None: all the same.
     startprob_prior, transmat_prior : float or array-like, default=None
         Concentration of the Dirichlet priors on the start and on the rows of the transitions.
         None: no prior, as 1.

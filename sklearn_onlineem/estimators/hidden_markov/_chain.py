@@ -98,11 +98,12 @@ class Chain:
         """`transmat_init`; with an end state, a column for it that rows may leave out."""
         n_states = self.n_states
         with_end = has_end and np.shape(self.transmat) == (n_states, n_states + 1)
-        transmat = shares("transmat_init", self.transmat, (n_states, n_states + with_end))
-        if has_end and not with_end:
-            transmat = np.column_stack([transmat, 1.0 - transmat.sum(axis=1)])
-            if transmat.min() < 0:
-                raise ValueError("transmat_init must have rows that add up to at most 1.")
+        lacks_end = has_end and not with_end
+        shape = (n_states, n_states + with_end)
+        transmat = shares("transmat_init", self.transmat, shape, may_lack=lacks_end)
+        if lacks_end:
+            rest = np.maximum(1.0 - transmat.sum(axis=1), 0.0)
+            transmat = np.column_stack([transmat, rest])
         return transmat
 
 

@@ -30,10 +30,10 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     n_components : int, default=1
         Number of components.
     n_init : int, default=1
-        Number of starts; the best result is kept.
+        Number of starts of `fit`; the best result is kept.
     init : str or array-like, default="k-means"
-        "k-means", "k-means++", "random" (responsibilities), "random_from_data" (rows as centres),
-        centres of shape (n_components, n_features), or responsibilities of shape
+        Start: "k-means", "k-means++", "random" (responsibilities), "random_from_data" (rows as
+        centres), centres of shape (n_components, n_features), or responsibilities of shape
         (n_samples, n_components).
     weights_init : array-like of shape (n_components,), default=None
         Weights to start from.

@@ -9,7 +9,7 @@ import numpy as np
 
 from sklearn_onlineem.estimators._clusters import start_model, wide_pseudo_rows
 from sklearn_onlineem.estimators._initialiser import Initialiser
-from sklearn_onlineem.estimators._validation import finite_start, shares
+from sklearn_onlineem.estimators._validation import finite_start, relative_shares, shares
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.models import MixtureModel, MixtureStatistics
 
@@ -84,7 +84,7 @@ class MixtureInitialiser(Initialiser):
     def _checked_init(self, data):
         init = np.asarray(self.init, dtype=np.float64)
         if init.shape == (len(data), self.n_components):
-            return shares("init", init, init.shape)
+            return relative_shares("init", init, init.shape)
         return finite_start("init", init, (self.n_components, data.n_features))
 
     def _with_given(self, model, data):

@@ -45,7 +45,7 @@ class GaussianMixture(BaseMixture):
     precisions_init : array-like, default=None
         Precisions to start from, shaped like `precisions_`.
     init_params : str, default=None
-        scikit-learn's name for `init`; if given, it wins.
+        scikit-learn's name for `init`, the start; if given, it wins.
 
     Attributes
     ----------

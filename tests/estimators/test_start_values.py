@@ -1,0 +1,45 @@
+"""Probabilities to start from: they add up to 1, or an error names them."""
+
+import numpy as np
+import pytest
+
+from sklearn_onlineem import HMM, GaussianMixture, PoissonHMM, PoissonMixture
+
+X = np.random.default_rng(0).poisson(4.0, (60, 2)).astype(float)
+WRONG = [
+    (PoissonMixture(2, weights_init=[0.5, 0.4]), "weights_init of PoissonMixture.* sum of 0.9"),
+    (GaussianMixture(2, weights_init=[5.0, 5.0]), "weights_init of GaussianMixture.* sum of 10"),
+    (PoissonHMM(2, startprob_init=[0.5, 0.4]), "startprob_init of PoissonHMM.* sum of 0.9"),
+    (
+        PoissonHMM(2, transmat_init=[[0.5, 0.5], [0.5, 0.4]]),
+        "transmat_init of PoissonHMM.*add up to 1, got a sum of 0.9 in row 1",
+    ),
+    (
+        HMM(2, family="poisson", termination="end_state", transmat_init=[[0.5, 0.6], [0.5, 0.4]]),
+        "transmat_init of HMM.*at most 1, got a sum of 1.1 in row 0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("estimator", "message"), WRONG, ids=lambda x: str(x)[:40])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_probabilities_must_add_up_to_1(estimator, message, method):
+    with pytest.raises(ValueError, match=message):
+        getattr(estimator, method)(X)
+    assert not hasattr(estimator, "model_")
+
+
+@pytest.mark.parametrize("missing", [0.0, 5e-7, -5e-7])
+def test_rounding_is_taken_care_of(missing):
+    weights, chain = [0.5, 0.5 - missing], [[0.5, 0.5], [0.5, 0.5 - missing]]
+    mixture = PoissonMixture(2, weights_init=weights, random_state=0).fit(X)
+    assert mixture.weights_.sum() == pytest.approx(1.0, abs=1e-12)
+    hmm = PoissonHMM(2, startprob_init=weights, transmat_init=chain, random_state=0).fit(X)
+    np.testing.assert_allclose(hmm.transmat_.sum(axis=1), 1.0, atol=1e-12)
+
+
+def test_what_rows_lack_is_the_end():
+    chain = [[0.5, 0.4], [0.3, 0.4]]
+    hmm = HMM(2, family="poisson", termination="end_state", transmat_init=chain, eta0=1e-9)
+    hmm.set_params(random_state=0, params="e").partial_fit(X)
+    np.testing.assert_allclose(hmm.endprob_, [0.1, 0.3])

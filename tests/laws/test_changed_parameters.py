@@ -1,0 +1,262 @@
+"""Each parameter that is set between two batches of a stream: acts, raises, or is of `fit` alone.
+
+Tables by name hold what it is set to. A new parameter without an entry fails.
+"""
+
+import copy
+import inspect
+import re
+
+import numpy as np
+import pytest
+from cases.comparing import assert_identical
+from cases.merged_cases import MERGED
+
+from sklearn_onlineem import KalmanFilter
+from sklearn_onlineem.families import Categorical
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+# Another model, or another record of the step, from the next batch on.
+ACTS = {
+    "eta0": 0.3,
+    "schedule": "constant",
+    "beta": 0.9,
+    "solver": "stochastic",
+    "weight_concentration_prior": 50.0,
+    "startprob_prior": 50.0,
+    "transmat_prior": 50.0,
+    "operation_prior": 50.0,
+    "emissionprob_prior": 50.0,
+    "means_prior": 10.0,
+    "means_weight": 100.0,
+    "covars_prior": 50.0,
+    "covars_weight": 100.0,
+    "lambdas_prior": 500.0,
+    "lambdas_weight": 500.0,
+    "binarize": 2.0,
+    "zero_value": 0.5,
+}
+# ValueError that names it: it shapes the model.
+RAISES = {
+    "n_components": 4,
+    "covariance_type": "tied",
+    "reg_covar": 0.5,
+    "termination": "absorbing_states",
+    "absorbing_states": [1],
+    "params": "st",
+    "family": Categorical(n_categories=9),
+    "n_features": 9,
+    "shape": 7.0,
+    "degrees_of_freedom": 17.0,
+    "alphabet": "abcdxyz",
+    "parametrization": "other",
+    "em_vars": ["transition_matrices"],
+    "transition_covariance_type": "diag",
+    "observation_covariance_type": "spherical",
+    "n_dim_state": 3,
+}
+# Of `fit`, of the start of a stream, or of answers and messages: the next batch learns the same.
+OF_FIT = {
+    "batch_size": 7,
+    "max_iter": 3,
+    "tol": 0.5,
+    "stopping": "kl",
+    "warm_start": True,
+    "n_init": 3,
+}
+OF_THE_START = {
+    "init": "random",
+    "init_params": "random",
+    "random_state": 7,
+    "alpha_init": [1.0],
+    "weights_init": [1.0],
+    "means_init": [[1.0]],
+    "precisions_init": [1.0],
+    "startprob_init": [1.0],
+    "transmat_init": [[1.0]],
+    "covars_init": [1.0],
+    "lambdas_init": [[1.0]],
+    "emissionprob_init": [[1.0]],
+    "operations_init": {},
+    "transition_matrices": 0.3 * np.eye(2),
+    "observation_matrices": np.ones((4, 2)),
+    "transition_covariance": 3.0 * np.eye(2),
+    "observation_covariance": 3.0 * np.eye(4),
+    "observation_offsets": np.full(4, 3.0),
+    "initial_state_mean": np.full(2, 3.0),
+    "initial_state_covariance": 3.0 * np.eye(2),
+}
+SYSTEM = {name for name in OF_THE_START if np.ndim(OF_THE_START[name]) and "init" not in name}
+SYSTEM |= {"initial_state_mean", "initial_state_covariance"}
+OF_ANSWERS = {
+    "algorithm": "map",
+    "kind": "viterbi",
+    "n_jobs": 1,
+    "verbose": 1,
+    "verbose_interval": 2,
+}
+TABLES = {
+    "acts": ACTS,
+    "raises": RAISES,
+    "of fit": OF_FIT,
+    "of the start": OF_THE_START,
+    "of answers": OF_ANSWERS,
+}
+# What an estimator has besides, with arguments of its own.
+ELSEWHERE = {"prior", "callbacks", "transition_offsets"}
+
+
+def changes(kind):
+    return [
+        pytest.param(case, name, TABLES[kind][name], id=f"{case!r}-{name}")
+        for case in MERGED
+        for name in case().get_params(deep=False)
+        if name in TABLES[kind]
+    ]
+
+
+def stream(case, rng):
+    """An estimator that has learnt a first batch, and the next one."""
+    X = case.data(rng, 60)[0]
+    arguments = {}
+    if "zero_value" in case().get_params():
+        X[-1], arguments = 0.0, {"zero_value": 0.1}
+    if "means_weight" in case().get_params():
+        arguments = {"means_weight": 1.0}  # without any weight a mean of the prior says nothing
+    return case(**arguments).partial_fit(X[:40]), X[40:]
+
+
+def other(estimator, name, value):
+    """The value, or another one where that is what the estimator has."""
+    now = getattr(estimator, name)
+    alternatives = {
+        "covariance_type": "full",
+        "transition_covariance_type": "full",
+        "observation_covariance_type": "full",
+        "family": "poisson",
+        "parametrization": "tied" if now == "full" else "full",
+        "solver": "online",
+    }
+    if name == "parametrization" or (isinstance(now, type(value)) and now == value):
+        return alternatives[name]
+    return value
+
+
+def steps(estimator):
+    return [tuple(step) for step in estimator.history_]
+
+
+@pytest.mark.parametrize("case", MERGED, ids=repr)
+def test_each_parameter_has_an_entry(case):
+    known = ELSEWHERE.union(*TABLES.values())
+    assert set(case().get_params(deep=False)) <= known
+
+
+@pytest.mark.parametrize(("case", "name", "value"), changes("acts"))
+def test_a_change_acts_from_the_next_batch_on(case, name, value, rng):
+    estimator, X = stream(case, rng)
+    if name == "beta":
+        estimator.set_params(schedule="power", eta0="auto")
+    changed = copy.deepcopy(estimator)
+    estimator.partial_fit(X)
+    changed.set_params(**{name: other(changed, name, value)}).partial_fit(X)
+    assert not same_numbers(estimator.model_, changed.model_)
+    assert steps(estimator) != steps(changed)
+
+
+def same_numbers(model, another):
+    try:
+        assert_identical(model, another)
+    except AssertionError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("case", "name", "value"), changes("raises"))
+def test_a_change_of_what_shapes_the_model_raises(case, name, value, rng):
+    estimator, X = stream(case, rng)
+    model, before = estimator.model_, getattr(estimator, name)
+    changed = estimator.set_params(**{name: other(estimator, name, value)})
+    with pytest.raises(ValueError, match=rf"{type(estimator).__name__}.*\b{name}="):
+        changed.partial_fit(X)
+    assert estimator.model_ is model
+    assert estimator.n_steps_ == 1
+    estimator.set_params(**{name: before}).partial_fit(X)
+    assert estimator.n_steps_ == 2
+
+
+@pytest.mark.parametrize(
+    ("case", "name", "value"),
+    [*changes("of fit"), *changes("of the start"), *changes("of answers")],
+)
+def test_what_is_of_fit_alone_does_not_change_a_stream(case, name, value, rng):
+    estimator, X = stream(case, rng)
+    changed = copy.deepcopy(estimator).set_params(**{name: value})
+    assert_identical(changed.partial_fit(X).model_, estimator.partial_fit(X).model_)
+
+
+@pytest.mark.parametrize(("case", "name", "value"), [*changes("of fit"), *changes("of the start")])
+def test_docstrings_say_what_is_of_fit_or_of_the_start(case, name, value):
+    text = re.search(
+        rf"\n    {name}(?:, \w+)* : .*?(?=\n    \w[\w, ]* : |\n\n)", documented(case), re.S
+    )
+    if name in SYSTEM:  # documented together, at the first of them
+        text = re.search("This and the next seven.*?start values", documented(case), re.S)
+    word = "`fit`" if name in OF_FIT else "[Ss]tart|begin"
+    assert text
+    assert re.search(word, text[0])
+
+
+def documented(case):
+    return "\n" + "\n".join("    " + line for line in inspect.getdoc(case.make).splitlines())
+
+
+@pytest.mark.parametrize("case", MERGED, ids=repr)
+def test_the_same_values_change_nothing(case, rng):
+    estimator, X = stream(case, rng)
+    again = copy.deepcopy(estimator)
+    again.set_params(**again.get_params(deep=False)).partial_fit(X)
+    assert_identical(again.model_, estimator.partial_fit(X).model_)
+
+
+@pytest.mark.parametrize("case", MERGED, ids=repr)
+def test_callbacks_are_called_from_the_next_batch_on(case, rng):
+    estimator, X = stream(case, rng)
+    seen = []
+    estimator.set_params(callbacks=[seen.append]).partial_fit(X)
+    assert len(seen) == 1
+    estimator.set_params(callbacks=None).partial_fit(X)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("case", [c for c in MERGED if "prior" in c().get_params()], ids=repr)
+def test_a_prior_with_unknown_keys_raises_by_name(case, rng):
+    estimator, X = stream(case, rng)
+    model = estimator.model_
+    with pytest.raises((TypeError, ValueError), match=rf"prior.*{type(estimator).__name__}"):
+        estimator.set_params(prior={"nonsense": 3.0}).partial_fit(X)
+    assert estimator.model_ is model
+    estimator.set_params(prior=None).partial_fit(X)
+
+
+GAUSSIAN = [case for case in MERGED if repr(case).startswith("GaussianMixture")]
+
+
+@pytest.mark.parametrize("case", GAUSSIAN, ids=repr)
+def test_a_prior_acts_from_the_next_batch_on(case, rng):
+    estimator, X = stream(case, rng)
+    changed = copy.deepcopy(estimator)
+    changed.set_params(prior={"mean": np.full(4, 90.0), "mean_precision": 30.0}).partial_fit(X)
+    estimator.partial_fit(X)
+    assert (changed.means_ > estimator.means_ + 1.0).all()
+
+
+@pytest.mark.parametrize("case", [c for c in MERGED if c.make is KalmanFilter], ids=repr)
+def test_what_is_kept_as_given_can_not_change(case, rng):
+    estimator, X = stream(case, rng)
+    model = estimator.model_
+    with pytest.raises(ValueError, match="KalmanFilter.*transition_offsets"):
+        estimator.set_params(transition_offsets=[1.0, 2.0]).partial_fit(X)
+    assert estimator.model_ is model
+    estimator.set_params(transition_offsets=None).partial_fit(X)
