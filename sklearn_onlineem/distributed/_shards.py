@@ -105,7 +105,7 @@ def cut(columns, n_shards, estimator):
     -------
     columns : dict of str to list of shards
     """
-    X = columns["X"]
+    X = _collection(columns.get("X"))
     is_nested = _is_nested(X, get_tags(estimator).input_tags)
     if get_tags(estimator).input_tags.three_d_array and not is_nested:
         return {name: [_sliceable(values)] for name, values in columns.items()}
@@ -113,6 +113,17 @@ def cut(columns, n_shards, estimator):
     bounds = np.linspace(0, n, min(n_shards, max(1, n)) + 1).astype(int)
     slices = [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
     return {name: _cut(name, values, slices, is_nested) for name, values in columns.items()}
+
+
+def _collection(X):
+    """X, if it has entries that slices choose from."""
+    is_one_thing = isinstance(X, str | bytes | dict | set | frozenset)
+    if is_one_thing or not hasattr(X, "__len__") or getattr(X, "ndim", 1) == 0:
+        raise ValueError(
+            "DistributedEM: X must be an array, a data frame, a list of sequences or a list of"
+            f" shards, got {X!r:.80}."
+        )
+    return X
 
 
 def _is_nested(X, tags):

@@ -186,7 +186,9 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
             If the same task took down one worker after the other, by its memory for example.
         """
         columns = {"X": X, "y": self._labels(X, y), "sample_weight": sample_weight}
-        columns = {name: values for name, values in columns.items() if values is not None}
+        columns = {
+            name: values for name, values in columns.items() if name == "X" or values is not None
+        }
         self._check_supported(columns, client)
         executor = self._executor(columns, client)
         executor.open()
