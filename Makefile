@@ -2,6 +2,10 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+# make fuzz CASES=20000 SEED=1, or one of these: make fuzz SEED=1 CASE=123
+CASES ?= 20000
+SEED ?= 0
+CASE ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -27,7 +31,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 install = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))$(1), sep='\n')" \
 	| $(BIN)/python -m pip install --quiet --requirement /dev/stdin
 
-.PHONY: demo test test-minima test-rivals rivals lint format doctest doc clean distclean
+.PHONY: demo test test-minima test-rivals rivals fuzz lint format doctest doc clean distclean
 
 demo: $(BUILT)
 	$(BIN)/python examples/plot_digits_stream.py build/demo
@@ -56,6 +60,11 @@ test-minima:
 
 rivals: $(BUILT) $(VENV)/extra-rivals
 	$(BIN)/python -m pytest --numprocesses 0 -m rivals $(PYTEST_ARGS)
+
+# OpenBLAS would start threads in each worker, and Python would hide small blocks from the sanitizer.
+fuzz: $(BUILT) $(VENV)/extra-test
+	PYTHONPATH=.:tests OPENBLAS_NUM_THREADS=1 $(if $(SANITIZE),PYTHONMALLOC=malloc) $(SANITIZED) \
+		$(BIN)/python -m fuzz --seed $(SEED) $(if $(CASE),--case $(CASE),--cases $(CASES))
 
 doctest: $(BUILT) $(VENV)/extra-test
 	$(SANITIZED) $(BIN)/python -m pytest --doctest-modules sklearn_onlineem

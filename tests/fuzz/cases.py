@@ -74,6 +74,7 @@ def run_case(seed, number, targets=None, aloud=False):
     log, unraisable = Aloud() if aloud else [], []
     name = one_of(rng, targets or KINDS[int(rng.integers(len(KINDS)))])
     sys.unraisablehook = unraisable.append
+    log.append(f"# {name}")
     try:
         with warnings.catch_warnings(), np.errstate(all="warn"), open(os.devnull, "w") as nothing:
             warnings.simplefilter("ignore")

@@ -10,7 +10,15 @@ from fuzz.arrays import ANY, SOUND
 from fuzz.choosing import one_of
 from fuzz.hostile import hostile
 from fuzz.table import methods_of
-from fuzz.verdicts import DOCUMENTED, DOCUMENTED_BELOW, Fault, fingerprint, shown, undocumented
+from fuzz.verdicts import (
+    DOCUMENTED,
+    DOCUMENTED_BELOW,
+    Fault,
+    fingerprint,
+    is_of_others,
+    shown,
+    undocumented,
+)
 from fuzz.worlds import WORLDS
 
 __all__ = ["calls_of", "valid_argument", "world_session"]
@@ -83,5 +91,6 @@ def attempt(run, what, world, log):
     except documented as error:
         log.append(f"# {type(error).__name__}: {str(error)[:200]!r}")
     except Exception as error:
-        raise undocumented(error, what) from error
+        if world.is_estimator or not is_of_others(error):
+            raise undocumented(error, what) from error
     return None

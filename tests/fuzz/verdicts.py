@@ -18,6 +18,7 @@ unraisable     a kernel's error that could not be raised: bounds, in the debug b
 from __future__ import annotations
 
 import collections
+import traceback
 import types
 from dataclasses import fields, is_dataclass
 from functools import partial
@@ -36,17 +37,16 @@ __all__ = ["DOCUMENTED", "DOCUMENTED_BELOW", "Fault", "check_finite", "fingerpri
 DOCUMENTED = (ValueError, TypeError, DistributionError, Refusal)
 # The layers below take what they are called with for what it should be: a string in the place of a
 # model has no `e_step`, a number too large for C overflows, a tuple that is too short has no third
-# element; and frames, masked and sparse arrays in the places of arrays raise errors of their own.
+# element.
 DOCUMENTED_BELOW = (
     *DOCUMENTED,
     AttributeError,
     OverflowError,
     ZeroDivisionError,
     LookupError,
-    NotImplementedError,
-    pd.errors.InvalidIndexError,
-    np.ma.MaskError,
 )
+# Frames, masked and sparse arrays in the places of arrays raise errors of their own, there.
+OTHERS = ("pandas", "scipy", "numpy")
 
 
 class Fault(Exception):
@@ -141,6 +141,12 @@ def state_of(subject):
     """All that an object of this library holds, but for locks and what follows from the rest."""
     state = getattr(subject, "__dict__", {})
     return {name: part for name, part in state.items() if name not in ("_mutex", "_present_rules")}
+
+
+def is_of_others(error):
+    """Whether an exception was raised by code of a library whose object was passed."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return frame.f_globals.get("__name__", "").partition(".")[0] in OTHERS
 
 
 def undocumented(error, where):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import multiprocessing
 import os
+import re
 import resource
 import sys
 import tempfile
@@ -21,6 +22,8 @@ CHUNK = 25
 MEMORY = 3 * 2**30
 # What is too large is refused, as without the sanitizer by the limit of the address space.
 SANITIZER = f"detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb={MEMORY >> 20}"
+# Lines of reports that say where in the interpreter we are.
+OF_PYTHON = re.compile(r"^Extension modules:|^ +#\d+ .* (Objects|Python|Modules|Include)/")
 FATAL = ("crash", "hang")
 
 
@@ -119,7 +122,7 @@ class Worker:
         self._process.join(10.0)
         report = Path(self._report.name).read_text(errors="replace")
         verdict = "hang" if "Timeout (" in report else "crash"
-        lines = [line for line in report.splitlines() if not line.startswith("Extension modules:")]
+        lines = [line for line in report.splitlines() if not OF_PYTHON.search(line)]
         found = [f"# {verdict}, exit code {self._process.exitcode}", *lines[:80]]
         return Outcome(self.pending[0], "?", verdict, "\n".join(found))
 
