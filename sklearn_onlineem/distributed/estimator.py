@@ -283,7 +283,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
         return estimator
 
     def __sklearn_tags__(self):
-        return get_tags(self.estimator)
+        has_tags = isinstance(self.estimator, BaseEstimator)
+        return get_tags(self.estimator) if has_tags else super().__sklearn_tags__()
 
     # --------------------------------------------------------------------------------- inference
 

@@ -175,6 +175,6 @@ class PerSequence(SequenceOutput, PersistentState, TransformerMixin, BaseEstimat
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
-        if hasattr(self.transformer, "__sklearn_tags__"):
+        if isinstance(self.transformer, BaseEstimator):
             tags.input_tags.allow_nan = get_tags(self.transformer).input_tags.allow_nan
         return tags

@@ -424,3 +424,14 @@ def test_schedulers_are_told_the_sizes_of_data_and_models(rng):
 def test_what_cannot_be_cut_is_refused(X):
     with pytest.raises(ValueError, match="DistributedEM: X must be an array"):
         DistributedEM(PoissonMixture(2)).fit(X)
+
+
+@pytest.mark.parametrize("other", [None, [None], "PoissonMixture", PoissonMixture])
+def test_an_estimator_that_is_none_is_refused_by_fit_alone(other):
+    X = np.arange(12.0).reshape(6, 2)
+    learner = DistributedEM(PoissonMixture(2, random_state=0), n_shards=2).fit(X)
+    score = learner.score(X)
+    learner.set_params(estimator=other)
+    assert learner.score(X) == score
+    with pytest.raises((TypeError, ValueError), match="DistributedEM"):
+        learner.fit(X)

@@ -26,7 +26,7 @@ def test_what_transforms_nothing_is_refused(transformer, method):
 
 
 @pytest.mark.parametrize("method", ["transform", "inverse_transform", "get_feature_names_out"])
-@pytest.mark.parametrize("transformer", [None, np.ones(3), StandardScaler()])
+@pytest.mark.parametrize("transformer", [None, np.ones(3), StandardScaler, StandardScaler()])
 def test_what_is_not_fitted_says_so(transformer, method):
     with pytest.raises(NotFittedError):
         getattr(PerSequence(transformer), method)(SEQUENCES)
