@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fuzz.arrays import ANY
 from fuzz.choosing import one_of
-from fuzz.hostile import hostile
+from fuzz.hostile import hostile, patient
 from fuzz.table import parameters_of
 
 __all__ = ["drawn_arguments"]
@@ -34,7 +34,7 @@ def drawn_arguments(rng, function, valid, hostility, arrays=ANY):
         if name in required or (value is not None and rng.random() < 0.5)
     }
     for name in hostile_names(rng, [name for name in names if name not in SPARED], hostility):
-        arguments[name] = hostile(rng, values[name], arrays)
+        arguments[name] = patient(name, hostile(rng, values[name], arrays))
     return arguments, values
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import array
 import collections
 from dataclasses import fields, is_dataclass, replace
-from numbers import Number
+from numbers import Number, Real
 
 import numpy as np
 import pandas as pd
@@ -19,10 +19,13 @@ from scipy import sparse
 from fuzz.arrays import ANY, VALUES, Arraylike, Refusal
 from fuzz.choosing import one_of
 
-__all__ = ["hostile", "hostile_number", "junk"]
+__all__ = ["hostile", "hostile_number", "junk", "patient"]
 
-# Nothing between 128 and 2**31: to wait long, or to fill the memory, for what was asked for is no
-# fault.
+# What a user who asks for many waits for.
+PATIENCE = {
+    "max_iter", "n_init", "n_passes", "n_jobs", "sync_every", "n_shards", "n_samples",
+    "n_sequences", "n_steps", "n_pseudo_samples", "n",
+}  # fmt: skip
 INTEGERS = [0, 1, 2, 3, 5, 100, -1, -2, -128, 2**31 - 1, 2**31, 2**32 + 1, 2**63 - 1, 2**63, 10**30]
 INTEGER_TYPES = [np.int8, np.uint8, np.int16, np.int64, np.uint64, np.intc, int, float, str, bool]
 
@@ -102,6 +105,12 @@ JUNK = [
 def junk(rng):
     """Return an object of a type that nobody expects."""
     return one_of(rng, JUNK)()
+
+
+def patient(name, value):
+    """The value, unless it asks for so many that one would wait for long."""
+    is_many = name in PATIENCE and isinstance(value, Real) and not value <= 5
+    return 3 if is_many else value
 
 
 def hostile(rng, value, arrays=ANY):

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-from numbers import Real
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, Options
 
 from fuzz.arrays import Refusal
 from fuzz.choosing import one_of
-from fuzz.hostile import hostile, junk
+from fuzz.hostile import hostile, junk, patient
 from sklearn_onlineem.em import Constant, Exact, Online, Sampled, Stochastic
 
 __all__ = ["hostile_parameter", "valid_parameter"]
-
-# A user who asks for so many passes gets them.
-PATIENCE = {"max_iter", "n_init", "n_passes", "n_jobs", "sync_every", "n_shards"}
-MOST_PATIENT = 3
 
 
 def raising(*arguments):
@@ -92,16 +86,4 @@ def hostile_parameter(rng, name, constraints, valid=None):
     if name == "callbacks":
         options += [lambda: [one_of(rng, CALLABLES), one_of(rng, CALLABLES)]] * 8
     value = one_of(rng, options)()
-    return value if name not in PATIENCE else patient(value)
-
-
-def patient(value):
-    """The value, unless it asks for many."""
-    asks_for_many = isinstance(value, Real) and not value <= MOST_PATIENT
-    return MOST_PATIENT if asks_for_many else value
-
-
-def keywords(function):
-    """Names of the keyword-only parameters of a function."""
-    parameters = inspect.signature(function).parameters.values()
-    return [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    return patient(name, value)
