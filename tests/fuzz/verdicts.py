@@ -90,7 +90,7 @@ def arrays_of(value, depth=0):
         yield np.asarray(value)
     elif isinstance(value, np.ndarray) and value.dtype.kind == "O":
         for part in value.reshape(-1)[:1000].tolist():
-            yield from arrays_of(part, depth + 1)
+            yield from [np.array(np.nan)] if part is None else arrays_of(part, depth + 1)
 
 
 def parts_of(value):
