@@ -118,7 +118,8 @@ def cut(columns, n_shards, estimator):
 def _collection(X):
     """X, if it has entries that slices choose from."""
     is_one_thing = isinstance(X, str | bytes | dict | set | frozenset)
-    if is_one_thing or not hasattr(X, "__len__") or getattr(X, "ndim", 1) == 0:
+    has_entries = hasattr(X, "__len__") or hasattr(X, "__array__")
+    if is_one_thing or not has_entries or getattr(X, "ndim", 1) == 0:
         raise ValueError(
             "DistributedEM: X must be an array, a data frame, a list of sequences or a list of"
             f" shards, got {X!r:.80}."

@@ -403,7 +403,7 @@ def test_misaligned_arrays_are_copied():
     """As a network hands them over, at any address."""
     raw = np.zeros(8 * 6 + 1, dtype=np.uint8)[1:].view(np.float64).reshape(3, 2)
     assert not raw.flags.aligned
-    rows = _kernel_ready(Rows(raw))
+    rows = _kernel_ready(Rows.unchecked(raw))
     assert rows.X.flags.aligned
     aligned = Rows(np.zeros((3, 2)))
     assert _kernel_ready(aligned) is aligned

@@ -76,9 +76,12 @@ def test_kernels_refuse_arrays_that_are_not_theirs(K, d):
     assert factorise(read_only) == -1
     misaligned = np.frombuffer(bytes(1 + right.nbytes), offset=1).reshape(right.shape)
     single, swapped = right.astype(np.float32), right.astype(">f8")
-    for array in (misaligned, single, swapped, right[0, 0, 0], right[0, 0], right.tolist(), None):
+    for array in (misaligned, single, swapped, right[0, 0]):
         with pytest.raises(ValueError):
             factorise(array)
+    for no_array in (right[0, 0, 0], right.tolist(), None):
+        with pytest.raises((TypeError, ValueError)):
+            factorise(no_array)
     for output in (read_only, single, np.empty((K, d, d + 1))):
         with pytest.raises(ValueError):
             factorise(right, precisions=output)

@@ -104,7 +104,7 @@ TABLES = {
     "of answers": OF_ANSWERS,
 }
 # What an estimator has besides, with arguments of its own.
-ELSEWHERE = {"prior", "callbacks", "transition_offsets"}
+ELSEWHERE = {"prior", "callbacks", "transition_offsets", "semi_supervised"}
 
 
 def changes(kind):

@@ -369,13 +369,13 @@ MISTAKES = {
         lambda: EditDistance().fit(["abc", "abd"]),
         ValueError,
         "EditDistance",
-        r"Entry 0 of X must be a pair \(source, target\)",
+        r"a pair \(source, target\) as entry 0 of X, got str 'abc'",
     ),
     "a number for a string": (
         lambda: EditDistance().fit([("a", 3)]),
         ValueError,
         "EditDistance",
-        "target of X, got 3",
+        "target of pair 0 of X, got int 3",
     ),
     "no pairs": (lambda: EditDistance().fit([]), ValueError, "EditDistance", "at least one pair"),
     # Merging.
