@@ -6,6 +6,7 @@ they add and with what weights; :func:`combine` is that sum.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from functools import cache
 
@@ -177,8 +178,11 @@ def pooled(terms):
     average : Statistics
         Per observation of all together.
     """
-    total = sum(n for n, _ in terms)
-    return combine([(n / total, statistics) for n, statistics in terms])
+    # A power of two, so that sums are finite and no digits are lost.
+    exponent = math.frexp(max(n for n, _ in terms))[1]
+    scaled = [(math.ldexp(n, -exponent), statistics) for n, statistics in terms]
+    total = sum(n for n, _ in scaled)
+    return combine([(n / total, statistics) for n, statistics in scaled])
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn_onlineem.families.gaussian_axis import AxisMoments
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.models import MixtureStatistics
-from sklearn_onlineem.statistics import Listed, Statistics, Sums, combine
+from sklearn_onlineem.statistics import Listed, Statistics, Sums, combine, pooled
 
 
 def full(deviations):
@@ -188,3 +188,11 @@ def test_statistics_that_grow_are_copied_once(monkeypatch):
     total = combine(terms)
     assert len(total.emissions.weights) == 1000
     assert sum(copied) == 1000 * (1 + 3)
+
+
+@pytest.mark.parametrize("weights", [(1e308, 1e308), (5e-324, 5e-324), (1.7e308, 5e-324)])
+def test_an_average_depends_on_ratios_of_weights(weights):
+    terms = [Sums(np.ones(1), np.array([[2.0]])), Sums(np.ones(1), np.array([[4.0]]))]
+    average = pooled(list(zip(weights, terms, strict=True)))
+    assert_allclose(average.weight, 1.0)
+    assert_allclose(average.total, 3.0 if weights[0] == weights[1] else 2.0)

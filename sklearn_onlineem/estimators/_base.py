@@ -540,6 +540,21 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
     def _generator(self):
         return np.random.default_rng(self._drawn_seed())
 
+    def get_params(self, deep=True):
+        """Return the parameters by name, as they were given.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether those of a solver come, too, as ``solver__average_from``.
+
+        Returns
+        -------
+        params : dict
+        """
+        params = super().get_params(deep)
+        return params | {name: self.__dict__.get(name, params[name]) for name in self._defaults}
+
     def set_params(self, **params):
         """Set parameters; one within a value, such as ``solver__average_from``, makes a new value.
 

@@ -5,6 +5,9 @@ An estimator is a dataclass whose fields are its parameters. So its signature is
 unusual. A field says besides what values are valid, and whether a fitted model is shaped by it. Its
 meaning stands in the docstring of the class that declares it, and is inserted in those of the
 classes that inherit it.
+
+NumPy's numbers are read as Python's, as arithmetic in int8 overflows from 128 on. They are kept as
+they were given, and `get_params` returns them so.
 """
 
 from __future__ import annotations
@@ -15,9 +18,33 @@ from functools import wraps
 from operator import itemgetter
 from typing import dataclass_transform
 
+import numpy as np
+
 from sklearn_onlineem.estimators._documentation import completed
 
 __all__ = ["by_name", "estimator", "parameter"]
+
+
+class _Parameter:
+    """What reads a parameter of an instance, and the default of the class."""
+
+    def __init__(self, name, default):
+        self._name, self._default = name, default
+
+    def __get__(self, instance, owner):
+        if instance is None:
+            return self._default
+        try:
+            value = instance.__dict__[self._name]
+        except KeyError:
+            return self._default
+        return value.item() if isinstance(value, np.number) else value
+
+    def __set__(self, instance, value):
+        instance.__dict__[self._name] = value
+
+    def __delete__(self, instance):
+        instance.__dict__.pop(self._name, None)
 
 
 def parameter(*, default, valid, structural=False, kw_only=True):
@@ -47,6 +74,8 @@ def estimator(cls):
     cls._structural_parameters = tuple(f.name for f in declared if f.metadata["structural"])
     cls._defaults = {f.name: f.default for f in declared}
     cls._values = staticmethod(itemgetter(*cls._defaults))
+    for name, default in cls._defaults.items():
+        setattr(cls, name, _Parameter(name, default))
     names = _own_first(cls)
     cls.__init__.__signature__ = _reordered(inspect.signature(cls.__init__), names)
     cls.__doc__ = completed(cls, names)

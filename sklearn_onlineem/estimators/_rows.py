@@ -145,7 +145,8 @@ class RowEstimator(TransformerMixin, OnlineEM):
             Ignored, unless the estimator has ``semi_supervised=True``: then known components,
             0..n_components - 1, and -1 where unknown. None: none is known.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; a weight of 2 stands for two equal rows.
+            Non-negative weights; a weight of 2 stands for two equal rows. Weights below 1e-100
+            count as 0; their sum must be above 0, and at most 1e100.
 
         Returns
         -------
@@ -172,6 +173,7 @@ class RowEstimator(TransformerMixin, OnlineEM):
         y : array-like of int of shape (n_samples,), default=None
             Ignored, or known components, as in `fit`.
         sample_weight : array-like of shape (n_samples,), default=None
+            As in `fit`.
 
         Returns
         -------

@@ -34,6 +34,9 @@ __all__ = [
 
 # Sums of squares below this have lost digits to underflow.
 _SMALLEST_SQUARE = 1e-290
+# Weights of rows are repetitions, and products of them are taken: smaller ones count as 0, larger
+# totals are refused.
+_SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-100, 1e100
 # By which probabilities that users give may miss 1.
 _ROUNDING = 1e-6
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
@@ -232,12 +235,19 @@ def column(name, values):
 
 
 def checked_weight(sample_weight, X):
-    """Weights of rows, float64."""
+    """Weights of rows, float64; those that would vanish in products are 0."""
     check_complete("sample_weight", sample_weight)
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if not 0.0 < weight.sum() < math.inf:
-        raise ValueError("sample_weight must not be all 0, and its sum must be finite.")
-    return np.ascontiguousarray(weight)
+    weight = np.where(weight < _SMALLEST_WEIGHT, 0.0, weight)
+    with np.errstate(over="ignore"):
+        total = weight.sum()
+    if not 0.0 < total <= _LARGEST_WEIGHT:
+        raise ValueError(
+            f"sample_weight has a sum of {total:.3g}, where those below {_SMALLEST_WEIGHT:g} count"
+            f" as 0, and it must be above 0 and at most {_LARGEST_WEIGHT:g}. Rescale it: a weight"
+            " of 2 stands for two equal rows."
+        )
+    return weight
 
 
 def finite_start(name, values, shape):

@@ -19,6 +19,8 @@ __all__ = ["combine_estimators"]
 
 # Alignment helps where it makes the divergence less than this share of what it was.
 _CLOSER = 0.5
+# Members of smaller weights, compared with about the largest, say nothing.
+_SMALLEST_SHARE = 1e-100
 # What a member has learnt, and others need not have.
 _OF_MEMBERS = ("feature_names_in_", "aligned_members_")
 
@@ -48,7 +50,8 @@ def combine_estimators(
     estimators : list of fitted estimators
         Of one class, with models of the same shape.
     weights : array-like of shape (n_estimators,), default=None
-        :math:`\alpha`, not negative, of any sum. None: the rows, or sequences, seen.
+        :math:`\alpha`, not negative, of any sum: only ratios matter, and members with less than
+        1e-100 of the largest are left out. None: the rows, or sequences, seen.
     method : {"entropic", "averaging", "sampled"}, default="entropic"
         "entropic": the minimiser above. "averaging": parameters averaged one by one, covariances
         too, as is common [2]_; a baseline. "sampled": as "entropic", with the statistics of
@@ -319,4 +322,6 @@ def _checked_weights(weights, estimators):
         )
     if not (np.isfinite(weights).all() and weights.min() >= 0.0 and weights.any()):
         raise ValueError(f"weights must be finite, not negative, and not all 0, got {weights}.")
-    return weights
+    # A power of two, as it costs no digits. Below the normal numbers products have none left.
+    scaled = np.ldexp(weights, -np.frexp(weights.max())[1])
+    return np.where(scaled < _SMALLEST_SHARE, 0.0, scaled)

@@ -161,6 +161,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         y : array-like of int of shape (n_samples,), default=None
             Ignored, or known components, as in `fit`.
         sample_weight : array-like of shape (n_samples,), default=None
+            As in `fit`.
 
         Returns
         -------

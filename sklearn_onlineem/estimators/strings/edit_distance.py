@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
@@ -118,7 +118,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
         default=None, valid=[None, "array-like", str, set, frozenset], structural=True
     )
     operations_init: dict | None = parameter(default=None, valid=[None, dict])
-    operation_prior: float | dict | None = parameter(default=None, valid=[None, float, int, dict])
+    operation_prior: float | dict | None = parameter(default=None, valid=[None, Real, dict])
     kind: str = parameter(default="stochastic", valid=[StrOptions({"stochastic", "viterbi"})])
     batch_size: int = parameter(default=500, valid=[Interval(Integral, 1, None, closed="left")])
 

@@ -1,0 +1,116 @@
+"""NumPy's integers are as good as Python's, wherever a parameter is one."""
+
+from numbers import Integral
+
+import numpy as np
+import pytest
+from cases.comparing import assert_identical
+from cases.merged_cases import MERGED
+from sklearn.base import clone
+from sklearn.utils._param_validation import Interval
+
+from sklearn_onlineem import HMM
+from sklearn_onlineem.em import Auto, Online, Stochastic
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+# Small enough for int8, and so large that products of them are not.
+VALUES = {
+    "n_components": 2,
+    "n_dim_state": 2,
+    "n_features": 4,
+    "batch_size": 100,
+    "max_iter": 2,
+    "n_init": 2,
+    "n_jobs": 2,
+    "verbose_interval": 2,
+}
+# Numbers that need not be whole, and may be.
+REALS = {
+    "weight_concentration_prior": 100,
+    "startprob_prior": 100,
+    "transmat_prior": 100,
+    "means_weight": 100,
+    "covars_weight": 100,
+    "lambdas_prior": 100,
+    "lambdas_weight": 100,
+    "degrees_of_freedom": 100,
+    "operation_prior": 100,
+}
+
+
+def integers(case):
+    constraints = case()._parameter_constraints
+    for name, valid in constraints.items():
+        if any(isinstance(v, Interval) and v.type is Integral for v in valid):
+            yield name, VALUES[name]
+        elif name in REALS and name in case().get_params():
+            yield name, REALS[name]
+
+
+CASES = [
+    pytest.param(case, name, value, id=f"{case!r}-{name}")
+    for case in MERGED
+    for name, value in integers(case)
+]
+
+
+def made(case, **arguments):
+    """An estimator, whose size is a parameter like others."""
+    return case().set_params(**arguments)
+
+
+def fitted(case, X, **arguments):
+    return made(case, **{"max_iter": 2, **arguments}).fit(X)
+
+
+@pytest.mark.parametrize(("case", "name", "value"), CASES)
+def test_a_numpy_integer_is_the_integer(case, name, value, rng):
+    X = case.data(rng)[0]
+    expected = fitted(case, X, **{name: value})
+    for kind in (np.int8, np.uint8):
+        found = fitted(case, X, **{name: kind(value)})
+        assert_identical(found.model_, expected.model_)
+        assert found.n_samples_seen_ == expected.n_samples_seen_
+
+
+@pytest.mark.parametrize(("case", "name", "value"), CASES)
+def test_a_stream_takes_them_too(case, name, value, rng):
+    X = case.data(rng)[0]
+    expected = made(case, **{name: value}).partial_fit(X)
+    assert_identical(made(case, **{name: np.int8(value)}).partial_fit(X).model_, expected.model_)
+
+
+@pytest.mark.parametrize(("case", "name", "value"), CASES)
+def test_parameters_are_kept_as_given(case, name, value):
+    given = np.int8(value)
+    estimator = made(case, **{name: given})
+    assert estimator.get_params()[name] is given
+    assert clone(estimator).get_params()[name] == given
+    assert type(clone(estimator).get_params()[name]) is np.int8
+    assert getattr(estimator.set_params(**{name: given}), name) == value
+
+
+@pytest.mark.parametrize(
+    ("solver", "name", "value"),
+    [
+        (Online, "average_from", 2),
+        (Stochastic, "average_from", 2),
+        (Auto, "online_passes", 1),
+    ],
+)
+def test_solvers_take_them(solver, name, value, rng):
+    case = MERGED[0]
+    X = case.data(rng)[0]
+    expected, found = (
+        fitted(case, X, solver=solver(**{name: kind(value)}), batch_size=10)
+        for kind in (int, np.int8)
+    )
+    assert_identical(found.model_, expected.model_)
+
+
+def test_many_components_of_many_rows(rng):
+    X = rng.exponential(size=(300, 162))
+    expected = HMM(2, family="exponential", random_state=0, max_iter=1).fit(X)
+    found = HMM(np.int8(2), family="exponential", random_state=0, max_iter=1).fit(X)
+    assert_identical(found.model_, expected.model_)
