@@ -63,6 +63,7 @@ class CompoundDirichlet(Family):
     max_precision: float = 1e6
 
     support_is_convex = True
+    takes_sparse = True
 
     def check(self, X):
         check_non_negative(X)

@@ -44,6 +44,7 @@ class Multinomial(ExponentialFamily):
     min_probability: float = 1e-12
 
     support_is_convex = True
+    takes_sparse = True
 
     def check(self, X):
         check_non_negative(X)
