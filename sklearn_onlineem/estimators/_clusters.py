@@ -49,6 +49,7 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None):
     """
     if isinstance(start, str) and len(rows) > _MOST_ROWS:
         rows = rows[_some_rows(rows, n_components, rng)]
+    rows = _stored_alike(family, rows)
     _warn_of_few(rows.X, n_components)
     with single_threaded_openmp():
         responsibilities = start_responsibilities(start, rows, n_components, rng)
@@ -64,6 +65,21 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None):
         statistics = statistics + pseudo_rows
     counts[counts == 0] = 1.0  # an empty cluster starts as if it had a row, lest it stay empty
     return MixtureModel(family, counts / counts.sum(), family.m_step(statistics))
+
+
+def _stored_alike(family, rows):
+    """Rows as CSR without zeros where the family takes that: equal values, equal starts.
+
+    Dense and CSR rows are added up in different orders, and rounding breaks ties of distances, of
+    which whole numbers have many.
+    """
+    if not family.takes_sparse:
+        return rows
+    X = rows.X if sparse.issparse(rows.X) else sparse.csr_array(rows.X)
+    if not X.data.all():
+        X = X.copy()
+        X.eliminate_zeros()
+    return replace(rows, X=X)
 
 
 def _some_rows(rows, n_components, rng):
@@ -86,7 +102,7 @@ def wide_pseudo_rows(family, rows, n_components):
 
     With few rows for each component, as at the start of a stream, they keep densities proper.
     """
-    rows = rows[:_MOST_ROWS]
+    rows = _stored_alike(family, rows[:_MOST_ROWS])
     weight = np.ones(len(rows)) if rows.sample_weight is None else rows.sample_weight
     evenly = np.repeat(weight[:, None], n_components, axis=1)
     parameters = family.widened(family.m_step(family.expected_statistics(rows.X, evenly)))

@@ -52,6 +52,8 @@ class Family(ABC):
     is_nominal = False
     # Whether the support is convex, so that `check` says of means, too, whether they are in it.
     support_is_convex = False
+    # Whether X may be CSR as well as dense; starts are then computed from CSR, whichever it is.
+    takes_sparse = False
 
     def bind(self, X, sample_weight=None):
         """Return this family with everything fixed that depends on the first data it meets.

@@ -37,6 +37,7 @@ class Bernoulli(ExponentialFamily):
     min_probability: float = 1e-10
 
     support_is_convex = True
+    takes_sparse = True
 
     def check(self, X):
         values = stored_values(X)

@@ -36,7 +36,8 @@ class CompoundDirichlet(Family):
     :math:`E[\log h_j \mid v] = \psi(\alpha_j + v_j) - \psi(\alpha_0 + L)`, and the M-step solves
     :math:`\psi(\alpha_j) - \psi(\alpha_0) = t_j` for its mean t by Newton's method. Divergences
     are those of the Dirichlet distributions: given h, words know nothing of :math:`\alpha`.
-    Parameters are `Dirichlets`. Dense and CSR data.
+    Parameters are `Dirichlets`. Dense and CSR data. Counts need not be whole: :math:`v!` is
+    :math:`\Gamma(v + 1)`, and :math:`\prod_j h_j^{v_j}` has the same expectation.
 
     Parameters
     ----------
@@ -63,6 +64,7 @@ class CompoundDirichlet(Family):
     max_precision: float = 1e6
 
     support_is_convex = True
+    takes_sparse = True
 
     def check(self, X):
         check_non_negative(X)

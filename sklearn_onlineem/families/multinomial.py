@@ -23,6 +23,7 @@ class Multinomial(ExponentialFamily):
     Parameters are *unnormalised* means :math:`\mu = L p` of shape (K, n_features): their sum
     :math:`L = E[\text{length} \mid k]` is what the inertia of online EM needs, their direction the
     probabilities. :math:`\theta = \log p`, at which the log-partition is 0. Dense and CSR data.
+    Counts need not be whole: :math:`x!` is :math:`\Gamma(x + 1)`.
 
     Parameters
     ----------
@@ -44,6 +45,7 @@ class Multinomial(ExponentialFamily):
     min_probability: float = 1e-12
 
     support_is_convex = True
+    takes_sparse = True
 
     def check(self, X):
         check_non_negative(X)

@@ -45,6 +45,7 @@ class Poisson(ExponentialFamily):
     min_rate: float = 1e-10
 
     support_is_convex = True
+    takes_sparse = True
 
     def check(self, X):
         check_non_negative(X)

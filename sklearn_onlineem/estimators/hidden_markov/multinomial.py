@@ -25,6 +25,10 @@ class MultinomialHMM(BaseHMM):
 
     A row holds how often each category occurred; totals may differ, and are not modelled.
 
+    Counts need not be whole, but not negative: the likelihood is continued by the gamma function,
+    with :math:`x! = \Gamma(x + 1)`. That is no probability any more, so that scores compare only on
+    the same data. Scale matters: a row of sum 1, as of tf-idf, tells no more than one draw.
+
     Parameters
     ----------
     emissionprob_init : array-like of shape (n_components, n_features), default=None

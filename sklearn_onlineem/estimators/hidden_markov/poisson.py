@@ -22,6 +22,10 @@ __all__ = ["PoissonHMM"]
 class PoissonHMM(BaseHMM):
     r"""Hidden Markov model of Poisson counts: hmmlearn's, with `partial_fit`.
 
+    Counts need not be whole, but not negative: the likelihood is continued by the gamma function,
+    with :math:`x! = \Gamma(x + 1)`. That is no probability any more, so that scores compare only on
+    the same data. Scale matters: a row of sum 1, as of tf-idf, tells no more than one event.
+
     Parameters
     ----------
     lambdas_init : array-like of shape (n_components, n_features), default=None

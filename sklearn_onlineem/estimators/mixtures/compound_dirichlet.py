@@ -31,6 +31,11 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
     Each document has proportions h of its own. Lengths L are given, not modelled. Takes dense
     arrays and CSR; `transform` returns a dense array.
 
+    Counts need not be whole, but not negative: the likelihood is continued by the gamma function,
+    and all solvers maximise that. It is no probability any more, so that scores compare only on the
+    same data. Scale matters: a row of sum 1, as of tf-idf, tells no more than one word. Each
+    fraction is computed by itself, where equal counts share their work.
+
     Parameters
     ----------
     solver : str or Solver, default="auto"
@@ -152,6 +157,11 @@ class CompoundDirichletMixture(BaseMixture):
     The first use of a word tells more than the next ones, unlike in :class:`MultinomialMixture`.
     Documents may have any length; their lengths are not modelled. Takes dense arrays and CSR, which
     is never made dense.
+
+    Counts need not be whole, but not negative: the likelihood is continued by the gamma function,
+    and all solvers maximise that. It is no probability any more, so that scores compare only on the
+    same data. Scale matters: a row of sum 1, as of tf-idf, tells no more than one word. Each
+    fraction is computed by itself, where equal counts share their work.
 
     Parameters
     ----------

@@ -20,6 +20,10 @@ class PoissonMixture(BaseMixture):
 
     Takes dense arrays and CSR, which is never made dense.
 
+    Counts need not be whole, but not negative: the likelihood is continued by the gamma function,
+    with :math:`x! = \Gamma(x + 1)`. That is no probability any more, so that scores compare only on
+    the same data. Scale matters: a row of sum 1, as of tf-idf, tells no more than one event.
+
     Attributes
     ----------
     rates_ : ndarray of shape (n_components, n_features)
@@ -64,6 +68,10 @@ class MultinomialMixture(BaseMixture):
     Documents may have any length; their lengths are not modelled. Takes dense arrays and CSR, which
     is never made dense.
 
+    Counts need not be whole, but not negative: the likelihood is continued by the gamma function,
+    with :math:`x! = \Gamma(x + 1)`. That is no probability any more, so that scores compare only on
+    the same data. Scale matters: a row of sum 1, as of tf-idf, tells no more than one word.
+
     Attributes
     ----------
     probabilities_ : ndarray of shape (n_components, n_features)
@@ -106,11 +114,15 @@ class MultinomialMixture(BaseMixture):
 class BernoulliMixture(BaseMixture):
     r"""Mixture of products of Bernoulli distributions: clusters of bit vectors.
 
+    With ``binarize=None`` values between 0 and 1 are expected bits, and their log-likelihood is the
+    expectation :math:`\sum_j x_j \log p_j + (1 - x_j) \log (1 - p_j)`. That is of no density, so
+    that scores compare only on the same data.
+
     Parameters
     ----------
     binarize : float or None, default=0.0
-        Values above are 1, others 0, as in :class:`sklearn.naive_bayes.BernoulliNB`. None: the
-        data are between 0 and 1 already.
+        Values above are 1, others 0, as in :class:`sklearn.naive_bayes.BernoulliNB`, so that
+        fractions above 0 are ones by default. None: the data are between 0 and 1 already.
 
     Attributes
     ----------
