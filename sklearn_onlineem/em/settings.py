@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import fields, replace
 from numbers import Integral
 
@@ -103,6 +104,6 @@ def check_count(name, value, optional=False):
     """Raise ValueError unless a value is a whole number from 1 up, or None where that may be."""
     if value is None and optional:
         return
-    if not isinstance(value, Integral) or value < 1:
-        allowed = "a whole number from 1 up" + " or None" * optional
+    if not isinstance(value, Integral) or not 1 <= value <= sys.maxsize:
+        allowed = f"a whole number from 1 up to {sys.maxsize}" + " or None" * optional
         raise ValueError(f"{name} must be {allowed}, got {value!r}.")

@@ -33,7 +33,7 @@ from sklearn_onlineem.estimators._missing import check_complete
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._persistence import PersistentState
 from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.estimators._validation import naming, raise_named
+from sklearn_onlineem.estimators._validation import INVALID, naming, raise_named
 from sklearn_onlineem.estimators._warnings import warn_user
 from sklearn_onlineem.statistics import Statistics
 
@@ -381,7 +381,7 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
                 return self._learn_first(X, y, **where)
             try:
                 return self._learn_next(X, y, **where)
-            except (TypeError, ValueError) as error:
+            except INVALID as error:
                 raise_named(error, self)
 
     def _learn_first(self, X, y, **where):

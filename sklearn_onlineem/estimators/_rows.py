@@ -15,6 +15,7 @@ from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._parameters import estimator
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
 from sklearn_onlineem.estimators._validation import (
+    INVALID,
     checked_labels,
     checked_weight,
     converted,
@@ -78,7 +79,7 @@ class RowsInput:
         """
         try:
             return self._read(X, y, sample_weight)
-        except (TypeError, ValueError) as error:
+        except INVALID as error:
             raise_named(error, self._estimator)
 
     def release(self):

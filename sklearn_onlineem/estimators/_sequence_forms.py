@@ -159,6 +159,7 @@ def sequence_form(X, lengths=None, groups=None):
         if lengths is not None or groups is not None:
             raise ValueError("lengths and groups go with a 2-D X only: here X says itself.")
         return _form_of_list(X)
+    _check_dimensions(X)
     X = filled(X)
     if lengths is not None and groups is not None:
         raise ValueError("Pass either lengths or groups, not both.")
@@ -181,7 +182,18 @@ def _is_nested(X):
     return np.ndim(X[0]) == 2
 
 
+def _check_dimensions(X):
+    """Refuse a list of vectors: they may be rows, or sequences of one feature."""
+    if isinstance(X, list | tuple) and len(X) and getattr(X[0], "ndim", None) == 1:
+        raise ValueError(
+            "X is a list of arrays of one dimension. Sequences of one feature are"
+            " [x.reshape(-1, 1) for x in X]; rows of one sequence are np.stack(X)."
+        )
+
+
 def _form_of_list(X):
+    if len(X) == 0:
+        raise ValueError("X has no sequences.")
     if any(sparse.issparse(part) for part in X):
         raise TypeError("Sequences must be dense, but X has sparse ones.")
     library = _common_library(X)

@@ -326,9 +326,9 @@ class SequenceEstimator(
         seen, name = self._seen(), type(self).__name__
         check_count(f"n_samples of {name}", n_samples)
         check_count(f"n_sequences of {name}", n_sequences, optional=True)
-        like = Sequences(Rows(np.empty((n_samples, 0))), np.array([0, n_samples]))
+        like = Sequences(Rows(np.empty((n_samples, 0))), np.array([0, int(n_samples)]))
         with single_threaded_blas(n_samples * (n_sequences or 1)):
-            data, states = seen.model_.sample(n_sequences or 1, self._generator(), like)
+            data, states = seen.model_.sample(int(n_sequences or 1), self._generator(), like)
         X = seen._exposed(data.X)
         if n_sequences is None:
             return X, states

@@ -19,6 +19,7 @@ from sklearn_onlineem.data._sparse import canonical_csr
 from sklearn_onlineem.estimators._missing import check_complete, filled
 
 __all__ = [
+    "INVALID",
     "check_values",
     "checked_labels",
     "checked_weight",
@@ -42,17 +43,23 @@ _ROUNDING = 1e-6
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
+# What input that is not valid leads to; an OverflowError comes from whole numbers of many digits.
+INVALID = (TypeError, ValueError, OverflowError)
+
+
 @contextmanager
 def naming(estimator):
     """Let invalid input be reported in the name of the estimator."""
     try:
         yield
-    except (TypeError, ValueError) as error:
+    except INVALID as error:
         raise_named(error, estimator)
 
 
 def raise_named(error, estimator):
     """Raise the error again, in the name of the estimator."""
+    if isinstance(error, OverflowError):
+        error = ValueError(f"a number is too large: {error}.")
     name = type(estimator).__name__
     if isinstance(error, NotFittedError) or name in str(error):
         raise error
@@ -138,6 +145,10 @@ _PLAINER = {
         " for instance by sklearn.impute.SimpleImputer; hidden Markov models and Kalman filters"
         " take NaN for values that were not observed."
     ),
+    "setting an array element with a sequence": (
+        "X has rows of several lengths. Sequences are arrays of shape (length, n_features): make"
+        " those of one feature so by x.reshape(-1, 1)."
+    ),
     "could not convert string to float": (
         "X has strings that are not numbers. Turn symbols into codes 0, 1, ..., for instance by"
         " sklearn.preprocessing.OrdinalEncoder."
@@ -155,7 +166,8 @@ def _plainly(X):
     except ValueError as error:
         for beginning, plainer in _PLAINER.items():
             if str(error).startswith(beginning):
-                raise ValueError(plainer.format(shape=np.shape(X))) from None
+                shape = np.shape(X) if "{shape}" in plainer else ()
+                raise ValueError(plainer.format(shape=shape)) from None
         raise
 
 

@@ -177,7 +177,7 @@ def _closer(model, reference):
     like = reference.lengths
     try:
         aligned = model.aligned_to(reference.model, like)
-    except ValueError:  # nothing says which state is which
+    except (TypeError, ValueError):  # nothing says which is which, or no component can be moved
         return model
     if aligned is model:
         return model
@@ -314,7 +314,10 @@ def _other_parameters(estimator, first):
 def _checked_weights(weights, estimators):
     if weights is None:
         weights = [estimator._training.state.n_seen for estimator in estimators]
-    weights = np.asarray(weights, dtype=np.float64)
+    try:
+        weights = np.asarray(weights, dtype=np.float64)
+    except OverflowError:
+        raise ValueError(f"weights must be finite, got {weights!r:.200}.") from None
     if weights.shape != (len(estimators),):
         raise ValueError(
             f"weights must be of shape ({len(estimators)},), one for each estimator, got shape"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -57,7 +58,7 @@ class Categorical(ExponentialFamily):
 
     def check(self, X):
         most = _MOST_CATEGORIES if self.n_categories is None else self.n_categories
-        if sparse.issparse(X) or not are_codes(_reals(X), most):
+        if sparse.issparse(X) or not are_codes(_reals(X), min(most, sys.maxsize)):
             raise ValueError(f"Categorical data must be integer codes in 0..{most - 1}{self._why}.")
 
     @property

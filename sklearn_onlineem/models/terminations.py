@@ -181,6 +181,7 @@ class AbsorbingStates(Termination):
 
 def _occupancy(start, transmat, survival):
     """Sum survival_t start transmat^t over t, until the chain is stationary."""
+    start = np.asarray(start, dtype=np.float64)
     occupancy = np.zeros_like(start)
     uniform = np.ones_like(start)
     for begin in range(0, len(survival), _BLOCK):

@@ -92,6 +92,32 @@ MISTAKES = {
         r"Sequence 1 of X .* \(60, 1\)",
         "2 features",
     ),
+    "sequences of one dimension": (
+        lambda: chain().fit([X[:, 0], X[:5, 0]]),
+        ValueError,
+        "GaussianHMM",
+        "one dimension",
+        r"reshape\(-1, 1\)",
+    ),
+    "sequences of one dimension and one length": (
+        lambda: chain().fit([X[:, 0], X[:, 1]]),
+        ValueError,
+        "GaussianHMM",
+        "one dimension",
+        r"reshape\(-1, 1\)",
+    ),
+    "rows of several lengths": (
+        lambda: mixture().fit([[1.0, 2.0], [3.0]]),
+        ValueError,
+        "GaussianMixture",
+        "X has rows of several lengths",
+    ),
+    "a list of nothing": (
+        lambda: chain().fit(np.empty((0, 5, 2))),
+        ValueError,
+        "GaussianHMM",
+        "X has no sequences",
+    ),
     "another width": (
         lambda: mixture().fit(X).predict(X[:, :1]),
         ValueError,
@@ -207,6 +233,12 @@ MISTAKES = {
         r"integer codes in 0\.\.3",
         "n_features",
     ),
+    "numbers of many digits": (
+        lambda: mixture().fit(np.array([[10**400, 1]], dtype=object)),
+        ValueError,
+        "GaussianMixture",
+        "X has numbers beyond the largest float",
+    ),
     # What belongs to X.
     "lengths that do not add up": (
         lambda: chain().fit(X, lengths=[20, 20]),
@@ -258,6 +290,12 @@ MISTAKES = {
         "GaussianMixture",
         "(?i)sample.weight",
         "non-zero",
+    ),
+    "a weight of many digits": (
+        lambda: mixture().fit(X, sample_weight=[10**400] * 60),
+        ValueError,
+        "GaussianMixture",
+        "too large",
     ),
     # Parameters.
     "no components": (
@@ -353,6 +391,12 @@ MISTAKES = {
         "GaussianHMM",
         "n_samples of .* must be a whole number",
     ),
+    "more samples than there are numbers": (
+        lambda: mixture().fit(X).sample(10**30),
+        ValueError,
+        "n_samples of GaussianMixture",
+        "whole number from 1 up to",
+    ),
     "an unknown algorithm": (
         lambda: chain().fit(X).decode(X, algorithm="best"),
         ValueError,
@@ -385,6 +429,11 @@ MISTAKES = {
         TypeError,
         "estimators must be a list",
         "GaussianMixture",
+    ),
+    "a merging weight of many digits": (
+        lambda: combine_estimators([mixture().fit(X)] * 2, weights=[1, 10**400]),
+        ValueError,
+        "weights must be finite",
     ),
     "merging what is not fitted": (
         lambda: combine_estimators([mixture(), mixture()]),

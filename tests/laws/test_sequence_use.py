@@ -142,6 +142,8 @@ def test_a_failed_call_leaves_the_estimator_as_it_was(case, rng):
         for bad in (wide, [X[0], wide[1]], [X[0], X[1][:0]], np.full((3, X[0].shape[1]), np.nan)):
             if bad is wide and call == hmm.fit:
                 continue  # a fit begins anew
+            if isinstance(bad, np.ndarray) and call == hmm.partial_fit:
+                continue  # rows that nobody observed are time that passes
             with pytest.raises(ValueError, match=type(hmm).__name__):
                 call(bad)
             assert_identical(state_of(hmm), before)

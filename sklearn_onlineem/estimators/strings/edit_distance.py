@@ -327,6 +327,8 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
             codes = SymbolCodes(seen._codes)
             sources = codes.encode(strings_of(X, "source {}"))
             targets = sources if Y is None else codes.encode(strings_of(Y, "target {}"))
+        if not (len(sources) and len(targets)):
+            return np.empty((len(sources), len(targets)))
         n_cells = (sources.lengths + 1.0).sum() * (targets.lengths + 1.0).sum()
         n_threads = threads_for(self.n_jobs, n_cells)
         return -seen.model_.pairwise(sources, targets, best, n_threads)
