@@ -6,6 +6,8 @@ import sys
 
 import numpy as np
 
+from sklearn_onlineem.estimators._in_memory import check_in_memory
+
 __all__ = ["check_complete", "filled"]
 
 
@@ -53,7 +55,7 @@ def _without_na(X):
 
 
 def check_complete(name, values):
-    """Raise ValueError if a value of what must be complete is masked.
+    """Raise ValueError if a value is masked of what must be complete, TypeError if it is not here.
 
     Parameters
     ----------
@@ -61,6 +63,7 @@ def check_complete(name, values):
         Of the argument.
     values : object
     """
+    check_in_memory(name, values)
     parts = values if isinstance(values, list | tuple) else (values,)
     if any(isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part) for part in parts):
         raise ValueError(f"{name} has masked entries, and none may be missing.")

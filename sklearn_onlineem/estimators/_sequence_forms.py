@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _get_feature_names, _num_samples
 
+from sklearn_onlineem.estimators._in_memory import check_in_memory
 from sklearn_onlineem.estimators._missing import check_complete, filled
 from sklearn_onlineem.estimators._validation import column
 
@@ -107,8 +108,10 @@ def check_rows_of_y(X, y):
     ValueError
         If `y` has not one entry for each row.
     """
+    check_in_memory("X", X)
     if y is None or _is_nested(X):
         return
+    check_in_memory("y", y)
     n_rows, n_entries = _num_samples(X), _n_entries(y)
     if n_entries == n_rows:
         return
@@ -155,6 +158,7 @@ def sequence_form(X, lengths=None, groups=None):
     TypeError
         If lengths are not integers.
     """
+    check_in_memory("X", X)
     if _is_nested(X):
         if lengths is not None or groups is not None:
             raise ValueError("lengths and groups go with a 2-D X only: here X says itself.")

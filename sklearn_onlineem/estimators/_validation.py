@@ -16,6 +16,7 @@ from sklearn.utils.validation import (
 
 from sklearn_onlineem._kernels import _rows
 from sklearn_onlineem.data._sparse import canonical_csr
+from sklearn_onlineem.estimators._in_memory import check_in_memory
 from sklearn_onlineem.estimators._missing import check_complete, filled
 
 __all__ = [
@@ -172,6 +173,7 @@ def _plainly(X):
 
 
 def _checked(estimator, X, reset, ensure_all_finite):
+    check_in_memory("X", X)
     takes_sparse = get_tags(estimator).input_tags.sparse
     if takes_sparse and sparse.issparse(X):
         X = canonical_csr(X)

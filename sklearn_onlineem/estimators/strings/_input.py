@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sklearn_onlineem.data import StringPairs
+from sklearn_onlineem.estimators._in_memory import check_in_memory
 from sklearn_onlineem.estimators._threads import threads_for
 from sklearn_onlineem.estimators._validation import naming
 from sklearn_onlineem.estimators.strings._symbols import (
@@ -56,6 +57,7 @@ class PairsInput:
             If X is invalid; the message names the estimator.
         """
         with naming(self._estimator):
+            check_in_memory("X", X)
             sources, targets = pairs_of(X)
             known = self._new_codes(sources, targets) if self._fresh else self._estimator._codes
             codes = SymbolCodes(known)
