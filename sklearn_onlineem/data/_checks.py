@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["array_of", "check_offsets", "check_threads"]
+__all__ = ["array_of", "check_offsets", "check_threads", "room"]
 
 
 def array_of(name, array, dtypes, ndim=1):
@@ -31,3 +31,19 @@ def check_threads(n_threads):
     """Raise ValueError unless a number of threads is 1 or more."""
     if not isinstance(n_threads, int | np.integer) or n_threads < 1:
         raise ValueError(f"n_threads must be 1 or more, got {n_threads!r}.")
+
+
+def room(name, shape):
+    """An empty array of floats; ValueError, in the name of what asked for it, if it is too large.
+
+    Parameters
+    ----------
+    name : str
+        The parameter, or "the parameter of whom".
+    shape : tuple of int
+    """
+    try:
+        return np.empty(shape)
+    except (MemoryError, OverflowError, ValueError):
+        size = " x ".join(map(str, shape))
+        raise ValueError(f"{name} is too large: there is no memory for {size} numbers.") from None

@@ -10,6 +10,7 @@ from sklearn.base import TransformerMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data._checks import room
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._parameters import estimator
@@ -294,7 +295,9 @@ class RowEstimator(TransformerMixin, OnlineEM):
 
     def _check_n_samples(self, n_samples):
         check_is_fitted(self)
-        check_count(f"n_samples of {type(self).__name__}", n_samples)
+        name = f"n_samples of {type(self).__name__}"
+        check_count(name, n_samples)
+        room(name, (int(n_samples), self.n_features_in_))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

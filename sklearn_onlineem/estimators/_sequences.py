@@ -10,6 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.data._checks import room
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._outputs import SequenceOutput
@@ -227,7 +228,7 @@ class SequenceEstimator(
         seen = self._seen()
         reader = seen._input()
         data = reader.read(X, None, lengths, groups)
-        with single_threaded_blas(data.n_rows):
+        with naming(self), single_threaded_blas(data.n_rows):
             return getattr(seen.model_, method)(data, *arguments), reader
 
     def score_samples(self, X, lengths=None, *, groups=None):
@@ -321,15 +322,23 @@ class SequenceEstimator(
         NotFittedError
             If the estimator is not fitted.
         ValueError
-            If `n_samples` or `n_sequences` is below 1.
+            If `n_samples` or `n_sequences` is below 1, or there is no memory for so many rows.
         """
         seen, name = self._seen(), type(self).__name__
         check_count(f"n_samples of {name}", n_samples)
         check_count(f"n_sequences of {name}", n_sequences, optional=True)
-        like = Sequences(Rows(np.empty((n_samples, 0))), np.array([0, int(n_samples)]))
-        with single_threaded_blas(n_samples * (n_sequences or 1)):
-            data, states = seen.model_.sample(int(n_sequences or 1), self._generator(), like)
-        X = seen._exposed(data.X)
+        with naming(self):
+            return seen._drawn(int(n_samples), n_sequences)
+
+    def _drawn(self, n_samples, n_sequences):
+        """Rows and states of sequences, or (None) of one."""
+        n = int(n_sequences or 1)
+        which = "n_samples" if n == 1 else "n_samples * n_sequences"
+        room(which, (n, n_samples, getattr(self, "n_features_in_", 1)))
+        like = Sequences(Rows(np.empty((n_samples, 0))), np.array([0, n_samples]))
+        with single_threaded_blas(n_samples * n):
+            data, states = self.model_.sample(n, self._generator(), like)
+        X = self._exposed(data.X)
         if n_sequences is None:
             return X, states
         cuts = data.offsets[1:-1]

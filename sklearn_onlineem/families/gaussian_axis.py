@@ -156,6 +156,8 @@ class _AxisGaussian(Gaussian):
     ):
         """Normal-inverse-gamma prior, whose joint mode over mean and variance is taken.
 
+        Where `mean_precision` is 0, the mean has no prior: the variance alone has one.
+
         Parameters
         ----------
         n_components, n_features : int
@@ -171,11 +173,11 @@ class _AxisGaussian(Gaussian):
         mean = finite("mean", mean, (n_components, n_features)).copy()
         width = self._summed(mean).shape[1]
         per_value = n_features // width
+        weight = np.full(n_components, at_least("mean_precision", mean_precision, 0.0))
         mode = 0.0
         if shape is not None:
-            mode = (2.0 * above("shape", shape, 0.0) + 2.0) / per_value + 1.0
+            mode = (2.0 * above("shape", shape, 0.0) + 2.0) / per_value + (weight[0] > 0.0)
         scatter = 2.0 * at_least("scale", scale, 0.0, (n_components, width))
-        weight = np.full(n_components, at_least("mean_precision", mean_precision, 0.0))
         return self.moments(weight, np.full(n_components, mode), mean, scatter)
 
     def _n_covariance_parameters(self, parameters):

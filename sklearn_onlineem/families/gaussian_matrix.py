@@ -150,6 +150,8 @@ class _MatrixGaussian(Gaussian):
     ):
         """Normal-inverse-Wishart prior, whose joint mode over mean and covariance is taken.
 
+        Where `mean_precision` is 0, the mean has no prior: the covariance alone has one.
+
         Parameters
         ----------
         n_components, n_features : int
@@ -166,11 +168,11 @@ class _MatrixGaussian(Gaussian):
         mean = finite("mean", mean, (n_components, n_features)).copy()
         scatter = self._empty_scatter(mean)
         scatter[:] = positive_semidefinite("covariance", covariance, n_features)
+        weight = np.full(n_components, at_least("mean_precision", mean_precision, 0.0))
         mode = 0.0
         if degrees_of_freedom is not None:
             mode = above("degrees_of_freedom", degrees_of_freedom, n_features - 1.0)
-            mode = mode + n_features + 1.0 + n_components / len(scatter)
-        weight = np.full(n_components, at_least("mean_precision", mean_precision, 0.0))
+            mode = mode + n_features + 1.0 + (weight[0] > 0.0) * n_components / len(scatter)
         return self.moments(weight, np.full(len(scatter), mode), mean, scatter)
 
     def _n_covariance_parameters(self, parameters):

@@ -31,6 +31,14 @@ class LinearDynamicalStatistics(Statistics):
     transitions: MatrixMoments
     emissions: MatrixMoments
 
+    @property
+    def is_finite(self):
+        """Whether all of the moments are finite: those of unstable systems may overflow."""
+        parts = self.initial, self.transitions, self.emissions
+        return all(
+            np.isfinite(part.mean).all() and np.isfinite(part.scatter).all() for part in parts
+        )
+
 
 def room_for_sums(k, d):
     """Room for the weight, mean and scatter of each part of a single system's statistics."""

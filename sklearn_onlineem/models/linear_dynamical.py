@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data._checks import room
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families import FullCovariance
 from sklearn_onlineem.models._dynamical_statistics import LinearDynamicalStatistics
@@ -122,6 +123,8 @@ class LinearDynamicalModel(Model):
             sums = [gains.expected(complete)]
             sums += self._sums(others, rng) if others else []
         evidence = combine([(1.0 / len(data), statistics) for statistics, _ in sums])
+        if not evidence.is_finite:
+            self._explain_overflow(data)
         return evidence, sum(log_likelihood for _, log_likelihood in sums) / len(data)
 
     def _gains(self, data):
@@ -222,16 +225,26 @@ class LinearDynamicalModel(Model):
 
     def filtered(self, data):
         """Return means (n_rows, k) and covariances (n_rows, k, k) of p(h_t | v_1..t)."""
-        return self._filtered(data, filtered=True)[2:4]
+        moments = self._filtered(data, filtered=True)[2:4]
+        _check_finite(moments, data)
+        return moments
 
     def filtered_end(self, data):
-        """Return mean and covariance of the last state of all, given the rows so far."""
-        means, covariances = self.filtered(data)
+        """Return mean and covariance of the last state of all, given the rows so far.
+
+        They are not finite where the moments of an unstable system have overflown.
+        """
+        means, covariances = self._filtered(data, filtered=True)[2:4]
         return means[-1].copy(), covariances[-1].copy()
 
     def predicted(self, data):
         """Return means (n_rows, d) and covariances (n_rows, d, d) of p(v_t | v_1..t-1)."""
-        return self.emissions.predicted(*self._filtered(data, predicted=True)[:2])
+        moments = self._filtered(data, predicted=True)[:2]
+        _check_finite(moments, data)
+        with np.errstate(over="ignore", invalid="ignore"):
+            moments = self.emissions.predicted(*moments)
+        _check_finite(moments, data)
+        return moments
 
     def forecast(self, data, n_steps):
         """Return moments of the rows that follow each sequence.
@@ -243,11 +256,17 @@ class LinearDynamicalModel(Model):
         """
         last = data.offsets[1:] - 1
         states = [moments[last] for moments in self.filtered(data)]
-        steps = []
-        for _ in range(n_steps):
-            states = self.transitions.predicted(*states)
-            steps.append(self.emissions.predicted(*states))
-        return tuple(np.stack(moments, axis=1) for moments in zip(*steps, strict=True))
+        shape = len(data), n_steps, self.n_features
+        rows = room("n_steps", shape), room("n_steps", (*shape, self.n_features))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for t in range(n_steps):
+                states = self.transitions.predicted(*states)
+                row = self.emissions.predicted(*states)
+                if not all(np.isfinite(moments).all() for moments in (*states, *row)):
+                    raise _overflow(f"step {t + 1} of the forecast")
+                for moments, now in zip(rows, row, strict=True):
+                    moments[:, t] = now
+        return rows
 
     def smoothed(self, data):
         """Return the moments of p(h_t | v).
@@ -269,7 +288,16 @@ class LinearDynamicalModel(Model):
         return self._in_pieces(data, self._padded.filtered, wanted)
 
     def _smoothed(self, data):
-        return self._in_pieces(data, self._padded.smoothed, {})
+        found = self._in_pieces(data, self._padded.smoothed, {})
+        if not all(map(_are_finite, found)):
+            self._explain_overflow(data)
+        return found
+
+    def _explain_overflow(self, data):
+        """Raise ValueError that says which row the moments overflow from."""
+        moments = self._filtered(data, predicted=True, filtered=True)[:-1]
+        _check_finite(moments, data)
+        raise _overflow("a row that the smoother goes back from")
 
     def _in_pieces(self, data, function, wanted):
         found = []
@@ -307,12 +335,42 @@ class LinearDynamicalModel(Model):
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         states = np.empty((offsets[-1], self.n_components))
         now = self.initial.sample(np.empty((n, 0)), rng)
-        for t in range(lengths.max(initial=0)):
-            alive = lengths > t
-            if t:
-                now[alive] = self.transitions.sample(now[alive], rng)
-            states[offsets[:-1][alive] + t] = now[alive]
-        return Sequences(Rows(self.emissions.sample(states, rng)), offsets), states
+        with np.errstate(over="ignore", invalid="ignore"):
+            for t in range(lengths.max(initial=0)):
+                alive = lengths > t
+                if t:
+                    now[alive] = self.transitions.sample(now[alive], rng)
+                states[offsets[:-1][alive] + t] = now[alive]
+            X = self.emissions.sample(states, rng)
+        data = Sequences(Rows(X), offsets)
+        _check_finite((states, X), data)
+        return data, states
+
+
+def _are_finite(array):
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = array.sum()
+    return bool(np.isfinite(total)) or bool(np.isfinite(array).all())
+
+
+def _check_finite(moments, data):
+    """Raise ValueError that says from which row on what an array has for each is not finite."""
+    wrong = [array for array in moments if not _are_finite(array)]
+    if not wrong:
+        return
+    finite = [np.isfinite(array).reshape(len(array), -1).all(axis=1) for array in wrong]
+    row = int(np.argmin(np.logical_and.reduce(finite)))
+    sequence = int(np.searchsorted(data.offsets, row, side="right")) - 1
+    whose = f" of sequence {sequence}" if len(data) > 1 else ""
+    raise _overflow(f"step {row - data.offsets[sequence] + 1}{whose}")
+
+
+def _overflow(since):
+    return ValueError(
+        f"the moments of the state overflow from {since} on. The system is unstable, as an"
+        " eigenvalue of its transition matrix is beyond 1: observe it more often, pass shorter"
+        " sequences, or give other transition_matrices."
+    )
 
 
 def _share_of_fresh(like):

@@ -173,10 +173,10 @@ class MomentFilter:
             _missing(X)
         before = None if self.mean is None else (self.mean, self.covariance)
         data = Sequences.unchecked(Rows.unchecked(X), _ONE_ROW, before)
-        means, covariances = self._model.filtered(data)
-        if not (are_ready(means, means.shape[1]) and are_ready(covariances[0], means.shape[1])):
+        mean, covariance = self._model.filtered_end(data)
+        if not (are_ready(mean[None], len(mean)) and are_ready(covariance, len(mean))):
             raise ValueError(f"{_NAME}: the moments of the state overflow.")
-        self.mean, self.covariance = means[0], covariances[0]
+        self.mean, self.covariance = mean, covariance
         self.n_steps += 1
         return self.mean, self.covariance
 

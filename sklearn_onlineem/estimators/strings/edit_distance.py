@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem.data._checks import room
 from sklearn_onlineem.estimators._base import FittedAttribute, OnlineEM
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._threads import threads_for
@@ -393,6 +394,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
             raise ValueError(
                 f"n_samples of {type(self).__name__} must be an integer above 0, got {n_samples!r}."
             )
+        room(f"n_samples of {type(self).__name__}", (int(n_samples),))
         pairs, scripts = seen.model_.sample(n_samples, self._generator())
         X = list(zip(seen._decoded(pairs.sources), seen._decoded(pairs.targets), strict=True))
         return X, np.split(scripts.symbols, scripts.offsets[1:-1])

@@ -1,0 +1,87 @@
+"""Systems that grow without end say from which step on their moments are no numbers."""
+
+import numpy as np
+import pytest
+
+from sklearn_onlineem import EditDistance, GaussianHMM, GaussianMixture, KalmanFilter
+
+# 1.05**(2 * 7250) is beyond the largest float.
+SYSTEM = {
+    "transition_matrices": [[1.05]],
+    "observation_matrices": [[1.0]],
+    "transition_covariance": [[1.0]],
+    "observation_covariance": [[1.0]],
+    "transition_offsets": [0.0],
+    "observation_offsets": [0.0],
+    "initial_state_mean": [0.0],
+    "initial_state_covariance": [[1.0]],
+}
+ROW_METHODS = ["filter", "smooth", "transform", "predict", "impute"]
+
+
+def unstable():
+    return KalmanFilter(**SYSTEM, em_vars=[], random_state=0).fit(np.zeros((2, 1)))
+
+
+def gap(n):
+    X = np.full((n, 1), np.nan)
+    X[0] = 1.0
+    return X
+
+
+@pytest.mark.parametrize("method", ROW_METHODS)
+def test_inference_says_from_which_step_on(method):
+    kalman = unstable()
+    infer = getattr(kalman, method)
+    with pytest.raises(ValueError, match=r"KalmanFilter: the moments .* from step 72\d\d on"):
+        infer(gap(20_000))
+    with pytest.raises(ValueError, match=r"from step 72\d\d of sequence 1 on"):
+        infer([gap(5), gap(20_000)])
+    assert all(np.isfinite(part).all() for part in infer(gap(7000)))
+
+
+def test_a_forecast_says_so_too():
+    kalman = unstable()
+    with pytest.raises(ValueError, match=r"KalmanFilter: .* from step 72\d\d of the forecast on"):
+        kalman.forecast(gap(3), n_steps=20_000)
+    assert np.isfinite(kalman.forecast(gap(3), n_steps=7000)).all()
+
+
+def test_a_sample_says_so_too():
+    with pytest.raises(ValueError, match=r"KalmanFilter: .* from step 14\d\d\d on"):
+        unstable().sample(20_000)
+
+
+def test_learning_leaves_the_estimator_as_it_was():
+    kalman = KalmanFilter(**SYSTEM, random_state=0)
+    for learn in (kalman.fit, kalman.partial_fit):
+        with pytest.raises(ValueError, match=r"KalmanFilter: the moments .* from step 72\d\d on"):
+            learn(gap(20_000))
+        assert not hasattr(kalman, "model_")
+
+
+@pytest.mark.parametrize("n_steps", [2**63 - 1, 10**30, 10**16])
+def test_forecasts_beyond_all_memory_are_refused(n_steps):
+    with pytest.raises(ValueError, match="KalmanFilter: n_steps is too large"):
+        unstable().forecast(gap(3), n_steps=n_steps)
+
+
+@pytest.mark.parametrize("n_samples", [2**63 - 1, 10**30, 10**16])
+@pytest.mark.parametrize("estimator", [GaussianMixture, GaussianHMM, KalmanFilter, EditDistance])
+def test_samples_beyond_all_memory_are_refused(estimator, n_samples, rng):
+    words = estimator is EditDistance
+    fitted = estimator().fit([("ab", "a"), ("b", "ab")] if words else rng.normal(size=(20, 1)))
+    with pytest.raises(ValueError, match=rf"{estimator.__name__}.* too large"):
+        fitted.sample(n_samples)
+    if estimator in (GaussianHMM, KalmanFilter):
+        with pytest.raises(ValueError, match=rf"{estimator.__name__}.* too large"):
+            fitted.sample(3, n_sequences=n_samples)
+
+
+def test_a_masked_row_is_a_missing_one(rng):
+    kalman = KalmanFilter(random_state=0).fit(rng.normal(size=(50, 2)))
+    lives = [kalman.live_filter(), kalman.live_filter()]
+    rows = np.ma.masked_array([3.0, 9.0], [False, True]), np.array([3.0, np.nan])
+    found, expected = (live.update(row) for live, row in zip(lives, rows, strict=True))
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], expected[1])
