@@ -28,8 +28,9 @@ from fuzz.verdicts import (
 
 __all__ = ["estimator_session"]
 
-# Parameters that are sizes: what is refused for lack of memory was asked for.
+# Parameters that are sizes, or have some: what is refused for lack of memory was asked for.
 SIZES = {"n_samples", "n_sequences", "n_steps", "n_components", "n_features", "n_dim_state", "lags"}
+SIZES |= {"family"}
 
 
 class Session:
@@ -197,8 +198,7 @@ class Session:
         constraints = getattr(estimator_class, "_parameter_constraints", {})
         names, _ = parameters_of(estimator_class)
         chosen = {one_of(self.rng, names) for _ in range(int(self.rng.integers(1, 4)))}
-        if "n_components" in chosen or "n_dim_state" in chosen:
-            self.asked_for_size = True
+        self.asked_for_size |= bool(SIZES & chosen)
         parameters = {
             name: hostile_parameter(
                 self.rng, name, constraints.get(name, []), valid_value(self.bench.name, name)
