@@ -183,7 +183,8 @@ class SequenceEstimator(
             the previous piece, filters from the past; the new piece smooths it, and the transition
             between the pieces counts as any other. What is approximate: posteriors of rows of
             earlier pieces are not revised, nor is the filtered distribution when the model changes.
-            Needs sequences that do not end by themselves (``termination="given_length"``).
+            Pieces may be of any sizes, as rates and priors go by rows; the first one gives the
+            start. Needs sequences that do not end by themselves (``termination="given_length"``).
 
         Returns
         -------
