@@ -27,7 +27,8 @@ class PerSequence(SequenceOutput, PersistentState, TransformerMixin, BaseEstimat
     Parameters
     ----------
     transformer : estimator with `fit` and `transform`
-        Anything that transforms row by row: ``StandardScaler()``, ``PCA(5)``.
+        Anything that transforms row by row: ``StandardScaler()``, ``PCA(5)``. What it raises of
+        values passes through.
 
     Attributes
     ----------

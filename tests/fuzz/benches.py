@@ -49,12 +49,15 @@ class Bench:
         Valid arguments of any of its methods, that go together; those of one call.
     first : dict
         Arguments of a first fit.
+    raises : tuple of exceptions, default=()
+        What comes from the user's own objects, and passes through.
     """
 
     name: str
     make: Callable
     arguments: Callable
     first: dict
+    raises: tuple = ()
 
     def __repr__(self):
         return self.name
@@ -230,7 +233,7 @@ def other_benches():
     yield Bench("EditDistanceClassifier", classifier, of_words, words)
     sequences, states = [rows[:5], rows[5:]], [y[:5], y[5:]]
     of_parts = of_sequences(sequences, states)
-    yield Bench("PerSequence", per_sequence, of_parts, {"X": sequences})
+    yield Bench("PerSequence", per_sequence, of_parts, {"X": sequences}, (OverflowError,))
     yield Bench("DistributedEM", distributed, of_rows(rows, y), {"X": rows})
 
 

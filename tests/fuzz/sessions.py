@@ -168,7 +168,7 @@ class Session:
         except Exception as error:
             if isinstance(error, MemoryError) and self.asked_for_size:
                 return
-            if not isinstance(error, DOCUMENTED):
+            if not isinstance(error, (*DOCUMENTED, *self.bench.raises)):
                 raise undocumented(error, name) from error
             self.log.append(f"# {type(error).__name__}: {str(error)[:200]!r}")
             if fingerprint(state_of(self.subject)) != before and name != "__setstate__":
