@@ -163,7 +163,8 @@ def sequence_form(X, lengths=None, groups=None):
         if lengths is not None or groups is not None:
             raise ValueError("lengths and groups go with a 2-D X only: here X says itself.")
         return _form_of_list(X)
-    _check_dimensions(X)
+    if lengths is None and groups is None:
+        _check_dimensions(X)
     X = filled(X)
     if lengths is not None and groups is not None:
         raise ValueError("Pass either lengths or groups, not both.")

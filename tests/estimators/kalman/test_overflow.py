@@ -71,10 +71,11 @@ def test_forecasts_beyond_all_memory_are_refused(n_steps):
 def test_samples_beyond_all_memory_are_refused(estimator, n_samples, rng):
     words = estimator is EditDistance
     fitted = estimator().fit([("ab", "a"), ("b", "ab")] if words else rng.normal(size=(20, 1)))
-    with pytest.raises(ValueError, match=rf"{estimator.__name__}.* too large"):
+    refusal = rf"{estimator.__name__}.* (too large|must be a whole number from 1 up to)"
+    with pytest.raises(ValueError, match=refusal):
         fitted.sample(n_samples)
     if estimator in (GaussianHMM, KalmanFilter):
-        with pytest.raises(ValueError, match=rf"{estimator.__name__}.* too large"):
+        with pytest.raises(ValueError, match=refusal):
             fitted.sample(3, n_sequences=n_samples)
 
 
