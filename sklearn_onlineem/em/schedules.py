@@ -33,6 +33,9 @@ __all__ = [
     "step_size",
 ]
 
+# Inertia of more than its inverse would overflow in sums.
+_SMALLEST_RATE = 1e-100
+
 
 def step_size(eta):
     """Step size of stochastic approximation, ``gamma = eta / (1 + eta)``.
@@ -404,7 +407,8 @@ def rate_of(schedule, n_seen, n_rows):
     Raises
     ------
     ValueError
-        If the schedule's value is not a number above 0.
+        If the schedule's value is not a number above 0, or so small that its inverse, the weight
+        of the inertia, leaves no room for statistics.
 
     Examples
     --------
@@ -416,12 +420,13 @@ def rate_of(schedule, n_seen, n_rows):
     else:
         eta = schedule(1.0 + n_seen / n_rows)
     try:
-        valid = bool(eta > 0.0)
+        valid = bool(eta > _SMALLEST_RATE)
     except (TypeError, ValueError):
         valid = False
     if not valid:
         raise ValueError(
-            f"The schedule gave the learning rate {eta!r}; it must be a number above 0."
+            f"The schedule gave the learning rate {eta!r}; it must be a number above 0, and above"
+            f" {_SMALLEST_RATE:g}."
         )
     return eta
 

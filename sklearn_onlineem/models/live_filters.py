@@ -187,13 +187,20 @@ def _as_row(row, n_features):
         row = row.astype(np.float64).filled(np.nan)
     X = np.array(row)
     if X.dtype != np.float64:
-        if X.dtype.kind == "c":
-            raise ValueError(f"{_NAME}: a row must not be complex.")
-        X = X.astype(np.float64)
+        X = _as_floats(X)
     # One value is a row of one feature.
     if X.shape not in ((n_features,), (1, n_features)) and (X.shape or n_features > 1):
         raise ValueError(f"{_NAME}: a row must have {n_features} features, got shape {X.shape}.")
     return X.reshape(1, n_features)
+
+
+def _as_floats(X):
+    if X.dtype.kind == "c":
+        raise ValueError(f"{_NAME}: a row must not be complex.")
+    try:
+        return X.astype(np.float64)
+    except OverflowError:
+        raise ValueError(f"{_NAME}: the row has numbers beyond the largest float.") from None
 
 
 def _missing(X):

@@ -117,7 +117,7 @@ def test_values_out_of_range_are_errors(make):
         make()
 
 
-@pytest.mark.parametrize("eta", [0.0, -1.0, math.nan, None, "0.5", 1j, np.ones(2)])
+@pytest.mark.parametrize("eta", [0.0, 5e-324, -1.0, math.nan, None, "0.5", 1j, np.ones(2)])
 def test_a_callable_that_gives_nonsense_is_an_error(eta):
     with pytest.raises(ValueError, match="schedule.*above 0"):
         rate_of(lambda t: eta, 10, 5)

@@ -38,7 +38,13 @@ def with_value(row, value):
 def hostile_rows(row):
     """Rows of other shapes, and with values that may lie outside of the support."""
     yield from ([], np.append(row, 0.0), np.tile(row, 2), row[None, None], np.tile(row, (2, 1)))
-    yield from ("word", {}, [row.tolist(), 1.0], 1j * row)
+    yield from (
+        "word",
+        {},
+        [row.tolist(), 1.0],
+        1j * row,
+        np.full(row.shape, 10**400, dtype=object),
+    )
     for value in (np.inf, -np.inf, 1e308, -1e308, 1e155, 1e10, 1e6, -1.0, 0.5, np.nan):
         yield with_value(row, value)
 
