@@ -223,7 +223,8 @@ cdef Call call_of(
     cdef Py_ssize_t B = weights.shape[0], n_alone = log_deletions.shape[0], p
     require(pairs.shape[0] > 0 and pairs.shape[1] == 2, "pairs are (n, 2), and not none")
     require(B == 1 and weights.shape[1] == 2 and n_alone == 1
-            or B > 1 and weights.shape[1] == B == n_alone, "weights are (B, B) and (B,), or (1, 2) and (1,)")
+            or B > 1 and weights.shape[1] == B == n_alone,
+            "weights are (B, B) and (B,), or (1, 2) and (1,)")
     require(log_insertions.shape[0] == n_alone, "there are as many insertions as deletions")
     require(B * B <= INT_MAX, "places in the table of weights are C ints")
     check_offsets(sources.shape[0], source_offsets)

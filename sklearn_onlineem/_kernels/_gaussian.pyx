@@ -213,7 +213,6 @@ cdef int check_out(const Shape* shape, Py_ssize_t n, Py_ssize_t K) except -1:
     return require(n == shape.n and K == shape.K, "there is a row of K for each row of X")
 
 
-
 cdef inline void clear_padding(
     Py_ssize_t d, Py_ssize_t B, Py_ssize_t stride, floating* rows
 ) noexcept nogil:

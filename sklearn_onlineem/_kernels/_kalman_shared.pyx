@@ -274,7 +274,8 @@ def expected(
     cdef int type = real_type(X)
     cdef double squares = 0.0
     read_moves(&system, k, moves)
-    require(system.W == W <= MOST_STATES and n_threads > 0, "the moves have the width of the start; threads")
+    require(system.W == W <= MOST_STATES and n_threads > 0,
+            "the moves have the width of the start; threads")
     require(n_slabs > 0 and begins.shape[0] == lengths.shape[0] == order.shape[0]
             and bounds[0] == 0 and bounds[n_slabs] == order.shape[0], "slabs of all sequences")
     read_tables(&gains, tables, W)
