@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 # Inertia of more than its inverse would overflow in sums.
-_SMALLEST_RATE = 1e-100
+_SMALLEST_RATE = 1e-250
 
 
 def step_size(eta):
