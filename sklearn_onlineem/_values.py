@@ -9,6 +9,7 @@ import zlib
 from collections import deque
 from collections.abc import Mapping, Set
 from dataclasses import fields, is_dataclass
+from itertools import chain
 from numbers import Real
 
 import numpy as np
@@ -78,12 +79,17 @@ def _bytes_of(value):
             yield from _bytes_of(part)
 
 
+def _is_of_numbers(record):
+    return isinstance(record, tuple) and not any(isinstance(x, np.ndarray) for x in record)
+
+
 def _parts_of(value):
     """Parts of a value by which it is known; their number is one."""
     if sparse.issparse(value):
         return value.shape, value.data, value.indices, value.indptr
-    if isinstance(value, deque) and value and all(isinstance(x, tuple) for x in value):
-        return [np.array(value, dtype=np.float64)]  # long histories of numbers
+    if isinstance(value, deque) and value and all(map(_is_of_numbers, value)):
+        numbers = np.fromiter(chain.from_iterable(value), np.float64)  # long histories
+        return np.array([len(record) for record in value]), numbers
     if isinstance(value, tuple | list | deque | np.ndarray):
         return len(value), *value
     if isinstance(value, Mapping):

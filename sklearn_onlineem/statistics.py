@@ -108,13 +108,18 @@ def _merge(a, x, b, y):
         return x.merge(a, y, b)
     if isinstance(x, tuple):
         return like(x, [_merge(a, u, b, v) for u, v in zip(x, y, strict=True)])
-    return a * x + b * y
+    return _times(a, x) + _times(b, y)
 
 
 def _scale(a, x):
     if isinstance(x, Statistics):
         return x.scale(a)
-    return like(x, [_scale(a, u) for u in x]) if isinstance(x, tuple) else a * x
+    return like(x, [_scale(a, u) for u in x]) if isinstance(x, tuple) else _times(a, x)
+
+
+def _times(a, x):
+    """A weight times values; as a float, as whole numbers would repeat lists and texts."""
+    return float(a) * x
 
 
 def _total(weights, values):
@@ -123,7 +128,7 @@ def _total(weights, values):
         return first.sum_of(terms)
     if isinstance(first, tuple):
         return like(first, [_total(weights, part) for part in zip(*values, strict=True)])
-    return sum((a * x for a, x in terms[1:]), start=weights[0] * first)
+    return sum((_times(a, x) for a, x in terms[1:]), start=_times(weights[0], first))
 
 
 def combine(terms):
@@ -228,11 +233,11 @@ class Listed(Statistics):
         return Listed.sum_of([(a, self), (b, other)])
 
     def scale(self, a):
-        return Listed(a * self.weights, self.values)
+        return Listed(_times(a, self.weights), self.values)
 
     @classmethod
     def sum_of(cls, terms):
-        weights = np.concatenate([a * term.weights for a, term in terms])
+        weights = np.concatenate([_times(a, term.weights) for a, term in terms])
         return cls(weights, _concatenated([term.values for _, term in terms]))
 
 
@@ -280,4 +285,5 @@ class Moments(Statistics):
         return type(self)(weight, degrees, mean, scatter)
 
     def scale(self, a):
-        return type(self)(a * self.weight, a * self.degrees, self.mean, a * self.scatter)
+        weight, degrees, scatter = (_times(a, x) for x in (self.weight, self.degrees, self.scatter))
+        return type(self)(weight, degrees, self.mean, scatter)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
 from cases.comparing import assert_close, assert_identical
 from numpy.testing import assert_allclose, assert_array_equal
@@ -92,6 +93,13 @@ def test_terms_of_weight_0_are_left_out():
     for terms in ([], [(0.0, one)]):
         with pytest.raises(ValueError, match="at least one term"):
             combine(terms)
+
+
+def test_weights_are_numbers_that_repeat_nothing():
+    texts = Sums(np.array(["a"], dtype=object), pd.DataFrame({"a": ["x"]}))
+    for total in (lambda: 3 * texts, lambda: texts + texts, lambda: combine([(2, texts)])):
+        with pytest.raises(TypeError):
+            total()
 
 
 def test_different_statistics_do_not_add():

@@ -27,19 +27,20 @@ class GaussianPass:
 
 
 class CountsPass:
-    """One pass of batch EM over counts, dense and CSR."""
+    """One pass of batch EM over counts, dense and CSR, or one sweep of Gibbs sampling."""
 
-    params = ([PoissonMixture, MultinomialMixture], ["dense", "CSR"])
-    param_names = ("mixture", "layout")
+    params = ([PoissonMixture, MultinomialMixture], ["dense", "CSR"], ["batch", "gibbs"])
+    param_names = ("mixture", "layout", "solver")
 
-    def setup(self, mixture, layout):
+    def setup(self, mixture, layout, solver):
         X = np.random.default_rng(0).poisson(0.5, size=(20_000, 100)).astype(float)
         self.X = sparse.csr_array(X) if layout == "CSR" else X
         self.mixture = mixture(
-            10, solver="batch", init="random_from_data", max_iter=1, tol=0, n_jobs=1, random_state=0
-        )
+            10, solver=solver, init="random_from_data", max_iter=1, tol=0, n_jobs=1, random_state=0,
+            prior={"rate": 1.0} if mixture is PoissonMixture else {"concentration": 2.0},
+        )  # fmt: skip
 
-    def time_fit(self, mixture, layout):
+    def time_fit(self, mixture, layout, solver):
         self.mixture.fit(self.X)
 
 

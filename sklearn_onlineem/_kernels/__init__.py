@@ -9,8 +9,13 @@
 #   _counts             the natural form for CSR rows of counts
 #   _log_factorials     base measures of counts
 #   _compound_dirichlet events of documents; Newton's M-step
+#   _collapsed_counts   collapsed Gibbs sampling of components, without Gaussian ones
+#   _topics             latent Dirichlet allocation: what documents say of their topics
+#   _topic_sweeps       ... topics of all tokens, drawn given those of the others
+#   _topic_tables       ... tables of words and topics
 #   _responsibilities   log-sum-exp over components, labels, sampled assignments
 #   _small_matrices     factorising and comparing K matrices of d x d
+#   _collapsed_gaussian sweeps over Gaussians whose parameters are integrated out
 #   _centred_moments    weights, means and scatters: made, added, turned into covariances
 #   _forward_backward   hidden chains: posteriors, filtered states, drawn paths
 #   _log_chains         ... with logarithms, where those would lose states; Viterbi

@@ -30,6 +30,7 @@ from ._gamma_functions cimport (
     polygamma,
     trigamma_difference,
 )
+from ._openmp cimport busy_threads
 
 ctypedef fused index:
     int32_t
@@ -150,8 +151,16 @@ cdef inline int64_t event_of(
     return n_events[0] - 1
 
 
-cdef inline const int64_t* word_indices(ndarray words, Py_ssize_t n_events) except NULL:
-    return <const int64_t*> elements(words, n_events, NPY_INT64, NPY_ARRAY_CARRAY_RO)
+cdef const int64_t* word_indices(ndarray words, Py_ssize_t n_events, Py_ssize_t d) except NULL:
+    """The words of events, each from 0 to d; d stands for the length."""
+    cdef const int64_t* word = <const int64_t*> elements(
+        words, n_events, NPY_INT64, NPY_ARRAY_CARRAY_RO)
+    cdef Py_ssize_t u
+    cdef bint are_columns = True
+    for u in range(n_events):
+        are_columns &= 0 <= word[u] <= d
+    require(are_columns, "words are columns of alpha")
+    return word
 
 
 def log_terms(
@@ -166,10 +175,11 @@ def log_terms(
     cdef Py_ssize_t n_events = extent(words, 0)
     require(width > 1 and n_threads > 0, "words, threads")
     cdef const double* a = readable(alpha, K * width)
-    cdef const int64_t* word = word_indices(words, n_events)
+    cdef const int64_t* word = word_indices(words, n_events, width - 1)
     cdef const double* count = readable(counts, n_events)
     cdef double* term = writable(out, n_events * K)
     cdef double sign
+    n_threads = busy_threads(n_threads, n_events)
     for u in prange(n_events, nogil=True, schedule="static", num_threads=n_threads,
                     use_threads_if=n_threads > 1 and n_events > FEWEST_EVENTS_PER_THREAD):
         sign = -1 if word[u] == d else 1
@@ -191,11 +201,12 @@ def expected_logs(
     cdef Py_ssize_t n_events = extent(words, 0)
     require(width > 1 and n_threads > 0, "words, threads")
     cdef const double* a = readable(alpha, K * width)
-    cdef const int64_t* word = word_indices(words, n_events)
+    cdef const int64_t* word = word_indices(words, n_events, width - 1)
     cdef const double* count = readable(counts, n_events)
     cdef const double* share = readable(shares, n_events * K)
     cdef const double* total = readable(weight, K)
     cdef double* sums = writable(out, K * (width - 1))
+    n_threads = busy_threads(n_threads, K)
     for k in prange(K, nogil=True, schedule="static", num_threads=n_threads,
                     use_threads_if=n_threads > 1 and n_events > FEWEST_EVENTS_PER_THREAD):
         add_expected_logs(a + k * width, word, count, share + k, K, n_events, total[k],
@@ -232,7 +243,7 @@ def likelihood(
     """The log-likelihood of one component and its derivatives, from the weights of the events."""
     cdef Py_ssize_t width = extent(alpha, 0), n_events = extent(words, 0), u, j
     cdef const double* a = readable(alpha, width)
-    cdef const int64_t* word = word_indices(words, n_events)
+    cdef const int64_t* word = word_indices(words, n_events, width - 1)
     cdef const double* count = readable(counts, n_events)
     cdef const double* share = readable(shares, n_events)
     cdef double* g = writable(slope, width)

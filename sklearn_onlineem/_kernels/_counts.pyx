@@ -7,7 +7,7 @@ meets K contiguous numbers.
 """
 
 from cython cimport floating
-from cython.parallel cimport prange
+from cython.parallel cimport parallel, prange
 from libc.stdlib cimport free
 from libc.string cimport memset
 
@@ -89,7 +89,7 @@ cdef Shape shape_of(Py_ssize_t n, Py_ssize_t d, Py_ssize_t K, Py_ssize_t n_non_z
         shape.n_slabs = max(shape.n_slabs, n_parts(n, MOST_ROWS))
     # Slabs are added up in order, however many of them a round has.
     shape.n_at_once = min(count_slabs(2 * shape.n_slabs, shape.n_sums),
-                          SLABS_PER_THREAD * n_threads)
+                          SLABS_PER_THREAD * <Py_ssize_t> n_threads)
     shape.n_rounds = n_parts(shape.n_slabs, shape.n_at_once)
     cdef Py_ssize_t slab_rows = n_parts(n, shape.n_slabs)
     shape.B = n_parts(slab_rows, n_parts(slab_rows, max(ROWS, min(d, MOST_ROWS))))
@@ -166,15 +166,12 @@ cdef void add_slabs(
                 shape.sums_size // <Py_ssize_t> sizeof(double), shape.K, out)
 
 
-cdef void add_round(
-    Shape* shape, const char* sums, Py_ssize_t n_slabs, double* counts, double* totals_T,
+cdef inline void add_row_of_round(
+    Shape* shape, const char* sums, Py_ssize_t n_slabs, Py_ssize_t i, double* counts,
+    double* totals_T,
 ) noexcept nogil:
-    """Add the sums of a round of slabs to the counts (K,) and the totals (d, K)."""
-    cdef Py_ssize_t j
-    add_slabs(shape, sums, n_slabs, 0, counts)
-    for j in prange(shape.d, schedule="static", num_threads=shape.n_threads,
-                    use_threads_if=shape.n_threads > 1):
-        add_slabs(shape, sums, n_slabs, 1 + j, totals_T + j * shape.K)
+    """Add row i of the sums of a round of slabs to counts (K,), the first, or to totals (d, K)."""
+    add_slabs(shape, sums, n_slabs, i, counts if i == 0 else totals_T + (i - 1) * shape.K)
 
 
 cdef double normalise_rows(
@@ -310,7 +307,7 @@ def e_step(
     """
     cdef Shape shape = shape_of(indptr.shape[0] - 1, natural_T.shape[0], natural_T.shape[1],
                                 data.shape[0], sizeof(floating), n_threads)
-    cdef Py_ssize_t round, first, last, slab
+    cdef Py_ssize_t round = 0, first = 0, last = 0, slab
     check_rows(data, indices, indptr)
     check_parameters(&shape, offset, base)
     require(fits(sample_weight.shape[0], shape.n) and fits(labels.shape[0], shape.n)
@@ -333,6 +330,9 @@ def e_step(
     cdef floating* out = &responsibilities[0, 0] if responsibilities.shape[0] > 0 else NULL
     cdef double log_likelihood = 0
     cdef bint wants_sums = counts.shape[0] > 0
+    cdef double* counts_or_null = &counts[0] if wants_sums else NULL
+    cdef double* totals_or_null = &totals_T[0, 0] if wants_sums else NULL
+    cdef Py_ssize_t row, n_rows = 1 + shape.d if wants_sums else 0
     cdef Arena arena = counting_arena()
     lay_out(&shape, wants_sums, &arena)
     cdef void* scratch = allocate(&arena)
@@ -345,20 +345,21 @@ def e_step(
             if wants_sums:
                 memset(&counts[0], 0, shape.K * sizeof(double))
                 memset(&totals_T[0, 0], 0, shape.d * shape.K * sizeof(double))
-            for round in range(shape.n_rounds):
-                first = round * shape.n_at_once
-                last = min(shape.n_slabs, first + shape.n_at_once)
-                for slab in prange(first, last, schedule="dynamic", num_threads=shape.n_threads,
-                                   use_threads_if=shape.n_threads > 1):
-                    memory.log_likelihoods[slab] = e_step_slab(
-                        &shape, slab, data_or_null, indices_or_null, &indptr[0], table,
-                        base_or_null, weight_or_null, labels_or_null, uniforms_or_null,
-                        arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
-                        memory.sums + (slab - first) * shape.sums_size if wants_sums else NULL,
-                        log_likelihoods_or_null, out,
-                    )
-                if wants_sums:
-                    add_round(&shape, memory.sums, last - first, &counts[0], &totals_T[0, 0])
+            with parallel(num_threads=shape.n_threads, use_threads_if=shape.n_threads > 1):
+                for round in range(shape.n_rounds):
+                    first = round * shape.n_at_once
+                    last = min(shape.n_slabs, first + shape.n_at_once)
+                    for slab in prange(first, last, schedule="dynamic"):
+                        memory.log_likelihoods[slab] = e_step_slab(
+                            &shape, slab, data_or_null, indices_or_null, &indptr[0], table,
+                            base_or_null, weight_or_null, labels_or_null, uniforms_or_null,
+                            arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                            memory.sums + (slab - first) * shape.sums_size if wants_sums else NULL,
+                            log_likelihoods_or_null, out,
+                        )
+                    for row in prange(n_rows, schedule="static"):
+                        add_row_of_round(&shape, memory.sums, last - first, row, counts_or_null,
+                                         totals_or_null)
             for slab in range(shape.n_slabs):
                 log_likelihood += memory.log_likelihoods[slab]
     finally:
@@ -415,7 +416,7 @@ def statistics(
     """counts_k = sum_n r_nk and totals_k = sum_n r_nk x_n, for given r."""
     cdef Shape shape = shape_of(indptr.shape[0] - 1, totals_T.shape[0], totals_T.shape[1],
                                 data.shape[0], sizeof(floating), n_threads)
-    cdef Py_ssize_t round, first, last, slab
+    cdef Py_ssize_t round = 0, first = 0, last = 0, slab, row
     check_rows(data, indices, indptr)
     require(responsibilities.shape[0] == shape.n and responsibilities.shape[1] == shape.K
             and counts.shape[0] == shape.K, "responsibilities are (n, K), and counts (K,)")
@@ -430,17 +431,19 @@ def statistics(
         with nogil:
             memset(&counts[0], 0, shape.K * sizeof(double))
             memset(&totals_T[0, 0], 0, shape.d * shape.K * sizeof(double))
-            for round in range(shape.n_rounds):
-                first = round * shape.n_at_once
-                last = min(shape.n_slabs, first + shape.n_at_once)
-                for slab in prange(first, last, schedule="dynamic", num_threads=shape.n_threads,
-                                   use_threads_if=shape.n_threads > 1):
-                    statistics_slab(
-                        &shape, slab, data_or_null, indices_or_null, &indptr[0],
-                        &responsibilities[0, 0],
-                        arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
-                        memory.sums + (slab - first) * shape.sums_size,
-                    )
-                add_round(&shape, memory.sums, last - first, &counts[0], &totals_T[0, 0])
+            with parallel(num_threads=shape.n_threads, use_threads_if=shape.n_threads > 1):
+                for round in range(shape.n_rounds):
+                    first = round * shape.n_at_once
+                    last = min(shape.n_slabs, first + shape.n_at_once)
+                    for slab in prange(first, last, schedule="dynamic"):
+                        statistics_slab(
+                            &shape, slab, data_or_null, indices_or_null, &indptr[0],
+                            &responsibilities[0, 0],
+                            arena_of(memory.threads, omp_get_thread_num(), &memory.counted),
+                            memory.sums + (slab - first) * shape.sums_size,
+                        )
+                    for row in prange(1 + shape.d, schedule="static"):
+                        add_row_of_round(&shape, memory.sums, last - first, row, &counts[0],
+                                         &totals_T[0, 0])
     finally:
         free(scratch)

@@ -28,7 +28,7 @@ from ._arena cimport (
     take_doubles,
 )
 from ._arrays cimport require
-from ._openmp cimport count_slabs, first_block, omp_get_thread_num
+from ._openmp cimport busy_threads, count_slabs, first_block, omp_get_thread_num
 
 cdef extern from "_edit_lattice.h" nogil:
     enum:
@@ -150,6 +150,7 @@ def expected_operations(
     if uniforms.shape[0] > 0:
         call.uniforms, call.first_uniforms = &uniforms[0], &first_uniforms[0]
     n_slabs = count_slabs(call.n_groups, call.n_sums)
+    n_threads = busy_threads(n_threads, n_slabs)
     cdef Arena arena = counting_arena()
     lay_out(&call, n_threads, n_slabs, True, &arena)
     cdef void* scratch = allocate(&arena)
@@ -193,6 +194,7 @@ def log_weights(
                              log_deletions, log_insertions, wide)
     cdef Py_ssize_t g
     require(out.shape[0] == pairs.shape[0] and n_threads > 0, "a result for each pair; threads")
+    n_threads = busy_threads(n_threads, call.n_groups)
     cdef Arena arena = counting_arena()
     lay_out(&call, n_threads, 0, False, &arena)
     cdef void* scratch = allocate(&arena)

@@ -37,7 +37,7 @@ from ._arena cimport (
 from ._arrays cimport require
 from ._blas cimport gemm
 from ._log_chains cimport draw
-from ._openmp cimport MOST_SLABS, first_block, omp_get_thread_num
+from ._openmp cimport MOST_SLABS, busy_threads, first_block, omp_get_thread_num
 from ._simd cimport add_log
 
 from . import _log_chains
@@ -318,6 +318,7 @@ def forward_backward(
     check_chain(log_densities.shape[0], log_densities.shape[1], offsets, start, first, transmat,
                 final, S, n_threads)
     check_transitions(log_densities.shape[1], transitions)
+    n_threads = busy_threads(n_threads, n_slabs)
     cdef Chains chains = Chains(transmat, final, offsets, n_threads)
     cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
@@ -391,6 +392,7 @@ def filtered(
     cdef Py_ssize_t S = log_likelihoods.shape[0], n_slabs = n_slabs_of(S), slab, s
     check_chain(log_densities.shape[0], log_densities.shape[1], offsets, start, first, transmat,
                 final, S, n_threads)
+    n_threads = busy_threads(n_threads, n_slabs)
     cdef Chains chains = Chains(transmat, final, offsets, n_threads)
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
@@ -470,6 +472,7 @@ def draw_paths(
                 final, S, n_threads)
     check_transitions(log_densities.shape[1], transitions)
     require(uniforms.shape[0] == log_densities.shape[0], "a uniform number for each row")
+    n_threads = busy_threads(n_threads, n_slabs)
     cdef Chains chains = Chains(transmat, final, offsets, n_threads)
     cdef double[:, :, ::1] sums = _no_sums(n_slabs, len(start))
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,

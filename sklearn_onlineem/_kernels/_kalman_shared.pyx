@@ -30,7 +30,7 @@ from ._kalman_evidence cimport (
     moments_size,
     no_evidence,
 )
-from ._openmp cimport omp_get_thread_num
+from ._openmp cimport busy_threads, omp_get_thread_num
 
 cdef extern from "_kalman_shared.h" nogil:
     enum:
@@ -284,6 +284,7 @@ def expected(
     shared.system, shared.tables, shared.maps = &system, &gains, &observation
     shared.start, shared.centre = readable(start, W), readable(centre, d)
     shared.X, shared.is_float = readable_reals(X, extent(X, 0) * d, type), type == NPY_FLOAT
+    n_threads = busy_threads(n_threads, n_slabs)
     cdef Evidence total = no_evidence(initial, transitions, emissions, k, d)
     cdef Arena counted = count_slab(&shared, begins, lengths, order, bounds)
     cdef Arena arena = counting_arena()

@@ -13,7 +13,7 @@ from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int64_t
 
 from ._arrays cimport require
-from ._openmp cimport omp_get_thread_num
+from ._openmp cimport busy_threads, omp_get_thread_num
 
 cdef enum:
     SEQUENCES_AT_ONCE = 8
@@ -194,6 +194,7 @@ def viterbi(
     cdef const double[::1] log_final = _log(final)
     cdef const double[:, ::1] log_table = np.pad(
         _log(transmat), ((0, W - K), (0, W - K)), constant_values=-np.inf)
+    n_threads = busy_threads(n_threads, S)
     cdef double[:, :, ::1] best = np.full((n_threads, 2, W), -np.inf)
     cdef int[:, :, ::1] origins = np.empty((n_threads, np.diff(offsets).max(), W), dtype=np.intc)
     for s in prange(S, nogil=True, schedule="dynamic", chunksize=SEQUENCES_AT_ONCE,

@@ -6,6 +6,7 @@ from libc.math cimport lgamma
 from libc.stdint cimport int32_t, int64_t
 
 from ._arrays cimport require
+from ._openmp cimport busy_threads
 
 ctypedef fused index:
     int32_t
@@ -84,8 +85,9 @@ cdef void log_factorials(
 ) noexcept nogil:
     # Blocks half full on average, so that few with uneven rows are too full.
     cdef Py_ssize_t B = max(1, min(n, LOOKED_UP // 2 * n // max(1, n_counts)))
-    cdef Py_ssize_t block
-    for block in prange((n + B - 1) // B, schedule="static", num_threads=n_threads,
+    cdef Py_ssize_t block, n_blocks = (n + B - 1) // B
+    n_threads = busy_threads(n_threads, n_blocks)
+    for block in prange(n_blocks, schedule="static", num_threads=n_threads,
                         use_threads_if=n_threads > 1):
         sum_log_factorials(counts, indptr, d, block * B, min(n, (block + 1) * B),
                            minus_that_of_the_sum, out)

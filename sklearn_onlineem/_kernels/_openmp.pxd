@@ -12,10 +12,12 @@ cdef extern from *:
     #else
     static inline int omp_get_max_threads(void) { return 1; }
     static inline int omp_get_thread_num(void) { return 0; }
+    static inline int omp_get_num_procs(void) { return 1; }
     #endif
     """
     int omp_get_max_threads() noexcept nogil
     int omp_get_thread_num() noexcept nogil
+    int omp_get_num_procs() noexcept nogil
 
 cdef enum:
     MOST_SLABS = 32
@@ -32,3 +34,9 @@ cdef inline Py_ssize_t first_block(
     Py_ssize_t slab, Py_ssize_t n_slabs, Py_ssize_t n_blocks
 ) noexcept nogil:
     return slab * n_blocks // n_slabs
+
+
+# As many threads as have something to do, and no more than slabs or processors: OpenMP ends the
+# process where it cannot start them.
+cdef inline int busy_threads(int n_threads, Py_ssize_t n_tasks) noexcept nogil:
+    return <int> max(1, min(n_threads, n_tasks, max(MOST_SLABS, omp_get_num_procs())))

@@ -1,7 +1,11 @@
-"""How many threads a kernel may use."""
+"""How many threads a kernel may use; calls of many kernels that threads share."""
 
 import os
+from contextvars import copy_context
 from functools import cache
+
+from cython.parallel cimport prange
+from libc.limits cimport INT_MAX
 
 from joblib import cpu_count, effective_n_jobs
 
@@ -44,10 +48,37 @@ def effective_n_threads(n_jobs=None):
     if _is_forked:
         return 1
     if n_jobs is not None and n_jobs > 0:
-        return n_jobs
+        return min(n_jobs, INT_MAX)
     most = omp_get_max_threads()
     if "OMP_NUM_THREADS" not in os.environ:
         most = min(most, _usable_cpus())
     if n_jobs is None:
         return max(1, min(most, effective_n_jobs(None)))
     return max(1, most + 1 + n_jobs)
+
+
+def walk(function, int n_threads, *columns):
+    """Return ``list(map(function, *columns))``, by threads that meet once, at the end.
+
+    Each call is one thread's, from its first kernel to its last; threads take calls as they come.
+    They run at the same time only while they are in kernels, or in NumPy, that release the GIL.
+
+    Parameters
+    ----------
+    function : callable
+        What it returns must not depend on the order of calls; kernels that it calls may not be
+        told of more than one thread.
+    n_threads : int
+    *columns : iterable
+        Of as many arguments as there are calls.
+    """
+    cdef list calls = list(zip(*columns, strict=True))
+    cdef Py_ssize_t i, n = len(calls)
+    if n_threads == 1 or n <= 1:
+        return [function(*call) for call in calls]
+    # Each in a copy of the caller's context, which says how NumPy handles errors.
+    cdef list contexts = [copy_context() for _ in calls], results = [None] * n
+    for i in prange(n, nogil=True, schedule="dynamic", num_threads=<int> min(n_threads, n)):
+        with gil:
+            results[i] = contexts[i].run(function, *calls[i])
+    return results

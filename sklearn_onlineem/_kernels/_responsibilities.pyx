@@ -168,23 +168,40 @@ def merge_counts(
 
 def weights_from_counts(
     ndarray counts,     # IN (K,)
+    ndarray before,     # IN (K,), weights until now
     ndarray weights,    # OUT (K,)
 ):
     """Weights of the M-step, shares of the counts; return False if there are no counts to share.
 
-    A Dirichlet prior below 1 may take more than there is: negative counts are none.
+    A Dirichlet prior below 1 may take more than there is. The component of which it takes the most
+    then loses its weight; others of which it takes too much keep theirs, as rows that were its own
+    may become theirs. Those that have no weight get none of what is below 0.
     """
-    cdef Py_ssize_t K = extent(counts, 0), k
+    cdef Py_ssize_t K = extent(counts, 0), k, weakest = -1
     cdef const double* count = readable(counts, K)
+    cdef const double* old = readable(before, K)
     cdef double* weight = writable(weights, K)
-    cdef double total = 0.0
+    cdef double total = 0, kept = 0, share
     for k in range(K):
-        weight[k] = 0.0 if count[k] < 0.0 else count[k]
-        total += weight[k]
-    if not total > 0.0:
+        if not count[k] < 0:
+            total += count[k]
+        elif old[k] > 0:
+            kept += old[k]
+            if weakest < 0 or count[k] < count[weakest]:
+                weakest = k
+    if weakest >= 0:
+        kept -= old[weakest]
+    # Where no count is above 0 those that are kept share all there is.
+    if not (total > 0 or (total == 0 and kept > 0)):
         return False
+    share = max(0.0, 1 - kept)
     for k in range(K):
-        weight[k] /= total
+        if count[k] > 0:
+            weight[k] = share * count[k] / total
+        elif count[k] < 0 and k != weakest:
+            weight[k] = old[k] if total > 0 else old[k] / kept
+        else:
+            weight[k] = 0
     return True
 
 

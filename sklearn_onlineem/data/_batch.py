@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import numpy as np
+
 from sklearn_onlineem._values import n_bytes
 
-__all__ = ["Batch"]
+__all__ = ["Batch", "without_step"]
 
 
 class Batch(ABC):
@@ -62,6 +64,30 @@ class Batch(ABC):
         """Total weight of the observations: their number, unless they have weights."""
         return float(len(self))
 
+    def numbered_from(self, first):
+        """Return the observations as a part of a whole that begins with its number `first`.
+
+        Random numbers are drawn by these numbers where an E-step draws for each observation. Data
+        that have none return themselves.
+
+        Parameters
+        ----------
+        first : int
+            How many observations the parts before have, from 0 up.
+
+        Returns
+        -------
+        batch : Batch
+        """
+        return self
+
     def __sizeof__(self):
         # Schedulers place tasks by it.
         return n_bytes(self)
+
+
+def without_step(index, n):
+    """Return the index array of a slice that skips some of n: kernels take no strides."""
+    if isinstance(index, slice) and index.step not in (None, 1):
+        return np.arange(n)[index].copy()
+    return index

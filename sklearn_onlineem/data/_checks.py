@@ -6,11 +6,13 @@ import numpy as np
 
 __all__ = ["array_of", "check_offsets", "check_threads", "room"]
 
+_MOST_THREADS = np.iinfo(np.intc).max
+
 
 def array_of(name, array, dtypes, ndim=1):
     """Raise ValueError unless this is a C-ordered, aligned array of one of the types."""
-    kinds = " or ".join(np.dtype(dtype).name for dtype in dtypes)
     if not isinstance(array, np.ndarray) or array.ndim != ndim or array.dtype not in dtypes:
+        kinds = " or ".join(np.dtype(dtype).name for dtype in dtypes)
         raise ValueError(f"{name} must be an array of {kinds} with {ndim} dimension(s).")
     if not array.flags.c_contiguous or not array.flags.aligned:
         raise ValueError(f"{name} must be C-contiguous and aligned: np.require(..., 'AC').")
@@ -28,9 +30,9 @@ def check_offsets(offsets, n, what, least):
 
 
 def check_threads(n_threads):
-    """Raise ValueError unless a number of threads is 1 or more."""
-    if not isinstance(n_threads, int | np.integer) or n_threads < 1:
-        raise ValueError(f"n_threads must be 1 or more, got {n_threads!r}.")
+    """Raise ValueError unless a number of threads is 1 or more, and a C int."""
+    if not isinstance(n_threads, int | np.integer) or not 1 <= n_threads <= _MOST_THREADS:
+        raise ValueError(f"n_threads must be from 1 to {_MOST_THREADS}, got {n_threads!r}.")
 
 
 def room(name, shape):

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from sklearn_onlineem.data._batch import Batch
+from sklearn_onlineem.data._batch import Batch, without_step
 from sklearn_onlineem.data._checks import array_of, check_threads
 from sklearn_onlineem.data._sparse import check_csr
 
@@ -53,7 +53,9 @@ class Rows(Batch):
     def unchecked(cls, X, sample_weight=None, labels=None, n_threads=1):
         """Return rows whose parts are known to be valid: parts of other rows, or new arrays."""
         rows = object.__new__(cls)
-        rows.__dict__.update(X=X, sample_weight=sample_weight, labels=labels, n_threads=n_threads)
+        values = rows.__dict__
+        values["X"], values["sample_weight"] = X, sample_weight
+        values["labels"], values["n_threads"] = labels, n_threads
         return rows
 
     def __len__(self):
@@ -74,14 +76,15 @@ class Rows(Batch):
     @property
     def total_weight(self):
         """Sum of the sample weights: what a batch of rows counts for."""
-        return float(len(self)) if self.sample_weight is None else self._summed_weight
+        return float(self.X.shape[0]) if self.sample_weight is None else self._summed_weight
 
     @cached_property
     def _summed_weight(self):
         return float(self.sample_weight.sum())
 
     def __getitem__(self, index):
-        """Rows of a slice (views where NumPy can) or of an index array (copies)."""
+        """Rows of a slice (views, if it has no step) or of an index array (copies)."""
+        index = without_step(index, len(self))
         return Rows.unchecked(
             _slice_csr(self.X, index) if sparse.issparse(self.X) else self.X[index],
             None if self.sample_weight is None else self.sample_weight[index],
@@ -102,7 +105,7 @@ class Rows(Batch):
 
     def chunks(self, n_rows):
         """Cut into chunks of at most `n_rows` rows; the same objects at every call."""
-        if len(self) <= n_rows:
+        if self.X.shape[0] <= n_rows:
             return (self,)
         starts = range(0, len(self), n_rows)
         return self.remember(n_rows, lambda: tuple(self[i : i + n_rows] for i in starts))

@@ -173,18 +173,27 @@ class Sequences(Batch):
         )
 
     def chunks(self, n_rows):
-        """Cut between sequences into chunks of about `n_rows` rows, a sequence at least."""
-        whole = self.offsets // n_rows
+        """Cut between sequences into even chunks of about `n_rows` rows, a sequence at least.
+
+        A chunk of several is one thread's, as threads share the chunks.
+        """
+        n_chunks = -(-self.n_rows // n_rows)
+        whole = self.offsets * n_chunks // max(1, self.n_rows)
         cuts = np.flatnonzero(whole[1:-1] > whole[:-2]) + 1
         bounds = [0, *cuts.tolist(), len(self)]
         if len(bounds) == 2:
             return (self,)
-        parts = tuple(self[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True))
+        alone = self._with_threads(1)
+        parts = tuple(alone[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True))
         if self.observed is None:
             # Looked up once, not in every pass over the data.
             for part in parts:
                 part.__dict__["observed"] = None
         return parts
+
+    def _with_threads(self, n_threads):
+        rows = Rows.unchecked(self.X, self.rows.sample_weight, self.rows.labels, n_threads)
+        return Sequences.unchecked(rows, self.offsets, self.before)
 
     def continued(self, before):
         """Return the sequences with the first one continuing from a filtered distribution."""

@@ -10,6 +10,7 @@ import asyncio
 import time
 import uuid
 
+import numpy as np
 from joblib import Parallel, delayed
 
 from sklearn_onlineem.distributed._shards import is_future
@@ -78,9 +79,13 @@ class Heartbeats:
         return [worker for worker, (_, since) in self.heard.items() if now - since > seconds]
 
 
-def _check_some(shards):
-    if not shards:
+def _chosen(counts):
+    """Which shards are not empty, and how many rows the shards before each have."""
+    sizes, n_counting = np.reshape(counts, (-1, 2)).T
+    numbers = np.flatnonzero(n_counting).tolist()
+    if not numbers:
         raise ValueError("DistributedEM: all shards are empty, or have zero weight.")
+    return numbers, (np.cumsum(sizes) - sizes)[numbers].tolist()
 
 
 def _runs(items, length):
@@ -99,31 +104,33 @@ class JoblibExecutor:
 
     def __init__(self, columns, n_jobs):
         self.names, self.n_jobs = tuple(columns), n_jobs
-        self.shards = list(enumerate(zip(*columns.values(), strict=True)))
-        self.data = []
+        self.source = list(zip(*columns.values(), strict=True))
+        self.numbers, self.firsts, self.data = [], [], []
 
     def open(self):
         """Find the shards that are not empty."""
-        self.shards = [
-            (number, part) for number, part in self.shards if n_entries(number, self.names, *part)
-        ]
-        _check_some(self.shards)
+        counts = [n_entries(number, self.names, *part) for number, part in enumerate(self.source)]
+        self.numbers, self.firsts = _chosen(counts)
 
     def begin(self, estimator):
         """The estimator at its start, which the first shard gives."""
-        number, first = self.shards[0]
-        return begin(estimator, number, self.names, *first)
+        number = self.numbers[0]
+        return begin(estimator, number, self.names, *self.source[number])
 
     def prepare(self, template):
         """Convert the shards; return their sizes and weights."""
-        self.data = [prepare(template, number, self.names, *part) for number, part in self.shards]
+        self.data = [
+            prepare(template, number, first, self.names, *self.source[number])
+            for number, first in zip(self.numbers, self.firsts, strict=True)
+        ]
         return [extent(data) for data in self.data]
 
     def reduce(self, task, chosen, *arguments):
         """Map a task over the chosen shards, and merge."""
-        with Parallel(n_jobs=self.n_jobs) as parallel:
+        n_jobs = self.n_jobs and min(self.n_jobs, len(chosen))
+        with Parallel(n_jobs=n_jobs) as parallel:
             parts = parallel(
-                delayed(task)(self.data[i], self.shards[i][0], *arguments) for i in chosen
+                delayed(task)(self.data[i], self.numbers[i], *arguments) for i in chosen
             )
         return whole([{(0, place): part for place, part in enumerate(parts)}], len(parts))
 
@@ -150,7 +157,7 @@ class DaskExecutor:
     def __init__(self, client, columns, is_local, worker_timeout):
         self.client, self.is_local, self.worker_timeout = client, is_local, worker_timeout
         self.names, self.source = tuple(columns), list(columns.values())
-        self.template, self.numbers = None, []
+        self.template, self.numbers, self.firsts = None, [], []
         self.futures, self.data = [], []
         self.pack_size, self.last = None, []
 
@@ -173,11 +180,10 @@ class DaskExecutor:
         """Find the shards that are not empty."""
         self.futures = self._placed()
         numbers = range(len(self.futures[0]))
-        sizes = self._insisting(
+        counts = self._insisting(
             lambda: self._gathered(n_entries, numbers, *self._named(self.futures))
         )
-        self.numbers = [number for number, size in enumerate(sizes) if size]
-        _check_some(self.numbers)
+        self.numbers, self.firsts = _chosen(counts)
 
     def begin(self, estimator):
         """The estimator at its start, which the first shard gives."""
@@ -209,7 +215,7 @@ class DaskExecutor:
         template = self.client.submit(_same, self.template, pure=False)
         templates = [template] * len(self.numbers)
         chosen = [[column[i] for i in self.numbers] for column in self.futures]
-        self.data = self._map(prepare, templates, self.numbers, *self._named(chosen))
+        self.data = self._map(prepare, templates, self.numbers, self.firsts, *self._named(chosen))
 
     def reduce(self, task, chosen, *arguments):
         """Map a task over the chosen shards, and merge, by one graph."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from sklearn_onlineem._values import n_bytes
 from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
 from sklearn_onlineem.em import Solver, rate_of
+from sklearn_onlineem.em.training import has_settled
 from sklearn_onlineem.statistics import combine, pooled
 
 __all__ = ["MODES", "Round", "Shards"]
@@ -117,13 +118,14 @@ class BatchMode(Mode):
         settled, everyone = plan.stopping(), range(len(data.sizes))
         while True:
             start = time.perf_counter()
-            result = data.reduce(evidence, everyone, training.state.model)
+            state = training.state
+            result = data.reduce(evidence, everyone, state.model, state.seed, state.n_steps)
             size = training.size_of(result)
             prior = training.prior_terms(size, size / result.total_weight)
             terms = [(1.0, result.content), *prior]
-            new_model = training.state.model.m_step(combine(terms))
+            new_model = state.model.m_step(combine(terms))
             step = self.advance(training, data, new_model, math.inf, result, start, len(everyone))
-            yield step.log_likelihood, settled(step.log_likelihood, step.kl_divergence)
+            yield step.log_likelihood, has_settled(settled, step)
 
 
 @dataclass(frozen=True)
@@ -164,27 +166,25 @@ class LearnerMode(Mode):
 
     def _round(self, training, shards, plan, number, active, first, n_batches):
         """Let learners take steps from the present model, and merge what becomes of it."""
-        start, model, size_seen = (
-            time.perf_counter(),
-            training.state.model,
-            training.state.size_seen,
-        )
+        start, state = time.perf_counter(), training.state
         # Learners that are merged on the way take the rates of their pooled batches.
-        n_learners = 1 if math.isinf(self.sync_every) else len(active)
+        n_learners = 1 if self.sync_every == math.inf else len(active)
         task = LearningTask(
             plan.schedule,
             plan.batch_size,
             first,
             n_batches,
-            size_seen / len(active) if math.isinf(self.sync_every) else size_seen,
+            state.size_seen / len(active) if self.sync_every == math.inf else state.size_seen,
             training.size_unit,
             n_learners,
             training.prior_terms(training.size_of(shards)),
             (*self.seed, number) if self.seed else (),
+            state.seed,
+            state.n_steps,
             self.combine == "averaging",
         )
-        result = shards.reduce(learn, active, model, task)
-        merged = result.content if task.returns_model else model.m_step(result.content)
+        result = shards.reduce(learn, active, state.model, task)
+        merged = result.content if task.returns_model else state.model.m_step(result.content)
         eta = rate_of(plan.schedule, task.size_seen, n_learners * plan.batch_size)
         step = self.advance(training, shards, merged, eta, result, start, len(active), n_batches)
         return step, result.total_weight

@@ -105,7 +105,7 @@ def cut(columns, n_shards, estimator):
     -------
     columns : dict of str to list of shards
     """
-    X = _collection(columns.get("X"))
+    X = _collection("X", columns.get("X"))
     is_nested = _is_nested(X, get_tags(estimator).input_tags)
     if get_tags(estimator).input_tags.three_d_array and not is_nested:
         return {name: [_sliceable(values)] for name, values in columns.items()}
@@ -115,16 +115,16 @@ def cut(columns, n_shards, estimator):
     return {name: _cut(name, values, slices, is_nested) for name, values in columns.items()}
 
 
-def _collection(X):
-    """X, if it has entries that slices choose from."""
-    is_one_thing = isinstance(X, str | bytes | dict | set | frozenset)
-    has_entries = hasattr(X, "__len__") or hasattr(X, "__array__")
-    if is_one_thing or not has_entries or getattr(X, "ndim", 1) == 0:
+def _collection(name, values):
+    """The values, if they have entries that slices choose from."""
+    is_one_thing = isinstance(values, str | bytes | dict | set | frozenset)
+    has_entries = hasattr(values, "__len__") or hasattr(values, "__array__")
+    if is_one_thing or not has_entries or getattr(values, "ndim", 1) == 0:
         raise ValueError(
-            "DistributedEM: X must be an array, a data frame, a list of sequences or a list of"
-            f" shards, got {X!r:.80}."
+            f"DistributedEM: {name} must be an array, a data frame, a list of sequences or a list"
+            f" of shards, got {values!r:.80}."
         )
-    return X
+    return values
 
 
 def _is_nested(X, tags):
@@ -137,7 +137,7 @@ def _is_nested(X, tags):
 
 def _cut(name, values, slices, is_nested):
     n_entries = slices[-1].stop
-    if _num_samples(values) != n_entries:
+    if _num_samples(_collection(name, values)) != n_entries:
         raise ValueError(
             f"DistributedEM: X has {n_entries} entries, and {name} {_num_samples(values)}."
         )

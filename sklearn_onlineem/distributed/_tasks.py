@@ -12,11 +12,13 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import _num_samples
 
 from sklearn_onlineem._values import n_bytes
 from sklearn_onlineem.data import LengthDistribution
 from sklearn_onlineem.em import online_step, rate_of
-from sklearn_onlineem.em.solvers import mini_batches
+from sklearn_onlineem.em.solver import mini_batches
+from sklearn_onlineem.em.training import step_rng
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine, pooled
@@ -87,8 +89,12 @@ class LearningTask:
         Learners that take such steps at the same time; rates are those of their pooled batches.
     prior : tuple of (float, Statistics)
         For an observation of the unit of size.
-    seed : tuple of int
+    order_seed : tuple of int
         Of the order of the rows; empty where they are taken as they come.
+    seed : tuple of int
+        Of the training's state: with the number of a step it makes the generator of its draws.
+    n_steps : int
+        Steps of the training before.
     returns_model : bool
         Whether models come back, not their statistics.
     """
@@ -101,7 +107,9 @@ class LearningTask:
     size_unit: float
     n_learners: int
     prior: tuple
+    order_seed: tuple
     seed: tuple
+    n_steps: int
     returns_model: bool
 
 
@@ -135,13 +143,12 @@ def begin(estimator, number, names, *values):
 
 
 def n_entries(number, names, *values):
-    """Number of rows, or of sequences, of a shard; those of weight 0 do not count."""
+    """Number of rows, or of sequences, of a shard, and of those whose weight is not 0."""
     counted = dict(zip(names, values, strict=True))
     with _naming(number):
-        if "sample_weight" in counted:
-            return np.count_nonzero(counted["sample_weight"])
-        X = counted["X"]
-        return X.shape[0] if hasattr(X, "shape") else len(X)
+        n = _num_samples(counted["X"])
+        weights = counted.get("sample_weight")
+        return n, n if weights is None else np.count_nonzero(weights)
 
 
 def extent(data):
@@ -149,17 +156,18 @@ def extent(data):
     return len(data), data.total_weight, data.n_rows
 
 
-def prepare(estimator, number, names, *values):
-    """The data of a shard as kernels take them."""
+def prepare(estimator, number, first, names, *values):
+    """The data of a shard, whose rows are those from `first` on, as kernels take them."""
     with _naming(number):
-        return estimator._input().read(**dict(zip(names, values, strict=True)))
+        data = estimator._input().read(**dict(zip(names, values, strict=True)))
+    return data.numbered_from(first)
 
 
-def evidence(data, number, model):
+def evidence(data, number, model, seed, n_steps):
     """E-step of a shard."""
-    data = _own(data)
+    data, rng = _own(data), _rng(model, seed, n_steps)
     with single_threaded_blas(data.n_rows):
-        statistics, log_likelihood = _kernel_ready(model).e_step(data)
+        statistics, log_likelihood = _kernel_ready(model).e_step(data, rng=rng)
     lengths = model.lengths(data)
     return Result(data.total_weight, statistics, log_likelihood, lengths, n_rows=data.n_rows)
 
@@ -167,23 +175,30 @@ def evidence(data, number, model):
 def learn(data, number, model, task):
     """Online EM on some batches of a shard, from the model that all learners share."""
     data, model = _own(data), _kernel_ready(model)
-    order = _order(len(data), (*task.seed, number) if task.seed else ())
+    order = _order(len(data), (*task.order_seed, number) if task.order_seed else ())
     begin = task.first * task.batch_size
     end = min(begin + task.n_batches * task.batch_size, len(data))
     size, n_rows, weight, log_likelihood = 0.0, 0, 0.0, 0.0
     with single_threaded_blas(task.batch_size):
-        for batch in mini_batches(data, task.batch_size, order, begin, end):
+        batches = mini_batches(data, task.batch_size, order, begin, end)
+        for n_steps, batch in enumerate(batches, start=task.n_steps):
             n_batch, batch_size = batch.total_weight, model.size_of(batch) / task.size_unit
             size_seen = task.size_seen + task.n_learners * size
             eta = rate_of(task.schedule, size_seen, task.n_learners * batch_size)
             prior = [(share * (batch_size / n_batch), term) for share, term in task.prior]
-            model, mean = online_step(model, batch, eta, prior)
+            rng = _rng(model, task.seed, n_steps)
+            model, mean = online_step(model, batch, eta, prior, rng)
             size, n_rows, weight = size + batch_size, n_rows + batch.n_rows, weight + n_batch
             log_likelihood += n_batch * mean
     learnt = data[begin:end] if order is None else data[order[begin:end]]
     lengths = model.lengths(learnt)
     content = model if task.returns_model else model.own_statistics(lengths)
     return Result(weight, content, log_likelihood / weight, lengths, n_rows=n_rows)
+
+
+def _rng(model, seed, n_steps):
+    """The generator of a step, the same for all shards; None where nothing is drawn."""
+    return step_rng(seed, n_steps) if model.draws else None
 
 
 def _order(n, seed):

@@ -18,11 +18,12 @@ from sklearn_onlineem.distributed._executors import DaskExecutor, JoblibExecutor
 from sklearn_onlineem.distributed._modes import MODES, Shards
 from sklearn_onlineem.distributed._shards import cut, remote_shards
 from sklearn_onlineem.em import SOLVERS, run
-from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._base import N_JOBS, OnlineEM
 from sklearn_onlineem.estimators._parameters import by_name
 from sklearn_onlineem.estimators._persistence import PersistentState
 from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y
 from sklearn_onlineem.estimators._sequences import SequenceEstimator
+from sklearn_onlineem.estimators._transactions import as_it_was
 from sklearn_onlineem.estimators._validation import naming
 
 __all__ = ["DistributedEM"]
@@ -46,7 +47,10 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
     models (see :func:`~sklearn_onlineem.combine_estimators`).
 
     Bits depend on the shards and on `random_state`, and on nothing else: not on the number of
-    workers, where they are, or whether some of them die on the way.
+    workers, where they are, or whether some of them die on the way. Where an
+    E-step draws, as that of :class:`~sklearn_onlineem.LatentDirichletAllocation` does, random
+    numbers depend on the step and on the place of a document among those of all shards: with
+    ``mode="batch"`` they are those of one machine, however the data are cut.
 
     Parameters
     ----------
@@ -71,7 +75,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
         How many shards to cut local data into. Dask collections and lists of delayed objects or
         futures are shards already.
     n_jobs : int, default=None
-        Without a client: jobs of joblib, under whatever backend is in force.
+        Without a client: jobs of joblib, at most one for each shard, under whatever backend is in
+        force.
     worker_timeout : float, default=300.0
         Seconds to wait while a cluster has no worker that takes tasks, or while a worker that has
         work or data gives no sign of life, which is looked at every few seconds; ``math.inf``
@@ -119,7 +124,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
         "combine": [StrOptions({"entropic", "averaging"})],
         "shuffle": ["boolean"],
         "n_shards": [Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [None, Integral],
+        "n_jobs": N_JOBS,
         "worker_timeout": [Interval(Real, 0, None, closed="right")],
         "warm_start": ["boolean"],
         "progress": ["boolean"],
@@ -217,7 +222,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
         seed = estimator._drawn_seed()
         mode = MODES[self.mode](self.sync_every, self.combine, seed if self.shuffle else ())
         training, is_batch = estimator._training, self.mode == "batch"
-        plan = estimator._plan(training)
+        plan = estimator._plan(training, shards)
         passes = mode.passes(training, shards, plan)
         max_iter = estimator.max_iter if is_batch else self.n_passes
         estimator._say(f"starts, {len(shards)} observations in {len(shards.sizes)} shards")
@@ -254,12 +259,13 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
 
     def _executor(self, columns, client):
         shards = remote_shards(columns, self.estimator)
+        worker_timeout = _seconds(self.worker_timeout)
         if shards is not None:
-            return DaskExecutor(_present(client), shards, False, self.worker_timeout)
-        shards = cut(columns, self.n_shards, self.estimator)
+            return DaskExecutor(_present(client), shards, False, worker_timeout)
+        shards = cut(columns, int(self.n_shards), self.estimator)
         if client is None:
             return JoblibExecutor(shards, self.n_jobs)
-        return DaskExecutor(client, shards, True, self.worker_timeout)
+        return DaskExecutor(client, shards, True, worker_timeout)
 
     def _started(self, executor):
         """An estimator that has its start, or what it learnt in the last fit."""
@@ -278,7 +284,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
         if resumes:
             estimator._check_structure()
         training = estimator._training
-        prior = estimator._prior(estimator.model_, getattr(estimator, "n_features_in_", 0))
+        n_features = getattr(estimator, "n_features_in_", 0)
+        prior = estimator._pseudo_statistics(estimator.model_, n_features)
         estimator._commit(training.resumed(prior, estimator._callbacks(), training.state.seed), {})
         return estimator
 
@@ -414,7 +421,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
         ValueError
             If the parameters or the data are invalid.
         """
-        return self.fit(X, y, **arguments).transform(X)
+        with as_it_was(self):
+            return self.fit(X, y, **arguments).transform(X)
 
     @available_if(_estimator_has("transform"))
     @_NAMED
@@ -446,6 +454,14 @@ def _is_plain(solver):
     """Whether a solver asks for nothing that learners of shards do not do."""
     plain = "auto", "online", "batch"
     return solver in (*plain, *(SOLVERS[name]() for name in plain))
+
+
+def _seconds(worker_timeout):
+    """A timeout as a float; whole numbers of many digits are for ever."""
+    try:
+        return float(worker_timeout)
+    except OverflowError:
+        return math.inf
 
 
 def _for_workers(estimator):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from dataclasses import fields, replace
-from numbers import Integral
+from numbers import Integral, Real
 
-__all__ = ["Settings", "check_count", "merged_params"]
+import numpy as np
+
+__all__ = ["Settings", "check_bool", "check_count", "check_number", "merged_params"]
 
 
 class Settings:
@@ -100,10 +102,22 @@ def merged_params(owner, params):
     return merged
 
 
-def check_count(name, value, optional=False):
+def check_bool(name, value):
+    """Raise ValueError unless a value is a truth value; `name` says whose."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be a bool, got {value!r}.")
+
+
+def check_count(name, value, optional=False, least=1):
     """Raise ValueError unless a value is a whole number from 1 up, or None where that may be."""
     if value is None and optional:
         return
-    if not isinstance(value, Integral) or not 1 <= value <= sys.maxsize:
-        allowed = f"a whole number from 1 up to {sys.maxsize}" + " or None" * optional
+    if not isinstance(value, Integral) or not least <= value <= sys.maxsize:
+        allowed = f"a whole number from {least} up to {sys.maxsize}" + " or None" * optional
         raise ValueError(f"{name} must be {allowed}, got {value!r}.")
+
+
+def check_number(name, value, low, high):
+    """Raise ValueError unless a value is a real number between two others, neither of them."""
+    if not isinstance(value, Real) or not low < value < high:
+        raise ValueError(f"{name} must be a number between {low:g} and {high:g}, got {value!r}.")

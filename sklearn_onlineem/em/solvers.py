@@ -7,112 +7,28 @@ a `Plan`, and what it changes in a `Training`. `SOLVERS` translates the strings 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import chain, count, islice
 
 import numpy as np
 
+from sklearn_onlineem.em.bayesian import BayesianOnline
 from sklearn_onlineem.em.inertia import Exact, Inertia
-from sklearn_onlineem.em.settings import Settings, check_count
+from sklearn_onlineem.em.sampling import Sampler
+from sklearn_onlineem.em.settings import check_bool, check_count
+from sklearn_onlineem.em.solver import Solver, shuffled_pass
 from sklearn_onlineem.em.stopping import Never
+from sklearn_onlineem.em.training import has_settled
 
 __all__ = [
     "SOLVERS",
     "Auto",
     "Batch",
+    "Gibbs",
     "Newton",
     "Online",
-    "Plan",
-    "Solver",
     "Stochastic",
-    "mini_batches",
 ]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Arguments of one fit that are the same for any solver.
-
-    Parameters
-    ----------
-    schedule : callable
-        Learning rates of online steps.
-    batch_size : int
-        Observations in a mini-batch.
-    stopping : callable
-        Returns a new stopping rule, a function of a pass's log-likelihood and divergence.
-    rng : numpy.random.Generator
-        Of the orders in which observations are taken.
-    rate_is_chosen : bool, default=False
-        Whether the user has said which rate to take first.
-    """
-
-    schedule: Callable
-    batch_size: int
-    stopping: Callable
-    rng: np.random.Generator
-    rate_is_chosen: bool = False
-
-
-class Solver(Settings, ABC):
-    """Base of the solvers: `step` learns from a stream, `passes` from data at hand.
-
-    Attributes
-    ----------
-    inertia : Inertia
-        Regularisation of online steps towards the old model.
-    samples : bool
-        Whether hidden variables are drawn from their posterior instead of averaged over.
-    """
-
-    inertia = Exact()
-    samples = False
-
-    def step(self, training, batch, schedule):
-        """Update with the next batch of a stream, by the rate for the observations so far."""
-        eta = training.rate(schedule, batch)
-        size = training.state.size_seen + training.size_of(batch)
-        return training.update(batch, eta, size, self.inertia, self.samples)
-
-    @abstractmethod
-    def passes(self, training, data, plan):
-        """Take passes over the data, without end.
-
-        Parameters
-        ----------
-        training : Training
-            It advances.
-        data : Batch
-        plan : Plan
-
-        Yields
-        ------
-        log_likelihood : float
-            Mean over the pass, each batch before it was learnt, in nats per observation.
-        is_last : bool
-            Whether the stopping rule is satisfied.
-        """
-
-
-def mini_batches(data, size, order=None, begin=0, end=None):
-    """Yield batches of observations number `begin` to `end` of an order, or as they come.
-
-    Parameters
-    ----------
-    data : Batch
-    size : int
-        Observations in a batch, but for the last.
-    order : ndarray of int of shape (n,), default=None
-        Permutation of the observations. None: as they come.
-    begin, end : int, default=0, None
-        Which of them to take; None: up to the last.
-    """
-    end = len(data) if end is None else end
-    for start in range(begin, end, size):
-        chosen = slice(start, min(start + size, end))
-        yield data[chosen if order is None else order[chosen]]
 
 
 @dataclass(frozen=True)
@@ -130,11 +46,14 @@ class Online(Solver):
         no passes, always has the last iterate. None: no averaging.
     inertia : Inertia, default=Exact()
         The old model's own statistics, or an estimate of them, `Sampled`.
+    revives : bool, default=True
+        Whether components of a mixture that have starved in a stream come back where its rows ask
+        for it. Say no where the source returns to what it was, as by day and by night.
 
     Raises
     ------
     ValueError
-        If `average_from` is no whole number from 1 up, or `inertia` is none.
+        If `average_from` is no whole number from 1 up, `inertia` is none, or `revives` no bool.
 
     References
     ----------
@@ -155,8 +74,10 @@ class Online(Solver):
 
     average_from: int | None = None
     inertia: Inertia = Exact()
+    revives: bool = True
 
     def __post_init__(self):
+        check_bool("revives", self.revives)
         check_count("average_from", self.average_from, optional=True)
         if not isinstance(self.inertia, Inertia):
             raise ValueError(f"inertia must be Exact() or Sampled(...), got {self.inertia!r}.")
@@ -169,23 +90,21 @@ class Online(Solver):
             log_likelihood = self._pass(training, data, plan, averages)
             state = training.state
             divergence = state.model.kl_divergence(before, like=state.lengths)
-            yield log_likelihood, settled(log_likelihood, divergence)
+            is_last = settled(log_likelihood, divergence)
+            yield log_likelihood, is_last and state.model.n_survivors == before.n_survivors
 
     def _pass(self, training, data, plan, averages):
-        """Take one shuffled pass in mini-batches; return the mean log-likelihood on the way."""
-        log_likelihood = weight = 0.0
-        order, size = plan.rng.permutation(len(data)), training.size_of(data)
-        for batch in mini_batches(data, plan.batch_size, order):
-            n_batch = batch.total_weight
-            eta = training.rate(plan.schedule, batch)
-            step = training.update(batch, eta, size, self.inertia)
+        size_of_all = training.size_of(data)
+
+        def learn(batch):
+            size = training.size_of(batch)
+            eta = training.rate(plan.schedule, size)
+            step = training.update(batch, eta, size, size_of_all, self.inertia)
             if averages:
                 training.average_in()
-            log_likelihood += n_batch * step.log_likelihood
-            weight += n_batch
-            if training.stopped:
-                break
-        return log_likelihood / weight
+            return step
+
+        return shuffled_pass(training, data, plan, learn)
 
 
 @dataclass(frozen=True)
@@ -195,8 +114,9 @@ class Batch(Solver):
     def passes(self, training, data, plan):
         settled = plan.stopping()
         while True:
-            step = training.update(data, math.inf, training.size_of(data))
-            yield step.log_likelihood, settled(step.log_likelihood, step.kl_divergence)
+            size = training.size_of(data)
+            step = training.update(data, math.inf, size, size)
+            yield step.log_likelihood, has_settled(settled, step)
 
 
 @dataclass(frozen=True)
@@ -274,16 +194,136 @@ class Stochastic(Solver):
 
     average_from: int | None = None
     samples = True
+    wanders = True
 
     def __post_init__(self):
         check_count("average_from", self.average_from, optional=True)
 
     def passes(self, training, data, plan):
+        state = training.state
+        chain = state.model.chain(data, training.prior, state.rng(), collapsed=False)
+        if chain is not None:
+            yield from _sweeps(training, data, chain, self.average_from)
         for number in count(1):
-            step = training.update(data, math.inf, training.size_of(data), sampled=True)
+            size = training.size_of(data)
+            step = training.update(data, math.inf, size, size, sampled=True)
             if self.average_from is not None and number >= self.average_from:
                 training.average_in()
             yield step.log_likelihood, False
+
+
+@dataclass(frozen=True)
+class Gibbs(Solver):
+    r"""Collapsed Gibbs sampling: each hidden variable is drawn given all the others.
+
+    Parameters are integrated out under their prior, and a fit returns those that maximise the
+    statistics of what was drawn. As with :class:`Stochastic`, sweeps wander for ever and no rule
+    stops them; averaging takes the mean over sweeps and chains. Streams take online steps, as with
+    :class:`Online`. Mixtures need a proper `prior`; rows have no weights.
+
+    Parameters
+    ----------
+    average_from : int, default=None
+        First sweep of a fit that is averaged. None: the fit returns the last of the first chain.
+    n_chains : int, default=1
+        Chains, each with draws of its own. The first begins with the model that a fit starts from,
+        the others away from it, where the model has more than one. In averages they are numbered as
+        the first.
+    n_draws : int, default=0
+        Draws of the parameters that each chain keeps, spread evenly over the sweeps from
+        `average_from` on, or over the second half; fewer where a callback ends the fit.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range, there are fewer sweeps than draws, or a fit's model has
+        no such sampler, or one of a single chain.
+
+    Notes
+    -----
+    A fit leaves a record, :class:`~sklearn_onlineem.em.Chains`, as `chains_` of the estimator:
+    scores of sweeps, R-hat, effective sample size, and draws.
+
+    References
+    ----------
+    Griffiths & Steyvers, "Finding scientific topics", PNAS 2004; Zaheer, Wick, Kottur & Tristan,
+    "Comparing Gibbs, EM and SEM for MAP Inference in Mixture Models"; Neal, "Markov chain sampling
+    methods for Dirichlet process mixture models", JCGS 2000, algorithm 3.
+
+    Examples
+    --------
+    A mixture, and the posterior of its rates:
+
+    >>> import numpy as np
+    >>> from sklearn_onlineem import PoissonMixture
+    >>> from sklearn_onlineem.em import Gibbs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(np.repeat([[2.0], [20.0]], 50, axis=0))
+    >>> solver = Gibbs(average_from=50, n_chains=2, n_draws=50)
+    >>> mixture = PoissonMixture(
+    ...     2, solver=solver, prior={"rate": 0.1}, max_iter=200, random_state=0).fit(X)
+    >>> rates = np.array([drawn.parameters.ravel() for drawn in mixture.chains_.draws[0]])
+    >>> np.sort(rates.mean(axis=0)).round(), np.sort(rates.std(axis=0)).round(1)
+    (array([ 2., 21.]), array([0.2, 0.6]))
+
+    Topics:
+
+    >>> import numpy as np
+    >>> from sklearn_onlineem import LatentDirichletAllocation
+    >>> from sklearn_onlineem.em import Gibbs
+    >>> X = np.repeat([[8, 8, 0, 0], [0, 0, 8, 8]], 20, axis=0)
+    >>> solver = Gibbs(average_from=30)
+    >>> lda = LatentDirichletAllocation(2, solver=solver, max_iter=60, random_state=0).fit(X)
+    >>> topics = lda.components_ / lda.components_.sum(axis=1, keepdims=True)
+    >>> topics[topics[:, 0].argsort()].round(1)
+    array([[0. , 0. , 0.5, 0.5],
+           [0.5, 0.5, 0. , 0. ]])
+    """
+
+    average_from: int | None = None
+    n_chains: int = 1
+    n_draws: int = 0
+    # What a fit returns wanders with its draws.
+    wanders = True
+
+    def __post_init__(self):
+        check_count("average_from", self.average_from, optional=True)
+        check_count("n_chains", self.n_chains)
+        check_count("n_draws", self.n_draws, least=0)
+
+    def passes(self, training, data, plan):
+        first, keeps = self._kept_sweeps(plan.max_iter)
+        state = training.state
+        sampler = Sampler(
+            state.model, data, training.prior, state.rng(), self.n_chains, keeps, first
+        )
+        for passed in _sweeps(training, data, sampler, self.average_from):
+            training.chains = sampler.record()
+            yield passed
+
+    def _kept_sweeps(self, n_sweeps):
+        """The first sweep that counts, and those after which parameters are drawn."""
+        first = self.average_from
+        if first is None:
+            first = 1 if n_sweeps is None else n_sweeps // 2 + 1
+        if self.n_draws == 0:
+            return first, []
+        if n_sweeps is None or n_sweeps - first + 1 < self.n_draws:
+            raise ValueError(
+                f"n_draws={self.n_draws} are more than the sweeps from {first} to {n_sweeps}: raise"
+                " max_iter."
+            )
+        return first, np.linspace(n_sweeps, first, self.n_draws).astype(int).tolist()
+
+
+def _sweeps(training, data, chain, average_from):
+    """Let a chain go on for ever, and the model follow it."""
+    for number in count(1):
+        log_likelihood = chain.sweep(training.state.rng())
+        if average_from is not None and number >= average_from:
+            chain.average_in()
+        training.advance_by_pass(chain.model(), log_likelihood, data)
+        yield log_likelihood, False
 
 
 @dataclass(frozen=True)
@@ -299,18 +339,7 @@ class Newton(Solver):
         settled = plan.stopping()
         while True:
             new_model, log_likelihood, is_last = training.state.model.newton_step(data)
-            lengths = training.state.lengths_with(data)
-            n_seen, size = data.total_weight, training.size_of(data)
-            step = training.advance(
-                new_model,
-                math.inf,
-                log_likelihood,
-                data,
-                n_seen,
-                size,
-                data.n_rows,
-                lengths,
-            )
+            step = training.advance_by_pass(new_model, log_likelihood, data)
             yield log_likelihood, settled(log_likelihood, step.kl_divergence) or is_last
 
 
@@ -319,5 +348,7 @@ SOLVERS = {
     "online": Online,
     "batch": Batch,
     "stochastic": Stochastic,
+    "bayesian": BayesianOnline,
+    "gibbs": Gibbs,
     "newton": Newton,
 }

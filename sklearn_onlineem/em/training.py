@@ -5,22 +5,37 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, field, replace
+from itertools import islice, pairwise, takewhile
 from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
 
 from sklearn_onlineem.data import LengthDistribution
+from sklearn_onlineem.em.carried import Carried, carried_step
+from sklearn_onlineem.em.chains import Chains
 from sklearn_onlineem.em.inertia import Exact
 from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.statistics import Statistics, pooled
+from sklearn_onlineem.statistics import Statistics, combine, pooled
 
-__all__ = ["Average", "State", "Step", "Training", "run"]
+__all__ = [
+    "Average",
+    "CarriedStep",
+    "State",
+    "Step",
+    "StructuralStep",
+    "Training",
+    "has_settled",
+    "run",
+    "step_rng",
+]
 
 # Long streams of single rows must not fill the memory.
 _HISTORY_STEPS = 10_000
+# Gains before were faster.
+_LATEST_PASSES = 5
 _EXACT = Exact()
 
 
@@ -44,6 +59,46 @@ class Step(NamedTuple):
     log_likelihood: float
     kl_divergence: float
     n_rows: int
+
+
+class StructuralStep(NamedTuple):
+    """Record of an update after which other components have any weight, or one has come back.
+
+    Attributes
+    ----------
+    eta, log_likelihood, kl_divergence, n_rows
+        As of `Step`.
+    n_components : int
+        Components that have any weight now.
+    revived, half_of : int
+        A component that had starved and has come back, and the one that was split; -1 if none.
+    """
+
+    eta: float
+    log_likelihood: float
+    kl_divergence: float
+    n_rows: int
+    n_components: int
+    revived: int = -1
+    half_of: int = -1
+
+
+class CarriedStep(NamedTuple):
+    """Record of one update of statistics that are carried along, of components.
+
+    Attributes
+    ----------
+    eta, log_likelihood, kl_divergence, n_rows
+        As of `Step`; eta is the size of the batch over what was carried before.
+    component_rates : ndarray of shape (n_components,)
+        Their own learning rates: the share of the batch in the statistics of each component.
+    """
+
+    eta: float
+    log_likelihood: float
+    kl_divergence: float
+    n_rows: int
+    component_rates: np.ndarray
 
 
 class Average(NamedTuple):
@@ -75,7 +130,7 @@ class State(NamedTuple):
         Updates so far.
     n_seen : float
         Observations so far, by their weights.
-    step : Step or None
+    step : Step, StructuralStep, CarriedStep or None
         The last update.
     lengths : LengthDistribution or None
         Of the data seen, where the model asks for it; each pass counts.
@@ -90,18 +145,21 @@ class State(NamedTuple):
         Size of the data so far, as learning rates count it: see `Training.size_of`.
     n_rows : int
         Rows read so far; each pass counts.
+    carried : Carried or None
+        The statistics of all observations, where the last step carried them along.
     """
 
     model: Model
     n_steps: int = 0
     n_seen: float = 0.0
-    step: Step | None = None
+    step: Step | StructuralStep | CarriedStep | None = None
     lengths: LengthDistribution | None = None
     merged: Statistics | None = None
     seed: tuple = ()
     average: Average | None = None
     size_seen: float = 0.0
     n_rows: int = 0
+    carried: Carried | None = None
 
     @property
     def own_statistics(self):
@@ -110,7 +168,7 @@ class State(NamedTuple):
 
     def rng(self):
         """Return the generator of the next update."""
-        return np.random.default_rng((*self.seed, self.n_steps))
+        return step_rng(self.seed, self.n_steps)
 
     def lengths_with(self, data):
         """Return the distribution of lengths once data have been seen, too."""
@@ -120,17 +178,44 @@ class State(NamedTuple):
         return pooled([(self.n_seen, self.lengths), (data.total_weight, lengths)])
 
 
-_TYPES = {
+def step_rng(seed, n_steps):
+    """Return the generator of the update that follows so many others of a training."""
+    return np.random.default_rng((*seed, n_steps))
+
+
+# What a saved state of another version is checked for: its checksum may be of another layout.
+_STATE_TYPES = {
     "model": Model,
     "n_steps": Integral,
     "n_seen": Real,
-    "step": Step | None,
+    "step": Step | StructuralStep | CarriedStep | None,
     "lengths": LengthDistribution | None,
     "merged": Statistics | None,
     "seed": tuple,
     "average": Average | None,
+    "size_seen": Real,
     "n_rows": Integral,
+    "carried": Carried | None,
 }
+_TRAINING_TYPES = {
+    "state": State,
+    "past": deque,
+    "prior": Statistics | None,
+    "observations_needed": Real,
+    "size_unit": Real,
+    "expected_size": Real,
+    "n_seen_before": Real,
+    "size_before": Real,
+    "lower_bounds": list,
+    "n_iter": Integral,
+    "converged": bool | np.bool,
+    "stopped": bool,
+    "n_rates": Integral,
+    "chains": Chains | None,
+}
+
+# What an update changes, or is told.
+_MARKED = "state", "n_rates", "stopped", "prior", "callbacks", "expected_size"
 
 
 @dataclass
@@ -148,6 +233,11 @@ class Training:
         How many determine the model, for schedules that count in these.
     size_unit : float, default=1.0
         Size of an observation: the rows of a sequence, in the mean of the first data.
+    expected_size : float, default=0.0
+        Of a stream, where it is known: the prior is spread over so many observations, and over
+        those seen once these are more.
+    chains : Chains, default=None
+        Record of the Markov chains of the last fit, if it ran any.
     """
 
     state: State
@@ -155,7 +245,8 @@ class Training:
     callbacks: tuple = ()
     observations_needed: float = 1.0
     size_unit: float = 1.0
-    past: deque = field(default_factory=lambda: deque(maxlen=_HISTORY_STEPS))
+    expected_size: float = 0.0
+    past: deque = field(default_factory=deque)
     n_seen_before: float = 0.0
     size_before: float = 0.0
     lower_bounds: list = field(default_factory=list)
@@ -163,6 +254,7 @@ class Training:
     converged: bool = False
     stopped: bool = False
     n_rates: int = 0
+    chains: Chains | None = None
 
     def __getstate__(self):
         # skops would lose what is in a deque.
@@ -170,7 +262,7 @@ class Training:
         return {**vars(kept), "past": list(kept.past)}
 
     def __setstate__(self, state):
-        vars(self).update(state, past=deque(state["past"], maxlen=_HISTORY_STEPS))
+        vars(self).update(state, past=deque(state["past"]))
 
     def kept(self):
         """Return what is kept of it: a copy as it is now, which another thread may go on with.
@@ -182,18 +274,37 @@ class Training:
 
     def check(self):
         """Raise ValueError if it is not of the types that it must be of."""
-        state = self.state
-        if not isinstance(state, State) or not isinstance(self.past, deque):
-            raise ValueError("its training has no state, or no history.")
-        for name, types in _TYPES.items():
-            if not isinstance(getattr(state, name), types):
-                raise ValueError(f"{name} of its training is {getattr(state, name)!r:.60}.")
+        _check_types(self, _TRAINING_TYPES)
+        _check_types(self.state, _STATE_TYPES)
 
     @property
     def history(self):
         """The latest steps, oldest first."""
         self._file()
-        return list(self.past)
+        return list(self.past)[-_HISTORY_STEPS:]
+
+    def latest_gains(self):
+        """Return by how much the last passes of a fit changed the log-likelihood, oldest first."""
+        latest = map(float, self.lower_bounds[-_LATEST_PASSES:])
+        return [abs(after - before) for before, after in pairwise(latest)]
+
+    def latest_divergences(self):
+        """Return KL(new || old) of the last passes, as far as each was one step of batch EM."""
+        passes = takewhile(lambda step: step.eta == math.inf, reversed(self.history))
+        return [step.kl_divergence for step in islice(passes, self.n_iter)][::-1]
+
+    def mark(self):
+        """Return what `back_to` needs to undo the updates that follow."""
+        marked = {name: getattr(self, name) for name in _MARKED}
+        return marked, len(self.past)
+
+    def back_to(self, mark):
+        """Undo updates since a mark, the last of which has failed; callbacks may have read them."""
+        marked, n_past = mark
+        for name in _MARKED:
+            setattr(self, name, marked[name])
+        while len(self.past) > n_past:
+            self.past.pop()
 
     def resumed(self, prior, callbacks, seed):
         """Return a copy for another fit to start from, with draws of its own."""
@@ -210,6 +321,7 @@ class Training:
             converged=False,
             stopped=False,
             n_rates=0,
+            chains=None,
         )
 
     def size_of(self, data):
@@ -221,11 +333,13 @@ class Training:
         """
         return self.state.model.size_of(data) / self.size_unit
 
-    def rate(self, schedule, data):
+    def rate(self, schedule, size):
         """Return the learning rate of a batch, by its size and by what was seen before."""
-        return rate_of(schedule, self.state.size_seen, self.size_of(data))
+        return rate_of(schedule, self.state.size_seen, size)
 
-    def update(self, data, eta, size, inertia=_EXACT, sampled=False):
+    def update(
+        self, data, eta, size, total_size, inertia=_EXACT, sampled=False, move=None
+    ):  # fmt: skip
         """Update the model with one batch.
 
         Parameters
@@ -234,40 +348,77 @@ class Training:
         eta : float
             Learning rate; infinity is a step of batch EM.
         size : float
+            `size_of` the batch.
+        total_size : float
             Size of the data that the prior is spread over, this batch among them. Each step takes
             its share anew, as the inertia has that of what it remembers: right where the model
             remembers few rows of many, while a prior counts for more where it never forgets.
         inertia : Inertia, default=Exact()
         sampled : bool, default=False
             Whether hidden variables are drawn instead of averaged over.
+        move : callable (model, data, n_remembered) -> Move or None, default=None
+            Structural move that the new model may make, which stands for so many observations.
 
         Returns
         -------
         step : Step
         """
-        state, batch_size = self.state, self.size_of(data)
-        rng = state.rng() if sampled or inertia.draws else None
+        state, n_seen = self.state, data.total_weight
+        draws = sampled or state.model.draws
+        rng = state.rng() if draws or inertia.draws else None
         new_model, log_likelihood = online_step(
             state.model,
             data,
             eta,
-            self.prior_terms(size, batch_size / data.total_weight),
-            rng if sampled else None,
+            self.prior_terms(total_size, size / n_seen),
+            rng if draws else None,
             inertia.with_rng(rng),
         )
+        moved = None if move is None else move(new_model, data, n_seen * (1.0 + 1.0 / eta))
+        if moved is not None:
+            new_model = moved.model
         lengths = state.lengths_with(data)
-        n_seen = data.total_weight
         return self.advance(
-            new_model, eta, log_likelihood, data, n_seen, batch_size, data.n_rows, lengths
+            new_model, eta, log_likelihood, data, n_seen, size, data.n_rows, lengths,
+            moved=moved,
+        )  # fmt: skip
+
+    def update_carried(self, data, solver):
+        """Update the model with one batch, whose statistics join those that are carried along.
+
+        Parameters
+        ----------
+        data : Batch
+        solver : BayesianOnline
+
+        Returns
+        -------
+        step : Step
+        """
+        state, n_seen = self.state, data.total_weight
+        _check_conjugate(state.model)
+        before = solver.start(state, data) if state.carried is None else state.carried
+        prior = solver.prior_of(state.model, self.prior)
+        rng = state.rng() if state.model.draws else None
+        kept = solver.forgetting
+        terms = () if prior is None else ((1.0, prior),)
+        new_model, carried, rates, log_likelihood = carried_step(
+            state.model, data, before, terms, kept, rng
         )
+        size, lengths = self.size_of(data), state.lengths_with(data)
+        return self.advance(
+            new_model, n_seen / (kept * before.mass), log_likelihood, data, n_seen, size,
+            data.n_rows, lengths, carried=carried, component_rates=rates,
+        )  # fmt: skip
 
     def prior_terms(self, size, mean_size=1.0):
         """The prior as terms of a step's sum: the share of an observation in data of that size."""
         return () if self.prior is None else ((mean_size / size, self.prior),)
 
     def advance(
-        self, new_model, eta, log_likelihood, like, n_seen, size, n_rows, lengths=None, n_steps=1
-    ):
+        self, new_model, eta, log_likelihood, like, n_seen, size, n_rows, lengths=None, n_steps=1,
+        carried=None, component_rates=None, moved=None,
+    ):  # fmt: skip
         """Make a new model the present one.
 
         It has learnt from `n_seen` more observations, of that size, read in `n_rows`.
@@ -276,16 +427,29 @@ class Training:
         n_steps, n_seen = state.n_steps + n_steps, state.n_seen + n_seen
         n_rows += state.n_rows
         divergence = new_model.kl_divergence(state.model, like=like)
-        step = Step(eta, log_likelihood, divergence, n_rows)
+        record = eta, log_likelihood, divergence, n_rows
+        step = _step(record, component_rates, state.model, new_model, moved)
         self._file()
         # By position: names take as long as an addition of statistics.
         self.state = State(
             new_model, n_steps, n_seen, step, lengths, None, state.seed, state.average,
-            state.size_seen + size, n_rows,
+            state.size_seen + size, n_rows, carried,
         )  # fmt: skip
         self.n_rates += eta != math.inf
-        self._call_back(step)
+        if self.callbacks:
+            self._call_back(step)
+        # Only now, when no callback has failed, so that what is undone has lost nothing.
+        if len(self.past) > _HISTORY_STEPS:
+            self.past.popleft()
         return step
+
+    def advance_by_pass(self, new_model, log_likelihood, data):
+        """Make a model the present one to which a pass over all data has led."""
+        size, lengths = self.size_of(data), self.state.lengths_with(data)
+        n_seen = data.total_weight
+        return self.advance(
+            new_model, math.inf, log_likelihood, data, n_seen, size, data.n_rows, lengths
+        )
 
     def _call_back(self, step):
         for callback in self.callbacks:
@@ -297,25 +461,39 @@ class Training:
         if step is not None and not (self.past and self.past[-1] is step):
             self.past.append(step)
 
-    def start_from(self, data, pseudo_statistics, n_passes):
-        """Settle on the first batch of a stream: passes of batch EM that count as one step."""
-        share = 1.0 / data.total_weight
-        terms = [(share, term) for term in (pseudo_statistics, self.prior) if term is not None]
-        state = self.state
-        model = state.model
+    def start_from(self, data, pseudo_statistics, n_passes, solver):
+        """Settle on the first batch of a stream: passes of batch EM that count as one step.
+
+        Where the solver carries statistics along, those of the last pass are the first, and with a
+        prior on all components the model is their posterior's.
+        """
+        solver.check_stream(self)
+        share, state = 1.0 / data.total_weight, self.state
+        prior = solver.prior_of(state.model, self.prior)
+        terms = [(share, term) for term in (pseudo_statistics, prior) if term is not None]
+        model, rng = state.model, state.rng() if state.model.draws else None
         for _ in range(n_passes - 1):
-            model, _ = batch_step(model, data, terms)
-        new_model, log_likelihood = batch_step(model, data, terms)
+            model, _ = batch_step(model, data, terms, rng)
+        if solver.carries:
+            _check_conjugate(model)
+        evidence, log_likelihood = model.e_step(data, rng=rng)
+        if solver.carries and _is_proper(model, prior):
+            terms = [(share, prior)]
+        new_model = model.m_step(combine([(1.0, evidence), *terms]))
         divergence, n_rows = new_model.kl_divergence(model, like=data), data.n_rows
+        masses = model.masses(evidence) if solver.carries else None
+        # All that components stand for is from this batch.
+        rates = None if masses is None else (masses > 0.0).astype(float)
         self.state = State(
             new_model,
             1,
             data.total_weight,
-            Step(math.inf, log_likelihood, divergence, n_rows),
+            _step((math.inf, log_likelihood, divergence, n_rows), rates, state.model, new_model),
             state.lengths_with(data),
             seed=state.seed,
             size_seen=self.size_of(data),
             n_rows=n_rows,
+            carried=Carried(data.total_weight, evidence) if solver.carries else None,
         )
         self._call_back(self.state.step)
 
@@ -338,6 +516,50 @@ class Training:
         if state.average is not None:
             model = state.model.m_step(state.average.statistics)
             self.state = state._replace(model=model, average=None)
+
+
+def _step(record, component_rates, model, new_model, moved=None):
+    """The record of an update that took a model to a new one."""
+    if component_rates is not None:
+        return CarriedStep(*record, component_rates)
+    n_survivors = new_model.n_survivors
+    if moved is not None:
+        return StructuralStep(*record, n_survivors, moved.revived, moved.half_of)
+    if n_survivors != model.n_survivors:
+        return StructuralStep(*record, n_survivors)
+    return Step(*record)
+
+
+def has_settled(rule, step):
+    """Ask a stopping rule; nothing has settled while components lose their weight, one at a time.
+
+    Parameters
+    ----------
+    rule : callable (log_likelihood, kl_divergence) -> bool
+    step : Step or StructuralStep
+    """
+    is_satisfied = rule(step.log_likelihood, step.kl_divergence)
+    return is_satisfied and not isinstance(step, StructuralStep)
+
+
+def _is_proper(model, prior):
+    """Whether a prior holds something of each component."""
+    masses = None if prior is None else model.masses(prior)
+    return masses is not None and bool((masses > 0.0).all())
+
+
+def _check_conjugate(model):
+    if not model.is_conjugate:
+        raise ValueError(
+            "solver='bayesian' needs statistics of a fixed size, which the hyper-parameters of a"
+            " conjugate prior are; those of this model grow with the data."
+        )
+
+
+def _check_types(record, types):
+    for name, kind in types.items():
+        if not isinstance(getattr(record, name), kind):
+            raise ValueError(f"{name} of its training is {getattr(record, name)!r:.60}.")
 
 
 def run(training, passes, max_iter, report=None):

@@ -17,6 +17,7 @@ from sklearn_onlineem.estimators.mixtures import (
     GammaMixture,
     GaussianMixture,
     LaplaceMixture,
+    MarkovChainMixture,
     Mixture,
     MultinomialMixture,
     PoissonMixture,
@@ -24,6 +25,7 @@ from sklearn_onlineem.estimators.mixtures import (
 )
 from sklearn_onlineem.estimators.per_sequence import PerSequence
 from sklearn_onlineem.estimators.strings import EditDistance, EditDistanceClassifier
+from sklearn_onlineem.estimators.topics import LatentDirichletAllocation
 
 __all__ = [
     "HMM",
@@ -39,6 +41,8 @@ __all__ = [
     "GaussianMixture",
     "KalmanFilter",
     "LaplaceMixture",
+    "LatentDirichletAllocation",
+    "MarkovChainMixture",
     "Mixture",
     "MultinomialHMM",
     "MultinomialMixture",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import threading
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 
 from sklearn_onlineem.em import (
     BETA_SCHEDULES,
@@ -24,33 +26,47 @@ from sklearn_onlineem.em import (
     Plan,
     Solver,
     State,
+    StructuralStep,
     Training,
+    expected_passes,
     named_schedule,
     run,
 )
 from sklearn_onlineem.em.settings import merged_params
+from sklearn_onlineem.estimators._fitted import Fitted, FittedAttribute
+from sklearn_onlineem.estimators._learnt_prior import LearntPrior, LearntStart
 from sklearn_onlineem.estimators._missing import check_complete
-from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators._parameters import (
+    are_same,
+    contents,
+    estimator,
+    is_container,
+    parameter,
+)
 from sklearn_onlineem.estimators._persistence import PersistentState
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import INVALID, naming, raise_named
 from sklearn_onlineem.estimators._warnings import warn_user
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["FittedAttribute", "OnlineEM", "fitted_property"]
+__all__ = ["N_JOBS", "OnlineEM"]
 
 # Passes of batch EM over the first batch of a stream.
 _START_PASSES = 3
-# As joblib takes them: 0 has no meaning.
-_N_JOBS = [
+# As joblib takes them: 0 has no meaning. They are counted in C.
+_MOST_JOBS = np.iinfo(np.int32).max
+N_JOBS = [
     None,
-    Interval(Integral, 1, None, closed="left"),
-    Interval(Integral, None, -1, closed="right"),
+    Interval(Integral, 1, _MOST_JOBS, closed="both"),
+    Interval(Integral, -_MOST_JOBS, -1, closed="both"),
 ]
 
 
 class Rules(NamedTuple):
-    """Update rules that the parameters stand for, for as long as none of them is set anew."""
+    """Update rules that the parameters stand for, for as long as none of them is set anew.
+
+    What some parameters hold may change besides; `contents` is what the containers held.
+    """
 
     values: tuple
     training: Training
@@ -58,56 +74,11 @@ class Rules(NamedTuple):
     solver: Solver
     schedule: Callable
     prior: Statistics | None
-
-
-class Fitted(NamedTuple):
-    """What learning leaves behind, replaced by one assignment, so that readers find it whole.
-
-    Attributes
-    ----------
-    training : Training
-        It advances with a stream, in which the data keep their form.
-    attributes : dict
-        What validation found in the first data: their width and names, say. It never changes.
-    structure : tuple
-        Values of the parameters that shape the model.
-    """
-
-    training: Training
-    attributes: dict
-    structure: tuple
-
-
-class FittedAttribute:
-    """One of the attributes that validation found.
-
-    An instance may have a value of its own: that is how scikit-learn's validation writes it to the
-    blank estimator that first data are checked with.
-    """
-
-    def __init__(self, doc):
-        self.__doc__ = doc
-
-    def __set_name__(self, owner, name):
-        self._name = name
-
-    def __get__(self, instance, owner):
-        if instance is None:
-            return self
-        attributes = instance._fitted_at_once.attributes
-        if self._name not in attributes:
-            raise AttributeError(f"{owner.__name__} found no {self._name} in its first data.")
-        return attributes[self._name]
-
-
-def fitted_property(function):
-    """A property of what was learnt, all of which it reads at once."""
-
-    @wraps(function)
-    def value(self):
-        return function(self._seen())
-
-    return property(value)
+    expected_size: float
+    containers: list
+    contents: list
+    callbacks: list | tuple | None
+    verbose: int
 
 
 @estimator
@@ -121,11 +92,13 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
         rate; with ``eta0="auto"`` a pass in mini-batches, which comes most of the way, and then
         batch EM until `tol`. "online": online EM and nothing else, at most `max_iter` passes over
         shuffled mini-batches. "batch": batch EM. "stochastic": `max_iter` passes of batch EM with
-        hidden variables that are drawn, which `tol` and `batch_size` do not concern. Strings stand
-        for values, which may have settings of their own: :class:`~sklearn_onlineem.em.Auto`,
+        hidden variables that are drawn, which `tol` and `batch_size` do not concern. "bayesian":
+        Bayesian online EM, one pass whose learning rates come from the prior and the data. Strings
+        stand for values, which may have settings of their own: :class:`~sklearn_onlineem.em.Auto`,
         :class:`~sklearn_onlineem.em.Online`, :class:`~sklearn_onlineem.em.Batch`,
-        :class:`~sklearn_onlineem.em.Stochastic`. `partial_fit` takes an online step, with drawn
-        variables if the solver draws.
+        :class:`~sklearn_onlineem.em.Stochastic`, :class:`~sklearn_onlineem.em.BayesianOnline`.
+        `partial_fit` takes an online step, with drawn variables if the solver draws, and with the
+        statistics that are carried along if it is "bayesian".
     eta0 : float or "auto", default="auto"
         First learning rate, above 0. "auto" fits it to the size of the batches: it is
         (b / m)**(1 - beta) for batches of b observations, m of which determine the model (as many
@@ -184,13 +157,15 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
         Mean log-likelihood of the last pass, and of each pass of the last `fit`.
     history_ : sequence of (eta, log_likelihood, kl_divergence, n_rows)
         The latest updates; log-likelihoods are from before each update, and `n_rows` counts the
-        rows read up to and including it, in all passes.
+        rows read up to and including it, in all passes. With ``solver="bayesian"`` components have
+        rates of their own besides, :class:`~sklearn_onlineem.em.CarriedStep`, and where the number
+        of components has changed it is there, :class:`~sklearn_onlineem.em.StructuralStep`.
     model_ : Model
         The fitted model, a frozen value.
     """
 
     solver: str | Solver = parameter(
-        default="auto", valid=[StrOptions(set(SOLVERS) - {"newton"}), Solver]
+        default="auto", valid=[StrOptions(set(SOLVERS) - {"newton", "gibbs"}), Solver]
     )
     eta0: float | str = parameter(
         default="auto", valid=[Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})]
@@ -205,7 +180,7 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
     stopping: str = parameter(default="likelihood", valid=[StrOptions(set(STOPPING_RULES))])
     warm_start: bool = parameter(default=False, valid=["boolean"])
     random_state: object = parameter(default=None, valid=["random_state"])
-    n_jobs: int | None = parameter(default=None, valid=_N_JOBS)
+    n_jobs: int | None = parameter(default=None, valid=N_JOBS)
     verbose: int = parameter(default=0, valid=["verbose"])
     verbose_interval: int = parameter(
         default=10, valid=[Interval(Integral, 1, None, closed="left")]
@@ -223,8 +198,16 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
         """Return the `Initialiser`: parameters and data to a model."""
 
     def _prior(self, model, n_features):
-        """Return the prior as pseudo-statistics, or None."""
+        """Return the prior of hyper-parameters as pseudo-statistics, or None."""
         return None
+
+    def _expected_size(self):
+        """Return the size of a stream, where it is known; else 0."""
+        return 0.0
+
+    def _with_settings(self, state):
+        """Return a state whose model has the settings that parameters now say, where it has any."""
+        return state
 
     @property
     def _pseudo_count(self):
@@ -244,8 +227,8 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
             data = reader.read(X, y, **where)
             with single_threaded_blas(data.n_rows):
                 for training in self._starts(data, random_state, resumes):
-                    plan = self._plan(training)
-                    passes = _solver_of(self.solver).passes(training, data, plan)
+                    plan = self._plan(training, data)
+                    passes = self._solver().passes(training, data, plan)
                     run(training, passes, self.max_iter, self._report)
                     self._report_end(training)
                     score = self._score_of(training, data)
@@ -255,14 +238,40 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
             self._commit(best, reader.attributes)
         return self
 
+    @property
+    def _learnt_prior(self):
+        """The prior that another estimator has learnt, or None."""
+        prior = getattr(self, "prior", None)
+        return prior if isinstance(prior, LearntPrior) else None
+
+    @property
+    def _hyperparameters(self):
+        """The hyper-parameters that `prior` holds, or None."""
+        return None if self._learnt_prior is not None else self.prior
+
+    def _start(self):
+        """Return the initialiser: that of the parameters, or what a prior has learnt."""
+        learnt = self._learnt_prior
+        return self._initialiser() if learnt is None else LearntStart(learnt)
+
+    def _pseudo_statistics(self, model, n_features):
+        """Return all that the parameters say of the prior as pseudo-statistics, or None."""
+        prior, learnt = self._prior(model, n_features), self._learnt_prior
+        if learnt is None:
+            return prior
+        learnt.check(self)
+        return learnt.pseudo_statistics if prior is None else prior + learnt.pseudo_statistics
+
     def _starts(self, data, random_state, resumes):
         """Yield trainings for `fit` to begin with."""
         if resumes:
-            prior = self._prior(self.model_, data.n_features)
+            prior = self._pseudo_statistics(self.model_, data.n_features)
             self._say("goes on from the fitted model")
-            yield self._training.resumed(prior, self._callbacks(), _drawn_seed(random_state))
+            training = self._training.resumed(prior, self._callbacks(), _drawn_seed(random_state))
+            training.state = self._with_settings(training.state)
+            yield training
             return
-        initialiser = self._initialiser()
+        initialiser = self._start()
         n_init = getattr(self, "n_init", 1)
         for number in range(1, n_init + 1):
             self._say(f"start {number} of {n_init}, from {data.n_rows} rows")
@@ -274,31 +283,36 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
 
     def _score_of(self, training, data):
         """Score by which starts are compared: mean log-likelihood, of the result if it wanders."""
-        solver = _solver_of(self.solver)
-        wanders = solver.samples or getattr(solver, "average_from", None) is not None
+        solver, log_likelihood = self._solver(), training.lower_bounds[-1]
+        wanders = solver.wanders or getattr(solver, "average_from", None) is not None
         if wanders and getattr(self, "n_init", 1) > 1:
-            return training.state.model.e_step(data)[1]
-        return training.lower_bounds[-1]
+            log_likelihood = training.state.model.e_step(data)[1]
+        return solver.score(training.state.model, log_likelihood, data)
 
     def _training_of(self, model, data, random_state):
         """A training that begins with a model."""
         return Training(
             State(model, seed=_drawn_seed(random_state)),
-            self._prior(model, data.n_features),
+            self._pseudo_statistics(model, data.n_features),
             self._callbacks(),
             model.observations_needed(data),
             model.size_of(data) / data.total_weight,
         )
 
-    def _plan(self, training):
+    def _plan(self, training, data):
         """Arguments of passes that the parameters stand for, whatever the solver."""
         return Plan(
             self._schedule(training),
-            self.batch_size,
+            self._n_in_batch(data),
             partial(STOPPING_RULES[self.stopping], self.tol),
             np.random.default_rng(training.state.seed),
             rate_is_chosen=self.eta0 != "auto",
+            max_iter=self.max_iter,
         )
+
+    def _n_in_batch(self, data):
+        """Observations in a mini-batch of a fit."""
+        return self.batch_size
 
     def _report(self, n_iter, log_likelihood):
         if n_iter % self.verbose_interval == 0:
@@ -330,12 +344,12 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
         self._warn_of_unused_rates(training)
 
     def _warn_of_passes(self, training, may_converge):
-        solver, name = _solver_of(self.solver), type(self).__name__
-        may_converge &= self.tol > 0 and not solver.samples
+        solver, name = self._solver(), type(self).__name__
+        may_converge &= self.tol > 0 and not solver.wanders
         if may_converge and not (training.converged or training.stopped):
             warn_user(
-                f"{name} did not converge within max_iter={self.max_iter} passes. Raise max_iter or"
-                " tol.",
+                f"{name} did not converge within max_iter={self.max_iter} passes:"
+                f" {self._outlook(training)}. Raise max_iter or tol.",
                 ConvergenceWarning,
             )
         average_from = getattr(solver, "average_from", None)
@@ -345,16 +359,35 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
                 f" average_from={average_from}."
             )
 
+    def _outlook(self, training):
+        """What the last passes say of those that are lacking."""
+        gains, divergences = training.latest_gains(), training.latest_divergences()
+        values = divergences if self.stopping == "kl" else gains
+        parts = [f"changed the log-likelihood by {gains[-1]:.2g} nats"] if gains else []
+        parts += [f"had KL(new || old) = {divergences[-1]:.2g} nats"] if divergences else []
+        if not parts:
+            return "one pass tells no rate"
+        found = f"the last {' and '.join(parts)}"
+        if len(values) < 2:
+            return found
+        rate, n_passes = expected_passes(values, self.tol)
+        if n_passes == math.inf:
+            return f"{found}, and tol={self.tol:g} is not in sight"
+        return f"{found}, and at a rate of {rate:.3g} tol={self.tol:g} needs some {n_passes} more"
+
     def _warn_of_unused_rates(self, training):
         """Warn of parameters of learning rates that were set, and that no step has used."""
-        used = self._used_rates() if training.n_rates else set()
+        follows = training.n_rates and not self._solver().carries
+        used = self._used_rates() if follows else set()
         unused = [
             name
             for name in ("eta0", "beta", "schedule")
             if name not in used and getattr(self, name) != self._defaults[name]
         ]
         if unused:
-            if training.n_rates:
+            if self._solver().carries:
+                why = "rates come from the statistics that it carries along."
+            elif training.n_rates:
                 why = f"schedule={self.schedule!r} makes its rates without."
             else:
                 why = (
@@ -391,64 +424,71 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
         with naming(self):
             reader = self._input(fresh=True)
             data = reader.read(X, y, **where)
-            initialiser = self._initialiser()
+            initialiser = self._start()
             with single_threaded_blas(data.n_rows):
                 given = initialiser.given(data)
                 if given is not None:
                     training = self._training_of(given, data, random_state)
-                    _solver_of(self.solver).step(training, data, self._schedule(training))
+                    self._solver().step(training, data, self._schedule(training))
                 else:
                     model, pseudo_statistics = initialiser.stream_model(data, random_state)
                     training = self._training_of(model, data, random_state)
-                    training.start_from(data, pseudo_statistics, _START_PASSES)
+                    solver = self._solver()
+                    training.start_from(data, pseudo_statistics, _START_PASSES, solver)
+            if self._solver().carries:
+                self._warn_of_unused_rates(training)
             self._commit(training, reader.attributes)
         self._report_update(training.state)
         return data
 
     def _learn_next(self, X, y, **where):
         """Learn a batch of a stream that is not the first."""
-        rules, training = self._rules(), self._training
-        callbacks = self._callbacks()
+        rules = self._rules()
+        training, callbacks = rules.training, _checked_callbacks(rules.callbacks)
         try:
             data = rules.reader.read(X, y, **where)
         finally:
             rules.reader.release()
+        before = training.mark()
         training.prior, training.callbacks = rules.prior, callbacks
-        before = training.state, training.n_rates, training.stopped
+        training.expected_size = rules.expected_size
         try:
+            if rules is not self.__dict__.get("_present_rules"):
+                training.state = self._with_settings(training.state)
             with single_threaded_blas(data.n_rows):
-                rules.solver.step(training, data, rules.schedule)
+                step = rules.solver.step(training, data, rules.schedule)
+            if isinstance(step, StructuralStep) and step.revived >= 0:
+                self._warn_of_revival(step)
         except BaseException:
-            training.state, training.n_rates, training.stopped = before
+            training.back_to(before)
             raise
         self._present_rules = rules
-        if self.verbose:
+        if rules.verbose:
             self._report_update(training.state)
         return data
 
+    def _warn_of_revival(self, step):
+        warn_user(
+            f"{type(self).__name__}: component {step.revived} had starved, and has come back as"
+            f" half of component {step.half_of}: the source of the rows may have changed."
+        )
+
     def _rules(self):
-        """Update rules of the parameters; when one was set anew, all are validated anew."""
-        rules = self.__dict__.get("_present_rules")
+        """Update rules of the parameters; when one has changed, all are validated anew."""
+        rules, training = self.__dict__.get("_present_rules"), self._fitted.training
         if (
             rules is None
-            or rules.training is not self._training
+            or rules.training is not training
             or not _equal(self._values(self.__dict__), rules.values)
+            or (rules.containers and not _equal(contents(rules.containers), rules.contents))
         ):
             self._validate_params()
             self._check_structure()
-            rules = self._rules_for(self._training, getattr(self, "n_features_in_", 0))
+            rules = self._rules_for(training, getattr(self, "n_features_in_", 0))
         return rules
 
     def _callbacks(self):
-        """The callbacks, checked before anything is learnt: their list may have grown."""
-        callbacks = self.callbacks
-        if callbacks is None:
-            return ()
-        if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
-            raise ValueError(
-                f"callbacks must be a list of functions of a step, or None; got {callbacks!r}."
-            )
-        return tuple(callbacks)
+        return _checked_callbacks(self.callbacks)
 
     def _validate_params(self):
         super()._validate_params()
@@ -457,6 +497,10 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
                 check_complete(name, value)
             self._callbacks()
 
+    def _solver(self):
+        """The value that `solver` is, or stands for."""
+        return SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
+
     def _schedule(self, training):
         """The schedule that the parameters describe."""
         if not isinstance(self.schedule, str):
@@ -464,14 +508,32 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
         needed = training.observations_needed
         return named_schedule(self.schedule, self.eta0, self.beta, needed, self._pseudo_count)
 
+    def _lasting_parameters(self):
+        """Names of parameters that streams depend on after their start, and whose values last."""
+        priors = (name for name in self._defaults if name.endswith("prior"))
+        return *self._structural_parameters, *priors
+
+    def _start_parameters(self):
+        """Names of parameters that say where to start."""
+        return [
+            name for name in self._defaults if name == "init" or name.endswith(("s_init", "a_init"))
+        ]
+
     def _rules_for(self, training, n_features):
+        lasting = (getattr(self, name) for name in self._lasting_parameters())
+        containers = list(filter(is_container, lasting))
         return Rules(
             self._values(self.__dict__),
             training,
             self._input(),
-            _solver_of(self.solver),
+            self._solver(),
             self._schedule(training),
-            self._prior(training.state.model, n_features),
+            self._pseudo_statistics(training.state.model, n_features),
+            self._expected_size(),
+            containers,
+            contents(containers),
+            self.callbacks,
+            self.verbose,
         )
 
     def _begin(self, X, y=None, **where):
@@ -482,17 +544,49 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
             reader = self._input(fresh=True)
             data = reader.read(X, y, **where)
             with single_threaded_blas(data.n_rows):
-                start = self._initialiser().model(data, random_state)
+                start = self._start().model(data, random_state)
             training = self._training_of(start, data, random_state)
             self._commit(training, reader.attributes)
         return self
+
+    def _may_be_prior(self):
+        if "prior" not in self._defaults:
+            raise AttributeError(f"{type(self).__name__} takes no prior that was learnt.")
+        return True
+
+    @available_if(_may_be_prior)
+    def as_prior(self, weight):
+        """Return what was learnt as a prior: yesterday's model for today's data.
+
+        Parameters
+        ----------
+        weight : float
+            Observations that it is to count for, above 0; ``n_samples_seen_`` is all of its own.
+
+        Returns
+        -------
+        prior : LearntPrior
+            For the parameter `prior` of an estimator of the same class and shape, which starts from
+            its model.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If the weight is no number above 0.
+        """
+        seen = self._seen()
+        with naming(self):
+            return LearntPrior.of(seen, weight)
 
     # ------------------------------------------------------------------- what a fit leaves behind
 
     def _commit(self, training, attributes):
         """Take a training and what validation found, if the data are the first, at once."""
         if attributes:
-            structure = tuple(getattr(self, name) for name in self._structural_parameters)
+            values = (getattr(self, name) for name in self._structural_parameters)
+            structure = tuple(copy.deepcopy(x) if is_container(x) else x for x in values)
             self._fitted = Fitted(training, attributes, structure)
         else:
             self._fitted = self._fitted._replace(training=training)
@@ -507,7 +601,8 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
                 " appropriate arguments before using this estimator."
             )
         fitted = state["_fitted"]
-        state["_fitted"] = fitted._replace(training=Training(fitted.training.state))
+        training = Training(fitted.training.state, fitted.training.prior)
+        state["_fitted"] = fitted._replace(training=training)
         seen = object.__new__(type(self))
         seen.__dict__ = state
         return seen
@@ -517,7 +612,7 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
         pairs = zip(self._structural_parameters, self._fitted.structure, strict=True)
         for name, fitted in pairs:
             now = getattr(self, name)
-            if not _are_same(fitted, now):
+            if not are_same(fitted, now):
                 raise ValueError(
                     f"the fitted model has {name}={fitted!r}, and the parameter is now {now!r}; fit"
                     " anew."
@@ -636,6 +731,19 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
         return self._training.lower_bounds
 
     @property
+    def chains_(self):
+        """Record of the chains of the last `fit` by Gibbs sampling, a `Chains` of `em`.
+
+        An AttributeError if another solver fitted.
+        """
+        chains = self._training.chains
+        if chains is None:
+            raise AttributeError(
+                f"{type(self).__name__} has chains_ only after a fit with solver='gibbs'."
+            )
+        return chains
+
+    @property
     def lower_bound_(self):
         """The last of `lower_bounds_`; NaN of what was merged and has learnt nothing since."""
         training = self._training
@@ -664,13 +772,19 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
             fitted.training.check()
 
 
-def _solver_of(solver):
-    """The value that a string stands for."""
-    return SOLVERS[solver]() if isinstance(solver, str) else solver
-
-
 def _drawn_seed(random_state):
     return tuple(random_state.randint(np.iinfo(np.int32).max, size=4).tolist())
+
+
+def _checked_callbacks(callbacks):
+    """The callbacks, checked before anything is learnt: their list may have grown."""
+    if callbacks is None:
+        return ()
+    if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
+        raise ValueError(
+            f"callbacks must be a list of functions of a step, or None; got {callbacks!r}."
+        )
+    return tuple(callbacks)
 
 
 def _equal(values, others):
@@ -679,11 +793,3 @@ def _equal(values, others):
         return values == others
     except ValueError:
         return False
-
-
-def _are_same(a, b):
-    """Whether two values of a parameter are equal, or of one class that can't say."""
-    if a is b or (type(a) is type(b) and type(a).__eq__ is object.__eq__):
-        return True
-    # NumPy 2.0 can't compare strings with numbers.
-    return isinstance(a, str) == isinstance(b, str) and np.array_equal(a, b)

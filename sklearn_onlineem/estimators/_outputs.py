@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import wraps
 
 from sklearn.utils._set_output import _wrap_data_with_container
+from sklearn.utils.validation import _num_samples
 
 __all__ = ["SequenceOutput"]
 
@@ -12,8 +13,9 @@ __all__ = ["SequenceOutput"]
 class SequenceOutput:
     """Mixin that makes scikit-learn's `set_output` act on lists of sequences, too.
 
-    For X with an entry for each sequence, `transform` and `fit_transform` return a list; each of
-    its arrays becomes a data frame, with the index of the data frame that it belongs to.
+    For X with an entry for each sequence, `transform` and `fit_transform` may return a list; each
+    of its arrays becomes a data frame, with the index of the data frame that it belongs to. What
+    has a row for each sequence has no index of X's rows.
     """
 
     def __init_subclass__(cls, **kwargs):
@@ -30,7 +32,8 @@ def _contained(method):
     def wrapped(self, X, *args, **kwargs):
         out = method(self, X, *args, **kwargs)
         if not isinstance(out, list):
-            return _wrap_data_with_container("transform", out, X, self)
+            rows = X if len(out) == _num_samples(X) else None
+            return _wrap_data_with_container("transform", out, rows, self)
         pairs = zip(out, X, strict=True)
         return [_wrap_data_with_container("transform", part, rows, self) for part, rows in pairs]
 

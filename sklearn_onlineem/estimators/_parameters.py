@@ -22,7 +22,7 @@ import numpy as np
 
 from sklearn_onlineem.estimators._documentation import completed
 
-__all__ = ["by_name", "estimator", "parameter"]
+__all__ = ["are_same", "by_name", "contents", "estimator", "is_container", "parameter"]
 
 
 class _Parameter:
@@ -80,6 +80,46 @@ def estimator(cls):
     cls.__init__.__signature__ = _reordered(inspect.signature(cls.__init__), names)
     cls.__doc__ = completed(cls, names)
     return cls
+
+
+def is_container(value):
+    """Whether a value of a parameter may be changed in its place."""
+    if isinstance(value, np.generic):
+        return False
+    return isinstance(value, dict | list | tuple | set) or hasattr(value, "__array__")
+
+
+def are_same(a, b):
+    """Whether two values of a parameter are equal, or of one class that can't say."""
+    if a is b or (type(a) is type(b) and type(a).__eq__ is object.__eq__):
+        return True
+    # NumPy 2.0 can't compare strings with numbers.
+    return isinstance(a, str) == isinstance(b, str) and np.array_equal(a, b)
+
+
+def contents(value):
+    """What a container holds at present, to compare with what it holds later.
+
+    Examples
+    --------
+    >>> prior = {"mean": [0.0, 1.0]}
+    >>> before = contents(prior)
+    >>> prior["mean"][1] = 2.0
+    >>> contents(prior) == before
+    False
+    """
+    if isinstance(value, float | int | str):
+        return value
+    if isinstance(value, dict):
+        return {key: contents(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(contents, value))
+    if isinstance(value, set):
+        return value.copy()
+    if not is_container(value):
+        return value
+    array = np.asarray(value)
+    return array.shape, array.tolist() if array.dtype.hasobject else array.tobytes()
 
 
 def by_name(remedy):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import replace
 
 import numpy as np
-from sklearn.base import TransformerMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.data import Rows
@@ -15,6 +14,7 @@ from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._parameters import estimator
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
+from sklearn_onlineem.estimators._transactions import FitTransformMixin
 from sklearn_onlineem.estimators._validation import (
     INVALID,
     checked_labels,
@@ -55,7 +55,7 @@ class RowsInput:
     ):
         self._estimator, self._family, self._fresh = estimator, family, fresh
         self._n_components, self._prepare = n_components, prepare
-        self._takes_labels = takes_labels
+        self._takes_labels, self._n_jobs = takes_labels, estimator.n_jobs
         self.attributes = {}
 
     def read(self, X, y=None, sample_weight=None):
@@ -87,15 +87,10 @@ class RowsInput:
         """Let go of the rows that were read: nothing of them is kept."""
 
     def _read(self, X, y, sample_weight):
-        estimator = self._estimator
-        if self._fresh or not is_ready(estimator, X):
-            X, self.attributes = converted(estimator, X, self._fresh)
-        labels = None
-        if y is not None and self._takes_labels:
-            labels = checked_labels(y, X.shape[0], self._n_components)
-        n_threads = threads_for(estimator.n_jobs, X.size * self._n_components)
+        X = self._converted(X)
+        n_threads = threads_for(self._n_jobs, X.size * self._n_components)
         weight = None if sample_weight is None else checked_weight(sample_weight, X)
-        rows = Rows.unchecked(X, weight, labels, n_threads)
+        rows = self._batch(X, weight, y if self._takes_labels else None, n_threads)
         if weight is not None and not weight.all():
             rows = rows[np.flatnonzero(weight)]
         if self._prepare is not None:
@@ -103,10 +98,23 @@ class RowsInput:
         self._family.check(rows.X)
         return rows
 
+    def _converted(self, X):
+        """Convert rows, and find what is to be remembered of the first ones."""
+        if self._fresh or not is_ready(self._estimator, X):
+            X, self.attributes = converted(self._estimator, X, self._fresh)
+        return X
+
+    def _batch(self, X, weight, y, n_threads):
+        """Put converted rows together with what belongs to each; y if it is to be read."""
+        labels = None if y is None else checked_labels(y, X.shape[0], self._n_components)
+        return Rows.unchecked(X, weight, labels, n_threads)
+
 
 @estimator
-class RowEstimator(TransformerMixin, OnlineEM):
-    """Base of the estimators whose samples are rows: they say which family.
+class RowEstimator(FitTransformMixin, OnlineEM):
+    """Base of the estimators whose samples are rows.
+
+    They say which family, by `_family`, or have an `_input` and `_reader` of their own.
 
     Attributes
     ----------
@@ -118,14 +126,14 @@ class RowEstimator(TransformerMixin, OnlineEM):
     _takes_sparse = False
     _takes_positive_only = False
 
-    @abstractmethod
-    def _family(self):
-        """Return the family of the components, not yet bound to data."""
-
     def _input(self, fresh=False):
         family = self._family() if fresh else self._training.state.model.family
         n_components, takes_labels = getattr(self, "n_components", 1), self._takes_labels
         return RowsInput(self, family, fresh, n_components, self._prepared, takes_labels)
+
+    def _reader(self):
+        """Return what reads data that the fitted model is to say something of."""
+        return self._input()
 
     @property
     def _takes_labels(self):
@@ -191,12 +199,12 @@ class RowEstimator(TransformerMixin, OnlineEM):
 
     # -------------------------------------------------------------------------------- inference
 
-    def _infer(self, X, method):
-        """Return what a method of the model says of X."""
+    def _infer(self, X, method, *arguments):
+        """Return what a method of the model says of X, given further arguments."""
         seen = self._seen()
-        data = seen._input().read(X)
+        data = seen._reader().read(X)
         with single_threaded_blas(len(data)):
-            return getattr(seen.model_, method)(data)
+            return getattr(seen.model_, method)(data, *arguments)
 
     def score_samples(self, X):
         """Return the log-likelihood of each sample.

@@ -19,7 +19,7 @@ from sklearn_onlineem.estimators._in_memory import check_in_memory
 from sklearn_onlineem.estimators._missing import check_complete, filled
 from sklearn_onlineem.estimators._validation import column
 
-__all__ = ["SequenceForm", "check_rows_of_y", "sequence_form"]
+__all__ = ["SequenceForm", "check_rows_of_y", "is_nested", "sequence_form"]
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def check_rows_of_y(X, y):
         If `y` has not one entry for each row.
     """
     check_in_memory("X", X)
-    if y is None or _is_nested(X):
+    if y is None or is_nested(X):
         return
     check_in_memory("y", y)
     n_rows, n_entries = _num_samples(X), _n_entries(y)
@@ -159,7 +159,7 @@ def sequence_form(X, lengths=None, groups=None):
         If lengths are not integers.
     """
     check_in_memory("X", X)
-    if _is_nested(X):
+    if is_nested(X):
         if lengths is not None or groups is not None:
             raise ValueError("lengths and groups go with a 2-D X only: here X says itself.")
         return _form_of_list(X)
@@ -176,7 +176,7 @@ def sequence_form(X, lengths=None, groups=None):
     return SequenceForm(X, np.asarray(offsets, dtype=np.int64))
 
 
-def _is_nested(X):
+def is_nested(X):
     """Whether each entry of X is a sequence."""
     if sparse.issparse(X) or isinstance(X, numbers.Number | str | bytes):
         return False

@@ -6,7 +6,7 @@ from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem.data import Rows, Sequences
@@ -17,6 +17,7 @@ from sklearn_onlineem.estimators._outputs import SequenceOutput
 from sklearn_onlineem.estimators._parameters import by_name, estimator, parameter
 from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y, sequence_form
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
+from sklearn_onlineem.estimators._transactions import FitTransformMixin, as_it_was
 from sklearn_onlineem.estimators._validation import (
     check_values,
     checked_labels,
@@ -104,7 +105,7 @@ class SequencesInput:
 
 @estimator
 class SequenceEstimator(
-    SequenceOutput, ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM
+    SequenceOutput, ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM
 ):
     """Base of hidden Markov models and Kalman filters; one observation is one sequence.
 
@@ -198,11 +199,18 @@ class SequenceEstimator(
         with self._lock():
             if continues:
                 self._check_may_continue()
-            before = self._state_before() if continues else None
-            data = self._partial_fit(X, y, lengths=lengths, groups=groups, before=before)
-            if continues:
-                self._stream_state = self.model_, self.model_.filtered_end(data[len(data) - 1 :])
+                with as_it_was(self):
+                    self._continue(X, y, lengths=lengths, groups=groups)
+            else:
+                self._partial_fit(X, y, lengths=lengths, groups=groups)
         return self
+
+    def _continue(self, X, y, **where):
+        """Learn a piece of a sequence, and note in what state that ends."""
+        data = self._partial_fit(X, y, before=self._state_before(), **where)
+        with naming(self):
+            end = self.model_.filtered_end(data[len(data) - 1 :])
+        self._stream_state = self.model_, end
 
     def _check_may_continue(self):
         termination = getattr(self, "termination", "given_length")
@@ -298,8 +306,9 @@ class SequenceEstimator(
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
         """
-        fitted = self.fit(X, y, lengths=lengths, groups=groups)
-        return fitted.transform(X, lengths=lengths, groups=groups)
+        with as_it_was(self):
+            fitted = self.fit(X, y, lengths=lengths, groups=groups)
+            return fitted.transform(X, lengths=lengths, groups=groups)
 
     @by_name("n_sequences is passed by name, and random_state is a parameter of the estimator")
     def sample(self, n_samples=1, *, n_sequences=None):
@@ -323,7 +332,9 @@ class SequenceEstimator(
         NotFittedError
             If the estimator is not fitted.
         ValueError
-            If `n_samples` or `n_sequences` is below 1, or there is no memory for so many rows.
+            If `n_samples` or `n_sequences` is below 1, or there is no memory for so many rows; if
+            sequences that end by themselves cannot end, or would have more than a million rows on
+            average.
         """
         seen, name = self._seen(), type(self).__name__
         check_count(f"n_samples of {name}", n_samples)

@@ -152,7 +152,8 @@ _PLAINER = {
     ),
     "could not convert string to float": (
         "X has strings that are not numbers. Turn symbols into codes 0, 1, ..., for instance by"
-        " sklearn.preprocessing.OrdinalEncoder."
+        " sklearn.preprocessing.OrdinalEncoder, and texts into counts of words by"
+        " sklearn.feature_extraction.text.CountVectorizer."
     ),
 }
 

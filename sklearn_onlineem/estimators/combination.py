@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.em import SampledInertia, State, Training
 from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._parameters import are_same
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine, pooled
@@ -201,7 +202,8 @@ def _estimator_of(model: Model, statistics: Statistics | None, estimators, align
         size_seen=size_seen,
         n_rows=sum(state.n_rows for state in states),
     )
-    training = Training(state, observations_needed=needed, size_unit=unit)
+    prior = trainings[0].prior
+    training = Training(state, prior, observations_needed=needed, size_unit=unit)
     attributes = {**first._fitted.attributes}
     attributes["_dtype"] = np.result_type(*(estimator._dtype for estimator in estimators))
     attributes.update(_feature_names(estimators), aligned_members_=aligned)
@@ -307,7 +309,7 @@ def _other_parameters(estimator, first):
     names = first._structural_parameters
     structures = estimator._fitted.structure, first._fitted.structure
     for name, own, other in zip(names, *structures, strict=True):
-        if not np.array_equal(own, other):
+        if not are_same(own, other):
             yield name, (repr(own), repr(other))
 
 

@@ -5,21 +5,23 @@ from __future__ import annotations
 import copy
 
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
+from sklearn.base import BaseEstimator, _fit_context, clone
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.data._sparse import canonical_csr
 from sklearn_onlineem.estimators._outputs import SequenceOutput
+from sklearn_onlineem.estimators._parameters import are_same
 from sklearn_onlineem.estimators._persistence import PersistentState
 from sklearn_onlineem.estimators._sequence_forms import sequence_form
+from sklearn_onlineem.estimators._transactions import FitTransformMixin
 from sklearn_onlineem.estimators._validation import naming
 
 __all__ = ["PerSequence"]
 
 
-class PerSequence(SequenceOutput, PersistentState, TransformerMixin, BaseEstimator):
+class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstimator):
     """Apply a transformer of rows to sequences of rows.
 
     The transformer is fitted to the rows of all sequences together; sequences keep their lengths.
@@ -28,7 +30,7 @@ class PerSequence(SequenceOutput, PersistentState, TransformerMixin, BaseEstimat
     ----------
     transformer : estimator with `fit` and `transform`
         Anything that transforms row by row: ``StandardScaler()``, ``PCA(5)``. What it raises of
-        values passes through.
+        values passes through, and so does what it returns, be it infinite or NaN.
 
     Attributes
     ----------
@@ -95,19 +97,38 @@ class PerSequence(SequenceOutput, PersistentState, TransformerMixin, BaseEstimat
         TypeError
             If the transformer has no `partial_fit`.
         ValueError
-            If X or the transformer is invalid; what was learnt before is left as it was.
+            If X or the transformer is invalid, or is not the one that has learnt, with the same
+            parameters; what was learnt before is left as it was.
         """
-        fitted = getattr(self, "transformer_", None)
-        transformer = self._new_transformer() if fitted is None else copy.deepcopy(fitted)
+        transformer = self._new_transformer()
         if not hasattr(transformer, "partial_fit"):
             name = type(transformer).__name__
             raise TypeError(f"PerSequence: transformer has no partial_fit: {name} learns by fit.")
+        if hasattr(self, "transformer_"):
+            self._check_unchanged(transformer)
+            transformer = copy.deepcopy(self.transformer_)
         self.transformer_ = transformer.partial_fit(self._form(X).X)
         return self
 
     def _new_transformer(self):
         with naming(self):
             return clone(self.transformer)
+
+    def _check_unchanged(self, transformer):
+        """Raise ValueError if a transformer is another than the fitted one, or set otherwise."""
+        fitted, name = self.transformer_, type(self).__name__
+        if type(transformer) is not type(fitted):
+            raise ValueError(
+                f"{name} has fitted a {type(fitted).__name__}, and transformer is now a"
+                f" {type(transformer).__name__}; fit anew."
+            )
+        before, now = fitted.get_params(), transformer.get_params()
+        for key in now:
+            if not _are_alike(before.get(key), now[key]):
+                raise ValueError(
+                    f"{name} has fitted a transformer with {key}={before.get(key)!r}, and it is now"
+                    f" {now[key]!r}; fit anew."
+                )
 
     def _form(self, X):
         """Form of the sequences; of sparse rows, which not all transformers refuse, a sound one."""
@@ -179,3 +200,10 @@ class PerSequence(SequenceOutput, PersistentState, TransformerMixin, BaseEstimat
         if isinstance(self.transformer, BaseEstimator):
             tags.input_tags.allow_nan = get_tags(self.transformer).input_tags.allow_nan
         return tags
+
+
+def _are_alike(a, b):
+    """Whether values of a parameter are the same; estimators among them are parameters, too."""
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_are_alike, a, b))
+    return are_same(a, b)

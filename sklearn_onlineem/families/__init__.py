@@ -16,6 +16,7 @@ from sklearn_onlineem.families.gaussian_axis import DiagonalGaussian, SphericalG
 from sklearn_onlineem.families.gaussian_matrix import FullGaussian, TiedGaussian
 from sklearn_onlineem.families.laplace import Laplace, Laplaces, LaplaceStatistics
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+from sklearn_onlineem.families.markov_chain import MarkovChain
 from sklearn_onlineem.families.multinomial import Multinomial
 from sklearn_onlineem.families.poisson import Poisson
 from sklearn_onlineem.families.wishart import FixedDegreesWishart, Wishart
@@ -41,6 +42,7 @@ __all__ = [
     "LaplaceStatistics",
     "Laplaces",
     "LinearGaussian",
+    "MarkovChain",
     "Multinomial",
     "Poisson",
     "SphericalCovariance",

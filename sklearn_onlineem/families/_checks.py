@@ -8,16 +8,25 @@ from scipy import sparse
 from sklearn_onlineem.data._sparse import check_csr
 
 __all__ = [
+    "LEAST",
+    "LEAST_SHAPE",
+    "MOST",
+    "MOST_SHAPE",
     "above",
     "at_least",
     "at_most",
     "check_non_negative",
     "check_positive_definite",
+    "check_setting",
     "finite",
     "positive_semidefinite",
     "stored_values",
 ]
 
+# Settings are numbers whose squares and products with data are still normal ones; those that go
+# into log gammas leave digits to differences of these.
+LEAST, MOST = 1e-100, 1e100
+LEAST_SHAPE, MOST_SHAPE = 1e-10, 1e15
 # Rounding, relative to the numbers that are compared.
 _TOLERANCE = 1e-7
 
@@ -44,9 +53,10 @@ def check_non_negative(X):
 
 def finite(name, value, shape=()):
     """Return a hyper-parameter as numbers of this shape; ValueError if it has others."""
+    _require(not np.ma.is_masked(value), name, "free of masked values", value)
     try:
         numbers = np.broadcast_to(np.asarray(value, dtype=float), shape)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         kind = f"numbers that broadcast to shape {shape}" if shape else "a number"
         raise ValueError(f"{name} must be {kind}, got {value!r}.") from None
     _require(np.isfinite(numbers).all(), name, "finite", value)
@@ -86,6 +96,12 @@ def positive_semidefinite(name, value, size):
     values, scale = _eigenvalues(name, matrix)
     _require((values >= -_TOLERANCE * scale).all(), name, "positive semidefinite", value)
     return matrix
+
+
+def check_setting(name, value, least, most):
+    """Raise ValueError unless a setting of a family is a number from `least` to `most`."""
+    number = finite(name, value)
+    _require(least <= number <= most, name, f"from {least:g} to {most:g}", value)
 
 
 def check_positive_definite(name, matrix):

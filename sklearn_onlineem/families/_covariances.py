@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import lapack
 
-__all__ = ["gaussian_divergence", "joined", "solved", "square_roots"]
+__all__ = ["gaussian_divergence", "gaussian_log_density", "joined", "solved", "square_roots"]
 
 _EPS = np.finfo(float).eps
 
@@ -24,6 +24,11 @@ def joined(xx, yx, yy):
 
 def solved(matrix, right):
     """Solve matrix x = right; what a singular matrix leaves open is 0."""
+    if np.ndim(right) != 2 or np.shape(matrix) != 2 * np.shape(right)[:1]:
+        raise ValueError(
+            f"A matrix of shape {np.shape(matrix)} and right sides of shape {np.shape(right)} are"
+            " no linear equations."
+        )
     if not len(matrix):
         return right
     scale = np.sqrt(matrix.diagonal())
@@ -53,6 +58,16 @@ def gaussian_divergence(weight, covariance, other, spread):
     trace = (vectors * (spread @ vectors)).sum(axis=0) @ (1.0 / values)
     own_log_det = np.linalg.slogdet(vectors.T @ covariance @ vectors)[1]
     return 0.5 * (trace + weight * (np.log(values).sum() - own_log_det - len(values)))
+
+
+def gaussian_log_density(weight, covariance, spread):
+    """Log density under N(0, covariance) of rows of this weight and sum of squares (p, p).
+
+    Up to a constant, and along the directions that the covariance has.
+    """
+    values, vectors = _support(covariance)
+    trace = (vectors * (spread @ vectors)).sum(axis=0) @ (1.0 / values)
+    return -0.5 * (trace + weight * np.log(values).sum())
 
 
 def _support(covariance):

@@ -21,10 +21,21 @@ class Dirichlets:
         Above 0. Its sum is the precision: the smaller, the burstier.
     length : ndarray of shape (K,)
         Mean length of documents, in words. The densities do not depend on it.
+
+    Raises
+    ------
+    ValueError
+        If `alpha` is not above 0, or its sum is not finite: kernels count up from it.
     """
 
     alpha: np.ndarray
     length: np.ndarray
+
+    def __post_init__(self):
+        if not isinstance(self.alpha, np.ndarray) or self.alpha.ndim != 2:
+            raise ValueError("alpha must be an array of shape (K, n_features).")
+        if not self.alpha.min(initial=np.inf) > 0.0 or not self.alpha.sum() < np.inf:
+            raise ValueError("alpha must be above 0, and have a finite sum.")
 
     @property
     def precision(self):

@@ -32,7 +32,8 @@ class Family(ABC):
     abstract methods, and may override the others.
 
     Densities and statistics are told how many threads may walk the rows, `n_threads`. A family may
-    ignore it, but has to take it; results must not depend on it.
+    ignore it, but has to take it; results must not depend on it. Hidden Markov models share chunks
+    of sequences among threads instead, and may ask a family from several at once.
 
     Components are drawn by the model, where hidden variables are sampled. A family whose
     components have hidden variables of their own (the proportions of a compound Dirichlet, say)
@@ -54,6 +55,8 @@ class Family(ABC):
     support_is_convex = False
     # Whether X may be CSR as well as dense; starts are then computed from CSR, whichever it is.
     takes_sparse = False
+    # Whether statistics have a fixed size, as the hyper-parameters of a conjugate prior have.
+    is_conjugate = True
 
     def bind(self, X, sample_weight=None):
         """Return this family with everything fixed that depends on the first data it meets.
@@ -175,6 +178,26 @@ class Family(ABC):
     def kl_divergence(self, p, q):
         """Return KL(p_k || q_k) in nats, an ndarray of shape (K,)."""
 
+    def expected_log_density(self, parameters, statistics):
+        r"""Return the log density of rows that have these statistics, in nats, over all components.
+
+        It is what the M-step maximises, up to what does not depend on the parameters: only
+        differences mean something. A family without sums of its own has :math:`-\sum_k n_k
+        \mathrm{KL}(\hat\theta_k \| \theta_k)`, by the masses and the maximiser of the statistics,
+        which is the same for exponential families.
+
+        Parameters
+        ----------
+        parameters : object
+        statistics : Statistics
+
+        Returns
+        -------
+        log_density : float
+        """
+        divergences = self.kl_divergence(self.m_step(statistics, parameters), parameters)
+        return -float(self.masses(statistics) @ divergences)
+
     @abstractmethod
     def sample(self, parameters, components, rng):
         """Draw one row from each of the given components.
@@ -214,9 +237,17 @@ class Family(ABC):
         row = self.sample(parameters, np.zeros(1, dtype=np.intp), np.random.default_rng(0))
         return row.shape[1]
 
+    def numbers_in(self, rows):
+        """Return how many numbers a row brings, on average, to determine parameters with."""
+        return rows.n_features
+
     def n_parameters(self, parameters):
         """Return the number of free parameters of all components (for BIC and AIC)."""
         return n_numbers(parameters)
+
+    def n_shared_parameters(self, parameters):
+        """Return how many of these all components have in common."""
+        return 0
 
     def prior_statistics(self, n_components, **hyperparameters):
         """Return a conjugate prior as pseudo-statistics, a term of the sum that the M-step takes.
@@ -227,6 +258,98 @@ class Family(ABC):
             If the family has no conjugate prior.
         """
         raise ValueError(f"{type(self).__name__} has no conjugate prior.")
+
+    def masses(self, statistics):
+        """Return what each component's statistics count for, an ndarray of shape (K,)."""
+        return statistics.weight
+
+    def mean_form(self, prior):
+        """Return pseudo-statistics that lead the M-step to the posterior's mean, not its mode.
+
+        The mean is that of the mean parameters, E x for most families, and of covariances.
+
+        Parameters
+        ----------
+        prior : Statistics
+            What `prior_statistics` returns.
+
+        Raises
+        ------
+        ValueError
+            If the family has none in closed form, or the prior is too wide to have one.
+        """
+        raise ValueError(f"{type(self).__name__} has no posterior mean in closed form.")
+
+    def predictive_log_density(self, statistics, X, n_threads=1):
+        """Return log p(x_n | statistics_k): the posterior predictive under the conjugate prior.
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Pseudo-statistics of the prior plus evidence as sums over rows (not averages).
+        X : array of shape (n_rows, n_features)
+        n_threads : int, default=1
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_rows, K)
+            In nats.
+
+        Raises
+        ------
+        ValueError
+            If the family has none in closed form, or the statistics make no proper posterior.
+        """
+        raise ValueError(self._no_closed_form)
+
+    def draw_from_posterior(self, statistics, rng):
+        """Return parameters drawn from the conjugate posterior of each component.
+
+        Arguments and errors are those of `predictive_log_density`.
+        """
+        raise ValueError(self._no_closed_form)
+
+    def collapsed_sweep(self, prior, X, labels, concentration, uniforms):
+        r"""One sweep of collapsed Gibbs sampling: rows in order.
+
+        Each leaves its component's statistics, is drawn anew from
+
+        .. math:: p(z=k \mid \text{rest}) \propto (n_k + \text{concentration}_k)
+            \; p(x \mid \text{prior + statistics of k without it}),
+
+        and joins.
+
+        Parameters
+        ----------
+        prior : Statistics
+            Pseudo-statistics.
+        X : array of shape (n_rows, n_features)
+        labels : ndarray of intc of shape (n_rows,)
+            In place.
+        concentration : ndarray of shape (K,)
+            Dirichlet parameters above 0.
+        uniforms : ndarray of shape (n_rows,)
+            In [0, 1).
+
+        Returns
+        -------
+        log_predictive : float
+            Mean over rows of log sum_k share_k p(x | ...) at its turn, where share_k is
+            (n_k + concentration_k) / (n - 1 + sum concentration), in nats.
+
+        Raises
+        ------
+        ValueError
+            As `predictive_log_density`.
+        """
+        raise ValueError(self._no_closed_form)
+
+    @property
+    def _no_closed_form(self):
+        return (
+            f"{type(self).__name__} has no posterior predictive in closed form, which collapsed"
+            " Gibbs sampling needs."
+        )
 
     def taken(self, parameters, index):
         """Return the parameters of the components of an index array, in its order."""
@@ -342,7 +465,8 @@ class ExponentialFamily(Family):
         phi, base = self._observe(X, n_threads)
         out = np.empty((X.shape[0], len(natural)), dtype=phi.dtype)
         if sparse.issparse(phi):
-            _counts.log_density(*_csr(phi), _transposed(natural), offset, base, out, n_threads)
+            entries = _entries(phi, natural)
+            _counts.log_density(*entries, _transposed(natural), offset, base, out, n_threads)
         else:
             origin = np.zeros(phi.shape[1])
             _natural.log_density(
@@ -369,6 +493,11 @@ class ExponentialFamily(Family):
     def m_step(self, statistics, previous=None):
         return self.regularise(mean_of(statistics, previous))
 
+    def expected_log_density(self, parameters, statistics):
+        natural = self.to_natural(parameters)
+        inner = np.einsum("kp,kp->", statistics.total, natural)
+        return float(inner - statistics.weight @ self.log_partition(natural))
+
     def kl_divergence(self, p, q):
         natural_p, natural_q = self.to_natural(p), self.to_natural(q)
         inner = np.einsum("kp,kp->k", self.mean_statistics(p), natural_q - natural_p)
@@ -386,8 +515,8 @@ class ExponentialFamily(Family):
         if sparse.issparse(phi):
             totals = np.empty(natural.T.shape)
             log_likelihood = _counts.e_step(
-                *_csr(phi), _transposed(natural), offset, *sample, counts, totals, *unwanted(phi),
-                rows.n_threads,
+                *_entries(phi, natural), _transposed(natural), offset, *sample, counts, totals,
+                *unwanted(phi), rows.n_threads,
             )  # fmt: skip
             return averages(counts, np.ascontiguousarray(totals.T), log_likelihood, rows)
         totals = np.empty(natural.shape)
@@ -440,7 +569,7 @@ def per_row(rows):
 
 def optional(array):
     """An array as kernels take it: empty where there is none."""
-    return NOTHING if array is None else array
+    return NOTHING if array is None else np.asarray(array, dtype=np.float64)
 
 
 def unwanted(X):
@@ -450,6 +579,16 @@ def unwanted(X):
 
 def _csr(X):
     return X.data, X.indices, X.indptr
+
+
+def _entries(phi, natural):
+    """The arrays of a CSR matrix, whose columns have to be those of the parameters."""
+    if phi.shape[1] != natural.shape[1]:
+        raise ValueError(
+            f"rows have {phi.shape[1]} statistics, where components have {natural.shape[1]}"
+            " natural parameters."
+        )
+    return _csr(phi)
 
 
 def _transposed(natural):

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sklearn_onlineem._kernels import _natural
+from sklearn_onlineem.families._checks import MOST, above, check_setting
 from sklearn_onlineem.families._family import NOTHING, ExponentialFamily
+from sklearn_onlineem.families._gaussian_posteriors import posterior, student_log_density
 from sklearn_onlineem.families._marginals import marginal_log_density, marginal_sums
 
 __all__ = ["LARGEST_GUARD", "NEGLIGIBLE", "Gaussian", "averages", "kept_where_empty", "location"]
@@ -39,15 +41,28 @@ class Gaussian(ExponentialFamily):
         What `bind` makes of `reg_covar`.
     learns_means, learns_covariances : bool, default=True
         Whether the M-step changes them, once there are some.
+    known : parameters, default=None
+        Those that are not learnt, where none come with a call: what `knowing` says.
+
+    Raises
+    ------
+    ValueError
+        If `reg_covar` is out of its range.
     """
 
     reg_covar: float | None = None
     floor: np.ndarray | None = None
     learns_means: bool = True
     learns_covariances: bool = True
+    known: object | None = None
 
     determined_by_means = False
     handles_missing = True
+
+    def __post_init__(self):
+        if self.reg_covar is not None:
+            check_setting("reg_covar", self.reg_covar, 0.0, MOST)
+
     moments = None
     gaussians = None
 
@@ -62,11 +77,26 @@ class Gaussian(ExponentialFamily):
             + self.learns_covariances * self._n_covariance_parameters(parameters)
         )
 
+    def n_shared_parameters(self, parameters):
+        if not (self._is_pooled and self.learns_covariances):
+            return 0
+        return self._n_covariance_parameters(parameters)
+
     def means(self, parameters):
         return parameters.mean
 
     def with_means(self, parameters, means):
         return self.gaussians(means, parameters.covariance)
+
+    def expected_log_density(self, parameters, statistics):
+        precision, degrees = parameters.precision, statistics.degrees
+        # Less the model's own, which the floor is a part of.
+        excess = statistics.scatter - self._own_scatter(degrees, parameters)
+        trace = self._quadratic(precision, excess, np.zeros(precision.shape[:2]))
+        shift = statistics.mean - parameters.mean
+        squares = self._quadratic(precision, np.zeros_like(precision), shift)
+        spread = trace.sum() + degrees @ parameters.log_det + statistics.weight @ squares
+        return -0.5 * float(spread)
 
     def kl_divergence(self, p, q):
         difference = p.mean - q.mean
@@ -171,8 +201,97 @@ class Gaussian(ExponentialFamily):
         n_covariances = 1 if self._is_pooled else n_components
         return self.moments(weight, np.full(n_covariances, float(degrees)), mean, matrices)
 
+    def knowing(self, parameters):
+        """Return this family, told the means or covariances that it does not learn."""
+        return replace(self, known=parameters)
+
+    def mean_form(self, prior):
+        """Return a prior with the degrees of the mean covariance, two less than Student's t has."""
+        n_integrated = self.learns_means * (len(prior.mean) // len(prior.scatter))
+        degrees = self._student_degrees(prior, n_integrated) - 2.0
+        if not (degrees > 0.0).all():
+            name = self._prior_settings[1]
+            raise ValueError(
+                f"The covariance has no mean under this prior, unless {name} is larger;"
+                " estimate='mode' needs less."
+            )
+        per_value = prior.mean.shape[1] // prior.scatter.shape[1]
+        return replace(prior, degrees=degrees / per_value)
+
+    def predictive_log_density(self, statistics, X, n_threads=1):
+        r"""Return log p(x_n | statistics_k), of Student's t distributions.
+
+        .. math:: t_{\nu - d + 1}(x \mid m, \Psi (k + 1) / (k (\nu - d + 1)))
+
+        for the normal-inverse-Wishart distribution (m, k, Psi, nu) that the statistics stand for;
+        along the axes, for normal-inverse-gamma ones, a product of one for each variance. Where
+        covariances S are known, a normal distribution with S (1 + 1/k). Floors (`reg_covar`) are
+        the M-step's, and not in here.
+
+        Parameters
+        ----------
+        statistics : Moments
+            Pseudo-statistics of the prior plus evidence as sums over rows.
+        X : ndarray of shape (n_rows, n_features)
+        n_threads : int, default=1
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_rows, K)
+            In nats.
+
+        Raises
+        ------
+        ValueError
+            If values are missing, the statistics make no proper posterior, or the family does not
+            learn means or covariances and has not been told which: see `knowing`.
+
+        References
+        ----------
+        Murphy, "Conjugate Bayesian analysis of the Gaussian distribution", 2007, section 9.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import FullGaussian
+        >>> family = FullGaussian()
+        >>> prior = family.prior_statistics(
+        ...     1, n_features=1, mean_precision=1.0, covariance=2.0, degrees_of_freedom=1.0
+        ... )
+        >>> np.exp(family.predictive_log_density(prior, np.array([[0.0], [2.0]])))
+        array([[0.15915494],
+               [0.07957747]])
+        """
+        given = posterior(self, statistics)
+        squares, log_det, n_blocks = self._squares(given, without_gaps(X).astype(float, copy=False))
+        return student_log_density(given, squares, log_det, n_blocks).astype(X.dtype, copy=False)
+
+    def draw_from_posterior(self, statistics, rng):
+        given = posterior(self, statistics)
+        covariance = given.scatter
+        if self.learns_covariances:
+            covariance = self._drawn_scatter(given, rng)
+        about_zero = self.gaussians(np.zeros_like(given.mean), covariance)
+        noise = self.sample(about_zero, np.arange(len(given.mean)), rng)
+        return self.gaussians(given.mean + noise / np.sqrt(given.weight)[:, None], covariance)
+
+    def collapsed_sweep(self, prior, X, labels, concentration, uniforms):
+        given, X = posterior(self, prior), without_gaps(X)
+        concentration = above("concentration", concentration, 0.0, prior.weight.shape).copy()
+        origin, drawn = location(X)[0], labels.copy()
+        value = self._sweep(
+            X, origin, given.weight, given.degrees, given.mean - origin, given.scatter,
+            concentration, uniforms, drawn,
+        )  # fmt: skip
+        labels[:] = drawn
+        return value
+
     # Whether all components have one covariance.
     _is_pooled = False
+    # What the prior calls its weight of means, its degrees and its scatter.
+    _prior_settings = None
+    # The kernel that makes a sweep of collapsed Gibbs sampling.
+    _sweep = None
 
     def _floor(self, n_features):
         if self.floor is not None:
@@ -226,12 +345,36 @@ class Gaussian(ExponentialFamily):
         """Scatters from which the M-step makes the covariances."""
 
     @abstractmethod
+    def _student_degrees(self, statistics, n_integrated):
+        """Degrees of the predictive distribution, if so many means to a scatter are unknown."""
+
+    @abstractmethod
+    def _least_scatter(self, scatter):
+        """The least eigenvalue of each scatter."""
+
+    @abstractmethod
+    def _squares(self, posterior, X):
+        """Squared distances, log-determinants and blocks, as `student_log_density` takes them."""
+
+    @abstractmethod
+    def _drawn_scatter(self, posterior, rng):
+        """Covariances drawn from their posterior."""
+
+    @abstractmethod
     def _quadratic(self, precision, covariance, deviation):
         """tr(precision covariance) + deviation' precision deviation, of shape (K,)."""
 
     @abstractmethod
     def _coloured(self, parameters, components, deviations):
         """Turn standard normal deviations into ones with the components' covariances."""
+
+
+def without_gaps(X):
+    """Rows as kernels take them; ValueError if values are missing or infinite."""
+    X = np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
+    if not np.isfinite(X).all():
+        raise ValueError("The posterior predictive of Gaussians takes no missing values (NaN).")
+    return X
 
 
 def location(X):

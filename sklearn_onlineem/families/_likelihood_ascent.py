@@ -22,6 +22,9 @@ _ROUNDING = 1e-15
 def ascend(family, parameters, events: Events, shares):
     r"""Take a Newton step, halved until the likelihood does not fall.
 
+    Where the likelihood is not concave the precision is changed alone, if that is more likely, and
+    else the diagonal part of the Hessian, which is always definite, takes its place.
+
     With :math:`T_u` the weight of the documents in which event u occurs, the log-likelihood is
     :math:`\sum_u T_u B(\alpha, u)`, so that no step looks at the documents again. Its Hessian is a
     diagonal matrix plus a multiple of 11', as that of the M-step is, and takes O(d) to invert.
@@ -37,9 +40,7 @@ def ascend(family, parameters, events: Events, shares):
 
     Returns
     -------
-    new : Dirichlets or None
-        None where the likelihood is not concave and another precision is no better; a step of EM
-        is always possible.
+    new : Dirichlets
     log_likelihood : float
         Sum over the documents, before the step.
     settled : bool
@@ -55,7 +56,10 @@ def ascend(family, parameters, events: Events, shares):
         return parameters, before, True
     step = _newton_step(slope, curvature, seen)
     if step is None:
-        return _rescaled(family, parameters, events, shares, before), before, False
+        new = _rescaled(family, parameters, events, shares, before)
+        if new is not None:
+            return new, before, False
+        step = _diagonal_step(slope, curvature, seen)
     alpha = parameters.alpha[0]
     # A word that never occurs goes to the floor at once.
     lowest = np.where(seen, alpha / _MOST_GROWTH, 0.0)
@@ -70,7 +74,7 @@ def ascend(family, parameters, events: Events, shares):
 
 
 def _rescaled(family, parameters, events, shares, before):
-    """Parameters of another precision, if some are more likely; EM is slow to change it."""
+    """Parameters of another precision, if some are more likely."""
     for factor in _RESCALINGS:
         new = family.dirichlets(factor * parameters.alpha, parameters.length)
         if _derivatives(new, events, shares)[0] > before:
@@ -80,12 +84,21 @@ def _rescaled(family, parameters, events, shares, before):
 
 def _newton_step(slope, curvature, seen):
     """Solve (diag(q) - z 11') step = g for the words seen; None if that is not positive."""
-    inverse = np.divide(1.0, curvature[:-1], out=np.zeros(len(seen)), where=seen)
+    inverse = _inverse(curvature, seen)
     gradient, z = slope[:-1] + slope[-1], -curvature[-1]
     concavity = 1.0 - z * inverse.sum()
     if not concavity > 0:
         return None
     return (gradient + z * (gradient @ inverse) / concavity) * inverse
+
+
+def _diagonal_step(slope, curvature, seen):
+    """Solve diag(q) step = g for the words seen: always upwards."""
+    return (slope[:-1] + slope[-1]) * _inverse(curvature, seen)
+
+
+def _inverse(curvature, seen):
+    return np.divide(1.0, curvature[:-1], out=np.zeros(len(seen)), where=seen)
 
 
 def _derivatives(parameters, events, shares):

@@ -6,11 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_onlineem.families._checks import above, stored_values
+from sklearn_onlineem._kernels import _collapsed_counts
+from sklearn_onlineem.families import _collapsed
+from sklearn_onlineem.families._checks import above, check_setting, stored_values
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Bernoulli"]
+
+# What 1 can be told from.
+_LEAST = 1e-15
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,11 @@ class Bernoulli(ExponentialFamily):
     min_probability : float, default=1e-10
         Distance that the probabilities keep from 0 and 1.
 
+    Raises
+    ------
+    ValueError
+        If `min_probability` is out of its range.
+
     Examples
     --------
     >>> import numpy as np
@@ -38,6 +48,9 @@ class Bernoulli(ExponentialFamily):
 
     support_is_convex = True
     takes_sparse = True
+
+    def __post_init__(self):
+        check_setting("min_probability", self.min_probability, _LEAST, 0.5)
 
     def check(self, X):
         values = stored_values(X)
@@ -65,3 +78,33 @@ class Bernoulli(ExponentialFamily):
         alpha, beta = above("alpha", alpha, 0.0), above("beta", beta, 0.0)
         total = np.full((n_components, n_features), alpha - 1.0)
         return Sums(np.full(n_components, alpha + beta - 2.0), total)
+
+    def _alpha_and_beta(self, statistics):
+        """The beta posteriors whose modes the statistics are: total + 1, weight - total + 1."""
+        total = statistics.total
+        alpha = _collapsed.proper(self, "alpha", total + 1.0)
+        return alpha, _collapsed.proper(self, "beta", statistics.weight[:, None] - total + 1.0)
+
+    def mean_form(self, prior):
+        return Sums(prior.weight + 2.0, prior.total + 1.0)
+
+    def predictive_log_density(self, statistics, X, n_threads=1):
+        alpha, beta = self._alpha_and_beta(statistics)
+        alpha_T, beta_T = alpha.T.copy(), beta.T.copy()
+
+        def log_odds(x, j):
+            rising = _collapsed.log_rising(alpha_T[j], x) + _collapsed.log_rising(beta_T[j], 1 - x)
+            return rising - np.log(beta_T[j])
+
+        of_noughts = np.log(beta / (alpha + beta)).sum(axis=1)
+        return _collapsed.over_values(X, len(alpha), log_odds) + of_noughts
+
+    def draw_from_posterior(self, statistics, rng):
+        return self.regularise(rng.beta(*self._alpha_and_beta(statistics)))
+
+    def collapsed_sweep(self, prior, X, labels, concentration, uniforms):
+        alpha, beta = self._alpha_and_beta(prior)
+        return _collapsed.sweep(
+            _collapsed_counts.BERNOULLI, X, alpha, labels, concentration, uniforms,
+            second_prior=beta, weight=prior.weight + 2.0,
+        )  # fmt: skip

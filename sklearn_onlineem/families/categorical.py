@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._kernels._rows import are_codes
-from sklearn_onlineem.families._checks import above
+from sklearn_onlineem.families import _collapsed
+from sklearn_onlineem.families._checks import LEAST, above, check_setting
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.statistics import Sums
 
@@ -35,6 +37,11 @@ class Categorical(ExponentialFamily):
     min_probability : float, default=1e-10
         Floor of the probabilities: what a symbol that a component never saw gets.
 
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+
     Examples
     --------
     >>> import numpy as np
@@ -50,6 +57,9 @@ class Categorical(ExponentialFamily):
 
     determined_by_means = False
     is_nominal = True
+
+    def __post_init__(self):
+        check_setting("min_probability", self.min_probability, LEAST, 1.0)
 
     def bind(self, X, sample_weight=None):
         if self.n_categories is not None:
@@ -120,6 +130,31 @@ class Categorical(ExponentialFamily):
         shape = (n_components, n_features * self.n_categories)
         total = above("concentration", concentration, 0.0, shape) - 1.0
         return Sums(total.sum(axis=1) / n_features, total)
+
+    def _concentration(self, statistics):
+        """The Dirichlet posteriors whose modes the statistics are, alpha = total + 1."""
+        return _collapsed.proper(self, "concentration", statistics.total + 1.0)
+
+    def mean_form(self, prior):
+        return Sums(prior.weight + self.n_categories, prior.total + 1.0)
+
+    def predictive_log_density(self, statistics, X, n_threads=1):
+        concentration = self._concentration(statistics)
+        sums = self._by_column(concentration).sum(axis=2)
+        log_density = self.sufficient_statistics(X) @ np.log(concentration.T)
+        return log_density - np.log(sums).sum(axis=1)
+
+    def draw_from_posterior(self, statistics, rng):
+        concentration = self._by_column(self._concentration(statistics))
+        drawn = _collapsed.drawn_proportions(concentration, rng)
+        return self.regularise(drawn.reshape(statistics.total.shape))
+
+    def collapsed_sweep(self, prior, X, labels, concentration, uniforms):
+        symbols = self._concentration(prior)
+        return _collapsed.sweep(
+            _collapsed_counts.CATEGORICAL, self.sufficient_statistics(X), symbols, labels,
+            concentration, uniforms, second_prior=self._by_column(symbols).sum(axis=2),
+        )  # fmt: skip
 
 
 def _reals(X):

@@ -9,7 +9,14 @@ from scipy import sparse
 from scipy.special import gammaln, logsumexp, psi
 
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
-from sklearn_onlineem.families._checks import above, at_least, check_non_negative
+from sklearn_onlineem.families._checks import (
+    LEAST,
+    MOST_SHAPE,
+    above,
+    at_least,
+    check_non_negative,
+    check_setting,
+)
 from sklearn_onlineem.families._dirichlets import Dirichlets, ExpectedLogs
 from sklearn_onlineem.families._event_moments import moments
 from sklearn_onlineem.families._events import events_of
@@ -46,6 +53,11 @@ class CompoundDirichlet(Family):
     max_precision : float, default=1e6
         Ceiling of the sum of alpha, near which components are multinomial.
 
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+
     References
     ----------
     Amid & Warmuth, UAI 2020, section 6; Minka, "Estimating a Dirichlet distribution", 2000.
@@ -65,6 +77,10 @@ class CompoundDirichlet(Family):
 
     support_is_convex = True
     takes_sparse = True
+
+    def __post_init__(self):
+        check_setting("min_alpha", self.min_alpha, LEAST, MOST_SHAPE)
+        check_setting("max_precision", self.max_precision, LEAST, MOST_SHAPE)
 
     def check(self, X):
         check_non_negative(X)
@@ -138,6 +154,12 @@ class CompoundDirichlet(Family):
         np.divide(statistics.length, n, out=length, where=n > 0)
         return self.dirichlets(alpha, length)
 
+    def expected_log_density(self, parameters, statistics):
+        alpha = parameters.alpha
+        log_partition = gammaln(alpha).sum(axis=1) - gammaln(parameters.precision)[:, 0]
+        inner = np.einsum("kj,kj->", statistics.total, alpha)
+        return float(inner - statistics.weight @ log_partition)
+
     def kl_divergence(self, p, q):
         a, b = p.alpha, q.alpha
         mean_logs = psi(a) - psi(p.precision)
@@ -174,11 +196,9 @@ class CompoundDirichlet(Family):
     def likelihood_step(self, parameters, rows):
         """Take a Newton step on the likelihood of a single component; see `ascend`."""
         events = self._events(rows)
-        weight, totals = self._all(events, rows)
+        _, totals = self._all(events, rows)
         shares = np.ascontiguousarray(totals[:, 0])
         new, log_likelihood, settled = ascend(self, parameters, events, shares)
-        if new is None:
-            new = self.m_step(self._statistics(parameters, events, weight, totals), parameters)
         return new, log_likelihood / rows.total_weight, settled
 
     def posterior_mean(self, parameters, X):
@@ -222,7 +242,7 @@ class CompoundDirichlet(Family):
         else:
             counts, totals = np.empty(terms.shape[1]), np.empty_like(terms)
             log_likelihood = _counts.e_step(
-                *events.indicators, terms, log_weights, NOTHING, *per_row(rows),
+                *events.indicators, terms, optional(log_weights), NOTHING, *per_row(rows),
                 optional(uniforms), counts, totals, *unwanted(events.indicators[0]), n_threads,
             )  # fmt: skip
         statistics = self._statistics(parameters, events, counts, totals, n_threads)

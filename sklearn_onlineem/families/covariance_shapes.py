@@ -21,6 +21,13 @@ class CovarianceShape(ABC):
     def n_parameters(self, n_features):
         """Return the number of free parameters."""
 
+    def degrees_of_mean(self, n_features):
+        """Return by how many the degrees of a posterior's mean are below those of its mode.
+
+        Variances have inverse gamma distributions; where they are one, it has seen all features.
+        """
+        return 4.0 * self.n_parameters(n_features) / n_features
+
 
 @dataclass(frozen=True)
 class FullCovariance(CovarianceShape):
@@ -31,6 +38,10 @@ class FullCovariance(CovarianceShape):
 
     def n_parameters(self, n_features):
         return n_features * (n_features + 1) // 2
+
+    def degrees_of_mean(self, n_features):
+        # Of an inverse Wishart distribution.
+        return 2.0 * (n_features + 1)
 
 
 @dataclass(frozen=True)

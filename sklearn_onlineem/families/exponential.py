@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_onlineem.families._checks import above, at_least, check_non_negative
+from sklearn_onlineem.families._checks import (
+    LEAST,
+    MOST,
+    above,
+    at_least,
+    check_non_negative,
+    check_setting,
+)
+from sklearn_onlineem.families._durations import Durations
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.statistics import Sums
 
@@ -25,6 +33,11 @@ class Exponential(ExponentialFamily):
     min_mean : float, default=1e-12
         Floor of the means, relative to the largest component's mean of the same feature.
 
+    Raises
+    ------
+    ValueError
+        If `min_mean` is out of its range.
+
     Examples
     --------
     >>> import numpy as np
@@ -37,6 +50,9 @@ class Exponential(ExponentialFamily):
     min_mean: float = 1e-12
 
     support_is_convex = True
+
+    def __post_init__(self):
+        check_setting("min_mean", self.min_mean, LEAST, MOST)
 
     def check(self, X):
         check_non_negative(X)
@@ -64,6 +80,22 @@ class Exponential(ExponentialFamily):
         weight = above("shape", shape, 0.0, (n_components,)) - 1.0
         total = at_least("rate", rate, 0.0, (n_components, n_features))
         return Sums(weight, total)
+
+    def _durations(self, statistics):
+        return Durations.of(self, statistics, 1.0)
+
+    def mean_form(self, prior):
+        # What is the mode of a rate is the mean of its inverse.
+        return prior
+
+    def predictive_log_density(self, statistics, X, n_threads=1):
+        return self._durations(statistics).log_density(X)
+
+    def draw_from_posterior(self, statistics, rng):
+        return self.regularise(self._durations(statistics).draw(rng))
+
+    def collapsed_sweep(self, prior, X, labels, concentration, uniforms):
+        return self._durations(prior).sweep(X, labels, concentration, uniforms)
 
 
 def floored_mean(mean, floor):

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, polygamma, psi
 
-from sklearn_onlineem.families._checks import above, at_least, at_most, check_non_negative
+from sklearn_onlineem.families._checks import (
+    LEAST_SHAPE,
+    MOST_SHAPE,
+    above,
+    at_least,
+    at_most,
+    check_non_negative,
+    check_setting,
+)
+from sklearn_onlineem.families._durations import Durations
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.families._roots import increasing_root
 from sklearn_onlineem.families.exponential import floored_mean
@@ -43,6 +52,11 @@ class Gamma(_PositiveData, ExponentialFamily):
     max_shape : float, default=1e6
         Ceiling of the shapes: relative standard deviations stay above ``max_shape ** -0.5``.
 
+    Raises
+    ------
+    ValueError
+        If `max_shape` is out of its range.
+
     See Also
     --------
     FixedShapeGamma : The same with known shapes.
@@ -60,6 +74,9 @@ class Gamma(_PositiveData, ExponentialFamily):
     max_shape: float = 1e6
 
     determined_by_means = False
+
+    def __post_init__(self):
+        check_setting("max_shape", self.max_shape, LEAST_SHAPE, MOST_SHAPE)
 
     def sufficient_statistics(self, X):
         # In double: shapes come from the small difference of log E x and E log x.
@@ -137,6 +154,11 @@ class FixedShapeGamma(_PositiveData, ExponentialFamily):
     shape : float, default=1.0
         Shape of every variable, above 0. 1 is the exponential distribution.
 
+    Raises
+    ------
+    ValueError
+        If `shape` is out of its range.
+
     Examples
     --------
     >>> import numpy as np
@@ -146,6 +168,9 @@ class FixedShapeGamma(_PositiveData, ExponentialFamily):
     """
 
     shape: float = 1.0
+
+    def __post_init__(self):
+        check_setting("shape", self.shape, LEAST_SHAPE, MOST_SHAPE)
 
     def shapes_and_rates(self, parameters):
         """Return shapes and rates, two ndarrays of shape (K, n_features)."""
@@ -178,3 +203,19 @@ class FixedShapeGamma(_PositiveData, ExponentialFamily):
         weight = above("shape", shape, 0.0, (n_components,)) - 1.0
         total = at_least("rate", rate, 0.0, (n_components, n_features))
         return Sums(weight / self.shape, total)
+
+    def _durations(self, statistics):
+        return Durations.of(self, statistics, self.shape)
+
+    def mean_form(self, prior):
+        # What is the mode of a rate is the mean of its inverse.
+        return prior
+
+    def predictive_log_density(self, statistics, X, n_threads=1):
+        return self._durations(statistics).log_density(X)
+
+    def draw_from_posterior(self, statistics, rng):
+        return self.regularise(self._durations(statistics).draw(rng))
+
+    def collapsed_sweep(self, prior, X, labels, concentration, uniforms):
+        return self._durations(prior).sweep(X, labels, concentration, uniforms)

@@ -8,7 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from sklearn_onlineem._kernels import _centred_moments, _gaussian, _natural
+from sklearn_onlineem._kernels import (
+    _centred_moments,
+    _collapsed_gaussian,
+    _gaussian,
+    _natural,
+)
 from sklearn_onlineem.families._checks import above, at_least, finite
 from sklearn_onlineem.families._family import NOTHING, optional, per_row, unwanted
 from sklearn_onlineem.families._gaussian import (
@@ -23,6 +28,9 @@ from sklearn_onlineem.families._gaussian import (
 from sklearn_onlineem.statistics import Moments
 
 __all__ = ["AxisGaussians", "AxisMoments", "DiagonalGaussian", "SphericalGaussian"]
+
+# Precisions of smaller variances would not be finite, nor their products with distances.
+_LEAST_VARIANCE = 1e-290
 
 
 class AxisMoments(Moments):
@@ -60,6 +68,8 @@ class _AxisGaussian(Gaussian):
 
     moments = AxisMoments
     gaussians = AxisGaussians
+    _prior_settings = ("mean_precision", "shape", "scale")
+    _sweep = staticmethod(_collapsed_gaussian.axis_sweep)
 
     def sufficient_statistics(self, X):
         return np.concatenate([X, self._summed(X * X)], axis=1)
@@ -144,7 +154,7 @@ class _AxisGaussian(Gaussian):
             statistics.scatter, per_value * degrees, out=kept.copy(), where=degrees > 0
         )
         np.add(variance, self._ridge(statistics.mean.shape[1]), out=variance, where=degrees > 0)
-        if not (variance > 0).all():
+        if not (variance > _LEAST_VARIANCE).all():
             raise ValueError(
                 "A variance is not positive: the data of a component are too few or too much"
                 " alike. Decrease n_components or increase reg_covar."
@@ -179,6 +189,27 @@ class _AxisGaussian(Gaussian):
             mode = (2.0 * above("shape", shape, 0.0) + 2.0) / per_value + (weight[0] > 0.0)
         scatter = 2.0 * at_least("scale", scale, 0.0, (n_components, width))
         return self.moments(weight, np.full(n_components, mode), mean, scatter)
+
+    def _student_degrees(self, statistics, n_integrated):
+        per_value = statistics.mean.shape[1] // statistics.scatter.shape[1]
+        return per_value * (statistics.degrees - n_integrated) - 2.0
+
+    def _least_scatter(self, scatter):
+        return scatter.min(axis=1)
+
+    def _squares(self, posterior, X):
+        scatter = posterior.scatter
+        n_blocks, per_value = scatter.shape[1], posterior.mean.shape[1] // scatter.shape[1]
+        log_det = per_value * np.log(scatter).sum(axis=1)
+        squares = (
+            self._summed((X - mean) ** 2) / row
+            for mean, row in zip(posterior.mean, scatter, strict=True)
+        )
+        return squares, log_det, n_blocks
+
+    def _drawn_scatter(self, posterior, rng):
+        scatter = posterior.scatter
+        return scatter / rng.chisquare(posterior.degrees[:, None], scatter.shape)
 
     def _n_covariance_parameters(self, parameters):
         return parameters.covariance.size

@@ -10,6 +10,7 @@ import numpy as np
 
 from sklearn_onlineem._kernels import (
     _centred_moments,
+    _collapsed_gaussian,
     _gaussian,
     _natural,
     _natural_gaussian,
@@ -25,6 +26,7 @@ from sklearn_onlineem.families._gaussian import (
     location,
     weighted_means,
 )
+from sklearn_onlineem.families._gaussian_posteriors import inverse_wishart
 from sklearn_onlineem.statistics import Moments
 
 __all__ = ["FullGaussian", "MatrixGaussians", "MatrixMoments", "TiedGaussian"]
@@ -86,6 +88,8 @@ class _MatrixGaussian(Gaussian):
     moments = MatrixMoments
     gaussians = MatrixGaussians
     features = _natural.PRODUCTS
+    _prior_settings = ("mean_precision", "degrees_of_freedom", "covariance")
+    _sweep = staticmethod(_collapsed_gaussian.matrix_sweep)
 
     def to_natural(self, parameters):
         precision = np.broadcast_to(
@@ -174,6 +178,27 @@ class _MatrixGaussian(Gaussian):
             mode = above("degrees_of_freedom", degrees_of_freedom, n_features - 1.0)
             mode = mode + n_features + 1.0 + (weight[0] > 0.0) * n_components / len(scatter)
         return self.moments(weight, np.full(len(scatter), mode), mean, scatter)
+
+    def _student_degrees(self, statistics, n_integrated):
+        return statistics.degrees - 2.0 * statistics.mean.shape[1] - n_integrated
+
+    def _least_scatter(self, scatter):
+        return np.linalg.eigvalsh(scatter)[:, 0]
+
+    def _squares(self, posterior, X):
+        roots = np.linalg.cholesky(posterior.scatter)
+        log_det = 2.0 * np.log(np.einsum("kii->ki", roots)).sum(axis=1)
+        shared = (len(posterior.mean) // len(roots)) * list(roots)
+        squares = (
+            (np.linalg.solve(root, (X - mean).T) ** 2).sum(axis=0)[:, None]
+            for root, mean in zip(shared, posterior.mean, strict=True)
+        )
+        return squares, log_det, 1
+
+    def _drawn_scatter(self, posterior, rng):
+        scatter = posterior.scatter
+        degrees = posterior.degrees[: len(scatter)] + posterior.mean.shape[1] - 1.0
+        return inverse_wishart(degrees, scatter, rng)
 
     def _n_covariance_parameters(self, parameters):
         n_covariances, d, _ = parameters.covariance.shape

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sklearn_onlineem.families._checks import at_least, finite
+from sklearn_onlineem.families._checks import MOST, at_least, check_setting, finite
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families._medians import Pull, minimisers, objective
 from sklearn_onlineem.statistics import Listed, Statistics
@@ -80,11 +80,16 @@ class Laplace(Family):
     Parameters
     ----------
     min_scale : float, default=None
-        Floor of the scales. A number is taken as it is; None is 1e-3 times the mean absolute
-        deviation of each feature in the first data, and never below the resolution of the numbers
-        themselves.
+        Floor of the scales. A number is taken as it is, from 1e-290 up; None is 1e-3 times the
+        mean absolute deviation of each feature in the first data, and never below the resolution
+        of the numbers themselves.
     floor : ndarray of shape (n_features,), default=None
         What `bind` makes of `min_scale`.
+
+    Raises
+    ------
+    ValueError
+        If `min_scale` is out of its range.
 
     References
     ----------
@@ -103,6 +108,11 @@ class Laplace(Family):
     floor: np.ndarray | None = None
 
     support_is_convex = True
+    is_conjugate = False
+
+    def __post_init__(self):
+        if self.min_scale is not None:
+            check_setting("min_scale", self.min_scale, 0.0, MOST)
 
     def bind(self, X, sample_weight=None):
         if self.floor is not None:
@@ -144,6 +154,13 @@ class Laplace(Family):
         return Laplaces(
             *(np.where(weight > 0.0, *both) for both in zip(new, previous, strict=True))
         )
+
+    def expected_log_density(self, parameters, statistics):
+        X, shares = statistics.points.values, statistics.points.weights
+        pull, (location, scale) = _pull_of(statistics.past), parameters
+        weight = shares.sum(axis=0)[:, None] + pull.total_weight
+        distance = objective(X, shares, pull, location)
+        return -float((weight * np.log(scale) + distance / scale).sum())
 
     def kl_divergence(self, p, q):
         gap = np.abs(p.location - q.location)
@@ -193,7 +210,7 @@ def _pull_of(past):
 
 def _scale_floor(X, sample_weight, min_scale):
     if min_scale is not None:
-        return np.full(X.shape[1], float(min_scale))
+        return np.full(X.shape[1], max(_TINY, float(min_scale)))
     # About a row of the data, from which a constant feature differs by exactly 0.
     deviation = X - X[0].astype(np.float64)
     deviation -= np.average(deviation, axis=0, weights=sample_weight)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -12,6 +12,7 @@ from scipy import linalg
 from sklearn_onlineem.families._checks import above, at_least, finite, positive_semidefinite
 from sklearn_onlineem.families._covariances import (
     gaussian_divergence,
+    gaussian_log_density,
     joined,
     solved,
     square_roots,
@@ -36,11 +37,25 @@ class AffineGaussian:
     matrix : ndarray of shape (K, p, q)
     offset : ndarray of shape (K, p)
     covariance : ndarray of shape (K, p, p)
+
+    Raises
+    ------
+    ValueError
+        If they have other shapes.
     """
 
     matrix: np.ndarray
     offset: np.ndarray
     covariance: np.ndarray
+
+    def __post_init__(self):
+        matrix, offset, covariance = map(np.shape, (self.matrix, self.offset, self.covariance))
+        fits = len(offset) == 2 and len(matrix) == 3 and matrix[:2] == offset
+        if not fits or covariance != (*offset, offset[1]):
+            raise ValueError(
+                "matrix, offset and covariance of regressions must be of shapes (K, p, q), (K, p)"
+                f" and (K, p, p), got {matrix}, {offset} and {covariance}."
+            )
 
     @classmethod
     def single(cls, matrix, offset, covariance):
@@ -189,6 +204,17 @@ class LinearGaussian(Family):
     def _floor(self):
         return self.shape.nearest(np.diag(self.floor))
 
+    def expected_log_density(self, parameters, statistics):
+        """Return the log density of y given x of rows with these moments, see `Family`.
+
+        Where a covariance is singular, it is that along the directions which it has.
+        """
+        floor, total = self._added(parameters.offset.shape[1]), 0.0
+        for moments, (B, c, S) in zip(_by_component(statistics), parameters, strict=True):
+            z = _Blocks(*moments, len(c))
+            total += gaussian_log_density(z.degrees, S, z.residual(B, c) + z.degrees * floor)
+        return float(total)
+
     def kl_divergence(self, p, q, inputs=None):
         """Return the expectations over x of KL(p(y | x, k) || q(y | x, k)).
 
@@ -296,6 +322,37 @@ class LinearGaussian(Family):
             np.tile(mean, (n_components, 1)),
             np.tile(scatter, (n_components, 1, 1)),
         )
+
+    def mean_form(self, prior, n_inputs=0, learnt=ALL_PARAMETERS):
+        """Return a prior that leads the M-step to the posterior's mean of the covariance.
+
+        Means of matrix and offset are their modes. Without a prior on the covariance, it stays what
+        makes the rows likeliest.
+
+        Parameters
+        ----------
+        prior : MatrixMoments
+            What `prior_statistics` returns.
+        n_inputs : int, default=0
+            Length of x.
+        learnt : set of str
+            As in `m_step`; what is not among them is known.
+
+        Raises
+        ------
+        ValueError
+            If the prior is too wide for the covariance to have a mean.
+        """
+        if "covariance" not in learnt or not prior.degrees.any():
+            return prior
+        n_integrated = n_inputs * ("matrix" in learnt) + ("offset" in learnt)
+        lost = self.shape.degrees_of_mean(prior.mean.shape[1] - n_inputs) + n_integrated
+        if not (prior.degrees > lost).all():
+            raise ValueError(
+                "The covariance of the noise has no mean under this prior, unless"
+                " degrees_of_freedom is larger; estimate='mode' needs less."
+            )
+        return replace(prior, degrees=prior.degrees - lost)
 
 
 class _Blocks:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sklearn_onlineem._kernels import _collapsed_counts
+from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._base_measures import log_multinomial_coefficients
-from sklearn_onlineem.families._checks import above, check_non_negative
+from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.statistics import Sums
 
@@ -30,6 +32,11 @@ class Multinomial(ExponentialFamily):
     min_probability : float, default=1e-12
         Floor of the probabilities: what a symbol that a component never saw gets.
 
+    Raises
+    ------
+    ValueError
+        If `min_probability` is out of its range.
+
     References
     ----------
     Brochu, de Freitas & Bao, "Owed to a Martingale", 2004; Amid & Warmuth, UAI 2020, section 4.
@@ -46,6 +53,9 @@ class Multinomial(ExponentialFamily):
 
     support_is_convex = True
     takes_sparse = True
+
+    def __post_init__(self):
+        check_setting("min_probability", self.min_probability, LEAST, 1.0)
 
     def check(self, X):
         check_non_negative(X)
@@ -84,6 +94,10 @@ class Multinomial(ExponentialFamily):
     def n_parameters(self, parameters):
         return parameters.shape[0] * (parameters.shape[1] - 1)
 
+    def masses(self, statistics):
+        """Return the words that each component stands for."""
+        return statistics.total.sum(axis=1)
+
     def prior_statistics(self, n_components, *, n_features, concentration=1.0):
         """Dirichlet prior on the probabilities; `concentration` may be of shape (n_features,).
 
@@ -91,3 +105,32 @@ class Multinomial(ExponentialFamily):
         """
         concentration = above("concentration", concentration, 0.0, (n_components, n_features))
         return Sums(np.zeros(n_components), concentration - 1.0)
+
+    def _concentration(self, statistics):
+        """The Dirichlet posterior whose mode the statistics are, alpha = total + 1."""
+        return _collapsed.proper(self, "concentration", statistics.total + 1.0)
+
+    def mean_form(self, prior):
+        return Sums(prior.weight, prior.total + 1.0)
+
+    def predictive_log_density(self, statistics, X, n_threads=1):
+        concentration = self._concentration(statistics)
+        lengths = np.asarray(X.sum(axis=1), dtype=float).reshape(-1, 1)
+        log_density = _collapsed.log_rising_sums(X, concentration)
+        log_density -= _collapsed.log_rising(concentration.sum(axis=1), lengths)
+        return log_density + self.log_base_measure(X, n_threads)[:, None]
+
+    def draw_from_posterior(self, statistics, rng):
+        """Draw probabilities; lengths, which have no prior, are those that the statistics have."""
+        probabilities = _collapsed.drawn_proportions(self._concentration(statistics), rng)
+        weight, sums = statistics.weight, np.maximum(statistics.total.sum(axis=1), 0.0)
+        mean = sums.sum() / weight.sum() if weight.sum() > 0.0 else 1.0
+        length = np.divide(sums, weight, out=np.full(len(sums), mean), where=weight > 0.0)
+        return self.regularise(length[:, None] * probabilities)
+
+    def collapsed_sweep(self, prior, X, labels, concentration, uniforms):
+        log_predictive = _collapsed.sweep(
+            _collapsed_counts.MULTINOMIAL, X, self._concentration(prior), labels, concentration,
+            uniforms,
+        )  # fmt: skip
+        return log_predictive + self.log_base_measure(X).mean()

@@ -6,8 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sklearn_onlineem._kernels import _collapsed_counts
+from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._base_measures import log_factorial_sums
-from sklearn_onlineem.families._checks import above, at_least, check_non_negative
+from sklearn_onlineem.families._checks import (
+    LEAST,
+    MOST,
+    above,
+    at_least,
+    check_non_negative,
+    check_setting,
+)
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.statistics import Sums
 
@@ -29,6 +38,11 @@ class Poisson(ExponentialFamily):
     min_rate : float, default=1e-10
         Floor of the rates, so that a count that a component never saw has a probability.
 
+    Raises
+    ------
+    ValueError
+        If `min_rate` is out of its range.
+
     References
     ----------
     Amid & Warmuth, UAI 2020, section 4 (mixtures of exponential families).
@@ -46,6 +60,9 @@ class Poisson(ExponentialFamily):
 
     support_is_convex = True
     takes_sparse = True
+
+    def __post_init__(self):
+        check_setting("min_rate", self.min_rate, LEAST, MOST)
 
     def check(self, X):
         check_non_negative(X)
@@ -76,3 +93,29 @@ class Poisson(ExponentialFamily):
         """
         total = above("shape", shape, 0.0, (n_components, n_features)) - 1.0
         return Sums(np.full(n_components, at_least("rate", rate, 0.0)), total)
+
+    def _shapes_and_rates(self, statistics):
+        """The gamma posteriors whose modes the statistics are: shapes total + 1, rates weight."""
+        shapes = _collapsed.proper(self, "shape", statistics.total + 1.0)
+        return shapes, _collapsed.proper(self, "rate", statistics.weight)
+
+    def mean_form(self, prior):
+        return Sums(prior.weight, prior.total + 1.0)
+
+    def predictive_log_density(self, statistics, X, n_threads=1):
+        shapes, rates = self._shapes_and_rates(statistics)
+        lengths = np.asarray(X.sum(axis=1), dtype=float).reshape(-1, 1)
+        log_density = _collapsed.log_rising_sums(X, shapes)
+        log_density -= shapes.sum(axis=1) * np.log1p(1.0 / rates) + lengths * np.log1p(rates)
+        return log_density + self.log_base_measure(X, n_threads)[:, None]
+
+    def draw_from_posterior(self, statistics, rng):
+        shapes, rates = self._shapes_and_rates(statistics)
+        return self.regularise(rng.standard_gamma(shapes) / rates[:, None])
+
+    def collapsed_sweep(self, prior, X, labels, concentration, uniforms):
+        shapes, rates = self._shapes_and_rates(prior)
+        log_predictive = _collapsed.sweep(
+            _collapsed_counts.POISSON, X, shapes, labels, concentration, uniforms, weight=rates
+        )
+        return log_predictive + self.log_base_measure(X).mean()

@@ -9,10 +9,13 @@ import numpy as np
 from scipy.special import multigammaln, polygamma, psi
 
 from sklearn_onlineem.families._checks import (
+    LEAST_SHAPE,
+    MOST_SHAPE,
     above,
     at_least,
     at_most,
     check_positive_definite,
+    check_setting,
     finite,
     positive_semidefinite,
 )
@@ -72,6 +75,11 @@ class Wishart(_Matrices, ExponentialFamily):
     max_degrees : float, default=1e6
         Ceiling of the degrees of freedom.
 
+    Raises
+    ------
+    ValueError
+        If `max_degrees` is out of its range.
+
     See Also
     --------
     FixedDegreesWishart : The same with known degrees of freedom.
@@ -91,6 +99,13 @@ class Wishart(_Matrices, ExponentialFamily):
     max_degrees: float = 1e6
 
     determined_by_means = False
+
+    def __post_init__(self):
+        check_setting("max_degrees", self.max_degrees, LEAST_SHAPE, MOST_SHAPE)
+
+    def check(self, X):
+        super().check(X)
+        _check_degrees("max_degrees", self.max_degrees, X)
 
     def sufficient_statistics(self, X):
         return np.concatenate([_log_dets(X)[:, None].astype(X.dtype), X], axis=1)
@@ -173,6 +188,11 @@ class FixedDegreesWishart(_Matrices, ExponentialFamily):
     degrees : float
         Degrees of freedom n, above d - 1.
 
+    Raises
+    ------
+    ValueError
+        If `degrees` are out of its range.
+
     Examples
     --------
     >>> import numpy as np
@@ -183,13 +203,12 @@ class FixedDegreesWishart(_Matrices, ExponentialFamily):
 
     degrees: float
 
+    def __post_init__(self):
+        check_setting("degrees", self.degrees, LEAST_SHAPE, MOST_SHAPE)
+
     def check(self, X):
         super().check(X)
-        if self.degrees <= math.isqrt(X.shape[1]) - 1:
-            raise ValueError(
-                f"degrees must be above {math.isqrt(X.shape[1]) - 1} for matrices of this size, got"
-                f" {self.degrees}."
-            )
+        _check_degrees("degrees", self.degrees, X)
 
     def log_base_measure(self, X, n_threads=1):
         return (self.degrees - math.isqrt(X.shape[1]) - 1) / 2.0 * _log_dets(X)
@@ -225,6 +244,12 @@ class FixedDegreesWishart(_Matrices, ExponentialFamily):
         inverse_scale = positive_semidefinite("inverse_scale", inverse_scale, side)
         total = np.tile(inverse_scale.ravel(), (n_components, 1))
         return Sums(np.full(n_components, pseudo_degrees / self.degrees), total)
+
+
+def _check_degrees(name, degrees, X):
+    least = math.isqrt(X.shape[1]) - 1
+    if degrees <= least:
+        raise ValueError(f"{name} must be above {least} for matrices of this size, got {degrees}.")
 
 
 def _are_definite(matrices):

@@ -32,11 +32,14 @@ class LinearDynamicalStatistics(Statistics):
     emissions: MatrixMoments
 
     @property
+    def parts(self):
+        return self.initial, self.transitions, self.emissions
+
+    @property
     def is_finite(self):
         """Whether all of the moments are finite: those of unstable systems may overflow."""
-        parts = self.initial, self.transitions, self.emissions
         return all(
-            np.isfinite(part.mean).all() and np.isfinite(part.scatter).all() for part in parts
+            np.isfinite(part.mean).all() and np.isfinite(part.scatter).all() for part in self.parts
         )
 
 

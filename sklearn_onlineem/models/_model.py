@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import fields, is_dataclass
 
-from sklearn_onlineem._values import average, differences, n_bytes
+from sklearn_onlineem._values import average, differences, n_bytes, n_numbers
 
 __all__ = ["Model"]
 
@@ -16,7 +16,22 @@ class Model(ABC):
     Statistics are averages per observation, jointly over hidden and visible variables. Two laws
     hold for each model and are tested over the list of all: ``m_step(own_statistics())`` is the
     identity, and the evidence of two batches adds up to that of both.
+
+    Attributes
+    ----------
+    is_exact : bool
+        Whether posteriors of hidden variables, and so likelihoods, have a closed form. If not,
+        expectations are approximate, and a lower bound stands for the log-likelihood everywhere.
+    draws : bool
+        Whether the E-step needs random numbers even where it averages: it gets an `rng` then.
+    is_conjugate : bool
+        Whether statistics have a fixed size, so that they can be carried along as the
+        hyper-parameters of a posterior.
     """
+
+    is_exact = True
+    draws = False
+    is_conjugate = True
 
     @abstractmethod
     def e_step(self, data, rng=None):
@@ -86,6 +101,56 @@ class Model(ABC):
         """
         return data.total_weight
 
+    @property
+    def n_survivors(self):
+        """Number of components that have any weight; None where none can lose it."""
+        return None
+
+    def expected_log_likelihood(self, statistics):
+        r"""Return the log-likelihood of complete data that have these statistics, in nats.
+
+        It is the function that the M-step maximises, :math:`Q(\theta) = \langle s, \theta \rangle
+        - A(\theta)` where the complete data are an exponential family, up to what does not depend
+        on the parameters: only differences between models mean something. Of a model's own
+        statistics, that to another model is the KL divergence.
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Evidence, pseudo-statistics of a prior, or a sum of them.
+
+        Returns
+        -------
+        log_likelihood : float
+
+        Raises
+        ------
+        ValueError
+            If the model does not say.
+        """
+        raise ValueError(
+            f"{type(self).__name__} does not say what its M-step maximises: it has no"
+            " expected_log_likelihood."
+        )
+
+    def n_parameters(self):
+        """Return the number of free parameters."""
+        return n_numbers(self)
+
+    def masses(self, statistics):
+        """Return what each component's statistics count for, (n_components,), or None."""
+        return None
+
+    def mean_form(self, prior):
+        """Return pseudo-statistics that lead to the posterior's mean, instead of its mode.
+
+        Raises
+        ------
+        ValueError
+            If the prior has none.
+        """
+        raise ValueError(f"{type(self).__name__} has no posterior mean in closed form.")
+
     def newton_step(self, data):
         """Take a step of Newton's method on the likelihood.
 
@@ -103,6 +168,58 @@ class Model(ABC):
             If the model has no such step.
         """
         raise ValueError(f"{type(self).__name__} has no Newton step; use another solver.")
+
+    def structural_moves(self, data, n_merges, prior=None):
+        """Return an iterator of models one move away: with components merged, or split.
+
+        Raises
+        ------
+        ValueError
+            If the model has no such moves.
+        """
+        self.check_moves(prior)
+
+    def revived(self, data):
+        """Return the `Move` by which a starved component comes back, or None if none should."""
+        return None
+
+    def restructured(self, data, n_remembered, n_merges):
+        """Return the `Move` that merges or splits components of a stream, or None."""
+        self.check_moves(None)
+
+    def check_moves(self, prior):
+        """Raise ValueError if the model has no structural moves, or a prior does not let it."""
+        raise ValueError(f"{type(self).__name__} has no components that are merged or split.")
+
+    def chain(self, data, prior, rng, collapsed=True, dispersed=False):
+        """Return a chain of draws of all hidden variables, which goes on from pass to pass.
+
+        Parameters
+        ----------
+        data : Batch
+        prior : Statistics or None
+        rng : numpy.random.Generator
+            Of its start.
+        collapsed : bool, default=True
+            Whether each hidden variable is drawn given all the others, with parameters integrated
+            out (collapsed Gibbs sampling). If not: given the parameters (stochastic EM).
+        dispersed : bool, default=False
+            Whether it begins away from the model, as do all chains of several but the first: that
+            they agree says something only if they have not begun alike.
+
+        Returns
+        -------
+        chain : Chain or None
+            None: what is drawn in a pass of stochastic EM does not depend on what was drawn before.
+
+        Raises
+        ------
+        ValueError
+            If the model has no such chain.
+        """
+        if not collapsed:
+            return None
+        raise ValueError(f"{type(self).__name__} has no collapsed Gibbs sampler.")
 
     # ----------------------------------------------------------------------------------- merging
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import xlogy
 
 from sklearn_onlineem._kernels import _edit_lattice
 from sklearn_onlineem.data.strings import StringPairs, Strings, length_order
@@ -90,6 +91,13 @@ class EditTransducer(Model):
 
     def m_step(self, statistics):
         return EditTransducer(self.operations, statistics.counts / statistics.counts.sum())
+
+    def expected_log_likelihood(self, statistics):
+        return float(xlogy(statistics.counts, self.probabilities).sum())
+
+    def n_parameters(self):
+        """Return the number of free parameters."""
+        return len(self.probabilities) - 1
 
     def observations_needed(self, data):
         n_operations = 1.0 / self.probabilities[-1]

@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy.special import rel_entr
+from scipy.special import rel_entr, xlogy
 
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
+from sklearn_onlineem._kernels._openmp import walk
 from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data._checks import array_of
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.models._matching import matching
@@ -19,8 +21,9 @@ from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["HiddenMarkovModel", "HiddenMarkovStatistics"]
 
-# Log densities of a chunk fit in an L3 cache, and a chunk is worth the while of several threads.
-_CHUNK_VALUES = 1 << 20
+# Log densities of a chunk fit in a cache, and it takes a thread some milliseconds.
+_CHUNK_VALUES = 1 << 19
+_DOUBLE = (np.dtype(np.float64),)
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,11 @@ class HiddenMarkovModel(Model):
     learnt : str, default="ste"
         Which of start, transitions and emissions the M-step changes.
 
+    Raises
+    ------
+    ValueError
+        If `start` or `transmat` is no C-ordered array of float64 of this dimension.
+
     References
     ----------
     Amid & Warmuth, UAI 2020, section 5, with separate occupancies for departures and emissions.
@@ -87,6 +95,11 @@ class HiddenMarkovModel(Model):
     termination: Termination = GivenLength()
     learnt: str = "ste"
 
+    def __post_init__(self):
+        # Kernels take them as they are.
+        array_of("start", self.start, _DOUBLE, ndim=1)
+        array_of("transmat", self.transmat, _DOUBLE, ndim=2)
+
     @property
     def n_components(self):
         return len(self.start)
@@ -95,6 +108,21 @@ class HiddenMarkovModel(Model):
     def n_features(self):
         """Number of features of a row that the states emit."""
         return self.family.n_features(self.parameters)
+
+    @property
+    def is_conjugate(self):
+        return self.family.is_conjugate
+
+    def mean_form(self, prior):
+        # Structural zeros are certain.
+        return HiddenMarkovStatistics(
+            prior.start + (self.start > 0),
+            prior.transitions + (self.transmat > 0),
+            self.family.mean_form(prior.emissions),
+        )
+
+    def masses(self, statistics):
+        return self.family.masses(statistics.emissions)
 
     def n_parameters(self):
         """Return the number of free parameters that are learnt; zeros among probabilities stay."""
@@ -116,12 +144,10 @@ class HiddenMarkovModel(Model):
     # ------------------------------------------------------------------------------------ the EM
 
     def e_step(self, data, rng=None):
-        terms, log_likelihood = [], 0.0
-        for chunk in self._chunks(data):
-            statistics, sum_of_logs = self._sums(chunk, rng)
-            terms.append((1.0 / len(data), statistics))
-            log_likelihood += sum_of_logs
-        return combine(terms), log_likelihood / len(data)
+        chunks = self._chunks(data)
+        sums = walk(self._sums, data.n_threads, chunks, _one_for_each(chunks, rng))
+        terms = [(1.0 / len(data), statistics) for statistics, _ in sums]
+        return combine(terms), sum(log_likelihood for _, log_likelihood in sums) / len(data)
 
     def _sums(self, data, rng):
         """Sums over sequences: expected statistics, and log-likelihood."""
@@ -229,6 +255,12 @@ class HiddenMarkovModel(Model):
             learnt["parameters"] = self.family.m_step(statistics.emissions, self.parameters)
         return replace(self, **learnt)
 
+    def expected_log_likelihood(self, statistics):
+        start = xlogy(statistics.start, self.start).sum()
+        moves = xlogy(statistics.transitions, self.transmat).sum()
+        emitted = self.family.expected_log_density(self.parameters, statistics.emissions)
+        return float(start + moves + emitted)
+
     def kl_divergence(self, other, like=None):
         departures, emissions = self._occupancies(like)
         start = rel_entr(self.start, other.start).sum()
@@ -273,11 +305,11 @@ class HiddenMarkovModel(Model):
     # --------------------------------------------------------------------------------- inference
 
     def log_likelihood(self, data):
-        return np.concatenate([part for _, part in map(self._filtered, self._chunks(data))])
+        return np.concatenate([part for _, part in self._walked(self._filtered, data)])
 
     def filtered(self, data):
         """Return p(h_t | v_1..t), an ndarray of shape (n_rows, n_states)."""
-        return np.concatenate([part for part, _ in map(self._filtered, self._chunks(data))])
+        return np.concatenate([part for part, _ in self._walked(self._filtered, data)])
 
     def filtered_end(self, data):
         """Return the filtered distribution of the last state of all, or None if it is impossible.
@@ -289,7 +321,7 @@ class HiddenMarkovModel(Model):
 
     def posterior(self, data):
         """Return p(h_t | v), an ndarray of shape (n_rows, n_states)."""
-        return np.concatenate([self._posterior(chunk) for chunk in self._chunks(data)])
+        return np.concatenate(self._walked(self._posterior, data))
 
     def decoded(self, data):
         """Return the most probable state path h of each sequence (Viterbi).
@@ -300,8 +332,11 @@ class HiddenMarkovModel(Model):
         log_probabilities : ndarray of shape (n_sequences,)
             log p(v, h).
         """
-        parts = map(self._decoded, self._chunks(data))
+        parts = self._walked(self._decoded, data)
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+
+    def _walked(self, function, data):
+        return walk(function, data.n_threads, self._chunks(data))
 
     def _chunks(self, data):
         return data.chunks(max(1, _CHUNK_VALUES // self.n_components))
@@ -351,6 +386,13 @@ class HiddenMarkovModel(Model):
         offsets, states = self.termination.sample_states(self.start, self.transmat, n, rng, like)
         X = self.family.sample(self.parameters, states, rng)
         return Sequences(Rows(X), offsets), states
+
+
+def _one_for_each(chunks, rng):
+    """Generators, so that draws do not depend on which chunk comes first."""
+    if rng is None or len(chunks) == 1:
+        return [rng] * len(chunks)
+    return [np.random.default_rng(seed) for seed in rng.integers(1 << 63, size=(len(chunks), 4))]
 
 
 def _without_lead(rows, data):

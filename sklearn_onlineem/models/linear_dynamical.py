@@ -44,6 +44,11 @@ class LinearDynamicalModel(Model):
         Of a row on its state: C, d and R, which must be positive definite; the other covariances
         may be singular.
 
+    Raises
+    ------
+    ValueError
+        If these are not of one state each, and of the same dimensions.
+
     Notes
     -----
     An E-step that draws takes antithetic pairs of states, as far above their smoothed means as
@@ -93,6 +98,15 @@ class LinearDynamicalModel(Model):
     initial: Regression
     transitions: Regression
     emissions: Regression
+
+    def __post_init__(self):
+        k, d = self.n_components, self.n_features
+        shapes = [part.parameters.matrix.shape for part in self._regressions]
+        if shapes != [(1, k, 0), (1, k, k), (1, d, k)]:
+            raise ValueError(
+                f"The matrices of the first state on nothing, of transitions of {k} states and of"
+                f" emissions of {d} columns cannot be of shapes {shapes}."
+            )
 
     @property
     def n_components(self):
@@ -150,6 +164,14 @@ class LinearDynamicalModel(Model):
             self.transitions.m_step(statistics.transitions),
             self.emissions.m_step(statistics.emissions),
         )
+
+    def mean_form(self, prior):
+        parts = zip(self._regressions, prior.parts, strict=True)
+        return LinearDynamicalStatistics(*(part.mean_form(own) for part, own in parts))
+
+    def expected_log_likelihood(self, statistics):
+        parts = zip(self._regressions, statistics.parts, strict=True)
+        return sum(part.expected_log_density(of_part) for part, of_part in parts)
 
     def n_parameters(self):
         """Return the number of free parameters among those that are learnt.

@@ -184,7 +184,7 @@ class MomentFilter:
 def _as_row(row, n_features):
     """A row as an array (1, n_features), what is masked as NaN."""
     if isinstance(row, np.ma.MaskedArray):
-        row = row.astype(np.float64).filled(np.nan)
+        row = np.where(np.ma.getmaskarray(row), np.nan, np.ma.getdata(row))
     X = np.array(row)
     if X.dtype != np.float64:
         X = _as_floats(X)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from scipy.special import xlogy
 
 from sklearn_onlineem._kernels._responsibilities import (
     joint_divergence,
@@ -19,6 +20,9 @@ from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._family import NO_LABELS, NOTHING
 from sklearn_onlineem.models._matching import matching
 from sklearn_onlineem.models._model import Model
+from sklearn_onlineem.models.mixture_chain import MixtureChain
+from sklearn_onlineem.models.mixture_moves import check_moves, structural_moves
+from sklearn_onlineem.models.stream_moves import restructured, revived
 from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["MixtureModel", "MixtureStatistics"]
@@ -53,7 +57,7 @@ class MixtureStatistics(Statistics):
         return cls.sum_by_field(terms)
 
     def scale(self, a):
-        return MixtureStatistics(a * self.counts, self.emissions.scale(a))
+        return MixtureStatistics(float(a) * self.counts, self.emissions.scale(a))
 
 
 @dataclass(frozen=True)
@@ -89,8 +93,12 @@ class MixtureModel(Model):
         return len(self.weights)
 
     @property
+    def n_survivors(self):
+        return int(np.count_nonzero(self.weights))
+
+    @property
     def log_weights(self):
-        logs = np.empty(self.n_components)
+        logs = np.empty(len(self.weights))
         log_weights(self.weights, logs)
         return logs
 
@@ -114,18 +122,80 @@ class MixtureModel(Model):
         return MixtureStatistics(self.weights, emissions)
 
     def m_step(self, statistics):
-        weights = np.empty(self.n_components)
-        if not weights_from_counts(statistics.counts, weights):
+        weights = np.empty(len(self.weights))
+        if not weights_from_counts(statistics.counts, self.weights, weights):
             weights = self.weights
         parameters = self.family.m_step(statistics.emissions, self.parameters)
         return MixtureModel(self.family, weights, parameters)
 
+    def expected_log_likelihood(self, statistics):
+        emitted = self.family.expected_log_density(self.parameters, statistics.emissions)
+        # Those from which a prior has taken the weight have left the model.
+        stays = (self.weights > 0.0) | (statistics.counts > 0.0)
+        return float(xlogy(statistics.counts, self.weights)[stays].sum() + emitted)
+
+    @property
+    def is_conjugate(self):
+        return self.family.is_conjugate
+
+    def masses(self, statistics):
+        return self.family.masses(statistics.emissions)
+
     def n_parameters(self):
-        """Return the number of free parameters."""
-        return self.family.n_parameters(self.parameters) + self.n_components - 1
+        """Return the number of free parameters, of components that have any weight."""
+        family = self.family
+        shared = family.n_shared_parameters(self.parameters)
+        own = (family.n_parameters(self.parameters) - shared) // self.n_components
+        return shared + self.n_survivors * (own + 1) - 1
+
+    def mean_form(self, prior):
+        if not (prior.counts > -1.0).all():
+            raise ValueError(
+                "the posterior of the weights has no mean: set weight_concentration_prior= above 0."
+            )
+        return MixtureStatistics(prior.counts + 1.0, self.family.mean_form(prior.emissions))
+
+    def predictive_log_likelihood(self, data, statistics):
+        """Return the log posterior predictive density of each row, an ndarray of shape (n_rows,).
+
+        Parameters
+        ----------
+        data : Rows
+        statistics : MixtureStatistics
+            Pseudo-statistics of the prior plus evidence, as sums over rows.
+
+        Raises
+        ------
+        ValueError
+            If the family has none in closed form, or a posterior is improper.
+        """
+        shares, out = statistics.counts + 1.0, np.empty(len(data))
+        if not (shares >= 0.0).all():
+            raise ValueError(
+                "the posterior of the weights is improper: set weight_concentration_prior= above 0."
+            )
+        log_shares = np.log(shares / shares.sum())
+        for start in range(0, len(data), _POSTERIOR_ROWS):
+            block = data[start : start + _POSTERIOR_ROWS]
+            log_joint = self.family.predictive_log_density(statistics.emissions, block.X)
+            log_joint = np.ascontiguousarray(log_joint + log_shares)
+            normalise(log_joint, NOTHING, NO_LABELS, NOTHING, out[start : start + len(block)])
+        return out
+
+    def structural_moves(self, data, n_merges, prior=None):
+        return structural_moves(self, data, n_merges, prior)
+
+    def check_moves(self, prior):
+        check_moves(prior)
+
+    def revived(self, data):
+        return revived(self, data)
+
+    def restructured(self, data, n_remembered, n_merges):
+        return restructured(self, data, n_remembered, n_merges)
 
     def observations_needed(self, data):
-        return max(1, self.family.n_parameters(self.parameters)) / data.n_features
+        return max(1, self.family.n_parameters(self.parameters)) / self.family.numbers_in(data)
 
     def newton_step(self, data):
         """Take a step of the family's own; only a single component has one."""
@@ -160,11 +230,20 @@ class MixtureModel(Model):
         divergences = self.family.kl_divergence(self.parameters, other.parameters)
         return max(0.0, joint_divergence(self.weights, other.weights, divergences))
 
-    def aligned_to(self, reference, like=None):
+    def order_in(self, reference):
+        """Return the own component that is the reference's component j, for each j.
+
+        Parameters
+        ----------
+        reference : MixtureModel
+        """
         divergences = self.family.divergences(
             self.parameters, reference.parameters, self.n_components
         )
-        order = matching(self.weights, reference.weights, divergences)
+        return matching(self.weights, reference.weights, divergences)
+
+    def aligned_to(self, reference, like=None):
+        order = self.order_in(reference)
         if (order == np.arange(len(order))).all():
             return self
         parameters = self.family.taken(self.parameters, order)
@@ -175,6 +254,9 @@ class MixtureModel(Model):
         if like is None:
             return self.family.sample(self.parameters, components, rng), components
         return self.family.sample_like(self.parameters, components, like.X, rng), components
+
+    def chain(self, data, prior, rng, collapsed=True, dispersed=False):
+        return MixtureChain(self, data, prior, rng, dispersed) if collapsed else None
 
     def pseudo_data(self, n, rng, like=None):
         return Rows(self.sample(n, rng, like)[0], n_threads=1 if like is None else like.n_threads)

@@ -66,9 +66,17 @@ class Regression:
         parameters = self.family.m_step(statistics, self.parameters, self.learnt)
         return Regression(self.family, parameters, self.learnt)
 
+    def mean_form(self, prior):
+        """Return a prior that leads to the posterior's mean, instead of its mode."""
+        return self.family.mean_form(prior, self.parameters.matrix.shape[2], self.learnt)
+
     def own_statistics(self, inputs):
         """Return the moments of (x, y), given those of x or, without inputs, weights (K,)."""
         return self.family.own_statistics(self.parameters, inputs)
+
+    def expected_log_density(self, statistics):
+        """Return the log density of rows of these moments, up to a constant of theirs."""
+        return self.family.expected_log_density(self.parameters, statistics)
 
     def kl_divergence(self, other, inputs):
         """Return KL(self || other) in nats, given the inputs as in `own_statistics`."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sklearn_onlineem._kernels import _forward_backward
+from sklearn_onlineem.families._checks import at_least
 from sklearn_onlineem.models._horizons import HORIZON, OWN_SHARE
 
 __all__ = ["AbsorbingStates", "GivenLength", "Termination", "EndState"]
@@ -19,6 +20,8 @@ __all__ = ["AbsorbingStates", "GivenLength", "Termination", "EndState"]
 _BLOCK = 4096
 # Chains that no path leads out of count as if left once in so many steps.
 _LONGEST = 1e12
+# Sequences that are longer on average take minutes to draw.
+_MOST_ROWS = 1e6
 
 
 class Termination(ABC):
@@ -62,14 +65,17 @@ class Termination(ABC):
         Raises
         ------
         ValueError
-            If sequences end by themselves, and a state that can be reached cannot reach an end.
+            If `start` or `transmat` are no weights: finite, not below 0, not masked, and of shapes
+            that fit. If sequences end by themselves, and a state that can be reached cannot reach
+            an end, or they would have more than a million rows on average.
         """
+        start, moves, final = self._checked(start, transmat)
         lengths = self._sample_lengths(n, rng, like)
         if lengths is None:
-            _check_ends(start, self.moves(transmat), self.final(transmat))
-        moves, final = np.cumsum(self.moves(transmat), axis=1), self.final(transmat)
+            _check_ends(start, moves, final)
+        moves = _cumulative_shares(moves)
         alive, steps = np.arange(n), []
-        states = _draw(np.broadcast_to(np.cumsum(start), (n, len(start))), rng)
+        states = _draw(np.repeat(_cumulative_shares(start[None]), n, axis=0), rng)
         while len(alive):
             steps.append((alive, states))
             if lengths is None:
@@ -79,6 +85,16 @@ class Termination(ABC):
             alive = alive[stays]
             states = _draw(moves[states[stays]], rng)
         return _sorted_by_sequence(steps, n)
+
+    def _checked(self, start, transmat):
+        """Start, moves and ends, where they are weights of as many states."""
+        start, transmat = _weights("start", start, 1), _weights("transmat", transmat, 2)
+        moves, n_states = self.moves(transmat), len(start)
+        if moves.shape != (n_states, n_states):
+            raise ValueError(
+                f"start has {n_states} states, and transmat of shape {transmat.shape} has others."
+            )
+        return start, moves, self.final(transmat)
 
     def _sample_lengths(self, n, rng, like):
         """Draw lengths, or return None where the chain ends by itself."""
@@ -181,7 +197,7 @@ class AbsorbingStates(Termination):
 
 def _occupancy(start, transmat, survival):
     """Sum survival_t start transmat^t over t, until the chain is stationary."""
-    start = np.asarray(start, dtype=np.float64)
+    start, transmat = (np.require(a, np.float64, "AC") for a in (start, transmat))
     occupancy = np.zeros_like(start)
     uniform = np.ones_like(start)
     for begin in range(0, len(survival), _BLOCK):
@@ -225,12 +241,36 @@ def _check_ends(start, moves, final):
     """Raise ValueError where a chain can come to a state from which it never ends."""
     can_move = moves > 0.0
     reached = _closure(start > 0.0, can_move)
-    endless = reached & ~_closure(final > 0.0, can_move.T)
+    stuck = (final < 1.0) & ~can_move.any(axis=1)
+    endless = reached & (stuck | ~_closure(final > 0.0, can_move.T))
     if endless.any():
         raise ValueError(
             "Sequences that are drawn would never end: no path leads from states"
             f" {np.flatnonzero(endless).tolist()} to the end. Change transmat_ or endprob_."
         )
+    n_rows = _expected_length(start, moves, final)
+    if not n_rows <= _MOST_ROWS:
+        raise ValueError(
+            f"Sequences that are drawn would have {n_rows:.3g} rows on average, more than"
+            f" {_MOST_ROWS:.0g}. Change transmat_ or endprob_."
+        )
+
+
+def _expected_length(start, moves, final):
+    """Mean number of rows of sequences that are drawn from weights."""
+    shares = np.diff(_cumulative_shares(moves), axis=1, prepend=0.0)
+    stays = np.clip(1.0 - final, 0.0, 1.0)
+    return _absorbed_occupancy(start / start.sum(), stays[:, None] * shares).sum()
+
+
+def _weights(name, values, ndim):
+    """Weights as a plain array of floats; ValueError if they are none."""
+    weights = at_least(name, values, 0.0, np.shape(values))
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if weights.ndim != ndim or not 0.0 < total < np.inf:
+        raise ValueError(f"{name} must have {ndim} dimension(s), and a finite sum above 0.")
+    return weights
 
 
 def _closure(states, can_move):
@@ -242,9 +282,16 @@ def _closure(states, can_move):
         states = more
 
 
+def _cumulative_shares(weights):
+    """Cumulative sums of rows of weights, as shares of the last; of rows without any, zeros."""
+    cumulative = np.cumsum(weights, axis=1)
+    totals = cumulative[:, -1:]
+    return np.divide(cumulative, totals, out=cumulative, where=totals > 0.0)
+
+
 def _draw(cumulative, rng):
-    """One state for each row of cumulative weights, which need not add up to 1."""
-    uniforms = rng.random((len(cumulative), 1)) * cumulative[:, -1:]
+    """One state for each row of cumulative shares."""
+    uniforms = rng.random((len(cumulative), 1))
     return (cumulative <= uniforms).sum(axis=1)
 
 

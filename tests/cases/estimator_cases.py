@@ -26,6 +26,7 @@ from sklearn_onlineem import (
     GammaMixture,
     GaussianMixture,
     LaplaceMixture,
+    MarkovChainMixture,
     Mixture,
     MultinomialMixture,
     PoissonMixture,
@@ -50,6 +51,11 @@ class EstimatorCase(RowCapabilities):
     regular: bool = True
     # What the mean of a component is of its rows.
     centre: Callable = np.mean
+    # What makes rows of what is drawn.
+    rows_of: Callable = np.asarray
+    # Columns of narrow rows, and what makes rows of another width.
+    n_few: int = 3
+    resized: Callable = lambda X: np.hstack([X, X])
 
     def __repr__(self):
         return self.name or self.make.__name__
@@ -74,6 +80,33 @@ def count_clusters(rng, y):
 def document_clusters(rng, y):
     topics = (0.05 + 0.8 * np.eye(5)[y]) / 1.05
     return rng.multinomial(rng.integers(5, 60, len(y)), topics).astype(float)
+
+
+def sequence_clusters(rng, y):
+    """Sequences of three symbols, which go round one way or the other, or stay."""
+    lengths = rng.integers(10, 40, len(y))
+    return [_turning(rng, turn, n) for turn, n in zip(np.array([1, 2, 0])[y], lengths, strict=True)]
+
+
+def chain_clusters(rng, y):
+    """The first symbols and the transitions of such sequences."""
+    return counts_of(sequence_clusters(rng, y))
+
+
+def counts_of(sequences, n_symbols=3):
+    """First symbols and transitions, one by one."""
+    X = np.zeros((len(sequences), n_symbols + 1, n_symbols), np.result_type(sequences[0], "f4"))
+    for counts, sequence in zip(X, sequences, strict=True):
+        symbols = sequence[:, 0].astype(int)
+        counts[0, symbols[0]] = 1.0
+        np.add.at(counts[1:], (symbols[:-1], symbols[1:]), 1.0)
+    return X.reshape(len(X), -1)
+
+
+def _turning(rng, turn, length):
+    steps = np.where(rng.random(length) < 0.2, rng.integers(0, 3, length), turn)
+    steps[0] = rng.integers(0, 3)
+    return (np.cumsum(steps) % 3)[:, None]
 
 
 def bit_clusters(rng, y):
@@ -116,6 +149,15 @@ ESTIMATORS = [
     EstimatorCase(BernoulliMixture, bit_clusters, sparse=True, **BINARY),
     EstimatorCase(
         CompoundDirichletMixture, document_clusters, sparse=True, hidden=True, **DOCUMENTS
+    ),
+    EstimatorCase(
+        MarkovChainMixture,
+        chain_clusters,
+        sparse=True,
+        rows_of=counts_of,
+        n_few=4,
+        resized=lambda X: X[:, 3:],
+        **DOCUMENTS,
     ),
     EstimatorCase(ExponentialMixture, waiting_clusters, **DURATIONS),
     EstimatorCase(GammaMixture, gamma_clusters, **POSITIVE),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from scipy.special import expit, gammaln, logit, psi, softmax
 from cases.random_rows import (
     SIDE,
     bit_rows,
+    chain_rows,
     code_rows,
     count_rows,
     document_rows,
@@ -35,6 +37,7 @@ from sklearn_onlineem.families import (
     Gamma,
     Laplace,
     Laplaces,
+    MarkovChain,
     Multinomial,
     Poisson,
     SphericalGaussian,
@@ -99,7 +102,7 @@ class FamilyCase:
 
     def identified(self, parameters):
         """What the log densities depend on."""
-        if isinstance(self.family, Multinomial):
+        if isinstance(self.family, Multinomial | MarkovChain):
             return self.family.probabilities(parameters)
         return parameters.alpha if isinstance(parameters, Dirichlets) else parameters
 
@@ -221,6 +224,56 @@ def _categorical_log_density(family, parameters, k):
 def _multinomial_log_density(family, parameters, k):
     p = parameters[k] / parameters[k].sum()
     return lambda X: np.array([stats.multinomial(int(x.sum()), p).logpmf(x) for x in X])
+
+
+def expected_counts(start, moves, length):
+    """Of first symbols and transitions of chains of some length, one row for each component."""
+    visits = start
+    transitions = np.zeros_like(moves)
+    for _ in range(length - 1):
+        transitions += visits[:, :, None] * moves
+        visits = np.einsum("ki,kij->kj", visits, moves)
+    return np.concatenate([start[:, None], transitions], axis=1).reshape(len(start), -1)
+
+
+def _draw_chains(rng, n_components, d):
+    """What chains have on average, so that the visits of each symbol are those of samples.
+
+    All are of one length, which says nothing of the component, as models have it.
+    """
+    start = rng.dirichlet(np.full(d, 2.0), n_components)
+    moves = rng.dirichlet(np.full(d, 2.0), (n_components, d))
+    return expected_counts(start, moves, rng.integers(3, 20))
+
+
+def _chain_groups(parameters):
+    """Probabilities of the first symbol and of transitions, an ndarray of shape (K, S + 1, S)."""
+    groups = parameters.reshape(len(parameters), -1, math.isqrt(parameters.shape[1]))
+    return groups / groups.sum(axis=2, keepdims=True)
+
+
+def _chain_log_density(family, parameters, k):
+    """Of multinomials, without the coefficients: a chain comes in one order."""
+    groups = _chain_groups(parameters)[k]
+
+    def log_density(row):
+        counts = row.reshape(groups.shape).astype(int)
+        return sum(
+            stats.multinomial(n.sum(), p).logpmf(n) - gammaln(n.sum() + 1) + gammaln(n + 1).sum()
+            for n, p in zip(counts, groups, strict=True)
+        )
+
+    return lambda X: np.array([log_density(row) for row in X])
+
+
+def _chains_decode(logs):
+    groups = logs.reshape(len(logs), -1, math.isqrt(logs.shape[1]))
+    return softmax(groups, axis=2).reshape(logs.shape)
+
+
+def _chain_log_prior(family, parameters):
+    logs = np.log(_chain_groups(parameters))
+    return 0.5 * logs[:, 0].sum() + 1.5 * logs[:, 1:].sum()
 
 
 def _wishart_log_density(family, parameters, k):
@@ -380,6 +433,19 @@ FAMILIES = [
         n_redundant=lambda d: 1,
     ),
     _vector_case(
+        MarkovChain(),
+        _draw_chains,
+        chain_rows,
+        _chain_log_density,
+        np.log,
+        _chains_decode,
+        # 4 columns are the transitions of two symbols, without starts.
+        lambda d: {"concentration": 2.5, **({"start_concentration": 1.5} if d != 4 else {})},
+        _chain_log_prior,
+        counts=True,
+        n_redundant=lambda d: d + 1,
+    ),
+    _vector_case(
         Exponential(),
         lambda rng, n_components, d: rng.uniform(0.5, 5.0, (n_components, d)),
         positive_rows,
@@ -470,6 +536,7 @@ IMPROPER = {
     "alpha": [0.0, -500.0],
     "beta": [0.0, -500.0],
     "concentration": [0.0, -1.0],
+    "start_concentration": [0.0, -1.0],
     "pseudo_count": [-5.0],
     "mean_precision": [-1.0],
     "scale": [-1.0],

@@ -3,7 +3,7 @@
 from cases.capabilities import DOCUMENTS
 from cases.estimator_cases import ESTIMATORS, EstimatorCase, document_clusters
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
-from sklearn_onlineem import CompoundDirichlet, EditDistance
+from sklearn_onlineem import CompoundDirichlet, EditDistance, LatentDirichletAllocation
 
 LETTERS = "abcd"
 
@@ -39,6 +39,21 @@ SINGLE = [
         "EditDistance(full)",
     ),
 ]
-MERGED = [*NUMBERED, *KALMAN_FILTERS, *SINGLE]
+# Topics are numbered, too, and have neither responsibilities nor exact likelihoods.
+TOPICS = [
+    EstimatorCase(
+        LatentDirichletAllocation,
+        document_clusters,
+        {"e_step": e_step},
+        f"LatentDirichletAllocation({e_step})",
+        regular=False,
+        **DOCUMENTS,
+    )
+    for e_step in ("gibbs", "map")
+]
+# Those whose posteriors have a closed form, so that passes are known to the last digits, and whose
+# solvers are all of `SOLVERS`' for exact models, "auto" among them.
+EXACT = [*NUMBERED, *KALMAN_FILTERS, *SINGLE]
+MERGED = [*EXACT, *TOPICS]
 # Where steps from a common start, merged, are the step on the pooled batch.
 REGULAR = [case for case in MERGED if case.regular]

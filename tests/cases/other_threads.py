@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 TASKS = Path("/proc/self/task")
-# Seconds until a thread of BLAS that has nothing to do sleeps.
-SETTLING = 0.1
+# Seconds between two looks at whether all others sleep, and until that is given up.
+LOOK, PATIENCE = 0.01, 10.0
 # Rows of which BLAS would share out even sums of squares.
 N_ROWS = 20_000
 ROW_METHODS = ("predict", "predict_proba", "score", "score_samples", "transform", "bic", "aic")
@@ -21,15 +21,32 @@ ROW_METHODS = ("predict", "predict_proba", "score", "score_samples", "transform"
 
 def seconds_of_others(task):
     """CPU seconds that threads other than the calling one spend on a task, and after it."""
-    before = _seconds()
+    _settle()
+    before = seconds()
     task()
-    time.sleep(SETTLING)
-    return _seconds() - before
+    _settle()
+    return seconds() - before
 
 
-def _seconds():
-    others = [task for task in TASKS.iterdir() if int(task.name) != threading.get_native_id()]
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in others) / 1e9
+def _settle():
+    """Wait until all others sleep; those of BLAS go on looking for work for a while."""
+    end = time.monotonic() + PATIENCE
+    while any(_is_awake(task) for task in _others()) and time.monotonic() < end:
+        time.sleep(LOOK)
+
+
+def _is_awake(task):
+    # The name stands in brackets, and may hold brackets.
+    return (task / "stat").read_text().rpartition(")")[2].split()[0] == "R"
+
+
+def seconds():
+    """CPU seconds of all threads but the calling one, so far."""
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in _others()) / 1e9
+
+
+def _others():
+    return [task for task in TASKS.iterdir() if int(task.name) != threading.get_native_id()]
 
 
 def uses(case, rng):
@@ -52,11 +69,11 @@ def main():
     warnings.simplefilter("ignore")
     rng = np.random.default_rng(0)
     A = rng.standard_normal((500, 500))
-    seconds = {"BLAS alone": seconds_of_others(lambda: A @ A)}
+    spent = {"BLAS alone": seconds_of_others(lambda: A @ A)}
     for case in (*ESTIMATORS, *SEQUENCE_ESTIMATORS, *KALMAN_FILTERS):
         for name, use in uses(case, rng):
-            seconds[f"{case}.{name}"] = seconds_of_others(use)
-    print(json.dumps(seconds))
+            spent[f"{case}.{name}"] = seconds_of_others(use)
+    print(json.dumps(spent))
 
 
 if __name__ == "__main__":

@@ -39,3 +39,13 @@ def positive_rows(rng, n, d):
 
 def matrix_rows(rng, n, d):
     return positive_definite(rng, n, d).reshape(n, d * d)
+
+
+def chain_rows(rng, n, d):
+    """First symbols and transitions of sequences of d symbols, some of which have but one."""
+    X = np.zeros((n, d + 1, d))
+    for counts, length in zip(X, rng.integers(1, 30, n), strict=True):
+        symbols = rng.integers(0, d, length)
+        counts[0, symbols[0]] = 1.0
+        np.add.at(counts[1:], (symbols[:-1], symbols[1:]), 1.0)
+    return X.reshape(n, -1)

@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases.comparing import assert_identical
-from cases.estimator_cases import ESTIMATORS
+from cases.estimator_cases import ESTIMATORS, document_clusters
 from sklearn.base import clone
 
-from sklearn_onlineem import GaussianHMM, GaussianMixture
+from sklearn_onlineem import GaussianHMM, GaussianMixture, LatentDirichletAllocation
 from sklearn_onlineem.distributed import DistributedEM, DistributionError
 from sklearn_onlineem.distributed._executors import DaskExecutor, Heartbeats
 
@@ -93,6 +93,18 @@ def mixture(**arguments):
     return GaussianMixture(3, random_state=0, **arguments)
 
 
+@pytest.fixture(scope="module")
+def documents():
+    rng = np.random.default_rng(0)
+    return document_clusters(rng, rng.integers(0, 5, 2000))
+
+
+def topics(**arguments):
+    """A model whose E-step draws."""
+    arguments = {"max_iter": 4, "batch_size": 50, **arguments}
+    return LatentDirichletAllocation(3, random_state=0, **arguments)
+
+
 def labelled():
     return mixture(semi_supervised=True)
 
@@ -117,6 +129,23 @@ def test_a_cluster_gives_the_same_bits_as_this_process(mode, client, X):
         assert_identical(found.estimator_.model_, expected.estimator_.model_)
         assert found.history_[-1][1:5] == expected.history_[-1][1:5]
     found.estimator_.partial_fit(X)
+
+
+@all_modes
+def test_a_cluster_draws_as_this_process_does(mode, client, documents):
+    expected = DistributedEM(topics(), **mode).fit(documents)
+    for shards in (documents, shards_of(documents)):
+        found = DistributedEM(topics(), **mode).fit(shards, client=client)
+        assert_identical(found.estimator_.model_, expected.estimator_.model_)
+
+
+@pytest.mark.parametrize(
+    "seconds", [np.int8(100), np.float16(100), 10**400], ids=["int8", "float16", "huge"]
+)
+def test_any_number_is_a_timeout(seconds, client, X):
+    expected = DistributedEM(mixture()).fit(X)
+    found = DistributedEM(mixture(), worker_timeout=seconds).fit(X, client=client)
+    assert_identical(found.estimator_.model_, expected.estimator_.model_)
 
 
 @pytest.mark.parametrize("pack_size", [1, 2, 4])
@@ -215,8 +244,8 @@ def process_of(client, i=0):
     return list(client.run(os.getpid).values())[i]
 
 
-def fit_with(action, client, shards, mode=None, n_rounds=2, **arguments):
-    estimator = mixture(callbacks=[After(n_rounds, action)], **arguments)
+def fit_with(action, client, shards, mode=None, n_rounds=2, make=mixture, **arguments):
+    estimator = make(callbacks=[After(n_rounds, action)], **arguments)
     return DistributedEM(estimator, **(mode or MODES[0])).fit(shards, client=client)
 
 
@@ -240,16 +269,26 @@ def test_a_killed_worker_changes_no_bit(mode, are_local, X):
     assert_identical(found.estimator_.model_, expected.estimator_.model_)
 
 
-def test_a_stopped_worker_changes_no_bit(X):
-    expected = DistributedEM(mixture(max_iter=15)).fit(X)
+def test_what_a_killed_worker_has_drawn_is_drawn_again(documents):
+    expected = DistributedEM(topics(max_iter=15)).fit(documents)
     with cluster() as client:
         pid = process_of(client)
+        found = fit_with(
+            lambda: os.kill(pid, signal.SIGKILL), client, documents, make=topics, max_iter=15
+        )
+        assert pid not in client.run(os.getpid, on_error="ignore").values()
+    assert_identical(found.estimator_.model_, expected.estimator_.model_)
 
-        def pause():
-            os.kill(pid, signal.SIGSTOP)
-            threading.Timer(2.0, os.kill, (pid, signal.SIGCONT)).start()
 
-        found = fit_with(pause, client, shards_of(X), max_iter=15)
+def test_a_stopped_worker_changes_no_bit(client, X):
+    expected = DistributedEM(mixture(max_iter=15)).fit(X)
+    pid = process_of(client)
+
+    def pause():
+        os.kill(pid, signal.SIGSTOP)
+        threading.Timer(2.0, os.kill, (pid, signal.SIGCONT)).start()
+
+    found = fit_with(pause, client, shards_of(X), max_iter=15)
     assert_identical(found.estimator_.model_, expected.estimator_.model_)
 
 

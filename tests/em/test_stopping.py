@@ -2,9 +2,15 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem import GaussianMixture, PoissonMixture
-from sklearn_onlineem.em import STOPPING_RULES, KLStopping, LikelihoodStopping
+from sklearn_onlineem.em import (
+    STOPPING_RULES,
+    KLStopping,
+    LikelihoodStopping,
+    expected_passes,
+)
 
 
 def decisions(rule, path):
@@ -48,11 +54,62 @@ def test_a_smaller_tol_takes_more_passes_and_is_met(stopping, estimator, rng):
             assert changes[-1] < tol <= min(changes[:-1], default=np.inf)
 
 
-def test_a_fit_that_ends_too_early_warns(rng):
+@pytest.mark.parametrize("stopping", STOPPING_RULES)
+def test_a_fit_that_ends_too_early_says_how_far_it_came(stopping, rng):
     X = rng.standard_normal((200, 2))
-    with pytest.warns(match="GaussianMixture did not converge within max_iter=2"):
-        mixture = GaussianMixture(3, max_iter=2, tol=1e-9, random_state=0).fit(X)
-    assert not mixture.converged_ and mixture.n_iter_ == 2
+    mixture = GaussianMixture(3, max_iter=50, tol=1e-9, stopping=stopping, random_state=0)
+    with pytest.warns(ConvergenceWarning) as caught:
+        mixture.fit(X)
+    assert not mixture.converged_ and mixture.n_iter_ == 50
+    certificates = [step.kl_divergence for step in mixture.history_]
+    values = certificates if stopping == "kl" else np.diff(mixture.lower_bounds_).tolist()
+    rate, n_passes = expected_passes(values, 1e-9)
+    assert str(caught[0].message) == (
+        "GaussianMixture did not converge within max_iter=50 passes: the last changed the"
+        f" log-likelihood by {np.diff(mixture.lower_bounds_)[-1]:.2g} nats and had KL(new || old) ="
+        f" {certificates[-1]:.2g} nats, and at a rate of {rate:.3g} tol=1e-09 needs some"
+        f" {n_passes} more. Raise max_iter or tol."
+    )
+    assert 0.5 < rate < 1.0
+
+
+def test_a_fit_without_a_rate_says_so(rng):
+    X = rng.standard_normal((200, 2))
+    with pytest.warns(ConvergenceWarning) as caught:
+        GaussianMixture(3, max_iter=1, tol=1e-9, solver="batch", random_state=0).fit(X)
+        GaussianMixture(3, max_iter=1, tol=1e-9, solver="online", random_state=0).fit(X)
+    batch, online = (str(warning.message) for warning in caught)
+    assert batch.startswith(
+        "GaussianMixture did not converge within max_iter=1 passes: the last had"
+    )
+    assert batch.endswith(" nats. Raise max_iter or tol.")
+    assert online == (
+        "GaussianMixture did not converge within max_iter=1 passes: one pass tells no rate. Raise"
+        " max_iter or tol."
+    )
+
+
+@pytest.mark.parametrize("stopping", STOPPING_RULES)
+def test_passes_of_mini_batches_have_gains_but_no_divergence(stopping, rng):
+    X = rng.standard_normal((300, 2))
+    mixture = GaussianMixture(
+        2, solver="online", batch_size=50, max_iter=4, tol=1e-12, stopping=stopping, random_state=0
+    )
+    with pytest.warns(ConvergenceWarning) as caught:
+        mixture.fit(X)
+    change = abs(mixture.lower_bounds_[-1] - mixture.lower_bounds_[-2])
+    found = f"max_iter=4 passes: the last changed the log-likelihood by {change:.2g} nats"
+    assert found in str(caught[0].message)
+    assert ("tol=1e-12" in str(caught[0].message)) is (stopping == "likelihood")
+
+
+def test_a_rate_of_1_and_more_is_no_rate():
+    """Gains of EM on a plateau rise before they fall."""
+    X = np.repeat([[0.0], [1.0], [10.0], [11.0]], 10, axis=0)
+    start = {"weights_init": [0.5, 0.5], "means_init": [[5.499], [5.501]]}
+    close = PoissonMixture(2, **start, max_iter=6, tol=1e-9, solver="batch")
+    with pytest.warns(ConvergenceWarning, match="and tol=1e-09 is not in sight. Raise max_iter"):
+        close.fit(X)
 
 
 @pytest.mark.parametrize("solver", ["online", "batch"])

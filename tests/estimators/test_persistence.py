@@ -4,13 +4,14 @@ import copy
 import io
 import pickle
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import joblib
 import numpy as np
 import pytest
 import skops.io
+from cases.collapsed_cases import GIBBS
 from cases.comparing import arrays, assert_identical
 from cases.merged_cases import MERGED
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
@@ -24,6 +25,7 @@ from sklearn_onlineem import (
     EditDistanceClassifier,
     GaussianHMM,
     GaussianMixture,
+    LatentDirichletAllocation,
     PerSequence,
     PoissonMixture,
     combine_estimators,
@@ -34,23 +36,28 @@ from sklearn_onlineem.em import (
     Auto,
     Batch,
     Bayesian,
+    BayesianOnline,
     Constant,
     Exact,
     Forgetting,
+    Gibbs,
     Harmonic,
     Newton,
     Online,
     PowerDecay,
     PowerDecayInRows,
     Sampled,
+    SplitMerge,
+    State,
     Stochastic,
+    Training,
 )
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*took no step:UserWarning"
 )
 PAGE = Path(__file__).parents[2] / "doc" / "persistence.rst"
-all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)
+all_estimators = pytest.mark.parametrize("case", [*MERGED, *GIBBS], ids=repr)
 
 
 def by_pickle(estimator):
@@ -123,9 +130,15 @@ def fitted_in_all_ways(rng):
     for schedule in [*schedules, Bayesian(10.0)]:
         yield GaussianMixture(2, schedule=schedule).partial_fit(X)
     solvers = [Auto(), Batch(), Online(inertia=Exact()), Online(inertia=Sampled(50)), Stochastic()]
-    for solver in solvers:
+    for solver in [*solvers, SplitMerge()]:
         yield GaussianMixture(2, solver=solver).partial_fit(X)
+    yield GaussianMixture(4, weight_concentration_prior=-30.0).partial_fit(X)
+    carrying = GaussianMixture(2, solver=BayesianOnline()).partial_fit(X).partial_fit(X)
+    yield carrying
+    yield GaussianMixture(2, prior=carrying.as_prior(9.0)).partial_fit(X)
     yield CompoundDirichlet(solver=Newton(), max_iter=2).fit(counts)
+    yield LatentDirichletAllocation(2, solver=Gibbs(), max_iter=2).fit(counts)
+    yield PoissonMixture(2, solver=Gibbs(n_draws=1), prior={"rate": 1.0}, max_iter=2).fit(counts)
     yield GaussianHMM(2, termination="absorbing_states", absorbing_states=[1]).partial_fit(X)
     words = ["ab", "ba", "abc"]
     for parametrization in ("tied", "full"):
@@ -233,6 +246,33 @@ def test_a_corrupt_state_is_refused_by_name(case, rng):
     assert_identical(state_of(again), before)
 
 
+def of_another_version(fitted):
+    return {**fitted.__getstate__(), "_sklearn_onlineem_version": "0.0.9", "_checksum": 0}
+
+
+OTHER_TYPES = [
+    *((with_state, name) for name in State._fields),
+    *((with_training, f.name) for f in fields(Training) if f.name != "callbacks"),
+]
+
+
+@pytest.mark.parametrize(
+    ("changed", "name"), OTHER_TYPES, ids=lambda x: getattr(x, "__name__", str(x))
+)
+def test_what_another_version_saved_is_of_the_right_types(changed, name, rng):
+    """Its checksum may be one of another layout, so that nothing else would tell."""
+    X = rng.standard_normal((30, 2))
+    fitted = GaussianMixture(2, random_state=0).fit(X)
+    before, saved = state_of(fitted), of_another_version(fitted)
+    for value in ("3", {}, b"", 1j):
+        with (
+            pytest.warns(InconsistentVersionWarning),
+            pytest.raises(ValueError, match=rf"{name}( of GaussianMixture)? of its training"),
+        ):
+            fitted.__setstate__(changed(saved, **{name: value}))
+        assert_identical(state_of(fitted), before)
+
+
 @pytest.mark.parametrize("how", ["classifier", "shards", "transformer"])
 def test_corrupt_states_of_other_classes_are_refused(how, rng):
     X = rng.poisson(3.0, (30, 2)).astype(float)
@@ -251,10 +291,8 @@ def test_corrupt_states_of_other_classes_are_refused(how, rng):
 def test_another_version_warns_and_loads(case, rng):
     X, _ = case.data(rng, 40)
     fitted = case().partial_fit(X)
-    state = {**fitted.__getstate__(), "_sklearn_onlineem_version": "0.0.9"}
-    # A parameter that it did not have, and a checksum of another layout.
-    del state["verbose_interval"]
-    state["_checksum"] = 0
+    state = of_another_version(fitted)
+    del state["verbose_interval"]  # a parameter that it did not have
     loaded = object.__new__(type(fitted))
     with pytest.warns(InconsistentVersionWarning, match=f"0.0.9.*{re.escape(__version__)}"):
         loaded.__setstate__(state)

@@ -104,6 +104,19 @@ def test_rows_with_groups_give_the_scores_of_lists(sequences, routing):
     assert not np.allclose(found["test_score"], plain)
 
 
+def test_a_pipeline_with_groups_gives_the_scores_of_folds_by_hand(sequences, routing):
+    """scikit-learn 1.7 loses them on the way to the score, which is then that of one sequence."""
+    rows, groups, _ = in_rows(sequences)
+    cv, expected = GroupKFold(3), []
+    for train, test in cv.split(rows, groups=groups):
+        scaler = StandardScaler().fit(rows[train])
+        model = hmm().fit(scaler.transform(rows[train]), groups=groups[train])
+        expected.append(model.score(scaler.transform(rows[test]), groups=groups[test]))
+    pipeline = make_pipeline(StandardScaler(), routed(hmm()))
+    found = cross_val_score(pipeline, rows, params={"groups": groups}, cv=cv, **STRICT)
+    assert_array_equal(found, expected)
+
+
 def test_rows_of_groups_come_in_any_order(sequences, routing):
     rows, groups, _ = in_rows(sequences)
     order = np.argsort(np.concatenate([np.arange(len(part)) for part in sequences]), kind="stable")

@@ -1,4 +1,4 @@
-"""Probabilities to start from: they add up to 1, or an error names them."""
+"""Start values: probabilities add up to 1, precisions have an inverse, or an error names them."""
 
 import numpy as np
 import pytest
@@ -27,6 +27,20 @@ def test_probabilities_must_add_up_to_1(estimator, message, method):
     with pytest.raises(ValueError, match=message):
         getattr(estimator, method)(X)
     assert not hasattr(estimator, "model_")
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e-310, 0.0, -1.0])
+@pytest.mark.parametrize(
+    ("covariance_type", "shape"),
+    [("full", (2, 1, 1)), ("tied", (1, 1)), ("diag", (2, 1)), ("spherical", (2,))],
+)
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_precisions_have_an_inverse(covariance_type, shape, method, value):
+    mixture = GaussianMixture(2, covariance_type=covariance_type, random_state=0)
+    mixture.set_params(precisions_init=np.full(shape, value))
+    with pytest.raises(ValueError, match="precisions_init of GaussianMixture must .*definite"):
+        getattr(mixture, method)(X[:, :1])
+    assert not hasattr(mixture, "model_")
 
 
 @pytest.mark.parametrize("missing", [0.0, 5e-7, -5e-7])

@@ -31,7 +31,7 @@ def problem(rng, n, n_old, ties):
 @pytest.mark.parametrize("n_old", [0, 1, 2, 5])
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 8])
 def test_locations_minimise_the_sum_of_distances_and_divergences(n, n_old, ties, rng):
-    for _ in range(20):
+    for _ in range(8):
         X, shares, pull = problem(rng, n, n_old, ties)
         found = minimisers(X, shares, pull)
         values = objective(X, shares, pull, found)

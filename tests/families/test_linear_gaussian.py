@@ -14,6 +14,13 @@ from scipy import stats
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.em import online_step
 from sklearn_onlineem.families import AffineGaussian, FullGaussian, LinearGaussian
+from sklearn_onlineem.families._covariances import solved
+from sklearn_onlineem.families.covariance_shapes import (
+    DiagonalCovariance,
+    FullCovariance,
+    SphericalCovariance,
+)
+from sklearn_onlineem.families.linear_gaussian import ALL_PARAMETERS
 from sklearn_onlineem.models import MixtureModel, Regression
 from sklearn_onlineem.statistics import combine
 
@@ -118,6 +125,41 @@ def test_m_step_with_a_prior_is_the_mode_of_the_posterior(rng):
     assert_close(mode, found, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [FullCovariance(), DiagonalCovariance(), SphericalCovariance()])
+@pytest.mark.parametrize("learnt", [ALL_PARAMETERS, frozenset({"covariance"})], ids=len)
+def test_m_step_with_the_mean_form_of_a_prior_is_the_mean_of_the_posterior(shape, learnt, rng):
+    """By the book: of an inverse Wishart distribution, or of inverse gamma ones."""
+    n, q, p, nu = 12, 2, 3, 9.0
+    family, known = LinearGaussian(shape), draw_regressions(rng, 1, q, p)
+    X = rng.standard_normal((n, q + p))
+    x, y = np.column_stack([X[:, :q], np.ones(n)]), X[:, q:]
+    M, c = rng.standard_normal((p, q)), rng.standard_normal(p)
+    prior = family.prior_statistics(
+        1, n_features=p, n_inputs=q, matrix=M, matrix_precision=0.7, offset=c, offset_precision=1.5,
+        covariance=2.0, degrees_of_freedom=nu,
+    )  # fmt: skip
+    before, precision = np.column_stack([M, c]), np.diag([0.7, 0.7, 1.5])
+    if learnt == ALL_PARAMETERS:
+        after = (y.T @ x + before @ precision) @ np.linalg.inv(x.T @ x + precision)
+        degrees = nu + n
+    else:
+        after = np.column_stack([known.matrix[0], known.offset[0]])
+        degrees = nu + n + q + 1
+    residual, moved = y - x @ after.T, after - before
+    Psi = 2.0 * np.eye(p) + residual.T @ residual + moved @ precision @ moved.T
+    if shape == FullCovariance():
+        expected = Psi / (degrees - p - 1)
+    elif shape == DiagonalCovariance():
+        expected = np.diag(np.diag(Psi) / 2 / ((degrees + p + 1) / 2 - 2))
+    else:
+        expected = np.eye(p) * (np.trace(Psi) / 2 / (p * (degrees + p + 1) / 2 - 2))
+    evidence = family.expected_statistics(X, np.ones((n, 1)))
+    total = combine([(1.0, evidence), (1.0, family.mean_form(prior, q, learnt))])
+    found = family.m_step(total, known, learnt)
+    assert_allclose(found.covariance[0], expected, rtol=1e-10)
+    assert_allclose(np.column_stack([found.matrix[0], found.offset[0]]), after, rtol=1e-9)
+
+
 def test_a_regression_on_nothing_is_a_gaussian(rng):
     plain, family = FullGaussian(reg_covar=0.0), LinearGaussian()
     X, responsibilities = rng.standard_normal((80, 3)), rng.dirichlet(np.ones(2), 80)
@@ -177,3 +219,27 @@ def test_roots_are_not_pickled(rng):
     size = len(pickle.dumps(parameters))
     assert_allclose(parameters.roots @ parameters.roots.mT, parameters.covariance)
     assert len(pickle.dumps(parameters)) == size
+
+
+@pytest.mark.parametrize(
+    ("matrix", "offset", "covariance"),
+    [
+        (np.ones((1, 2, 1)), np.ones((1, 2)), np.ones((1, 4))),
+        (np.ones((1, 2, 1)), np.ones((1, 2)), np.ones((1, 1, 2))),
+        (np.ones((1, 2, 1)), np.ones((2, 2)), np.ones((1, 2, 2))),
+        (np.ones((1, 3, 1)), np.ones((1, 2)), np.ones((1, 2, 2))),
+        (np.ones((2, 1)), np.ones(2), np.ones((2, 2))),
+    ],
+)
+def test_parameters_of_other_shapes_are_refused(matrix, offset, covariance):
+    with pytest.raises(ValueError, match="must be of shapes"):
+        AffineGaussian(matrix, offset, covariance)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "right"),
+    [(np.ones((1, 4)), np.ones((1, 1))), (np.eye(2), np.ones((3, 1))), (np.eye(2), np.ones(2))],
+)
+def test_what_are_no_linear_equations_is_refused(matrix, right):
+    with pytest.raises(ValueError, match="no linear equations"):
+        solved(matrix, right)

@@ -1,9 +1,9 @@
 """Hostile arrays: what may stand where an array of numbers is expected.
 
 Each generator takes a random generator and a valid array, and returns something else. `ANY` of them
-are for estimators. What is below them gets `SOUND` ones: in aligned memory, of numbers without
-fields, which Cython's and NumPy's own code trips over, and sparse matrices in canonical form only:
-scipy brings others into it in place, and is undefined where their arrays contradict each other.
+are for estimators. What is below them gets `SOUND` ones: in aligned memory, and sparse matrices in
+canonical form only: scipy brings others into it in place, and is undefined where their arrays
+contradict each other.
 """
 
 from __future__ import annotations
@@ -249,8 +249,8 @@ def frame(rng, array):
 
 SOUND = [
     with_values, with_values, with_values, rescaled, shifted, of_dtype, of_dtype, huge_integers,
-    objects, reshaped, reshaped, reshaped, strided, read_only,
+    objects, structured, reshaped, reshaped, reshaped, strided, read_only,
     memory_mapped, masked, matrix, arraylike, sparse_of, frame, frame,
 ]  # fmt: skip
-UNSOUND = [structured, untidy_csr, misaligned, corrupt_compressed, corrupt_compressed, corrupt_coo]
+UNSOUND = [untidy_csr, misaligned, corrupt_compressed, corrupt_compressed, corrupt_coo]
 ANY = [*SOUND, *UNSOUND]

@@ -13,7 +13,12 @@ from functools import cache, partial
 
 import numpy as np
 import pandas as pd
-from cases.estimator_cases import ESTIMATORS, document_clusters
+from cases.estimator_cases import (
+    ESTIMATORS,
+    counts_of,
+    document_clusters,
+    sequence_clusters,
+)
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
@@ -24,6 +29,8 @@ from sklearn_onlineem import (
     EditDistance,
     EditDistanceClassifier,
     GaussianMixture,
+    LatentDirichletAllocation,
+    MarkovChainMixture,
     PerSequence,
 )
 from sklearn_onlineem.distributed import DistributedEM
@@ -51,6 +58,9 @@ class Bench:
         Arguments of a first fit.
     raises : tuple of exceptions, default=()
         What comes from the user's own objects, and passes through.
+    returns_finite : bool, default=True
+        Whether results are finite where data are; not those of the user's own objects, which may
+        overflow.
     """
 
     name: str
@@ -58,6 +68,7 @@ class Bench:
     arguments: Callable
     first: dict
     raises: tuple = ()
+    returns_finite: bool = True
 
     def __repr__(self):
         return self.name
@@ -86,8 +97,11 @@ def common_arguments(rng):
     """Arguments that have nothing to do with the data."""
     return {
         "n_samples": one_of(rng, [1, 3]),
+        "predictive": False,
+        "weight": 3.0,
         "n_sequences": 2,
         "lengths": one_of(rng, [None, 5]),
+        "groups": None,
         "n_steps": 2,
         "n_neighbors": 2,
         "return_cov": bool(rng.integers(2)),
@@ -122,6 +136,22 @@ def of_rows(X, labels, takes_sparse=False):
     return arguments
 
 
+def of_topics(X, labels):
+    """Arguments of topic models: of rows, with the vocabulary and what topics are judged by."""
+    of_documents = of_rows(X, labels, takes_sparse=True)
+
+    def arguments(rng):
+        return {
+            **of_documents(rng),
+            "normalize": bool(rng.integers(2)),
+            "feature_names": one_of(rng, [None, list("abcde")]),
+            "n": 2,
+            "measure": one_of(rng, ["npmi", "umass"]),
+        }
+
+    return arguments
+
+
 def of_sequences(sequences, states, n_dim_state=2):
     """Arguments of estimators of sequences, in one of the forms of these."""
 
@@ -150,6 +180,34 @@ def of_sequences(sequences, states, n_dim_state=2):
             "covariance": np.eye(n_dim_state),
             "filtered_state_mean": np.zeros(n_dim_state),
             "filtered_state_covariance": np.eye(n_dim_state),
+        }
+
+    return arguments
+
+
+def of_chains(sequences, labels):
+    """Arguments of mixtures of chains: sequences in one of their forms, or counts."""
+    n_symbols = int(max(part.max() for part in sequences)) + 1
+
+    def arguments(rng):
+        n = one_of(rng, [len(sequences), len(sequences), 1])
+        parts = [part.copy() for part in sequences[:n]]
+        flat, lengths = np.concatenate(parts), [len(part) for part in parts]
+        counts = counts_of(parts, n_symbols)
+        form = one_of(rng, ["list", "lengths", "groups", "frames", "counts", "CSR"])
+        X = {
+            "list": parts,
+            "frames": [pd.DataFrame(part) for part in parts],
+            "counts": counts,
+            "CSR": sparse.csr_array(counts),
+        }.get(form, flat)
+        return {
+            **common_arguments(rng),
+            "X": X,
+            "y": one_of(rng, [None, labels[:n]]),
+            "sample_weight": one_of(rng, [None, np.ones(n)]),
+            "lengths": lengths if form == "lengths" else None,
+            "groups": np.repeat(np.arange(n), lengths) if form == "groups" else None,
         }
 
     return arguments
@@ -209,6 +267,19 @@ def other_benches():
     def compound(**parameters):
         return CompoundDirichlet(**{**quick, **parameters})
 
+    def topics(**parameters):
+        sweeps = {"n_components": 2, "n_sweeps": 4, "burn_in": 2, "average": 1}
+        return LatentDirichletAllocation(**{**quick, **sweeps, **parameters})
+
+    def map_topics(**parameters):
+        return topics(**{"e_step": "map", "semi_supervised": True, **parameters})
+
+    def gibbs_topics(**parameters):
+        return topics(**{"solver": "gibbs", "semi_supervised": True, **parameters})
+
+    def chains(**parameters):
+        return MarkovChainMixture(**{**quick, "n_components": 2, **parameters})
+
     def edit(parametrization="tied", **parameters):
         return EditDistance(parametrization, **{**quick, **parameters})
 
@@ -227,13 +298,19 @@ def other_benches():
 
     of_documents = of_rows(documents, y, takes_sparse=True)
     yield Bench("CompoundDirichlet", compound, of_documents, {"X": documents})
+    of_topic_documents = of_topics(documents, y)
+    for name, make in {"": topics, "(map)": map_topics, "(collapsed)": gibbs_topics}.items():
+        bench = f"LatentDirichletAllocation{name}"
+        yield Bench(bench, make, of_topic_documents, {"X": documents})
+    clicks = sequence_clusters(rng, y)
+    yield Bench("MarkovChainMixture(sequences)", chains, of_chains(clicks, y), {"X": clicks})
     yield Bench("EditDistance(tied)", edit, of_pairs, {"X": PAIRS})
     yield Bench("EditDistance(full)", full_edit, of_pairs, {"X": PAIRS})
     words = dict(zip("Xy", map(list, zip(*PAIRS, strict=True)), strict=True))
     yield Bench("EditDistanceClassifier", classifier, of_words, words)
     sequences, states = [rows[:5], rows[5:]], [y[:5], y[5:]]
     of_parts = of_sequences(sequences, states)
-    yield Bench("PerSequence", per_sequence, of_parts, {"X": sequences}, (OverflowError,))
+    yield Bench("PerSequence", per_sequence, of_parts, {"X": sequences}, (OverflowError,), False)
     yield Bench("DistributedEM", distributed, of_rows(rows, y), {"X": rows})
 
 

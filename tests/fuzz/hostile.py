@@ -24,7 +24,7 @@ __all__ = ["hostile", "hostile_number", "junk", "patient"]
 # What a user who asks for many waits for.
 PATIENCE = {
     "max_iter", "n_init", "n_passes", "n_jobs", "sync_every", "n_shards", "n_samples",
-    "n_sequences", "n_steps", "n_pseudo_samples", "n",
+    "n_sequences", "n_steps", "n_pseudo_samples", "n", "n_sweeps", "n_rounds",
 }  # fmt: skip
 INTEGERS = [0, 1, 2, 3, 5, 100, -1, -2, -128, 2**31 - 1, 2**31, 2**32 + 1, 2**63 - 1, 2**63, 10**30]
 INTEGER_TYPES = [np.int8, np.uint8, np.int16, np.int64, np.uint64, np.intc, int, float, str, bool]
@@ -181,7 +181,8 @@ def hostile_field(rng, value, arrays):
         return junk(rng)
     name = one_of(rng, names)
     try:
-        return replace(value, **{name: hostile(rng, getattr(value, name), arrays)})
+        changed = patient(name, hostile(rng, getattr(value, name), arrays))
+        return replace(value, **{name: changed})
     except Exception:
         # The class refuses it: at its construction, which is a target of its own.
         return junk(rng)

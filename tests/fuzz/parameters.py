@@ -61,7 +61,8 @@ def around(interval):
     for end in (interval.left, interval.right):
         if end is not None:
             step = 1 if "Integral" in interval.type.__name__ else 1e-9
-            yield from (end, end - step, end + step, float(end), np.float32(end), np.int64(end))
+            yield from (end, end - step, end + step, float(end), np.float32(end))
+            yield np.int64(end) if abs(end) < 2**63 else int(end)
     yield from (1, 2, np.int8(3), np.uint8(2), np.int64(2), 2.0, np.float32(0.3), 0.5, True, 100)
 
 

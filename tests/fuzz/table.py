@@ -6,11 +6,11 @@ import inspect
 from functools import cache
 
 import sklearn_onlineem
-from sklearn_onlineem import data, distributed, em, families, models
+from sklearn_onlineem import data, diagnostics, distributed, em, families, models
 
 __all__ = ["LAYERS", "methods_of", "parameters_of", "public_callables"]
 
-LAYERS = [sklearn_onlineem, families, models, em, data, distributed]
+LAYERS = [sklearn_onlineem, families, models, em, data, diagnostics, distributed]
 OPERATORS = {"__call__", "__getitem__", "__len__", "__add__", "__mul__"}
 # A kernel that is an attribute, and what asks for values that are known to be valid.
 TRUSTING = {"merge_centred", "unchecked"}

@@ -9,6 +9,7 @@ import math
 import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from fuzz.arguments import drawn_arguments
@@ -17,7 +18,7 @@ from fuzz.cases import run_case
 from fuzz.sessions import Session
 from fuzz.table import methods_of, parameters_of, public_callables
 from fuzz.values import calls_of, valid_argument
-from fuzz.verdicts import Fault, check_finite, fingerprint
+from fuzz.verdicts import Fault, check_finite, fingerprint, is_of_others
 from fuzz.workers import Setting, run_cases
 from fuzz.worlds import WORLDS
 
@@ -137,6 +138,18 @@ def test_faults_are_noticed(method, verdict, rng):
             with contextlib.suppress(TypeError):
                 session.call_method(method, hostility=0.0)
     assert raised.value.verdict == verdict
+
+
+def test_what_memoryviews_refuse_is_not_ours():
+    with pytest.raises(NotImplementedError) as raised:
+        memoryview(b"abc")[:, 1:]
+    assert is_of_others(raised.value)
+
+
+def test_what_columns_of_arrow_refuse_is_not_ours():
+    with pytest.raises(pa.ArrowException) as raised:
+        pa.array(np.zeros(2, dtype=[("a", "f8")]), type=pa.string())
+    assert is_of_others(raised.value)
 
 
 def test_infinite_parameters_are_noticed():

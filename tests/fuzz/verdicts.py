@@ -46,7 +46,7 @@ DOCUMENTED_BELOW = (
     LookupError,
 )
 # Frames, masked and sparse arrays in the places of arrays raise errors of their own, there.
-OTHERS = ("pandas", "scipy", "numpy")
+OTHERS = ("pandas", "pyarrow", "scipy", "numpy")
 
 
 class Fault(Exception):
@@ -144,7 +144,12 @@ def state_of(subject):
 
 
 def is_of_others(error):
-    """Whether an exception was raised by code of a library whose object was passed."""
+    """Whether an exception was raised by the code of an object that was passed.
+
+    That of a library, or a memoryview of Python's, which takes no slices of rows and columns.
+    """
+    if isinstance(error, NotImplementedError) and "multi-dimensional sli" in str(error):
+        return True
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     return frame.f_globals.get("__name__", "").partition(".")[0] in OTHERS
 

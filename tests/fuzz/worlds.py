@@ -12,23 +12,44 @@ from functools import cache, partial
 
 import numpy as np
 from cases.chains import CHAINS
+from cases.collapsed_cases import COLLAPSED
 from cases.dynamical import DYNAMICAL
 from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES, hyperparameters
 from cases.mixture_cases import MIXTURES
 from cases.regressions import REGRESSIONS
 from cases.transducers import TRANSDUCERS
+from scipy import sparse
 
 from fuzz.benches import BENCHES
-from sklearn_onlineem import combine_estimators, em
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem import GaussianMixture, combine_estimators, em
+from sklearn_onlineem.data import Documents, Rows
+from sklearn_onlineem.diagnostics import (
+    Drift,
+    DriftWatch,
+    StreamCertificate,
+    convergence_certificate,
+    missing_information,
+    standard_errors,
+    step_certificate,
+)
 from sklearn_onlineem.distributed import Round
+from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.families import (
     AffineGaussian,
     DiagonalCovariance,
     FullCovariance,
     SphericalCovariance,
 )
-from sklearn_onlineem.models import MomentFilter, Regression, StateFilter
+from sklearn_onlineem.models import (
+    LatentDirichletModel,
+    LocalGibbs,
+    MaximumAPosteriori,
+    MixtureStatistics,
+    MomentFilter,
+    Regression,
+    StateFilter,
+    TopicStatistics,
+)
 
 __all__ = ["WORLDS", "World"]
 
@@ -79,6 +100,7 @@ def common_arguments(seed=0):
         "b": 2.0,
         "deep": True,
         "index": np.array([1, 0]),
+        "first": 3,
         "key": "key",
         "compute": list,
     }
@@ -119,6 +141,10 @@ def family_world(case):
         "lengths": np.full(N_ROWS, 4),
         "sample.lengths": np.full(N_ROWS, 4),
         "means": family.means(p),
+        "collapsed_sweep.prior": statistics,
+        "mean_form.prior": statistics,
+        "collapsed_sweep.concentration": np.full(N_COMPONENTS, 1.5),
+        "labels": rng.integers(0, N_COMPONENTS, N_ROWS).astype(np.intc),
     }
     arguments |= {"prior_statistics." + name: value for name, value in prior.items()}
     if hasattr(family, "to_natural"):
@@ -222,10 +248,19 @@ def model_world(case):
         "batches": [data, data],
         "n_rows": 2,
         "draw_lengths.n": 3,
+        "prior": evidence,
+        "n_merges": 2,
+        "n_remembered": 100.0,
+        "move": None,
+        "moved": None,
+        "collapsed": False,
+        "dispersed": False,
         "before": np.full(n, 1.0 / n) if not isinstance(case, type(DYNAMICAL[0])) else None,
     }
     objects = [model, data, evidence]
-    for extra in (chain_objects, dynamical_objects, string_objects):
+    for extra in (
+        chain_objects, dynamical_objects, mixture_objects, string_objects, topic_objects,
+    ):  # fmt: skip
         more, values = extra(model, data, evidence)
         objects, arguments = objects + more, arguments | values
     return objects, arguments
@@ -284,6 +319,87 @@ def string_objects(model, data, evidence):
     return [operations, data.sources], values
 
 
+# ------------------------------------------------------------------------------------------ topics
+
+
+@dataclass(frozen=True)
+class TopicCase:
+    """A topic model, and documents with topics that they may have."""
+
+    inference: object
+    has_topics: bool = False
+
+    def draw(self, rng, n_components, n_words):
+        topics_T = np.ascontiguousarray(rng.dirichlet(np.ones(n_words), n_components).T)
+        alpha, length = rng.uniform(0.5, 2.0, n_components), np.array([9.0])
+        return LatentDirichletModel(topics_T, alpha, length, self.inference)
+
+    def data(self, rng, n, n_words):
+        X = sparse.csr_array(rng.multinomial(9, np.full(n_words, 1.0 / n_words), n).astype(float))
+        allowed = np.eye(N_COMPONENTS, dtype=np.uint8)[np.arange(n) % N_COMPONENTS]
+        return Documents(Rows(X), allowed=allowed if self.has_topics else None)
+
+
+TOPICS = [
+    TopicCase(LocalGibbs(4, 2)),
+    TopicCase(LocalGibbs(3, 0, takes_draw=True), has_topics=True),
+    TopicCase(MaximumAPosteriori(2)),
+]
+
+
+def topic_objects(model, data, evidence):
+    if not hasattr(model, "inference"):
+        return [], {}
+    prior = TopicStatistics(None, 0.5, 0.0, np.zeros(model.n_components))
+    chain = model.chain(data, prior, np.random.default_rng(0))
+    values = {
+        "prior": prior,
+        "model": model,
+        "n_sweeps": 4,
+        "sample.lengths": np.full(3, 4),
+        "topics_T": model.topics_T,
+        "alpha": model.alpha,
+        "__call__.seed": 3,
+        "__call__.scale": 0.5,
+        "totals_T": np.empty_like(model.topics_T),
+        "proportions": np.empty((len(data), model.n_components)),
+    }
+    return [model.inference, chain, data.rows, swept], values
+
+
+def mixture_objects(model, data, evidence):
+    if not hasattr(model, "order_in"):
+        return [], {}
+    values = {"model": model, "chain.collapsed": True}
+    hyperparameters = COLLAPSED.get(type(model.family).__name__)
+    if hyperparameters is None:
+        return [drawn], values
+    prior = model.family.prior_statistics(
+        model.n_components, n_features=data.n_features, **hyperparameters
+    )
+    prior = MixtureStatistics(np.full(model.n_components, 0.5), prior)
+    chain = model.chain(data, prior, np.random.default_rng(0))
+    chain.average_in()
+    return [drawn, chain], {**values, "prior": prior, "chains": [chain]}
+
+
+def drawn(model, data, prior, rng, dispersed):
+    """The model that a chain of components comes to, and one drawn from the posterior."""
+    chain = model.chain(data, prior, rng, dispersed=dispersed)
+    chain.sweep(rng)
+    chain.average_in()
+    return chain.model(), chain.draw(rng)
+
+
+def swept(model, data, prior, rng, collapsed):
+    """The model that a chain of draws comes to."""
+    chain = model.chain(data, prior, rng, collapsed)
+    for _ in range(2):
+        chain.sweep(rng)
+        chain.average_in()
+    return chain.model()
+
+
 # ----------------------------------------------------------------------------------- the algorithm
 
 
@@ -303,8 +419,23 @@ def algorithm_world(case):
         "schedule": schedule,
         "plan": plan,
         "training": training,
+        "mark": training.mark(),
         "prior": [(0.5, objects[2])],
         "resumed.prior": objects[2],
+        "component_rates": None,
+        "score.data": data,
+        "prior_of.prior": objects[2],
+        "state": state,
+        "solver": em.BayesianOnline(),
+        "carried": em.Carried(4.0, objects[2]),
+        "evidence": objects[2],
+        "with_more.n": 3.0,
+        "kept": 0.9,
+        "mass": 3.0,
+        "of_model.model": model,
+        "step_sizes": [0.5, 0.25],
+        "factors": [1.0, 0.5],
+        "prior_mass": 2.0,
         "inertia": em.exact_inertia,
         "update.inertia": em.Exact(),
         "pseudo_statistics": objects[2],
@@ -314,6 +445,7 @@ def algorithm_world(case):
         "t": 3,
         "n_seen": 10.0,
         "size": 20.0,
+        "total_size": 40.0,
         "mean_size": 1.0,
         "new_model": arguments["other"],
         "log_likelihood": -1.0,
@@ -331,9 +463,12 @@ def algorithm_world(case):
         "max_iter": 3,
         "report": None,
         "deep": True,
+        "values": [0.4, 0.2, 0.1],
+        "tol": 1e-3,
     }
     values_of = [
         *[solver() for solver in em.SOLVERS.values()],
+        *[em.SplitMerge(), em.BayesianOnline("mean", 0.5, 0.9), em.Carried(4.0, objects[2])],
         *[em.Constant(), em.Harmonic(), em.PowerDecay(), em.Forgetting(), em.Bayesian()],
         *[
             em.PowerDecayInRows(3.0),
@@ -343,11 +478,16 @@ def algorithm_world(case):
         ],
         *[em.KLStopping(1e-3), em.LikelihoodStopping(1e-3), plan, state, training],
         em.Step(*[1.0] * len(em.Step._fields)),
+        em.Outlook(0.5, 3),
+        em.CarriedStep(*[1.0] * len(em.Step._fields), np.ones(2)),
+        em.StructuralStep(*[1.0] * len(em.StructuralStep._fields)),
+        em.Chains(*np.random.default_rng(2).normal(size=(2, 2, 8)), 1),
         Round(*[1.0] * len(Round._fields)),
     ]
     functions = [
         em.batch_step, em.online_step, em.exact_inertia, em.learning_rate, em.named_schedule,
-        em.rate_of, em.run, em.step_size,
+        em.rate_of, em.run, em.step_size, em.carried_step, em.forgetting_factors,
+        em.forgetting_step_sizes, em.expected_passes,
     ]  # fmt: skip
     return [*values_of, *functions], {**arguments, **values}
 
@@ -365,8 +505,51 @@ def merging_world(name):
     return [combine_estimators], arguments
 
 
+def diagnostics_world(name):
+    bench = BENCHES[name]
+    arguments = bench.arguments(np.random.default_rng(4))
+    return [convergence_certificate], {"estimator": bench.fitted(), "X": arguments["X"]}
+
+
+def certificates_world(case):
+    objects, arguments = model_world(case)
+    model, data, evidence = objects[:3]
+    certificate, watch = StreamCertificate(half_life=2), DriftWatch(warm_up=2)
+    for n in range(1, 10):
+        step = em.Step(0.5, -1.0, 0.1, 10 * n)
+        certificate(step)
+        watch(step)
+    values = {"model": model, "data": data, "prior": evidence, "step": step, "n_errors": 2.0}
+    found = step_certificate(model, data)
+    return [step_certificate, found, certificate, watch, Drift(3, 2, "certificate")], values
+
+
 def _named(kind, cases, build, **options):
     return [World(f"{kind}: {case!r}", partial(build, case), **options) for case in cases]
+
+
+def information_world(name):
+    bench = BENCHES[name]
+    mixture = GaussianMixture(2, random_state=0, solver="batch", tol=1e-12, max_iter=5000)
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    mixture.fit(X)
+    information = missing_information(mixture, X)
+    arguments = {
+        "estimator": bench.fitted(),
+        "X": bench.first["X"],
+        "n_values": 2,
+        "tol": 1e-3,
+        "robust": True,
+        "level": 0.9,
+    }
+    objects = [
+        missing_information,
+        standard_errors,
+        information,
+        information.directions[0],
+        standard_errors(mixture, X),
+    ]
+    return objects, arguments
 
 
 WORLDS = {
@@ -374,11 +557,22 @@ WORLDS = {
     for world in [
         *_named("family", [*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES], family_world),
         *_named("family", REGRESSIONS, regression_world),
-        *_named("model", [*MIXTURES, *CHAINS, *DYNAMICAL, *TRANSDUCERS], model_world),
+        *_named("model", [*MIXTURES, *CHAINS, *DYNAMICAL, *TRANSDUCERS, *TOPICS], model_world),
         *_named(
             "algorithm",
-            [MIXTURES[0], MIXTURES[-1], CHAINS[0], DYNAMICAL[0], TRANSDUCERS[0]],
+            [MIXTURES[0], MIXTURES[-1], CHAINS[0], DYNAMICAL[0], TRANSDUCERS[0], TOPICS[0]],
             algorithm_world,
+        ),
+        *_named(
+            "certificates",
+            [MIXTURES[0], MIXTURES[-1], CHAINS[0], DYNAMICAL[0], TRANSDUCERS[0]],
+            certificates_world,
+        ),
+        *_named(
+            "diagnostics",
+            [name for name, bench in BENCHES.items() if isinstance(bench.make(), OnlineEM)],
+            diagnostics_world,
+            is_estimator=True,
         ),
         *_named(
             "merging",
@@ -390,5 +584,6 @@ WORLDS = {
             merging_world,
             is_estimator=True,
         ),
+        *_named("information", list(BENCHES), information_world, is_estimator=True),
     ]
 }

@@ -87,14 +87,13 @@ def test_e_step(n, d, K, features, dtype, with_options):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("K", range(1, 21))
-@pytest.mark.parametrize("with_options", [False, True])
-def test_products_of_any_number_of_columns(K, dtype, with_options):
+def test_products_of_any_number_of_columns(K, dtype):
     for d in range(1, 41):
         n = 265 + d  # a whole block, and whatever is left of a vector
         X, centre, natural, offset, base = problem(n, d, K, PRODUCTS, dtype)
         weights, labels, uniforms = options_for(n, K)
         options = (weights, labels, NONE if dtype == np.float32 else uniforms)
-        arguments = X, centre, PRODUCTS, natural, offset, base, *(options if with_options else ())
+        arguments = X, centre, PRODUCTS, natural, offset, base, *(options if (K + d) % 2 else ())
         found = run(*arguments)
         for result, reference in zip(found, run_numpy(*arguments), strict=True):
             assert_allclose(result, reference, **tolerance(dtype, n))

@@ -1,16 +1,18 @@
-"""How many threads there are, before and after a fork."""
+"""How many threads there are, before and after a fork; calls that threads share."""
 
 import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 from joblib import Parallel, delayed, parallel_config
 from threadpoolctl import threadpool_limits
 
-from sklearn_onlineem._kernels._openmp import effective_n_threads
+from sklearn_onlineem._kernels._openmp import effective_n_threads, walk
 
 TESTS = Path(__file__).parents[1]
 FORK = """
@@ -39,14 +41,17 @@ assert effective_n_threads(2) == 2
 WAITING = """
 import json
 import os
+import time
 import numpy as np
-from cases.other_threads import seconds_of_others
+from cases.other_threads import seconds
 from sklearn_onlineem._kernels._natural import LINEAR, log_density
 
 n, none = 100_000, np.empty(0)
 out = np.empty((n, 1))
 log_density(np.ones((n, 1)), np.zeros(1), LINEAR, np.ones((1, 1)), np.ones(1), none, out, 2)
-print(json.dumps([seconds_of_others(lambda: None), os.environ.get("OMP_WAIT_POLICY")]))
+before = seconds()
+time.sleep(0.1)
+print(json.dumps([seconds() - before, os.environ.get("OMP_WAIT_POLICY")]))
 """
 
 
@@ -56,6 +61,7 @@ def test_numbers_count_from_one_or_from_all():
     assert effective_n_threads(-2) == max(1, every - 1)
     assert effective_n_threads(-1000) == 1
     assert effective_n_threads(3) == 3
+    assert effective_n_threads(2**40) == 2**31 - 1
     with pytest.raises(ValueError, match="n_jobs"):
         effective_n_threads(0)
 
@@ -96,3 +102,41 @@ def test_threads_wait_asleep_unless_the_user_decides(decision):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_uses_one_thread_and_does_not_hang():
     subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+@pytest.mark.parametrize("n", [0, 1, 2, 50])
+def test_shared_calls_return_what_those_of_map_do(n_threads, n):
+    columns = range(n), [f"call {i}" for i in range(n)]
+    assert walk(lambda *call: call, n_threads, *columns) == list(zip(*columns, strict=True))
+    with pytest.raises(ValueError, match="shorter"):
+        walk(max, n_threads, range(n + 1), range(n))
+
+
+@pytest.mark.skipif(effective_n_threads(-1) < 2, reason="one thread only")
+def test_shared_calls_are_made_at_the_same_time():
+    """Two wait for each other, which one thread would do for ever."""
+    together = threading.Barrier(2, timeout=30)
+    ids = walk(lambda _: together.wait() >= 0 and threading.get_ident(), 2, range(2))
+    assert len(set(ids)) == 2
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_an_error_in_a_shared_call_is_raised_and_those_after_it_are_not_begun(n_threads):
+    begun = []
+
+    def call(i):
+        begun.append(i)
+        if i == 3:
+            raise KeyError("number 3")
+
+    with pytest.raises(KeyError, match="number 3"):
+        walk(call, n_threads, range(100_000))
+    assert len(begun) < 100_000
+    assert walk(abs, n_threads, [-1, -2]) == [1, 2]
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_shared_calls_handle_errors_of_numbers_as_the_caller_does(n_threads):
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        walk(lambda x: np.ones(1) / x, n_threads, [0.0] * 20)

@@ -17,12 +17,13 @@ import sklearn_onlineem._kernels as kernels
 N, D, K, S, W = 6, 2, 3, 2, 4
 PRODUCTS = 2 + 3
 LABELS = np.array([-1, 0, 1, 2, -1, 0], np.intc)
+ASSIGNED = np.array([0, 0, 1, 2, 1, 0], np.intc)
 OFFSETS = np.array([0, 2, N])
 NO_INTS = np.empty(0, np.intc)
 # Look at rows as users have them, or take any length.
 ANY_SHAPES = {
     "_rows.are_codes", "_rows.are_ready", "_rows.largest_magnitude", "_rows.csr_form",
-    "_kalman.width", "_waiting.load_openmp", "_openmp.effective_n_threads",
+    "_kalman.width", "_waiting.load_openmp", "_openmp.effective_n_threads", "_openmp.walk",
 }  # fmt: skip
 
 
@@ -44,7 +45,10 @@ class Call:
 
     @property
     def named(self):
-        return dict(zip(inspect.signature(self.function).parameters, self.arguments, strict=True))
+        # By Cython 3.1, a function of several types does not know its parameters.
+        of_type = getattr(self.function, "__signatures__", {None: self.function})
+        names = inspect.signature(next(iter(of_type.values()))).parameters
+        return dict(zip(names, self.arguments, strict=True))
 
 
 def ones(*shape, dtype=np.float64):
@@ -82,6 +86,10 @@ PAIRS = np.array([[0, 0], [1, 1]])
 TABLE = shares(2, 2), -ones(2), -ones(2)
 TWO = shares(1, 2), -ones(1), -ones(1)
 E_STEP = ones(N), ones(N, K)
+DOCUMENTS = ones(4, dtype=np.float32), np.array([0, 1, 0, 1], np.intc), np.array([0, 2, 4])
+PER_DOCUMENT = ones(S), ones(S, K, dtype=np.uint8)
+TOPICS = ones(D, 16, dtype=np.float32)
+TOKENS, COUNTS = DOCUMENTS[1:], (TOPICS, ones(16))
 
 CALLS = [
     Call("_natural.e_step",
@@ -114,6 +122,9 @@ CALLS = [
     Call("_log_factorials.multinomial_log_coefficients", (abs(X), ones(N), 1), {("X", 1)}),
     Call("_log_factorials.log_factorial_sums_csr", (CSR[0], CSR[2], ones(N), 1)),
     Call("_log_factorials.multinomial_log_coefficients_csr", (CSR[0], CSR[2], ones(N), 1)),
+    Call("_collapsed_counts.collapsed_sweep",
+         (*CSR, False, 3, ones(D, K), ones(D, K), 2.0 * ones(K), 1.0, ones(K), shares(N),
+          np.zeros(N, np.intc))),
     Call("_compound_dirichlet.largest_counts", (*CSR, False, np.zeros(D + 1, int)),
          {("largest", 0)}),
     Call("_compound_dirichlet.encode",
@@ -127,7 +138,7 @@ CALLS = [
     Call("_compound_dirichlet.solve", (-2.0 * ones(K, D), ones(K, D))),
     Call("_responsibilities.normalise", (ones(N, K), *PER_ROW, ones(N)), {("log_joint", 1)}),
     Call("_responsibilities.merge_counts", (1.0, ones(K), 1.0, ones(K), ones(K))),
-    Call("_responsibilities.weights_from_counts", (ones(K), ones(K))),
+    Call("_responsibilities.weights_from_counts", (ones(K), ones(K), ones(K))),
     Call("_responsibilities.log_weights", (ones(K), ones(K))),
     Call("_responsibilities.joint_divergence", (shares(K), shares(K), ones(K))),
     Call("_centred_moments.recentre",
@@ -178,6 +189,27 @@ CALLS = [
     Call("_edit_lattice.best_path",
          (STRINGS[0], STRINGS[0], -TABLE[0], ones(3, 3, dtype=np.int8)),
          {("log_weights", 0)}),
+    Call("_topic_tables.normalise_columns", (ones(D, K), 0.5, ones(D, K), ones(K))),
+    Call("_collapsed_gaussian.matrix_sweep",
+         (X, ones(D), ones(K), ones(K), ones(K, D), eyes(K, D), ones(K), shares(N), ASSIGNED)),
+    Call("_collapsed_gaussian.axis_sweep",
+         (X, ones(D), ones(K), ones(K), ones(K, D), ones(K, D), ones(K), shares(N), ASSIGNED),
+         {("scatter", 1)}),
+    Call("_collapsed_gaussian.rank_one", (np.eye(D), ones(D), 1.0, np.eye(D))),
+    Call("_topic_tables.add_tables", (0.5, ones(D, K), 0.5, ones(D, K), ones(D, K))),
+    Call("_topic_tables.column_divergences", (shares(D, K), shares(D, K), ones(K), 1)),
+    Call("_topic_tables.pad_rows", (ones(D, K), ones(D, 16, dtype=np.float32), 1),
+         {("table", 1)}),
+    Call("_topic_sweeps.collapsed_sweep",
+         (*TOKENS, PER_DOCUMENT[1], np.zeros(4, np.intc), *COUNTS, ones(K), 0.1, 0),
+         {("word_topic", 0)}),
+    Call("_topic_sweeps.esca_sweep",
+         (*TOKENS, PER_DOCUMENT[1], np.zeros(4, np.intc), *COUNTS, *COUNTS, ones(K), 0.1, 0, 1)),
+    Call("_topic_sweeps.expected_logs",
+         (np.zeros(4, np.intc), TOKENS[1], PER_DOCUMENT[1], ones(K), ones(K), 1)),
+    Call("_topics.e_step",
+         (*DOCUMENTS, *PER_DOCUMENT, TOPICS, ones(K), np.arange(S), 0, 2, 1, 0, False, ones(D, K),
+          ones(K), ones(S), ones(S, K), 1)),
 ]  # fmt: skip
 
 by_call = pytest.mark.parametrize("call", CALLS, ids=repr)
@@ -187,8 +219,8 @@ def public_functions():
     for module in pkgutil.iter_modules(kernels.__path__):
         loaded = importlib.import_module(f"{kernels.__name__}.{module.name}")
         for name, value in vars(loaded).items():
-            own = getattr(value, "__module__", None) == loaded.__name__ and callable(value)
-            if own and not name.startswith("_") and not inspect.isclass(value):
+            own = getattr(value, "__globals__", None) is vars(loaded)
+            if own and not name.startswith("_"):
                 yield f"{module.name}.{name}"
 
 
@@ -252,6 +284,13 @@ def test_no_threads_are_refused(call):
     if "n_threads" in call.named:
         with pytest.raises(ValueError, match="threads"):
             call_with(call, n_threads=0)
+
+
+@by_call
+def test_no_more_threads_are_started_than_have_work(call):
+    """OpenMP ends the process where it cannot start as many as it is asked for."""
+    if "n_threads" in call.named:
+        call_with(call, n_threads=2**31 - 1)
 
 
 @by_call

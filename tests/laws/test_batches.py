@@ -18,7 +18,7 @@ def labelled_rows(rng):
 
 
 def sparse_rows(rng):
-    return Rows(sparse.random_array((12, 3), density=0.4, format="csr", rng=rng))
+    return Rows(sparse.csr_array(rng.random((12, 3)) * (rng.random((12, 3)) < 0.4)))
 
 
 def sequences(rng):

@@ -9,10 +9,21 @@ import re
 
 import numpy as np
 import pytest
+from cases.collapsed_cases import GIBBS
 from cases.comparing import assert_identical
-from cases.merged_cases import MERGED
+from cases.family_cases import case_of
+from cases.merged_cases import LETTERS, MERGED, SINGLE
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.decomposition import IncrementalPCA
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from sklearn_onlineem import KalmanFilter
+from sklearn_onlineem import (
+    EditDistance,
+    EditDistanceClassifier,
+    GaussianHMM,
+    KalmanFilter,
+    PerSequence,
+)
 from sklearn_onlineem.families import Categorical
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -36,6 +47,10 @@ ACTS = {
     "lambdas_weight": 500.0,
     "binarize": 2.0,
     "zero_value": 0.5,
+    "e_step": "map",
+    "topic_word_prior": 3.0,
+    "total_samples": 1e6,
+    "learn_doc_topic_prior": False,
 }
 # ValueError that names it: it shapes the model.
 RAISES = {
@@ -47,6 +62,7 @@ RAISES = {
     "params": "st",
     "family": Categorical(n_categories=9),
     "n_features": 9,
+    "n_symbols": 9,
     "shape": 7.0,
     "degrees_of_freedom": 17.0,
     "alphabet": "abcdxyz",
@@ -55,6 +71,7 @@ RAISES = {
     "transition_covariance_type": "diag",
     "observation_covariance_type": "spherical",
     "n_dim_state": 3,
+    "doc_topic_prior": 0.3,
 }
 # Of `fit`, of the start of a stream, or of answers and messages: the next batch learns the same.
 OF_FIT = {
@@ -64,6 +81,7 @@ OF_FIT = {
     "stopping": "kl",
     "warm_start": True,
     "n_init": 3,
+    "average": 7,
 }
 OF_THE_START = {
     "init": "random",
@@ -104,7 +122,7 @@ TABLES = {
     "of answers": OF_ANSWERS,
 }
 # What an estimator has besides, with arguments of its own.
-ELSEWHERE = {"prior", "callbacks", "transition_offsets", "semi_supervised"}
+ELSEWHERE = {"n_sweeps", "burn_in", "prior", "callbacks", "transition_offsets", "semi_supervised"}
 
 
 def changes(kind):
@@ -137,17 +155,22 @@ def other(estimator, name, value):
         "family": "poisson",
         "parametrization": "tied" if now == "full" else "full",
         "solver": "online",
+        "e_step": "gibbs",
     }
     if name == "parametrization" or (isinstance(now, type(value)) and now == value):
         return alternatives[name]
     return value
 
 
+def copies(estimator, n):
+    return [copy.deepcopy(estimator) for _ in range(n)]
+
+
 def steps(estimator):
     return [tuple(step) for step in estimator.history_]
 
 
-@pytest.mark.parametrize("case", MERGED, ids=repr)
+@pytest.mark.parametrize("case", [*MERGED, *GIBBS], ids=repr)
 def test_each_parameter_has_an_entry(case):
     known = ELSEWHERE.union(*TABLES.values())
     assert set(case().get_params(deep=False)) <= known
@@ -212,7 +235,7 @@ def documented(case):
     return "\n" + "\n".join("    " + line for line in inspect.getdoc(case.make).splitlines())
 
 
-@pytest.mark.parametrize("case", MERGED, ids=repr)
+@pytest.mark.parametrize("case", [*MERGED, *GIBBS], ids=repr)
 def test_the_same_values_change_nothing(case, rng):
     estimator, X = stream(case, rng)
     again = copy.deepcopy(estimator)
@@ -220,7 +243,7 @@ def test_the_same_values_change_nothing(case, rng):
     assert_identical(again.model_, estimator.partial_fit(X).model_)
 
 
-@pytest.mark.parametrize("case", MERGED, ids=repr)
+@pytest.mark.parametrize("case", [*MERGED, *GIBBS], ids=repr)
 def test_callbacks_are_called_from_the_next_batch_on(case, rng):
     estimator, X = stream(case, rng)
     seen = []
@@ -230,7 +253,10 @@ def test_callbacks_are_called_from_the_next_batch_on(case, rng):
     assert len(seen) == 1
 
 
-@pytest.mark.parametrize("case", [c for c in MERGED if "prior" in c().get_params()], ids=repr)
+WITH_PRIOR = [case for case in MERGED if "prior" in case().get_params()]
+
+
+@pytest.mark.parametrize("case", WITH_PRIOR, ids=repr)
 def test_a_prior_with_unknown_keys_raises_by_name(case, rng):
     estimator, X = stream(case, rng)
     model = estimator.model_
@@ -240,11 +266,30 @@ def test_a_prior_with_unknown_keys_raises_by_name(case, rng):
     estimator.set_params(prior=None).partial_fit(X)
 
 
+def prior_of(case, estimator):
+    """A prior that says something else than the data, for the family of an estimator."""
+    if case.make is KalmanFilter:
+        return {"observation": {"offset": 90.0, "offset_precision": 30.0}}
+    return copy.deepcopy(case_of(type(estimator.model_.family)).prior(estimator.n_features_in_))
+
+
+@pytest.mark.parametrize("case", WITH_PRIOR, ids=repr)
+def test_a_prior_that_is_set_acts_from_the_next_batch_on(case, rng):
+    estimator, X = stream(case, rng)
+    prior, changed, unchanged = prior_of(case, estimator), *copies(estimator, 2)
+    estimator.partial_fit(X)
+    changed.set_params(prior=prior).partial_fit(X)
+    assert not same_numbers(estimator.model_, changed.model_)
+    assert steps(estimator) != steps(changed)
+    unchanged.set_params(prior=prior).set_params(prior=None).partial_fit(X)
+    assert_identical(estimator.model_, unchanged.model_)
+
+
 GAUSSIAN = [case for case in MERGED if repr(case).startswith("GaussianMixture")]
 
 
 @pytest.mark.parametrize("case", GAUSSIAN, ids=repr)
-def test_a_prior_acts_from_the_next_batch_on(case, rng):
+def test_a_prior_draws_means_to_its_own(case, rng):
     estimator, X = stream(case, rng)
     changed = copy.deepcopy(estimator)
     changed.set_params(prior={"mean": np.full(4, 90.0), "mean_precision": 30.0}).partial_fit(X)
@@ -260,3 +305,190 @@ def test_what_is_kept_as_given_can_not_change(case, rng):
         estimator.set_params(transition_offsets=[1.0, 2.0]).partial_fit(X)
     assert estimator.model_ is model
     estimator.set_params(transition_offsets=None).partial_fit(X)
+
+
+# ------------------------------------------------------------------------ changed in their place
+
+
+def prior_containers(case, estimator):
+    """Values of parameters that act on a stream, which can be changed in place, by name."""
+    k, d = getattr(estimator, "n_components", 1), getattr(estimator, "n_features_in_", 1)
+    return {
+        "prior": lambda: prior_of(case, estimator),
+        "startprob_prior": lambda: np.full(k, 5.0),
+        "transmat_prior": lambda: np.full((k, 1), 5.0).tolist(),
+        "emissionprob_prior": lambda: np.full((k, d), 5.0),
+        "means_prior": lambda: np.full(d, 5.0),
+        "covars_prior": lambda: 5.0 * np.eye(d),
+        "operation_prior": lambda: {"match": 5.0, "insert": 3.0},
+    }
+
+
+def double(container):
+    """Numbers in it, each in its place; the container stays the same object."""
+    places = container if isinstance(container, dict) else range(len(container))
+    for place in places:
+        if isinstance(container[place], dict | list):
+            double(container[place])
+        else:
+            container[place] = 2.0 * container[place]
+
+
+IN_PLACE = [
+    pytest.param(case, name, id=f"{case!r}-{name}")
+    for case in MERGED
+    for name in prior_containers(case, None)
+    if name in case().get_params(deep=False)
+]
+
+
+@pytest.mark.parametrize(("case", "name"), IN_PLACE)
+def test_what_is_changed_in_its_place_acts_as_what_is_set(case, name, rng):
+    estimator, X = stream(case, rng)
+    value = prior_containers(case, estimator)[name]()
+    estimator.set_params(**{name: value}).partial_fit(X)
+    expected, unchanged = copies(estimator, 2)
+    double(value)
+    assert getattr(estimator, name) is value
+    for changed in (estimator, expected.set_params(**{name: copy.deepcopy(value)}), unchanged):
+        changed.partial_fit(X)
+    assert_identical(estimator.model_, expected.model_)
+    assert not same_numbers(estimator.model_, unchanged.model_)
+    estimator.partial_fit(X)
+    assert_identical(estimator.model_, expected.partial_fit(X).model_)
+
+
+@pytest.mark.parametrize("case", WITH_PRIOR, ids=repr)
+def test_nonsense_in_its_place_is_refused_by_name(case, rng):
+    estimator, X = stream(case, rng)
+    prior = prior_of(case, estimator)
+    model = estimator.set_params(prior=prior).partial_fit(X).model_
+    prior["nonsense"] = {}
+    with pytest.raises(ValueError, match=rf"prior.*{type(estimator).__name__}"):
+        estimator.partial_fit(X)
+    assert estimator.model_ is model
+    del prior["nonsense"]
+    assert estimator.partial_fit(X).n_steps_ == 3
+
+
+def rows_of(rng):
+    return rng.standard_normal((60, 2))
+
+
+def pairs_of(rng):
+    return SINGLE[1].data(rng, 60)[0]
+
+
+# An estimator whose parameter shapes the model, its data, and what is done to the value.
+SHAPED = {
+    "absorbing_states": (GaussianHMM(3), rows_of, [2], lambda value: value.append(1)),
+    "em_vars": (KalmanFilter(2), rows_of, ["transition_covariance"], lambda value: value.pop()),
+    "alphabet": (EditDistance(), pairs_of, list(LETTERS), lambda value: value.append("z")),
+    "transition_matrices": (
+        KalmanFilter(2, em_vars=["observation_covariance"]),
+        rows_of,
+        0.5 * np.eye(2),
+        double,
+    ),
+    "transition_offsets": (KalmanFilter(2), rows_of, np.ones(2), double),
+}
+SHAPED_SETS = {
+    "em_vars": (KalmanFilter(2), rows_of, {"transition_covariance"}, lambda value: value.pop()),
+    "alphabet": (EditDistance(), pairs_of, set(LETTERS), lambda value: value.add("z")),
+}
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("name", [*SHAPED, *(f"{name} in a set" for name in SHAPED_SETS)])
+def test_what_shapes_the_model_can_not_be_changed_in_its_place(name, method, rng):
+    name, _, is_set = name.partition(" ")
+    estimator, data, value, change = (SHAPED_SETS if is_set else SHAPED)[name]
+    value, X = copy.deepcopy(value), data(rng)
+    estimator = clone(estimator).set_params(random_state=0, warm_start=True)
+    setattr(estimator, name, value)
+    model = estimator.partial_fit(X).partial_fit(X).model_
+    change(value)
+    with pytest.raises(ValueError, match=rf"{type(estimator).__name__}.*\b{name}.*fit anew"):
+        getattr(estimator, method)(X)
+    assert estimator.model_ is model
+
+
+# ----------------------------------------------------------------------- estimators of estimators
+
+
+TRANSFORMERS = {
+    "with_mean": (StandardScaler(), {"transformer__with_mean": False}),
+    "feature_range": (MinMaxScaler(), {"transformer__feature_range": (0, 2)}),
+    "n_components": (IncrementalPCA(1), {"transformer__n_components": 2}),
+    "transformer": (StandardScaler(), {"transformer": MinMaxScaler()}),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_another_transformer_of_a_stream_of_sequences_raises(name, rng):
+    transformer, change = TRANSFORMERS[name]
+    sequences = [rows_of(rng)]
+    estimator = PerSequence(clone(transformer)).partial_fit(sequences)
+    before, fitted = estimator.transform(sequences), estimator.transformer_
+    estimator.set_params(**change)
+    with pytest.raises(ValueError, match=rf"PerSequence.*\b{name}\b.*fit anew"):
+        estimator.partial_fit(sequences)
+    assert estimator.transformer_ is fitted
+    np.testing.assert_array_equal(estimator.transform(sequences), before)
+    estimator.fit(sequences).partial_fit(sequences)
+
+
+class Wrapped(TransformerMixin, BaseEstimator):
+    """A transformer that holds another, in a list of pairs."""
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    def partial_fit(self, X, y=None):
+        self.steps[0][1].partial_fit(X)
+        return self
+
+    fit = partial_fit
+
+    def get_params(self, deep=True):
+        return {"steps": self.steps, **({"scaler": self.steps[0][1]} if deep else {})}
+
+    def transform(self, X):
+        return self.steps[0][1].transform(X)
+
+
+def test_a_transformer_that_holds_another_goes_on(rng):
+    sequences = [rows_of(rng)]
+    estimator = PerSequence(Wrapped([("scaler", StandardScaler())])).partial_fit(sequences)
+    estimator.partial_fit(sequences)
+    assert estimator.transformer_.steps[0][1].n_samples_seen_ == 120
+
+
+def test_the_same_transformer_goes_on(rng):
+    sequences = [rows_of(rng)]
+    pca = IncrementalPCA(1)
+    estimator = PerSequence(pca).partial_fit(sequences)
+    estimator.set_params(transformer=clone(pca)).partial_fit(sequences)
+    assert estimator.transformer_.n_samples_seen_ == 120
+
+
+CLASSIFIER = {
+    "edit_distance": EditDistance("full"),
+    "dictionary": ["c"],
+    "conditional": False,
+    "prefit": True,
+}
+
+
+@pytest.mark.parametrize("name", inspect.signature(EditDistanceClassifier).parameters)
+def test_parameters_of_a_classifier_are_of_its_fit(name):
+    """It has no stream; what it has learnt answers until it is fitted anew."""
+    words, right = ["ab", "ba", "aab", "c"], ["ab", "ba", "ab", "ca"]
+    fitted = EditDistanceClassifier().fit(words, right)
+    before = fitted.kneighbors(words, 2)
+    fitted.set_params(**{name: CLASSIFIER[name]})
+    assert_identical(fitted.kneighbors(words, 2), before)
+    if name != "prefit":
+        fitted.fit(words, right)
+        n_words = 1 if name == "dictionary" else 2
+        assert not same_numbers(fitted.kneighbors(words, n_words), before)

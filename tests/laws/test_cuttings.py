@@ -14,7 +14,7 @@ from sklearn_onlineem import (
     combine_estimators,
 )
 
-N_ROWS, N_CUTTINGS = 1000, 20
+N_ROWS, N_CUTTINGS = 1000, 12
 CENTRES = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]])
 
 

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from cases.family_cases import FAMILIES, OTHER_FAMILIES
 from scipy import sparse
 
-from sklearn_onlineem.data import Rows, Sequences, StringPairs, Strings
+from sklearn_onlineem.data import Documents, Rows, Sequences, StringPairs, Strings
 from sklearn_onlineem.families import Categorical, Multinomial, Poisson
+from sklearn_onlineem.models import MixtureModel
 
 X = np.arange(12.0).reshape(6, 2)
 FEW = np.array([0, 6])
@@ -51,6 +53,7 @@ BAD_ROWS = {
     "long labels": {"labels": np.zeros(6, np.int64)},
     "no threads": {"n_threads": 0},
     "half a thread": {"n_threads": 0.5},
+    "threads beyond a C int": {"n_threads": 2**31},
 }
 
 by_name = pytest.mark.parametrize("changes", BAD_ROWS.values(), ids=BAD_ROWS.keys())
@@ -64,6 +67,29 @@ def test_rows_of_other_arrays_are_refused(changes):
 
 def test_subnormal_weights_are_weights():
     assert len(rows(sample_weight=np.full(6, 5e-324))) == 6
+
+
+COUNTS = sparse.csr_array(X)
+BAD_DOCUMENTS = {
+    "counts that are no rows": {"rows": COUNTS},
+    "dense counts": {"rows": rows()},
+    "negative counts": {"rows": Rows(-COUNTS)},
+    "counts that are not numbers": {"rows": Rows(COUNTS * np.nan)},
+    "infinite counts": {"rows": Rows(COUNTS * np.inf)},
+    "numbers of half the bits": {"numbers": np.arange(6, dtype=np.int32)},
+    "few numbers": {"numbers": np.arange(5)},
+    "numbers in a list": {"numbers": list(range(6))},
+    "topics for few": {"allowed": np.ones((5, 2), np.uint8)},
+    "topics as truth values": {"allowed": np.ones((6, 2), bool)},
+    "a document without topics": {"allowed": np.eye(6, 2, dtype=np.uint8)},
+    "topics in one dimension": {"allowed": np.ones(6, np.uint8)},
+}
+
+
+@pytest.mark.parametrize("changes", BAD_DOCUMENTS.values(), ids=BAD_DOCUMENTS.keys())
+def test_documents_of_other_arrays_are_refused(changes):
+    with pytest.raises(ValueError, match=r"Documents|Counts"):
+        Documents(**{"rows": Rows(COUNTS), **changes})
 
 
 BAD_SEQUENCES = {
@@ -138,3 +164,34 @@ def test_families_refuse_corrupt_matrices(family):
     for bad in (corrupt(), unsorted(), sparse.csc_array(X)):
         with pytest.raises(ValueError, match="CSR|corrupt"):
             family.check(bad)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in [*FAMILIES, *OTHER_FAMILIES] if not case.matrix], ids=repr
+)
+@pytest.mark.parametrize("n_columns", [3, 40])
+def test_models_refuse_rows_of_another_width(case, n_columns, rng):
+    """Below the estimators, too, where kernels would read beyond their tables."""
+    narrow = case.draw(rng, 2, 4)
+    model = MixtureModel(case.family, np.array([0.5, 0.5]), narrow)
+    rows = Rows(case.rows(rng, 20, n_columns))
+    for use in (model.e_step, model.posterior, model.log_likelihood):
+        with pytest.raises(ValueError):
+            use(rows)
+
+
+@pytest.mark.parametrize("step", [slice(None, None, 2), slice(5, None, -3), slice(1, 5, 2)])
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_rows_of_a_slice_with_a_step_are_as_kernels_take_them(step, is_sparse):
+    numbers = np.arange(6)
+    parts = sparse.csr_array(X) if is_sparse else X, numbers + 1.0, numbers.astype(np.int32)
+    rows, documents = Rows(*parts), Documents(Rows(sparse.csr_array(X)))
+    chosen, expected = rows[step], rows[numbers[step]]
+    for part, other in zip(vars(chosen).values(), vars(expected).values(), strict=True):
+        if sparse.issparse(part):
+            part, other = part.toarray(), other.toarray()
+        np.testing.assert_array_equal(part, other)
+        assert np.asarray(part).flags.c_contiguous
+    Rows(chosen.X, chosen.sample_weight, chosen.labels)
+    np.testing.assert_array_equal(documents[step].numbers, numbers[step])
+    assert documents[step].numbers.flags.c_contiguous

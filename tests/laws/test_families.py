@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from cases.comparing import arrays, assert_close, assert_identical
+from cases.estimator_cases import counts_of
 from cases.family_cases import (
     FAMILIES,
     HIDDEN_FAMILIES,
@@ -34,6 +35,7 @@ from sklearn_onlineem.families import (
     FixedShapeGamma,
     FullGaussian,
     Gamma,
+    MarkovChain,
     Multinomial,
     Poisson,
     SphericalGaussian,
@@ -124,6 +126,7 @@ def documents_of_length(length, n_words):
         (Bernoulli(), 3, all_rows(2, 3)),
         (Categorical(n_categories=3), 2, all_rows(3, 2)),
         (Multinomial(), 3, documents_of_length(6, 3)),
+        (MarkovChain(), 2, counts_of(all_rows(2, 5)[:, :, None], 2)),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Family) else "",
 )
@@ -490,3 +493,12 @@ def test_densities_and_statistics_are_told_the_number_of_threads_and_do_not_depe
         ]
     for method in methods:
         assert_identical(method(3), method(1))
+
+
+@visible_families
+def test_uniform_numbers_have_no_fields(case, rng):
+    """Kernels take them as they are, and would crash."""
+    p, X = case.draw(rng, 2, 2), case.rows(rng, 5, 2)
+    uniforms = np.zeros(5, dtype=[("a", "f8"), ("b", "i4")])
+    with pytest.raises((TypeError, ValueError)):
+        case.family.e_step(p, np.log([0.5, 0.5]), Rows(X), uniforms)

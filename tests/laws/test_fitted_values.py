@@ -1,10 +1,11 @@
 """What is fitted belongs to the model, whatever parameters are set to afterwards."""
 
 import pytest
+from cases.collapsed_cases import GIBBS
 from cases.comparing import arrays, assert_identical
 from cases.merged_cases import MERGED
 
-all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)
+all_estimators = pytest.mark.parametrize("case", [*MERGED, *GIBBS], ids=repr)
 
 
 def fitted_values(estimator, X):

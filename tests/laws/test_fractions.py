@@ -14,6 +14,7 @@ from sklearn_onlineem import (
     CategoricalHMM,
     CompoundDirichlet,
     CompoundDirichletMixture,
+    MarkovChainMixture,
     Mixture,
     MultinomialHMM,
     MultinomialMixture,
@@ -38,6 +39,11 @@ def multinomial(X, probabilities):
     return coefficient(X)[:, None] + X @ np.log(probabilities).T
 
 
+def markov_chain(X, transmat):
+    """Of transitions, which have but one order."""
+    return X @ np.log(transmat).reshape(len(transmat), -1).T
+
+
 def bernoulli(X, probabilities):
     """Expected bits: the expectation of the logarithm of the probability of bits."""
     return X @ np.log(probabilities).T + (1.0 - X) @ np.log1p(-probabilities).T
@@ -55,6 +61,7 @@ def compound_dirichlet(X, alpha):
 MIXTURES = {
     "PoissonMixture": (PoissonMixture, poisson, "rates_"),
     "MultinomialMixture": (MultinomialMixture, multinomial, "probabilities_"),
+    "MarkovChainMixture": (MarkovChainMixture, markov_chain, "transmat_"),
     "BernoulliMixture": (
         lambda k, **more: BernoulliMixture(k, binarize=None, **more),
         bernoulli,

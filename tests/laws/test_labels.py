@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from cases.collapsed_cases import GIBBS
 from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS, flat
@@ -26,7 +27,7 @@ from sklearn_onlineem.distributed import DistributedEM
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-all_mixtures = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
+all_mixtures = pytest.mark.parametrize("case", [*ESTIMATORS, *GIBBS], ids=repr)
 all_of_sequences = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS + KALMAN_FILTERS, ids=repr)
 all_hidden_markov = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS, ids=repr)
 

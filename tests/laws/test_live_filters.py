@@ -1,7 +1,10 @@
 """Live filters take the rows that `filter` takes, and refuse the others as they are."""
 
+import copy
+
 import numpy as np
 import pytest
+from cases.comparing import assert_identical
 from cases.sequence_cases import SEQUENCE_ESTIMATORS, all_models
 from numpy.testing import assert_array_equal
 
@@ -44,6 +47,7 @@ def hostile_rows(row):
         [row.tolist(), 1.0],
         1j * row,
         np.full(row.shape, 10**400, dtype=object),
+        np.ma.masked_array(np.full(row.shape, 10**400, dtype=object), mask=False),
     )
     for value in (np.inf, -np.inf, 1e308, -1e308, 1e155, 1e10, 1e6, -1.0, 0.5, np.nan):
         yield with_value(row, value)
@@ -85,6 +89,18 @@ def test_a_masked_row_is_a_missing_one(case, rng):
     twin.probabilities = live.probabilities
     masked = np.ma.masked_array(row, mask=np.ones(len(row), bool))
     assert_array_equal(live.update(masked), twin.update(np.full(len(row), np.nan)))
+
+
+@all_models
+def test_beneath_a_mask_is_nothing_but_a_number(case, rng):
+    """Whole numbers, objects and single floats can be masked as well."""
+    _, live, row = live_filter(case, rng)
+    twin = copy.deepcopy(live)
+    huge = np.full(row.shape, 10**400, dtype=object)
+    for beneath in (row.astype(int), row.astype(object), row.astype(np.float32), huge):
+        live.update(np.ma.masked_array(beneath, mask=np.ones(len(row), bool)))
+        twin.update(np.full(len(row), np.nan))
+        assert_identical(list(values_of(live).values()), list(values_of(twin).values()))
 
 
 @pytest.mark.parametrize("symbol", [4, 1e6, 1e300, np.inf, -1, 0.5])

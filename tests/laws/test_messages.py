@@ -14,6 +14,7 @@ from sklearn_onlineem import (
     GaussianHMM,
     GaussianMixture,
     KalmanFilter,
+    LatentDirichletAllocation,
     MultinomialMixture,
     PoissonMixture,
     WishartMixture,
@@ -47,6 +48,10 @@ def symbols(**parameters):
 
 def system(**parameters):
     return KalmanFilter(2, max_iter=2, tol=0, **parameters)
+
+
+def topics(**parameters):
+    return LatentDirichletAllocation(2, random_state=0, max_iter=2, **parameters)
 
 
 # A mistake, its error, and the words that its message has to have: the name of what complains, of
@@ -289,13 +294,86 @@ MISTAKES = {
         ValueError,
         "GaussianMixture",
         "(?i)sample.weight",
-        "non-zero",
+        "non-zero|above 0",  # scikit-learn's words, where it has some
     ),
     "a weight of many digits": (
         lambda: mixture().fit(X, sample_weight=[10**400] * 60),
         ValueError,
         "GaussianMixture",
         "too large",
+    ),
+    # Topics.
+    "fractions where topics are drawn": (
+        lambda: topics().fit(COUNTS * 0.5),
+        ValueError,
+        "LatentDirichletAllocation",
+        "X must hold counts, whole numbers",
+        "e_step='map'",
+    ),
+    "negative counts of words": (
+        lambda: topics(e_step="map").fit(-COUNTS),
+        ValueError,
+        "LatentDirichletAllocation",
+        "Negative values in data",
+        "X must hold counts",
+    ),
+    "documents that are too long to draw": (
+        lambda: topics().fit(COUNTS * 1e8),
+        ValueError,
+        "LatentDirichletAllocation",
+        "X has .* tokens in a row, beyond the 16777215",
+        "e_step='map'",
+    ),
+    "texts for counts": (
+        lambda: topics().fit(["some words", "and more"]),
+        ValueError,
+        "LatentDirichletAllocation",
+        "CountVectorizer",
+    ),
+    "a new vocabulary in a stream": (
+        lambda: topics().partial_fit(COUNTS).partial_fit(COUNTS[:, :3]),
+        ValueError,
+        "LatentDirichletAllocation",
+        "3 features",
+        "4 features",
+    ),
+    "weights of documents that are drawn together": (
+        lambda: topics(solver="gibbs").fit(COUNTS, sample_weight=np.arange(60.0)),
+        ValueError,
+        "LatentDirichletAllocation",
+        "sample_weight must be None",
+    ),
+    "topics of another number": (
+        lambda: topics(semi_supervised=True).fit(COUNTS, np.ones((60, 3))),
+        ValueError,
+        "LatentDirichletAllocation",
+        r"y must be of shape \(60, 2\) or \(60,\), got \(60, 3\)",
+    ),
+    "no topic": (
+        lambda: topics(semi_supervised=True).fit(COUNTS, np.zeros((60, 2))),
+        ValueError,
+        "LatentDirichletAllocation",
+        "y allows no topic in row 0",
+        "allow all",
+    ),
+    "sweeps that are all discarded": (
+        lambda: topics(n_sweeps=5).fit(COUNTS),
+        ValueError,
+        "burn_in of LatentDirichletAllocation",
+        "less than n_sweeps=5",
+    ),
+    "a criterion of a bound": (
+        lambda: topics().fit(COUNTS).bic(COUNTS),
+        AttributeError,
+        "LatentDirichletAllocation has neither bic nor aic",
+        "perplexity",
+    ),
+    "a vocabulary of another length": (
+        lambda: topics().fit(COUNTS).top_words(["a", "b"]),
+        ValueError,
+        "feature_names of LatentDirichletAllocation",
+        "4 names",
+        r"\(2,\)",
     ),
     # Parameters.
     "no components": (

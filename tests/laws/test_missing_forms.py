@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from cases.collapsed_cases import GIBBS
 from cases.comparing import assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS
 from cases.sequence_cases import all_estimators, all_models, flat
@@ -19,14 +20,16 @@ from sklearn_onlineem.distributed import DistributedEM
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
-all_mixtures = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
-# What lies beneath a mask is never looked at.
+all_mixtures = pytest.mark.parametrize("case", [*ESTIMATORS, *GIBBS], ids=repr)
+# What lies beneath a mask, in turn, is never looked at.
 BENEATH = [0.0, -1e300, np.nan, np.inf]
 
 
 def masked(X, beneath):
     hidden = np.isnan(X)
-    return np.ma.masked_array(np.where(hidden, beneath, X), mask=hidden)
+    values = np.where(hidden, 0.0, X)
+    values[hidden] = np.resize(beneath, hidden.sum())
+    return np.ma.masked_array(values, mask=hidden)
 
 
 def names_of(X):
@@ -60,7 +63,7 @@ def rows_of_masks(X):
 
 
 FORMS = {
-    **{f"masked, {b} beneath": (lambda X, b=b: masked(X, b)) for b in BENEATH},
+    "masked": lambda X: masked(X, BENEATH),
     "list of masked rows": rows_of_masks,
     "Float64": nullable,
     "Int64": whole_numbers,

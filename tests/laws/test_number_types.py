@@ -19,9 +19,13 @@ VALUES = {
     "n_components": 2,
     "n_dim_state": 2,
     "n_features": 4,
+    "n_symbols": 3,
     "batch_size": 100,
     "max_iter": 2,
     "n_init": 2,
+    "n_sweeps": 100,
+    "burn_in": 3,
+    "average": 2,
     "n_jobs": 2,
     "verbose_interval": 2,
 }
@@ -36,6 +40,9 @@ REALS = {
     "lambdas_weight": 100,
     "degrees_of_freedom": 100,
     "operation_prior": 100,
+    "doc_topic_prior": 100,
+    "topic_word_prior": 100,
+    "total_samples": 100,
 }
 
 
@@ -68,17 +75,16 @@ def fitted(case, X, **arguments):
 def test_a_numpy_integer_is_the_integer(case, name, value, rng):
     X = case.data(rng)[0]
     expected = fitted(case, X, **{name: value})
-    for kind in (np.int8, np.uint8):
-        found = fitted(case, X, **{name: kind(value)})
-        assert_identical(found.model_, expected.model_)
-        assert found.n_samples_seen_ == expected.n_samples_seen_
+    found = fitted(case, X, **{name: np.int8(value)})
+    assert_identical(found.model_, expected.model_)
+    assert found.n_samples_seen_ == expected.n_samples_seen_
 
 
 @pytest.mark.parametrize(("case", "name", "value"), CASES)
 def test_a_stream_takes_them_too(case, name, value, rng):
     X = case.data(rng)[0]
     expected = made(case, **{name: value}).partial_fit(X)
-    assert_identical(made(case, **{name: np.int8(value)}).partial_fit(X).model_, expected.model_)
+    assert_identical(made(case, **{name: np.uint8(value)}).partial_fit(X).model_, expected.model_)
 
 
 @pytest.mark.parametrize(("case", "name", "value"), CASES)

@@ -102,11 +102,9 @@ models_of_sequences = pytest.mark.parametrize(
 def assert_average_is_expected(model, data, rng):
     """Sampled E-steps average to the expected one, but for the error of an average."""
     expected, log_likelihood = model.e_step(data)
-    draws = []
-    for _ in range(N_DRAWS):
-        drawn, found = model.e_step(data, rng=rng)
-        assert_allclose(found, log_likelihood, rtol=1e-10, atol=1e-12)
-        draws.append(linear(drawn))
+    drawn, found = zip(*(model.e_step(data, rng=rng) for _ in range(N_DRAWS)), strict=True)
+    assert_allclose(found, log_likelihood, rtol=1e-10, atol=1e-12)
+    draws = [linear(evidence) for evidence in drawn]
     for i, wanted in enumerate(linear(expected)):
         values = np.array([draw[i] for draw in draws])
         # What is rare may not have happened at all: its variance is that of a Poisson variable.

@@ -1,5 +1,6 @@
 """scikit-learn's own checks of estimators."""
 
+import math
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import sklearn
+from scipy.sparse import hstack, issparse
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.fixes import parse_version
@@ -23,6 +25,8 @@ from sklearn_onlineem import (
     GaussianHMM,
     GaussianMixture,
     KalmanFilter,
+    LatentDirichletAllocation,
+    MarkovChainMixture,
     Mixture,
     MultinomialHMM,
     MultinomialMixture,
@@ -32,7 +36,9 @@ from sklearn_onlineem import (
     WishartMixture,
 )
 from sklearn_onlineem.em import Online, PowerDecay, Sampled, Stochastic
+from sklearn_onlineem.estimators._rows import RowsInput
 from sklearn_onlineem.estimators._sequences import SequenceEstimator
+from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Categorical
 
 
@@ -68,6 +74,38 @@ class CategoricalHMMOfAnyRows(CategoricalHMM):
         return tags
 
 
+class MarkovChainMixtureOfAnyRows(MarkovChainMixture):
+    """Takes x as the first transitions of as few symbols as have so many."""
+
+    def _input(self, fresh=False):
+        reader = super()._input(fresh)
+        reader._converted = lambda X: RowsInput._converted(reader, X)
+        reader._batch = lambda X, *more: RowsInput._batch(reader, square(X), *more)
+        return reader
+
+
+def square(X):
+    n_columns = math.isqrt(X.shape[1] - 1) + 1
+    zeros = np.zeros((X.shape[0], n_columns**2 - X.shape[1]), X.dtype)
+    return hstack([X, zeros], format="csr") if issparse(X) else np.hstack([X, zeros])
+
+
+class LatentDirichletAllocationOfAnyCounts(LatentDirichletAllocation):
+    """Rounds fractions, which cannot be drawn, up, so that scikit-learn's checks apply."""
+
+    def _input(self, fresh=False):
+        return rounding(super()._input(fresh))
+
+    def _reader(self):
+        return rounding(super()._reader())
+
+
+def rounding(reader):
+    read = reader._batch
+    reader._batch = lambda X, *more: read(X.ceil() if issparse(X) else np.ceil(X), *more)
+    return reader
+
+
 # To hidden Markov models and Kalman filters a 2-D array is one sequence.
 ROWS_ARE_NO_SAMPLES = {
     "check_methods_subset_invariance": "states of a row depend on the rows around it, and"
@@ -91,6 +129,23 @@ DRAWN = {
 }
 
 
+# Collapsed Gibbs sampling.
+DRAWN_IN_TURN = {
+    **STARTS,
+    **DRAWN,
+    "check_sample_weights_list": "rows that are drawn together take no weights",
+    "check_sample_weights_not_overwritten": "rows that are drawn together take no weights",
+}
+
+
+# Stochastic EM of topics, and collapsed Gibbs sampling of them.
+DRAWN_TOGETHER = {
+    **DRAWN,
+    "check_sample_weights_list": "documents that are drawn together take no weights",
+    "check_sample_weights_not_overwritten": "documents that are drawn together take no weights",
+}
+
+
 def draws(solver):
     return solver == "stochastic" or (
         not isinstance(solver, str) and (solver.samples or solver.inertia.draws)
@@ -100,6 +155,10 @@ def draws(solver):
 def expected_failures(estimator):
     if isinstance(estimator, SequenceEstimator):
         return ROWS_ARE_NO_SAMPLES
+    if isinstance(estimator, BaseMixture) and estimator.solver == "gibbs":
+        return DRAWN_IN_TURN
+    if isinstance(estimator, LatentDirichletAllocation):
+        return DRAWN_TOGETHER if estimator.solver in ("gibbs", "stochastic") else DRAWN
     if getattr(estimator, "n_components", 1) > 1 and not isinstance(estimator, BernoulliMixture):
         return STARTS
     counts = isinstance(estimator, CompoundDirichlet | CompoundDirichletMixture)
@@ -117,11 +176,26 @@ def expected_failures(estimator):
         # `check_estimator_sparse_*` expect a column of `predict_proba` for each of four classes.
         PoissonMixture(4),
         MultinomialMixture(4),
+        MarkovChainMixtureOfAnyRows(4),
+        *(
+            make(4, solver="gibbs", prior=prior, weight_concentration_prior=1.5, max_iter=5)
+            for make, prior in (
+                (PoissonMixture, {"rate": 0.5}),
+                (MultinomialMixture, {"concentration": 1.5}),
+                (BernoulliMixture, {"alpha": 1.5}),
+                (ExponentialMixture, {"rate": 0.5}),
+            )
+        ),
         CompoundDirichletMixture(4),
         CompoundDirichletMixture(4, solver=Online(inertia=Sampled(20))),
         CompoundDirichlet(),
         CompoundDirichlet(solver="newton"),
         CompoundDirichlet(solver="stochastic", max_iter=5),
+        LatentDirichletAllocation(e_step="map"),
+        LatentDirichletAllocation(solver="batch"),
+        LatentDirichletAllocationOfAnyCounts(),
+        LatentDirichletAllocationOfAnyCounts(solver="stochastic", max_iter=5),
+        LatentDirichletAllocationOfAnyCounts(solver="gibbs", max_iter=5),
         BernoulliMixture(4),
         GaussianMixture(4),
         ExponentialMixture(),

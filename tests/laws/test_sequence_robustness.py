@@ -5,17 +5,13 @@ Lengths and groups that are none are in `estimators/test_sequences.py`, more of 
 """
 
 import os
-import signal
-import subprocess
-import sys
-import textwrap
-import time
 import warnings
 
 import numpy as np
 import pytest
 from cases.capabilities import cases_where
 from cases.comparing import arrays, assert_identical
+from cases.interruptions import assert_interrupted
 from cases.sequence_cases import KALMAN_FILTERS, N_STATES, SEQUENCE_ESTIMATORS
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -565,33 +561,21 @@ INTERRUPTED_SCRIPT = """
     import numpy as np
     from sklearn_onlineem import GaussianHMM
 
-    X = np.random.default_rng(0).normal(size=({n_sequences}, {length}, 8))
-    hmm = GaussianHMM(16, init=X[0, :16], solver="{solver}", max_iter=1000, tol=0.0)
-    hmm.set_params(callbacks=[lambda step: print("step", flush=True)])
-    try:
-        hmm.fit(X)
-    except KeyboardInterrupt:
-        print("interrupted", hmm.__sklearn_is_fitted__(), flush=True)
+    for solver, shape in [
+        ("online", (2000, 50, 8)), ("batch", (2000, 50, 8)), ("batch", (1, 100_000, 8))
+    ]:
+        X = np.random.default_rng(0).normal(size=shape)
+        hmm = GaussianHMM(16, init=X[0, :16], solver=solver, max_iter=1000, tol=0.0)
+        hmm.set_params(callbacks=[lambda step: print("step", flush=True)])
+        try:
+            hmm.fit(X)
+        except KeyboardInterrupt:
+            print(solver, shape, hmm.__sklearn_is_fitted__(), flush=True)
 """
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-@pytest.mark.parametrize(
-    "solver, n_sequences, length",
-    [("online", 2000, 50), ("batch", 2000, 50), ("batch", 1, 100_000)],
-)
-def test_ctrl_c_ends_a_long_fit_within_a_second(solver, n_sequences, length):
-    arguments = {"solver": solver, "n_sequences": n_sequences, "length": length}
-    script = textwrap.dedent(INTERRUPTED_SCRIPT.format(**arguments))
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout.readline() == "step\n"
-        time.sleep(0.3)
-        sent = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        last = next(line for line in process.stdout if line != "step\n")
-        assert time.monotonic() - sent < 1.0
-        assert last == "interrupted False\n"
-    finally:
-        process.kill()
-        process.wait()
+def test_ctrl_c_ends_a_long_fit_within_a_second():
+    assert_interrupted(INTERRUPTED_SCRIPT, [
+        "online (2000, 50, 8)", "batch (2000, 50, 8)", "batch (1, 100000, 8)"
+    ])  # fmt: skip

@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 from cases.comparing import arrays, assert_close, assert_identical
-from cases.merged_cases import MERGED, SINGLE
+from cases.merged_cases import EXACT, MERGED, SINGLE
 from cases.sequence_cases import finite_models
 from cases.states import state_of
 from numpy.testing import assert_allclose
@@ -38,6 +38,7 @@ N = 60  # rows, sequences or pairs
 N_COMPONENTS = 5
 
 all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)
+exact_estimators = pytest.mark.parametrize("case", EXACT, ids=repr)
 averaging = pytest.mark.parametrize("solver", [Stochastic, Online], ids=lambda kind: kind.__name__)
 
 
@@ -81,7 +82,7 @@ def test_stochastic_em_makes_all_passes(case, average_from, rng):
     assert math.isfinite(model.score(X))
 
 
-@all_estimators
+@exact_estimators
 def test_stochastic_em_is_not_em(case, rng):
     X = draw(case, rng)
     exact, drawn = (
@@ -199,7 +200,7 @@ def test_a_classifier_by_a_drawn_distance(rng):
 # ------------------------------------------------------------------------------------- averaging
 
 
-@all_estimators
+@exact_estimators
 @averaging
 def test_a_fit_returns_the_maximiser_of_the_averaged_statistics(case, solver, rng):
     X = draw(case, rng)
@@ -278,7 +279,7 @@ def test_batch_is_batch_em(case, rng):
     assert etas(model) == [math.inf] * 3
 
 
-@all_estimators
+@exact_estimators
 def test_auto_is_online_where_a_rate_was_chosen(case, rng):
     X = draw(case, rng)
     arguments = {"batch_size": 25, "max_iter": 3, "eta0": 0.5}
@@ -288,7 +289,7 @@ def test_auto_is_online_where_a_rate_was_chosen(case, rng):
     assert_identical(state_of(chosen), state_of(online))
 
 
-@all_estimators
+@exact_estimators
 def test_auto_ends_in_batch_em_where_no_rate_was_chosen(case, rng):
     X = draw(case, rng)
     model = made(case, batch_size=25, max_iter=4, tol=0.0).fit(X)
@@ -301,7 +302,7 @@ def test_auto_ends_in_batch_em_where_no_rate_was_chosen(case, rng):
 VALUES = {"auto": Auto(), "online": Online(), "batch": Batch(), "stochastic": Stochastic()}
 
 
-@all_estimators
+@exact_estimators
 @pytest.mark.parametrize("name", VALUES)
 def test_a_string_stands_for_a_value(case, name, rng):
     X = draw(case, rng)
@@ -408,7 +409,7 @@ USED = [
 ]
 
 
-@all_estimators
+@exact_estimators
 def test_a_rate_that_was_set_and_not_used_warns(case, rng):
     X = draw(case, rng)
     for name, arguments in UNUSED:

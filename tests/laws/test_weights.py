@@ -12,7 +12,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 all_estimators = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
 all_merged = pytest.mark.parametrize("case", MERGED, ids=repr)
-methods = pytest.mark.parametrize("method", ["entropic", "averaging", "sampled"])
+METHODS = ("entropic", "averaging", "sampled")
 SOLVERS = [{}, {"solver": "online", "batch_size": 10}, {"solver": "batch"}]
 
 
@@ -36,8 +36,15 @@ def test_weights_that_vanish_or_overflow_are_refused(case, weight, rng):
     assert estimator.model_ is model
 
 
-@pytest.mark.parametrize("arguments", SOLVERS, ids=str)
-@pytest.mark.parametrize(("small", "large"), [(1e-99, 1e-99), (1e-99, 1e97), (1e97, 1e97)])
+@pytest.mark.parametrize(
+    ("small", "large", "arguments"),
+    [
+        *((1e-99, 1e97, arguments) for arguments in SOLVERS),
+        (1e-99, 1e-99, SOLVERS[1]),
+        (1e97, 1e97, SOLVERS[2]),
+    ],
+    ids=str,
+)
 @all_estimators
 def test_weights_that_are_taken_give_finite_models(case, small, large, arguments, rng):
     X = case.data(rng)[0]
@@ -67,33 +74,27 @@ def members(case, rng):
     return [start, case().fit(X[: len(X) // 2])]
 
 
-@methods
-@pytest.mark.parametrize("scale", [-1073, -1030, -300, 300, 1022])
-@all_merged
-def test_only_ratios_of_members_weights_matter(case, scale, method, rng):
-    both = members(case, rng)
-    found, expected = (
-        combine_estimators(
-            both,
-            weights=np.ldexp([1.0, 2.0], shift),
-            method=method,
-            random_state=0,
-            n_pseudo_samples=500,
-        )
-        for shift in (scale, 0)
-    )
-    assert is_finite(expected.model_)
-    assert_identical(found.model_, expected.model_)
+def merged(both, weights, method):
+    arguments = {"method": method, "random_state": 0, "n_pseudo_samples": 500}
+    return combine_estimators(both, weights=weights, **arguments).model_
 
 
-@methods
-@pytest.mark.parametrize("weights", [[1e308, 5e-324], [1e150, 1e-100], [1.0, 5e-324]])
 @all_merged
-def test_a_member_of_vanishing_weight_says_nothing(case, weights, method, rng):
+def test_only_ratios_of_members_weights_matter(case, rng):
     both = members(case, rng)
-    found, expected = (
-        combine_estimators(both, weights=w, method=method, random_state=0, n_pseudo_samples=500)
-        for w in (weights, [1.0, 0.0])
-    )
-    assert is_finite(found.model_)
-    assert_close(found.model_, expected.model_)
+    for method in METHODS:
+        expected = merged(both, [1.0, 2.0], method)
+        assert is_finite(expected)
+        for scale in (-1073, -1030, -300, 300, 1022):
+            assert_identical(merged(both, np.ldexp([1.0, 2.0], scale), method), expected)
+
+
+@all_merged
+def test_a_member_of_vanishing_weight_says_nothing(case, rng):
+    both = members(case, rng)
+    for method in METHODS:
+        expected = merged(both, [1.0, 0.0], method)
+        for weights in ([1e308, 5e-324], [1e150, 1e-100], [1.0, 5e-324]):
+            found = merged(both, weights, method)
+            assert is_finite(found)
+            assert_close(found, expected)

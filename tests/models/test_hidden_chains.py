@@ -270,3 +270,29 @@ def test_the_move_across_a_seam_counts(rng):
     assert_allclose(evidence.transitions, longer.transitions(), rtol=1e-10)
     assert_allclose(evidence.emissions.weight, longer.posterior()[1:].sum(axis=0), rtol=1e-10)
     assert_array_equal(evidence.start, 0.0)
+
+
+FIELDS = [("a", "f8"), ("b", "i4")]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"start": np.zeros(2, dtype=FIELDS)},
+        {"transmat": np.zeros((2, 2), dtype=FIELDS)},
+        {"start": np.full((1, 2), 0.5)},
+        {"transmat": np.asfortranarray([[0.9, 0.1], [0.2, 0.8]])},
+        {"transmat": np.eye(2, dtype=np.float32)},
+        {"start": [0.5, 0.5]},
+    ],
+)
+def test_what_kernels_would_misread_is_refused(changes):
+    parts = {"start": np.full(2, 0.5), "transmat": np.eye(2), **changes}
+    with pytest.raises(ValueError, match=f"{next(iter(changes))} must be"):
+        HiddenMarkovModel(LogDensities(2), parameters=None, **parts)
+
+
+def test_numbers_with_fields_are_no_transitions():
+    like = sequences(np.zeros((3, 2)), [3])
+    with pytest.raises(TypeError):
+        GivenLength().occupancies(np.full(2, 0.5), np.zeros((2, 2), dtype=FIELDS), like)

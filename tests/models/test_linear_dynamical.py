@@ -426,6 +426,15 @@ def test_the_covariance_of_observations_must_be_positive_definite(rng):
         model.log_likelihood(draw_data(rng, [3], 2))
 
 
+def test_parts_of_other_dimensions_are_refused(rng):
+    model, other = draw_model(rng, 2, 3), draw_model(rng, 1, 3)
+    for name in ("initial", "transitions", "emissions"):
+        with pytest.raises(ValueError, match="matrices of"):
+            replace(model, **{name: getattr(other, name)})
+    with pytest.raises(ValueError, match="matrices of"):
+        replace(model, initial=model.transitions)
+
+
 def test_em_recovers_the_model_from_its_own_sample(rng):
     model = draw_model(rng, 2, 4, learnt=ALL)
     data, states = model.sample(3000, rng, like=draw_data(rng, [10, 20], 4))

@@ -9,11 +9,13 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem.estimators._base import fitted_property
 from sklearn_onlineem.estimators._clusters import STARTS
+from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._learnt_prior import LearntPrior
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
+from sklearn_onlineem.estimators._transactions import as_it_was
 from sklearn_onlineem.estimators.hidden_markov._chain import TERMINATIONS, Chain, excess
 from sklearn_onlineem.estimators.hidden_markov._initialiser import HiddenMarkovInitialiser
 from sklearn_onlineem.models import EndState, GivenLength, HiddenMarkovStatistics
@@ -50,9 +52,9 @@ class BaseHMM(SequenceEstimator):
     startprob_prior, transmat_prior : float or array-like, default=None
         Concentration of the Dirichlet priors on the start and on the rows of the transitions.
         None: no prior, as 1.
-    prior : dict, default=None
-        Hyper-parameters of the family's conjugate prior, the arguments of its `prior_statistics`.
-        None: maximum likelihood.
+    prior : dict or LearntPrior, default=None
+        Hyper-parameters of the family's conjugate prior, the arguments of its `prior_statistics`;
+        or what `as_prior` of a fitted estimator returned. None: maximum likelihood.
     init : str or array-like, default="k-means"
         Where emissions start: "k-means", "k-means++", "random" (responsibilities),
         "random_from_data" (rows as centres), or centres of shape (n_components, n_features).
@@ -87,7 +89,7 @@ class BaseHMM(SequenceEstimator):
     transmat_init: object = parameter(default=None, valid=[None, "array-like"])
     startprob_prior: object = parameter(default=None, valid=_CONCENTRATION)
     transmat_prior: object = parameter(default=None, valid=_CONCENTRATION)
-    prior: dict | None = parameter(default=None, valid=[None, dict])
+    prior: dict | LearntPrior | None = parameter(default=None, valid=[None, dict, LearntPrior])
     init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
     algorithm: str = parameter(default="viterbi", valid=[StrOptions({"viterbi", "map"})])
     semi_supervised: bool = parameter(default=False, valid=["boolean"])
@@ -141,9 +143,10 @@ class BaseHMM(SequenceEstimator):
 
     def _emission_prior(self, family, n_features):
         """Return the prior of the emissions as pseudo-statistics, or None."""
-        if self.prior is None:
+        given = self._hyperparameters
+        if given is None:
             return None
-        return prior_statistics(family, self.prior, self.n_components, n_features=n_features)
+        return prior_statistics(family, given, self.n_components, n_features=n_features)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -322,8 +325,9 @@ class BaseHMM(SequenceEstimator):
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
         """
-        fitted = self.fit(X, y, lengths=lengths, groups=groups)
-        return fitted.predict(X, lengths=lengths, groups=groups)
+        with as_it_was(self):
+            fitted = self.fit(X, y, lengths=lengths, groups=groups)
+            return fitted.predict(X, lengths=lengths, groups=groups)
 
     def decode(self, X, lengths=None, algorithm=None, *, groups=None):
         """Return states and how probable they are.

@@ -8,8 +8,8 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from sklearn_onlineem.estimators._base import fitted_property
 from sklearn_onlineem.estimators._families import COVARIANCE_TYPES
+from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._validation import finite_start
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
@@ -142,7 +142,7 @@ class GaussianHMM(BaseHMM):
         return values
 
     def _emission_prior(self, family, n_features):
-        if self.prior is not None:
+        if self._hyperparameters is not None:
             return super()._emission_prior(family, n_features)
         if self.covars_prior is None and self.means_weight == 0.0 and self.covars_weight <= 1.0:
             return None

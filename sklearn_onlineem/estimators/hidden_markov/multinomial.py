@@ -7,7 +7,7 @@ from numbers import Real
 
 from sklearn.utils._param_validation import Interval
 
-from sklearn_onlineem.estimators._base import fitted_property
+from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.estimators.hidden_markov._probabilities import (

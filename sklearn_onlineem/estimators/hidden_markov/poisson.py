@@ -8,7 +8,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from sklearn_onlineem.estimators._base import fitted_property
+from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._validation import finite_start
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM

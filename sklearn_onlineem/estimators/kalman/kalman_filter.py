@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem.estimators._base import fitted_property
+from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._learnt_prior import LearntPrior
 from sklearn_onlineem.estimators._missing import filled
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
@@ -82,11 +83,12 @@ class KalmanFilter(SequenceEstimator):
         What each M-step adds to variances. "relative" is 1e-6 times the variance of each feature
         in the first data; for states, and where all start values are given, it is 1e-6 times the
         variances at the start.
-    prior : dict, default=None
+    prior : dict or LearntPrior, default=None
         Conjugate priors, as dicts of the arguments of
         :meth:`LinearGaussian.prior_statistics <sklearn_onlineem.families.LinearGaussian>`: at
         "initial" (normal inverse Wishart; `offset` is the mean), "transition" and "observation"
-        (matrix-normal inverse Wishart). None: maximum likelihood.
+        (matrix-normal inverse Wishart). Or what `as_prior` of a fitted estimator returned. None:
+        maximum likelihood.
     init : {"pca", "random"}, default="pca"
         Where what is not given starts: states are the principal components of the rows, together
         with rows before them if there are more states than features, or random ones; the arrays
@@ -162,7 +164,7 @@ class KalmanFilter(SequenceEstimator):
         valid=[StrOptions({"relative"}), Interval(Real, 0, None, closed="left")],
         structural=True,
     )
-    prior: dict | None = parameter(default=None, valid=[None, dict])
+    prior: dict | LearntPrior | None = parameter(default=None, valid=[None, dict, LearntPrior])
     init: str = parameter(default="pca", valid=[StrOptions(set(START_STATES))])
 
     def _system(self):
@@ -177,6 +179,9 @@ class KalmanFilter(SequenceEstimator):
             self.reg_covar,
         )
 
+    def _start_parameters(self):
+        return [*super()._start_parameters(), *FIELDS]
+
     def _input(self, fresh=False):
         # The family is for checks of the rows only; labels say nothing of such states.
         return SequencesInput(self, FullGaussian(), fresh, self._system().n_states)
@@ -185,7 +190,15 @@ class KalmanFilter(SequenceEstimator):
         return SystemInitialiser(self._system(), self.init)
 
     def _prior(self, model, n_features):
-        return system_prior(self.prior, model) if self.prior else None
+        if self._learnt_prior is not None and model.n_components != self._system().n_states:
+            raise ValueError(f"prior was learnt with n_dim_state={model.n_components}.")
+        given = self._hyperparameters
+        return system_prior(given, model) if given else None
+
+    def _lasting_parameters(self):
+        # What is given and not learnt is kept as it was given.
+        kept = FIELDS.keys() - self._system().learnt()
+        return *super()._lasting_parameters(), *sorted(kept)
 
     def _check_structure(self):
         super()._check_structure()

@@ -13,6 +13,7 @@ from sklearn_onlineem.estimators.mixtures.counts import (
 from sklearn_onlineem.estimators.mixtures.durations import ExponentialMixture, GammaMixture
 from sklearn_onlineem.estimators.mixtures.gaussian import GaussianMixture
 from sklearn_onlineem.estimators.mixtures.laplace import LaplaceMixture
+from sklearn_onlineem.estimators.mixtures.markov_chain import MarkovChainMixture
 from sklearn_onlineem.estimators.mixtures.wishart import WishartMixture
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "GammaMixture",
     "GaussianMixture",
     "LaplaceMixture",
+    "MarkovChainMixture",
     "Mixture",
     "MultinomialMixture",
     "PoissonMixture",

@@ -9,12 +9,17 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import ClassifierTags
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from sklearn_onlineem.estimators._base import fitted_property
+from sklearn_onlineem.em import SOLVERS, Solver
+from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.estimators._clusters import STARTS
+from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._learnt_prior import LearntPrior
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._threads import single_threaded_blas
+from sklearn_onlineem.estimators._transactions import as_it_was
+from sklearn_onlineem.estimators._validation import naming
 from sklearn_onlineem.estimators.mixtures._initialiser import MixtureInitialiser
 from sklearn_onlineem.models import MixtureStatistics
 
@@ -27,6 +32,11 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     Parameters
     ----------
+    solver : str or Solver, default="auto"
+        How `fit` learns. "auto", "online", "batch" and "stochastic" as for all estimators. "gibbs":
+        `max_iter` sweeps of collapsed Gibbs sampling, :class:`~sklearn_onlineem.em.Gibbs`, for
+        families with a conjugate prior, which `prior` must make proper; `chains_` is a record of
+        them, :class:`~sklearn_onlineem.em.Chains`.
     n_components : int, default=1
         Number of components.
     n_init : int, default=1
@@ -40,10 +50,13 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     means_init : array-like of shape (n_components, n_features), default=None
         Means to start from.
     weight_concentration_prior : float, default=None
-        Concentration of a symmetric Dirichlet prior on the weights. None: no prior.
-    prior : dict, default=None
-        Hyper-parameters of the family's conjugate prior, the arguments of its `prior_statistics`.
-        None: maximum likelihood.
+        Concentration of a symmetric Dirichlet prior on the weights. None: no prior. Below 1 the
+        prior is sparse: of components whose rows are fewer than 1 minus the concentration, one in
+        each step loses its weight for good. At 0 and below it is improper, and no Dirichlet any
+        more; one half of the numbers of a component below 1 is Figueiredo & Jain's prior.
+    prior : dict or LearntPrior, default=None
+        Hyper-parameters of the family's conjugate prior, the arguments of its `prior_statistics`;
+        or what `as_prior` of a fitted estimator returned. None: maximum likelihood.
     semi_supervised : bool, default=False
         Whether the `y` of `fit` and `partial_fit` holds known components. If not it is ignored, so
         that pipelines and searches may pass what they have.
@@ -54,8 +67,13 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Shares of the components.
     means_ : ndarray of shape (n_components, n_features)
         Means of the components.
+    n_components_ : int
+        Components whose weight is not 0.
     """
 
+    solver: str | Solver = parameter(
+        default="auto", valid=[StrOptions(set(SOLVERS) - {"newton"}), Solver]
+    )
     n_components: int = parameter(
         default=1,
         valid=[Interval(Integral, 1, None, closed="left")],
@@ -67,9 +85,9 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     weights_init: object = parameter(default=None, valid=[None, "array-like"])
     means_init: object = parameter(default=None, valid=[None, "array-like"])
     weight_concentration_prior: float | None = parameter(
-        default=None, valid=[None, Interval(Real, 0, None, closed="neither")]
+        default=None, valid=[None, Interval(Real, None, None, closed="neither")]
     )
-    prior: dict | None = parameter(default=None, valid=[None, dict])
+    prior: dict | LearntPrior | None = parameter(default=None, valid=[None, dict, LearntPrior])
     semi_supervised: bool = parameter(default=False, valid=["boolean"])
 
     def _initialiser(self):
@@ -80,10 +98,9 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     def _prior(self, model, n_features):
         family, parameters = model.family, model.parameters
         concentration, emissions = self.weight_concentration_prior, None
-        if self.prior is not None:
-            emissions = prior_statistics(
-                family, self.prior, self.n_components, n_features=n_features
-            )
+        given = self._hyperparameters
+        if given is not None:
+            emissions = prior_statistics(family, given, self.n_components, n_features=n_features)
         if emissions is None and concentration is None:
             return None
         if emissions is None:
@@ -94,12 +111,22 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     @property
     def _pseudo_count(self):
         concentration = self.weight_concentration_prior
+        if self.schedule == "bayesian" and concentration is not None and not concentration > 0.0:
+            raise ValueError(
+                "schedule='bayesian' begins with the mass of weight_concentration_prior, which has"
+                f" to be above 0 then, got {concentration!r}."
+            )
         return None if concentration is None else self.n_components * concentration
 
     @fitted_property
     def weights_(self):
         """Mixture weights, an ndarray of shape (n_components,)."""
         return self._exposed(self.model_.weights)
+
+    @fitted_property
+    def n_components_(self):
+        """Number of components that have any weight."""
+        return self.model_.n_survivors
 
     @fitted_property
     def means_(self):
@@ -172,7 +199,64 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
         """
-        return self.fit(X, y, sample_weight).predict(X)
+        with as_it_was(self):
+            return self.fit(X, y, sample_weight).predict(X)
+
+    def score_samples(self, X, predictive=False):
+        """Return the log-likelihood of each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        predictive : bool, default=False
+            Whether under the posterior predictive distribution, which knows how few observations
+            parameters come from, instead of under the model. It needs statistics that are carried
+            along, so ``solver="bayesian"``, and a family that has it in closed form: Student's t
+            for Gaussians, negative binomials for Poisson rates, Polya's for multinomials, ...
+
+        Returns
+        -------
+        log_likelihoods : ndarray of shape (n_samples,)
+            In nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid, or `predictive` is no truth value; the message names the estimator. If
+            it is true and nothing was carried along, or the posterior has no such distribution.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import GaussianMixture
+        >>> X = np.array([[-1.0], [0.0], [1.0], [0.5]])
+        >>> prior = {"mean_precision": 0.1, "covariance": 1.0, "degrees_of_freedom": 2.0}
+        >>> mixture = GaussianMixture(prior=prior, solver="bayesian").partial_fit(X)
+        >>> outlier = [[5.0]]
+        >>> mixture.score_samples(outlier).round(1), mixture.score_samples(outlier, True).round(1)
+        (array([-34.]), array([-7.6]))
+        """
+        check_bool(f"predictive of {type(self).__name__}.score_samples", predictive)
+        if not predictive:
+            return super().score_samples(X)
+        seen = self._seen()
+        with naming(self):
+            statistics = seen._posterior_statistics()
+            return seen._infer(X, "predictive_log_likelihood", statistics)
+
+    def _posterior_statistics(self):
+        """Statistics of all that was seen, as sums over rows, and of the prior."""
+        training = self._training
+        carried = training.state.carried
+        if carried is None:
+            raise ValueError(
+                "predictive=True needs statistics that are carried along: solver='bayesian'."
+            )
+        prior = training.prior
+        total = carried.statistics.scale(carried.mass)
+        return total if prior is None else total + prior
 
     def transform(self, X):
         """Return the responsibilities, as `predict_proba` does.
@@ -223,7 +307,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        if self.n_components > 1:
+        # Tags are asked for before parameters are looked at.
+        if isinstance(self.n_components, Integral) and self.n_components > 1:
             # With labels it is a classifier of as many classes as it has components.
             tags.classifier_tags = ClassifierTags(multi_class=self.n_components > 2)
         return tags

@@ -9,8 +9,10 @@ from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem.em import SOLVERS, Solver
-from sklearn_onlineem.estimators._base import fitted_property
+from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._initialiser import Initialiser
+from sklearn_onlineem.estimators._learnt_prior import LearntPrior
+from sklearn_onlineem.estimators._lengths import checked_lengths
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.estimators._rows import RowEstimator
@@ -46,9 +48,10 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
         divergence between two models is that of their Dirichlets, and the inertia of online steps
         is exact; ``Online(inertia=Sampled(2000))`` estimates it from documents that are drawn,
         for comparison: it is as good in the first pass and then stalls.
-    prior : dict, default=None
+    prior : dict or LearntPrior, default=None
         ``pseudo_count`` further documents whose proportions come from a Dirichlet distribution with
-        all parameters equal to ``concentration``. None: maximum likelihood.
+        all parameters equal to ``concentration``; or what `as_prior` of a fitted estimator
+        returned. None: maximum likelihood.
     alpha_init : array-like of shape (n_features,), default=None
         Where to start. None: mean proportions, times the precision that the data's moments give.
 
@@ -74,8 +77,10 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
     array([0.5, 1. , 2.5])
     """
 
-    solver: str | Solver = parameter(default="auto", valid=[StrOptions(set(SOLVERS)), Solver])
-    prior: dict | None = parameter(default=None, valid=[None, dict])
+    solver: str | Solver = parameter(
+        default="auto", valid=[StrOptions(set(SOLVERS) - {"gibbs"}), Solver]
+    )
+    prior: dict | LearntPrior | None = parameter(default=None, valid=[None, dict, LearntPrior])
     alpha_init: object = parameter(default=None, valid=[None, "array-like"])
 
     _takes_sparse = True
@@ -88,9 +93,10 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
         return SingleInitialiser(self.alpha_init)
 
     def _prior(self, model, n_features):
-        if self.prior is None:
+        given = self._hyperparameters
+        if given is None:
             return None
-        emissions = prior_statistics(model.family, self.prior, 1, n_features=n_features)
+        emissions = prior_statistics(model.family, given, 1, n_features=n_features)
         return MixtureStatistics(np.zeros(1), emissions)
 
     @fitted_property
@@ -165,9 +171,10 @@ class CompoundDirichletMixture(BaseMixture):
 
     Parameters
     ----------
-    prior : dict, default=None
+    prior : dict or LearntPrior, default=None
         ``pseudo_count`` further documents whose proportions come from a Dirichlet distribution with
-        all parameters equal to ``concentration``. None: maximum likelihood.
+        all parameters equal to ``concentration``; or what `as_prior` of a fitted estimator
+        returned. None: maximum likelihood.
     alpha_init : array-like of shape (n_components, n_features), default=None
         Where to start. None: mean proportions of the components of `init`, times the precisions
         that their moments give.
@@ -286,14 +293,5 @@ def _sampled(estimator, n_samples, lengths):
     model, rng = estimator.model_, estimator._generator()
     components = rng.choice(model.n_components, size=n_samples, p=model.weights)
     if lengths is not None:
-        lengths = _checked_lengths(f"lengths of {type(estimator).__name__}", lengths, n_samples)
+        lengths = checked_lengths(f"lengths of {type(estimator).__name__}", lengths, n_samples)
     return model.family.sample(model.parameters, components, rng, lengths), components
-
-
-def _checked_lengths(name, lengths, n_samples):
-    lengths = np.asarray(lengths)
-    if not np.issubdtype(lengths.dtype, np.integer) or lengths.min(initial=0) < 0:
-        raise ValueError(f"{name} must be whole numbers from 0 up, got {lengths}.")
-    if lengths.shape not in ((), (n_samples,)):
-        raise ValueError(f"{name} must be one number or {n_samples}, got shape {lengths.shape}.")
-    return lengths

@@ -8,14 +8,17 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from sklearn_onlineem.estimators._base import fitted_property
 from sklearn_onlineem.estimators._families import COVARIANCE_TYPES
+from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._validation import finite_start
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import SphericalGaussian, TiedGaussian
 
 __all__ = ["GaussianMixture"]
+
+# Smaller ones have no inverse that is a number.
+_LEAST_PRECISION = 1e-300
 
 
 @estimator
@@ -121,11 +124,11 @@ class GaussianMixture(BaseMixture):
             "precisions_init", self.precisions_init, shapes[self.covariance_type]
         )
         if self.covariance_type in ("diag", "spherical"):
-            _require(bool((precisions > 0).all()))
+            _require(bool((precisions > _LEAST_PRECISION).all()))
             return (1.0 / precisions).reshape(K, -1)
         matrices = precisions.reshape(-1, d, d)
         _require(np.allclose(matrices, matrices.transpose(0, 2, 1)))
-        _require(bool((np.linalg.eigvalsh(matrices) > 0).all()))
+        _require(bool((np.linalg.eigvalsh(matrices) > _LEAST_PRECISION).all()))
         return np.linalg.inv(matrices)
 
     # ----------------------------------------------------------------------------- fitted values
@@ -157,4 +160,7 @@ class GaussianMixture(BaseMixture):
 
 def _require(valid):
     if not valid:
-        raise ValueError("precisions_init must be symmetric and positive definite.")
+        raise ValueError(
+            "precisions_init must be symmetric and positive definite, with eigenvalues above"
+            f" {_LEAST_PRECISION:g}."
+        )

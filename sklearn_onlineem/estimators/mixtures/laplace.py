@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sklearn_onlineem.estimators._base import fitted_property
+from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Laplace
@@ -22,9 +22,9 @@ class LaplaceMixture(BaseMixture):
 
     Parameters
     ----------
-    prior : dict, default=None
-        Hyper-parameters of the conjugate prior: ``pseudo_count``, ``location`` and ``scale``. None:
-        maximum likelihood.
+    prior : dict or LearntPrior, default=None
+        Hyper-parameters of the conjugate prior: ``pseudo_count``, ``location`` and ``scale``; or
+        what `as_prior` of a fitted estimator returned. None: maximum likelihood.
 
     Attributes
     ----------

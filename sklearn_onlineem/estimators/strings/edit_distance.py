@@ -5,13 +5,15 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem.data._checks import room
-from sklearn_onlineem.estimators._base import FittedAttribute, OnlineEM
+from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._fitted import FittedAttribute
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._threads import threads_for
+from sklearn_onlineem.estimators._transactions import FitTransformMixin
 from sklearn_onlineem.estimators._validation import naming
 from sklearn_onlineem.estimators.strings._alignment import Alignment
 from sklearn_onlineem.estimators.strings._initialiser import (
@@ -33,7 +35,7 @@ _FULL_PRIOR = {"match": 1.5, "mismatch": 1.01, "delete": 1.1, "insert": 1.1}
 
 
 @estimator
-class EditDistance(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnlineEM):
+class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM):
     r"""Stochastic edit distance, learnt from pairs of strings by online or batch EM.
 
     A script of independent operations makes both strings, and an end, drawn with probability

@@ -93,7 +93,7 @@ def test_streams_learn_and_go_on_after_pickling(parametrization, rng):
 
 @both
 def test_threads_and_forms_of_pairs_change_nothing(parametrization, rng):
-    pairs = noisy_pairs(rng, 20_000)
+    pairs = noisy_pairs(rng, 5000)
     one = EditDistance(parametrization, random_state=0, n_jobs=1, max_iter=3).fit(pairs)
     forms = [np.array(pairs, dtype=object), pd.DataFrame(pairs), [list(pair) for pair in pairs]]
     for form in forms:

@@ -1,0 +1,436 @@
+/* Topics of the tokens of documents: drawn, or shared in the mean.
+ *
+ * A row of topics has P floats: K, and zeros up to a multiple of TOPIC_LANES. A topic is drawn from
+ * weights p by sums that run along each lane (k = lane, lane + 16, ...): the lanes' last sums say
+ * the lane, and the sums along it the place. All sums are of fixed lanes, so that vectors of all
+ * widths give the same bits.
+ */
+#ifndef SKLEARN_ONLINEEM_TOPICS_H
+#define SKLEARN_ONLINEEM_TOPICS_H
+
+#include <float.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "_compiler.h"
+#include "_simd.h"
+
+#define TOPIC_LANES 16
+#define EACH_LANE for (int lane = 0; lane < TOPIC_LANES; lane++)
+
+/* Vectors are those of GCC and clang; others get loops. Lanes are cut into vectors that most CPUs
+ * have: GCC would take wider ones apart in memory. */
+#if defined(__GNUC__)
+#if defined(__x86_64__)
+#define WIDTH 8
+#define EACH_OF_VECTOR(x) {x, x, x, x, x, x, x, x}
+#define VECTOR_NUMBERS {0, 1, 2, 3, 4, 5, 6, 7}
+#else
+#define WIDTH 4
+#define EACH_OF_VECTOR(x) {x, x, x, x}
+#define VECTOR_NUMBERS {0, 1, 2, 3}
+#endif
+#define PARTS (TOPIC_LANES / WIDTH)
+typedef float Vector __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
+typedef int32_t VectorInts __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
+typedef float Quad __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t QuadInts __attribute__((vector_size(16), aligned(4), may_alias));
+#define IN_VECTOR(x) (*(Vector *)(x))
+#define OF_VECTOR(x) (*(const Vector *)(x))
+/* 1 at a number, and 0 elsewhere; `numbers` are those of the vector. */
+#define ONE_AT(numbers, number) ((Vector)(((numbers) == (number)) & (VectorInts)ONES))
+#define ONES ((Vector)EACH_OF_VECTOR(1))
+#endif
+
+typedef struct {
+    ptrdiff_t n_words;   /* that differ */
+    const int *words;    /* (n_words,) */
+    const float *counts; /* (n_words,) */
+    const float *table;  /* (V, P) phi */
+    const float *alpha;  /* (P,), 0 where no topic is, or none that the document may use */
+    ptrdiff_t P;
+} Document;
+
+/* Rows of words are all over the vocabulary, so those of words to come are fetched ahead. */
+#define WORDS_AHEAD 8
+
+SIMD_INLINE void fetch_row(const void *row, const size_t bytes)
+{
+#if defined(__GNUC__)
+    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)row + i);
+#endif
+}
+
+SIMD_INLINE void fetch_ahead(const Document *document, ptrdiff_t i)
+{
+    const size_t P = (size_t)document->P;
+    if (i + WORDS_AHEAD < document->n_words)
+        fetch_row(document->table + document->words[i + WORDS_AHEAD] * P, P * sizeof(float));
+}
+
+typedef struct {
+    float *weights; /* (P,) */
+    float *running; /* (P,) sums of the weights along lanes */
+} Scan;
+
+/* Steele, Lea, Flood (2014): the finaliser of SplitMix64. */
+SIMD_INLINE uint64_t mixed(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+/* The key of a stream of random numbers within that of another one. */
+SIMD_INLINE uint64_t stream_of(uint64_t key, uint64_t number)
+{
+    return mixed(key + (number + 1) * 0x9e3779b97f4a7c15u);
+}
+
+/* In [0, 1): a multiple of 2^-24, so that its product with a normal x is less than x. */
+SIMD_INLINE float uniform_of(uint64_t key, uint64_t number)
+{
+    return (float)(int32_t)(stream_of(key, number) >> 40) * 5.9604644775390625e-08f;
+}
+
+/* weights <- (n + alpha) phi, running <- sums along lanes */
+SIMD_INLINE void weigh(
+    const float *n, const float *alpha, const float *phi, const ptrdiff_t P, const Scan *scan)
+{
+    float *RESTRICT weights = scan->weights, *RESTRICT running = scan->running;
+#if defined(__GNUC__)
+    Vector sums[PARTS] = {{0}};
+    for (ptrdiff_t row = 0; row < P; row += TOPIC_LANES)
+        for (int part = 0; part < PARTS; part++) {
+            const ptrdiff_t k = row + part * WIDTH;
+            Vector x = (OF_VECTOR(n + k) + OF_VECTOR(alpha + k)) * OF_VECTOR(phi + k);
+            sums[part] += x;
+            IN_VECTOR(weights + k) = x;
+            IN_VECTOR(running + k) = sums[part];
+        }
+#else
+    float sums[TOPIC_LANES] = {0};
+    for (ptrdiff_t k = 0; k < P; k += TOPIC_LANES)
+        EACH_LANE {
+            weights[k + lane] = (n[k + lane] + alpha[k + lane]) * phi[k + lane];
+            running[k + lane] = sums[lane] += weights[k + lane];
+        }
+#endif
+}
+
+/* The same, where first one token comes to n (P,), and one leaves it: topic P is none. Whole rows
+ * are stored, as a row is not loaded before single numbers that are stored in it have left for the
+ * cache. */
+SIMD_INLINE void move_and_weigh(
+    float *n, int to, int from, const float *alpha, const float *phi, const ptrdiff_t P,
+    const Scan *scan)
+{
+#if defined(__GNUC__)
+    Vector sums[PARTS] = {{0}};
+    VectorInts numbers = VECTOR_NUMBERS;
+    for (ptrdiff_t row = 0; row < P; row += TOPIC_LANES)
+        for (int part = 0; part < PARTS; part++, numbers += WIDTH) {
+            const ptrdiff_t k = row + part * WIDTH;
+            /* `to` is known last, so that everything else is done before. */
+            Vector comes = ONE_AT(numbers, to);
+            Vector here = OF_VECTOR(n + k) - ONE_AT(numbers, from);
+            Vector x = ((here + OF_VECTOR(alpha + k)) + comes) * OF_VECTOR(phi + k);
+            sums[part] += x;
+            IN_VECTOR(n + k) = here + comes;
+            IN_VECTOR(scan->weights + k) = x;
+            IN_VECTOR(scan->running + k) = sums[part];
+        }
+#else
+    if (to < P) n[to] += 1;
+    if (from < P) n[from] -= 1;
+    weigh(n, alpha, phi, P, scan);
+#endif
+}
+
+/* Whether a topic can be drawn: if not, weights are all 0, or too large for a float. */
+SIMD_INLINE int is_sum(float sum) { return sum >= FLT_MIN && sum <= FLT_MAX; }
+
+/* The same for a word that no topic explains: the topics that there are have it in equal shares. */
+SIMD_UNUSED static void weigh_alike(const float *alpha, const ptrdiff_t P, const Scan *scan)
+{
+    float sums[TOPIC_LANES] = {0};
+    for (ptrdiff_t k = 0; k < P; k += TOPIC_LANES)
+        EACH_LANE {
+            scan->weights[k + lane] = alpha[k + lane] > 0 ? 1.0f : 0.0f;
+            scan->running[k + lane] = sums[lane] += scan->weights[k + lane];
+        }
+}
+
+/* Sums of lanes, which are four columns of four and go down one column after the other: bounds[i]
+ * are the sums before the lanes of row i, and bounds[i + 1] those after them. Each of these sums is
+ * at least the one before it, and more where the lane's own is not 0. */
+typedef struct {
+    float bounds[5][4];
+    float total;
+} LaneSums;
+
+/* The sum of all weights; `last` (TOPIC_LANES,) are the sums of lanes. */
+SIMD_INLINE float sum_lanes(const float *last, LaneSums *sums)
+{
+#if defined(__GNUC__)
+    Quad down[4];
+    down[0] = *(const Quad *)last;
+    for (int i = 1; i < 4; i++) down[i] = down[i - 1] + *(const Quad *)(last + 4 * i);
+    const float first = down[3][0], second = first + down[3][1], third = second + down[3][2];
+    const Quad start = {0, first, second, third};
+    *(Quad *)sums->bounds[0] = start;
+    for (int i = 0; i < 4; i++) *(Quad *)sums->bounds[i + 1] = start + down[i];
+    return sums->total = third + down[3][3];
+#else
+    float down[4] = {0}, start[5] = {0};
+    for (int lane = 0; lane < TOPIC_LANES; lane++) down[lane % 4] += last[lane];
+    for (int j = 0; j < 4; j++) start[j + 1] = start[j] + down[j];
+    for (int j = 0; j < 4; j++) {
+        float sum = 0;
+        sums->bounds[0][j] = start[j];
+        for (int i = 0; i < 4; i++) sums->bounds[i + 1][j] = start[j] + (sum += last[4 * i + j]);
+    }
+    return sums->total = start[4];
+#endif
+}
+
+/* How many lanes are wholly below x. */
+SIMD_INLINE int count_lanes(const LaneSums *sums, float x)
+{
+#if defined(__GNUC__)
+    const Quad here = {x, x, x, x};
+    QuadInts count = {0};
+    for (int i = 1; i < 5; i++) count -= here >= *(const Quad *)sums->bounds[i];
+    return (count[0] + count[1]) + (count[2] + count[3]);
+#else
+    int count = 0;
+    for (int i = 1; i < 5; i++)
+        for (int j = 0; j < 4; j++) count += x >= sums->bounds[i][j];
+    return count;
+#endif
+}
+
+/* The topic at a share of all weights: first the lane, then the place in it. Where rounding would
+ * leave more of x than there is in the lane, its first place of any weight is taken, so that
+ * nothing of weight 0 ever is. */
+SIMD_INLINE ptrdiff_t choose(
+    const float *running, const ptrdiff_t P, const LaneSums *sums, float uniform)
+{
+    float x = uniform * sums->total;
+    int number = count_lanes(sums, x), i = number % 4, j = number / 4;
+    const float *lane = running + 4 * i + j;
+    x -= sums->bounds[i][j];
+    x = x < lane[P - TOPIC_LANES] ? x : 0;
+    ptrdiff_t place = 0;
+    for (ptrdiff_t k = 0; k < P - TOPIC_LANES; k += TOPIC_LANES) place += x >= lane[k];
+    return place * TOPIC_LANES + 4 * i + j;
+}
+
+/* row (P,) <- row + scale x */
+SIMD_INLINE void add_scaled_row(const float *x, float scale, const ptrdiff_t P, float *row)
+{
+    for (ptrdiff_t k = 0; k < P; k++) row[k] += scale * x[k];
+}
+
+/* The chain of a Gibbs sampler on the topics of one document. */
+typedef struct {
+    Document document;
+    Scan scan;
+    uint64_t key;
+    ptrdiff_t n_tokens;
+    int *tokens; /* (n_tokens,) the number of each one's word in the document */
+    int *topics; /* (n_tokens,), P of one that has none */
+    float *n;    /* (P,) tokens of each topic, but for `last` */
+    int last;    /* the topic of the token that was drawn last, or P */
+    float *rows; /* (n_words, P) */
+} Chain;
+
+/* tokens, topics, n, rows <- those of tokens without topics */
+SIMD_UNUSED static void begin_chain(Chain *chain)
+{
+    const Document *document = &chain->document;
+    memset(chain->n, 0, (size_t)document->P * sizeof *chain->n);
+    memset(chain->rows, 0, (size_t)(document->n_words * document->P) * sizeof *chain->rows);
+    chain->n_tokens = 0;
+    for (ptrdiff_t i = 0; i < document->n_words; i++)
+        for (int c = (int)document->counts[i]; c > 0; c--) {
+            chain->topics[chain->n_tokens] = (int)document->P;
+            chain->tokens[chain->n_tokens++] = (int)i;
+        }
+}
+
+/* Draw the topic of a token; if scale > 0, add scale * the law that it was drawn from to the row of
+ * its word. */
+SIMD_INLINE void draw_topic(Chain *chain, uint64_t key, ptrdiff_t token, float scale)
+{
+    const Document *document = &chain->document;
+    const ptrdiff_t P = document->P, word = chain->tokens[token];
+    const float *ends = chain->scan.running + P - TOPIC_LANES;
+    LaneSums sums;
+    move_and_weigh(
+        chain->n, chain->last, chain->topics[token], document->alpha,
+        document->table + document->words[word] * P, P, &chain->scan);
+    if (!is_sum(sum_lanes(ends, &sums))) {
+        weigh_alike(document->alpha, P, &chain->scan);
+        sum_lanes(ends, &sums);
+    }
+    chain->last = (int)choose(chain->scan.running, P, &sums, uniform_of(key, (uint64_t)token));
+    chain->topics[token] = chain->last;
+    if (scale > 0)
+        add_scaled_row(
+            chain->scan.weights, scale / sums.total, P, chain->rows + word * P);
+}
+
+SIMD_INLINE void end_sweep(const Chain *chain)
+{
+    if (chain->last < chain->document.P) chain->n[chain->last] += 1;
+}
+
+/* One sweep of two chains, of which the second may be without tokens. A token waits for the one
+ * before it, and while it waits, the CPU draws one of the other chain. */
+SIMD_CLONES SIMD_UNUSED static void gibbs_sweep(
+    const Chain *first, const Chain *second, uint64_t sweep, float scale)
+{
+    Chain a = *first, b = *second;
+    const uint64_t a_key = stream_of(a.key, sweep), b_key = stream_of(b.key, sweep);
+    const ptrdiff_t shared = a.n_tokens < b.n_tokens ? a.n_tokens : b.n_tokens;
+    a.last = (int)a.document.P;
+    b.last = (int)b.document.P;
+    for (ptrdiff_t token = 0; token < shared; token++) {
+        draw_topic(&a, a_key, token, scale);
+        draw_topic(&b, b_key, token, scale);
+    }
+    for (ptrdiff_t token = shared; token < a.n_tokens; token++)
+        draw_topic(&a, a_key, token, scale);
+    for (ptrdiff_t token = shared; token < b.n_tokens; token++)
+        draw_topic(&b, b_key, token, scale);
+    end_sweep(&a);
+    end_sweep(&b);
+}
+
+/* rows <- how many tokens of each word have each topic */
+SIMD_UNUSED static void count_topics(const Chain *chain)
+{
+    const Document *document = &chain->document;
+    memset(chain->rows, 0, (size_t)(document->n_words * document->P) * sizeof *chain->rows);
+    for (ptrdiff_t t = 0; t < chain->n_tokens; t++)
+        chain->rows[chain->tokens[t] * document->P + chain->topics[t]] += 1;
+}
+
+/* Shares q of each word's topics in proportion to (n + alpha) phi: out (P,) <- sum_w c_w q_w,
+ * rows (n_words, P) <- c_w q_w and sums (n_words,) <- sum_k (n_k + alpha_k) phi_k, unless NULL. */
+SIMD_CLONES SIMD_UNUSED static void share_words(
+    const Document *document, const float *n, const Scan *scan, float *RESTRICT out, float *rows,
+    double *sums)
+{
+    const ptrdiff_t P = document->P;
+    memset(out, 0, (size_t)P * sizeof *out);
+    for (ptrdiff_t i = 0; i < document->n_words; i++) {
+        LaneSums lanes;
+        fetch_ahead(document, i);
+        weigh(n, document->alpha, document->table + document->words[i] * P, P, scan);
+        float sum = sum_lanes(scan->running + P - TOPIC_LANES, &lanes), total = sum;
+        if (!is_sum(sum)) {
+            weigh_alike(document->alpha, P, scan);
+            total = sum_lanes(scan->running + P - TOPIC_LANES, &lanes);
+            sum = 0;
+        }
+        if (sums) sums[i] = sum;
+        float scale = document->counts[i] / total;
+        if (rows) {
+            for (ptrdiff_t k = 0; k < P; k++) rows[i * P + k] = scale * scan->weights[k];
+        }
+        add_scaled_row(scan->weights, scale, P, out);
+    }
+}
+
+/* variances (P,) <- those of sums over tokens, each there with probability row / count. */
+SIMD_CLONES SIMD_UNUSED static void sum_variances(
+    const float *RESTRICT rows, const float *RESTRICT counts, ptrdiff_t n, ptrdiff_t P,
+    double *RESTRICT variances)
+{
+    memset(variances, 0, (size_t)P * sizeof *variances);
+    for (ptrdiff_t i = 0; i < n; i++, rows += P) {
+        float inverse = counts[i] > 0 ? 1 / counts[i] : 0;
+        for (ptrdiff_t k = 0; k < P; k++) variances[k] += rows[k] * (1 - rows[k] * inverse);
+    }
+}
+
+/* sums (P,) <- sums of rows (n, P) */
+SIMD_CLONES SIMD_UNUSED static void sum_rows(
+    const float *RESTRICT rows, ptrdiff_t n, ptrdiff_t P, double *RESTRICT sums)
+{
+    memset(sums, 0, (size_t)P * sizeof *sums);
+    for (ptrdiff_t i = 0; i < n; i++, rows += P)
+        for (ptrdiff_t k = 0; k < P; k++) sums[k] += rows[k];
+}
+
+/* totals (V, K) <- totals + scale * rows (n, P) of words (n,): of each n_parts-th word alone */
+SIMD_CLONES SIMD_UNUSED static void add_rows_of_words(
+    const float *RESTRICT rows, const int *words, ptrdiff_t n, ptrdiff_t P, ptrdiff_t K,
+    double scale, int part, int n_parts, double *RESTRICT totals)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const float *row = rows + i * P;
+        double *total = totals + words[i] * K;
+        if (n_parts > 1 && words[i] % n_parts != part) continue;
+        if (i + WORDS_AHEAD < n)
+            fetch_row(totals + words[i + WORDS_AHEAD] * K, (size_t)K * sizeof(double));
+        for (ptrdiff_t k = 0; k < K; k++) total[k] += scale * row[k];
+    }
+}
+
+/* What Stirling's series are applied at: from here on their precision is that of a double. */
+#define RISE 8
+#define HALF_LOG_TWO_PI 0.91893853320467274178
+
+/* The derivative of log Gamma at x > 0: that at x + RISE, less the sum of all 1 / (x + i). */
+SIMD_INLINE double digamma_double(double x)
+{
+    double p = x, slope = 1;
+    for (int i = 1; i < RISE; i++) {
+        slope = slope * (x + i) + p;
+        p *= x + i;
+    }
+    double y = x + RISE, r = 1 / y, s = r * r;
+    double tail = 0.5 * r + s * (1 / 12. - s * (1 / 120. - s * (1 / 252. - s * (
+        1 / 240. - s * (1 / 132. - s * (691 / 32760. - s / 12.))))));
+    return log_double(y) - tail - slope / p;
+}
+
+SIMD_INLINE double log_gamma_double(double x)
+{
+    double p = x;
+    for (int i = 1; i < RISE; i++) p *= x + i;
+    double y = x + RISE, r = 1 / y, s = r * r;
+    double tail = r * (1 / 12. - s * (1 / 360. - s * (1 / 1260. - s * (1 / 1680. - s * (
+        1 / 1188. - s * (691 / 360360. - s / 156.))))));
+    return (y - 0.5) * log_double(y) - y + HALF_LOG_TWO_PI + tail - log_double(p);
+}
+
+/* out (P,) <- out + scale * (psi(alpha + n) - shift) */
+SIMD_CLONES SIMD_UNUSED static void add_expected_logs(
+    const double *RESTRICT alpha, const float *RESTRICT n, ptrdiff_t P, double scale, double shift,
+    double *RESTRICT out)
+{
+    for (ptrdiff_t k = 0; k < P; k++)
+        out[k] += scale * (digamma_double(alpha[k] + n[k]) - shift);
+}
+
+/* out (P,) <- log Gamma(alpha + n) - n log(theta) */
+SIMD_CLONES SIMD_UNUSED static void bound_of_topics(
+    const double *RESTRICT alpha, const float *RESTRICT n, const float *RESTRICT theta,
+    ptrdiff_t P, double *RESTRICT out)
+{
+    for (ptrdiff_t k = 0; k < P; k++)
+        out[k] = log_gamma_double(alpha[k] + n[k]) - n[k] * log_double(theta[k]);
+}
+
+/* x (n,) <- log x, x > 0 */
+SIMD_CLONES SIMD_UNUSED static void log_all(double *x, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++) x[i] = log_double(x[i]);
+}
+
+#endif

@@ -1,0 +1,210 @@
+"""Documents as counts of words: the form in which topic models take their data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from sklearn_onlineem.data._batch import Batch, without_step
+from sklearn_onlineem.data._checks import array_of
+from sklearn_onlineem.data.rows import Rows
+
+__all__ = ["MOST_TOKENS", "MOST_WORDS", "Documents", "are_counts"]
+
+# Of a document, where topics are drawn: so far all whole numbers are float32.
+MOST_TOKENS = (1 << 24) - 1
+# Of a document whatever is done: sums of counts are float32, too.
+MOST_WORDS = 1e30
+_MOST_NUMBERS = 1 << 62
+
+
+@dataclass(frozen=True)
+class Documents(Batch):
+    """Documents, each a row of counts of words.
+
+    Parameters
+    ----------
+    rows : Rows
+        Counts as CSR, not negative; their weights. Labels are not read.
+    numbers : ndarray of shape (n_documents,), default=None
+        int64; the number of each document, by which random numbers are drawn for it: the same
+        however documents are cut into batches. None: 0, 1, ...
+    allowed : ndarray of shape (n_documents, n_components), default=None
+        uint8; 1 for the topics that a document may have, at least one. None: all.
+
+    Raises
+    ------
+    ValueError
+        If an array is not as described: it is what kernels read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from sklearn_onlineem.data import Documents, Rows
+    >>> documents = Documents(Rows(csr_array(np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 0.0]]))))
+    >>> documents.lengths, documents[1:].numbers
+    (array([3., 3.]), array([1]))
+    >>> documents.tokens
+    array([0, 0, 2, 1, 1, 1], dtype=int32)
+    """
+
+    rows: Rows
+    numbers: np.ndarray | None = None
+    allowed: np.ndarray | None = None
+
+    def __post_init__(self):
+        if not isinstance(self.rows, Rows) or not sparse.issparse(self.rows.X):
+            raise ValueError("rows of Documents must be Rows whose X is CSR.")
+        counts = self.rows.X.data
+        if not (counts.min(initial=0.0) >= 0.0 and counts.max(initial=0.0) <= MOST_WORDS):
+            raise ValueError(f"Counts of words must be from 0 to {MOST_WORDS}.")
+        if self.numbers is None:
+            object.__setattr__(self, "numbers", np.arange(len(self)))
+        _check_numbers(self.numbers, len(self))
+        _check_allowed(self.allowed, len(self))
+
+    @classmethod
+    def unchecked(cls, rows, numbers, allowed=None):
+        """Return documents whose parts are known to be valid, and to fit each other."""
+        documents = object.__new__(cls)
+        documents.__dict__.update(rows=rows, numbers=numbers, allowed=allowed)
+        return documents
+
+    def __len__(self):
+        return len(self.rows)
+
+    @property
+    def X(self):
+        return self.rows.X
+
+    @property
+    def n_threads(self):
+        return self.rows.n_threads
+
+    @property
+    def dtype(self):
+        return self.rows.dtype
+
+    @property
+    def n_features(self):
+        return self.rows.n_features
+
+    @property
+    def n_rows(self):
+        return len(self.rows)
+
+    @property
+    def sample_weight(self):
+        return self.rows.sample_weight
+
+    @property
+    def total_weight(self):
+        return self.rows.total_weight
+
+    @cached_property
+    def words(self):
+        """The word of each count, int32."""
+        return self.X.indices.astype(np.int32, copy=False)
+
+    @cached_property
+    def counts(self):
+        """Counts, document by document, float32: whole numbers are exact."""
+        return self.X.data.astype(np.float32, copy=False)
+
+    @cached_property
+    def offsets(self):
+        """Where the counts of each document begin, int64, and their number."""
+        return self.X.indptr.astype(np.int64, copy=False)
+
+    @cached_property
+    def lengths(self):
+        """Sums of the counts of the documents."""
+        return np.asarray(self.X.sum(axis=1, dtype=np.float64)).ravel()
+
+    @cached_property
+    def is_whole(self):
+        """Whether all counts are whole numbers, of no more than there are tokens for."""
+        return are_counts(self.X.data) and self.lengths.max(initial=0.0) <= MOST_TOKENS
+
+    @property
+    def tokens(self):
+        """The word of each token, document by document, int32."""
+        return np.repeat(self.words, self.counts.astype(np.int64))
+
+    def unnumbered(self):
+        """Return the documents with one number, so that what is drawn depends on each alone."""
+        return Documents.unchecked(self.rows, np.zeros(len(self), dtype=np.int64), self.allowed)
+
+    def numbered_from(self, first):
+        """Return the documents as a part of a whole that begins with its number `first`.
+
+        Parameters
+        ----------
+        first : int
+            Is added to all numbers, from 0 up.
+
+        Returns
+        -------
+        documents : Documents
+
+        Raises
+        ------
+        ValueError
+            If `first` is no whole number from 0 up, or beyond 2**62.
+        """
+        if not isinstance(first, int | np.integer) or not 0 <= first <= _MOST_NUMBERS:
+            raise ValueError(f"first must be a whole number from 0 to 2**62, got {first!r:.80}.")
+        return Documents.unchecked(self.rows, self.numbers + int(first), self.allowed)
+
+    @property
+    def mean_length(self):
+        """Mean number of tokens, by the weights of the documents."""
+        return float(np.average(self.lengths, weights=self.sample_weight))
+
+    def __getitem__(self, index):
+        index = without_step(index, len(self))
+        allowed = None if self.allowed is None else self.allowed[index]
+        return Documents.unchecked(self.rows[index], self.numbers[index], allowed)
+
+    @classmethod
+    def concatenate(cls, batches):
+        return cls.unchecked(
+            Rows.concatenate([batch.rows for batch in batches]),
+            np.concatenate([batch.numbers for batch in batches]),
+            _joined_allowed(batches),
+        )
+
+
+def are_counts(values):
+    """Whether all values are whole numbers."""
+    return bool((values == np.rint(values)).all())
+
+
+def _joined_allowed(batches):
+    known = [batch.allowed for batch in batches if batch.allowed is not None]
+    if not known:
+        return None
+    n_components = known[0].shape[1]
+    parts = [
+        np.ones((len(batch), n_components), np.uint8) if batch.allowed is None else batch.allowed
+        for batch in batches
+    ]
+    return np.concatenate(parts)
+
+
+def _check_numbers(numbers, n):
+    array_of("numbers of Documents", numbers, (np.dtype(np.int64),))
+    if len(numbers) != n:
+        raise ValueError(f"numbers of Documents must be {n}, one for each.")
+
+
+def _check_allowed(allowed, n):
+    if allowed is None:
+        return
+    array_of("allowed of Documents", allowed, (np.dtype(np.uint8),), ndim=2)
+    if len(allowed) != n or not allowed.any(axis=1).all():
+        raise ValueError(f"allowed of Documents must be {n} rows with a topic in each.")

@@ -1,0 +1,307 @@
+"""Coordinates of models whose complete data are an exponential family, in units of information.
+
+A vector is a matrix with a row for each component: what it shares with others of weight, of moves,
+and what is its own. In these coordinates complete data bring as much information on each as its
+*mass*, the expected observations behind it, and none on any two together.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from sklearn_onlineem.diagnostics._gaussian_tangents import AxisTangents, MatrixTangents
+from sklearn_onlineem.diagnostics._tangents import (
+    Attribute,
+    BernoulliTangents,
+    CategoricalTangents,
+    DurationTangents,
+    GammaTangents,
+    MultinomialTangents,
+    PoissonTangents,
+    Shares,
+    inverse,
+)
+from sklearn_onlineem.families import (
+    Bernoulli,
+    Categorical,
+    DiagonalGaussian,
+    Exponential,
+    FixedShapeGamma,
+    FullGaussian,
+    Gamma,
+    Multinomial,
+    Poisson,
+    SphericalGaussian,
+    TiedGaussian,
+)
+from sklearn_onlineem.models import HiddenMarkovModel, MixtureModel
+
+__all__ = ["Coordinates", "coordinates_of"]
+
+TANGENTS = {
+    Bernoulli: BernoulliTangents,
+    Categorical: CategoricalTangents,
+    DiagonalGaussian: AxisTangents,
+    Exponential: DurationTangents,
+    FixedShapeGamma: DurationTangents,
+    FullGaussian: MatrixTangents,
+    Gamma: GammaTangents,
+    Multinomial: MultinomialTangents,
+    Poisson: PoissonTangents,
+    SphericalGaussian: AxisTangents,
+    TiedGaussian: MatrixTangents,
+}
+
+
+class Coordinates(ABC):
+    """Coordinates about a model.
+
+    Parameters
+    ----------
+    model : Model
+    statistics : Statistics
+        Of the complete data that the model maximises: evidence, and prior if there is one.
+
+    Attributes
+    ----------
+    what : str
+        What a row of the coordinates is.
+    """
+
+    what = None
+
+    def __init__(self, model, statistics):
+        self.model = model
+        self.tangents = TANGENTS[type(model.family)](model.family, model.parameters)
+        self._masses = self._all_masses(statistics)
+
+    @property
+    def shape(self):
+        return self._masses.shape
+
+    @cached_property
+    def scale(self):
+        """What turns coordinates of unit information into others; 0 along those that stay."""
+        return np.where(self._is_free, np.sqrt(inverse(np.maximum(self._masses, 0.0))), 0.0)
+
+    def direction(self, x):
+        """Return a direction v from coordinates of unit information."""
+        return self.scale * self._projected(x)
+
+    def unit_score(self, score):
+        """Return a score in coordinates of unit information: the adjoint of `direction`."""
+        return self._projected(self.scale * score)
+
+    def _projected(self, x):
+        """Where components share a covariance, they move it as one."""
+        start = self._n_before
+        shared = self.tangents.shared
+        columns = slice(start + shared.start, None if shared.stop is None else start + shared.stop)
+        if shared.start == shared.stop:
+            return x
+        x = x.copy()
+        roots = np.sqrt(np.maximum(self._masses[:, columns], 0.0))
+        norms = (roots**2).sum(axis=0)
+        x[:, columns] = roots * ((roots * x[:, columns]).sum(axis=0) * inverse(norms))
+        return x
+
+    @property
+    @abstractmethod
+    def _n_before(self):
+        """Coordinates of a component before those of the family."""
+
+    @property
+    @abstractmethod
+    def _is_free(self):
+        """Which coordinates the M-step changes."""
+
+    @abstractmethod
+    def _all_masses(self, statistics):
+        """Return the masses in statistics."""
+
+    @abstractmethod
+    def score(self, statistics):
+        """Return the scores of statistics."""
+
+    @abstractmethod
+    def moved(self, v):
+        """Return the model some way along v."""
+
+    @abstractmethod
+    def size(self, v):
+        """Return how far v changes the model, as `Tangents.size`."""
+
+    @abstractmethod
+    def attributes(self):
+        """Return what estimators show of the model: dict of `Attribute` by name."""
+
+    def shown_by(self, estimator):
+        """Return the names of the attributes that an estimator has; all, if it takes any family."""
+        kind = type(estimator)
+        shows_all = hasattr(kind, "parameters_")
+        return [name for name in self.attributes() if shows_all or hasattr(kind, name)]
+
+    @abstractmethod
+    def derivatives(self, v):
+        """Return the derivatives of the attributes along v: dict of ndarrays by name."""
+
+    @property
+    @abstractmethod
+    def parts(self):
+        """What coordinates stand for: names, and which columns they are."""
+
+    def _emission_parts(self):
+        start = self._n_before
+        for name, columns in self.tangents.parts.items():
+            stop = None if columns.stop is None else start + columns.stop
+            yield name, slice(start + (columns.start or 0), stop)
+
+
+class MixtureCoordinates(Coordinates):
+    """Of mixtures: the weight of a component, and what is its own."""
+
+    what = "components"
+    _n_before = 1
+
+    @cached_property
+    def weights(self):
+        return Shares(self.model.weights[None])
+
+    @property
+    def _is_free(self):
+        return np.column_stack([self.weights.is_free[0], self.tangents.is_free])
+
+    def _all_masses(self, statistics):
+        masses = self.tangents.masses(statistics.emissions)
+        return np.column_stack([np.full(len(masses), statistics.counts.sum()), masses])
+
+    def score(self, statistics):
+        weights = self.weights.score(statistics.counts[None])[0]
+        return np.column_stack([weights, self.tangents.score(statistics.emissions)])
+
+    def moved(self, v):
+        weights = self.weights.moved(v[None, :, 0])[0]
+        return replace(self.model, weights=weights, parameters=self.tangents.moved(v[:, 1:]))
+
+    def size(self, v):
+        weights = np.abs(self.weights.logarithms(v[None, :, 0])).max()
+        return max(weights, self.tangents.size(v[:, 1:]))
+
+    def attributes(self):
+        weights = Attribute(self.model.weights, "probability")
+        return {"weights_": weights, **self.tangents.attributes()}
+
+    def derivatives(self, v):
+        weights = self.weights.probabilities(v[None, :, 0])[0]
+        return {"weights_": weights, **self.tangents.derivatives(v[:, 1:])}
+
+    @property
+    def parts(self):
+        return {"weights": slice(0, 1), **dict(self._emission_parts())}
+
+
+class ChainCoordinates(Coordinates):
+    """Of hidden Markov models: a state's start, its moves, and what it emits."""
+
+    what = "states"
+
+    @cached_property
+    def start(self):
+        return Shares(self.model.start[None])
+
+    @cached_property
+    def transmat(self):
+        return Shares(self.model.transmat)
+
+    @property
+    def _n_before(self):
+        return 1 + self.model.transmat.shape[1]
+
+    @property
+    def _is_free(self):
+        learnt = self.model.learnt
+        return np.column_stack([
+            self.start.is_free[0] & ("s" in learnt),
+            self.transmat.is_free & ("t" in learnt),
+            self.tangents.is_free & ("e" in learnt),
+        ])  # fmt: skip
+
+    def _all_masses(self, statistics):
+        departures = statistics.transitions.sum(axis=1, keepdims=True)
+        return np.column_stack([
+            np.full(len(departures), statistics.start.sum()),
+            np.repeat(departures, statistics.transitions.shape[1], axis=1),
+            self.tangents.masses(statistics.emissions),
+        ])  # fmt: skip
+
+    def score(self, statistics):
+        return np.column_stack([
+            self.start.score(statistics.start[None])[0],
+            self.transmat.score(statistics.transitions),
+            self.tangents.score(statistics.emissions),
+        ])  # fmt: skip
+
+    def moved(self, v):
+        return replace(
+            self.model,
+            start=self.start.moved(v[None, :, 0])[0],
+            transmat=self.transmat.moved(v[:, 1 : self._n_before]),
+            parameters=self.tangents.moved(v[:, self._n_before :]),
+        )
+
+    def size(self, v):
+        start = np.abs(self.start.logarithms(v[None, :, 0])).max()
+        moves = np.abs(self.transmat.logarithms(v[:, 1 : self._n_before])).max()
+        return max(start, moves, self.tangents.size(v[:, self._n_before :]))
+
+    def attributes(self):
+        chain = self._split(self.model.start, self.model.transmat)
+        chain = {name: Attribute(value, "probability") for name, value in chain.items()}
+        return chain | self.tangents.attributes()
+
+    def derivatives(self, v):
+        chain = self._split(
+            self.start.probabilities(v[None, :, 0])[0],
+            self.transmat.probabilities(v[:, 1 : self._n_before]),
+        )
+        return chain | self.tangents.derivatives(v[:, self._n_before :])
+
+    def _split(self, start, transmat):
+        """Start, moves and ends by their names."""
+        n_states = len(start)
+        named = {"startprob_": start, "transmat_": transmat[:, :n_states]}
+        if transmat.shape[1] > n_states:
+            named["endprob_"] = transmat[:, n_states]
+        return named
+
+    @property
+    def parts(self):
+        chain = {"start": slice(0, 1), "transitions": slice(1, self._n_before)}
+        return chain | dict(self._emission_parts())
+
+
+COORDINATES = {MixtureModel: MixtureCoordinates, HiddenMarkovModel: ChainCoordinates}
+
+
+def coordinates_of(model, statistics):
+    """Return the coordinates about a model, of the complete data that it maximises.
+
+    Raises
+    ------
+    ValueError
+        If the model or its family has none.
+    """
+    kind, family = COORDINATES.get(type(model)), getattr(model, "family", None)
+    if kind is None:
+        raise ValueError(
+            "Information is known of mixtures and hidden Markov models, and not of a"
+            f" {type(model).__name__}."
+        )
+    if type(family) not in TANGENTS:
+        known = ", ".join(sorted(kind.__name__ for kind in TANGENTS))
+        raise ValueError(f"Information is known of {known}, and not of {type(family).__name__}.")
+    return kind(model, statistics)

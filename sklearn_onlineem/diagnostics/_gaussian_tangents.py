@@ -1,0 +1,335 @@
+"""Directions of Gaussians: means in units of the covariance, and covariances likewise.
+
+With x = m + R y, where covariances are R R', a direction moves means by R u and covariances by
+R V R'; rows score u'y + (y'Vy - tr V) / 2. Coordinates of V are its entries, the diagonal ones
+divided by sqrt(2), so that scores have variance 1.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cached_property, partial
+
+import numpy as np
+
+from sklearn_onlineem.diagnostics._tangents import Attribute, Tangents
+from sklearn_onlineem.families import SphericalGaussian
+from sklearn_onlineem.families._gaussian import LARGEST_GUARD, NEGLIGIBLE
+
+__all__ = ["AxisTangents", "MatrixTangents"]
+
+
+class _GaussianTangents(Tangents):
+    """Base: features are taken about a centre.
+
+    Parameters
+    ----------
+    family : Gaussian
+    parameters : object
+        Means and covariances.
+    centre : ndarray of shape (d,), default=None
+        None: the middle of the means.
+    """
+
+    def __init__(self, family, parameters, centre=None):
+        super().__init__(family, parameters)
+        self.centre = parameters.mean.mean(axis=0) if centre is None else centre
+        self.shift = parameters.mean - self.centre
+
+    @property
+    def n_own(self):
+        return self.d + self.n_spread
+
+    @property
+    def d(self):
+        return self.parameters.mean.shape[1]
+
+    @property
+    def parts(self):
+        return {"means": slice(0, self.d), "covariances": slice(self.d, None)}
+
+    @property
+    def shared(self):
+        return slice(self.d, None) if self.family._is_pooled else slice(0, 0)
+
+    @property
+    def is_free(self):
+        family, free = self.family, np.ones((len(self.shift), self.n_own), dtype=bool)
+        free[:, : self.d], free[:, self.d :] = family.learns_means, family.learns_covariances
+        return free
+
+    @property
+    def takes_single(self):
+        return self._guard < LARGEST_GUARD[np.dtype(np.float32)]
+
+    @property
+    def kernel(self):
+        return self.family.features
+
+    def rows(self, X):
+        return X
+
+    def masses(self, statistics):
+        masses = super().masses(statistics)
+        masses[:, self.d :] = self._degrees(statistics)[:, None]
+        return masses
+
+    def _degrees(self, statistics):
+        """Weights behind the covariance of each component, or its share in that of all."""
+        return self._share(statistics) * statistics.degrees
+
+    def _share(self, statistics):
+        weight = statistics.weight
+        return weight / weight.sum() if self.family._is_pooled else np.ones(len(weight))
+
+    def frames(self):
+        if self._guard < LARGEST_GUARD[np.dtype(np.float64)]:
+            yield slice(None), _about(self.centre), self
+            return
+        for k in range(len(self.shift)):
+            yield slice(k, k + 1), partial(self._standardised, k), self._standard
+
+    def score(self, statistics):
+        weight, first = statistics.weight[:, None], statistics.mean - self.parameters.mean
+        first = np.where(weight > NEGLIGIBLE, weight * first, 0.0)
+        return self._about_means.whitened_sums(first, self._second(statistics, first))
+
+    @cached_property
+    def _about_means(self):
+        """These tangents with features about each component's own mean."""
+        own = type(self)(self.family, self.parameters, self.centre)
+        own.shift = np.zeros_like(self.shift)
+        return own
+
+    @cached_property
+    def _standard(self):
+        """Tangents of one Gaussian of mean 0 and covariance 1."""
+        unit = self.family.gaussians(np.zeros((1, self.d)), self._unit_covariance())
+        return type(self)(self.family, unit, np.zeros(self.d))
+
+    def whitened(self, raw):
+        return self.whitened_sums(raw[:, : self.d], self._unpacked(raw[:, self.d :]))
+
+    @property
+    @abstractmethod
+    def _guard(self):
+        """Squares of the data in units of the narrowest component: digits lost about a centre."""
+
+    @abstractmethod
+    def _unit_covariance(self):
+        """The covariance of independent features, as the family stores one."""
+
+    @abstractmethod
+    def _standardised(self, k, X):
+        """Rows in coordinates in which component k is standard normal."""
+
+    @abstractmethod
+    def _second(self, statistics, first):
+        """Second moments about the present means less those expected, from sums about them."""
+
+    @abstractmethod
+    def _unpacked(self, products):
+        """Sums of products as `whitened_sums` takes them."""
+
+    @abstractmethod
+    def whitened_sums(self, first, second):
+        """Return the scores of sums of rows and of their products, less those expected."""
+
+
+def _about(centre):
+    return lambda X: X - centre
+
+
+class MatrixTangents(_GaussianTangents):
+    """Of full and tied covariances."""
+
+    @property
+    def n_spread(self):
+        return self.d * (self.d + 1) // 2
+
+    @cached_property
+    def _upper(self):
+        return np.triu_indices(self.d)
+
+    @cached_property
+    def _is_diagonal(self):
+        return self._upper[0] == self._upper[1]
+
+    @cached_property
+    def _factor(self):
+        """P with P P' the precision, (K, d, d); it is the inverse of R'."""
+        return np.broadcast_to(self.parameters.precision_factor, (len(self.shift), self.d, self.d))
+
+    @cached_property
+    def _root(self):
+        return np.linalg.inv(self._factor).mT
+
+    @cached_property
+    def mean(self):
+        covariances = self.family.covariance_matrices(self.parameters)
+        second = covariances + self.shift[:, :, None] * self.shift[:, None, :]
+        return np.concatenate([self.shift, second[:, *self._upper]], axis=1)
+
+    def features(self, X):
+        i, j = self._upper
+        out = np.empty((len(X), self.n_own))
+        out[:, : self.d] = X
+        np.multiply(X[:, i], X[:, j], out=out[:, self.d :])
+        return out
+
+    def _matrices(self, packed):
+        """Symmetric matrices of the coordinates of V."""
+        V, (i, j) = np.empty((len(packed), self.d, self.d)), self._upper
+        V[:, i, j] = V[:, j, i] = packed * np.where(self._is_diagonal, np.sqrt(2.0), 1.0)
+        return V
+
+    def natural(self, v):
+        P = self._factor
+        A = P @ self._matrices(v[:, self.d :]) @ P.mT
+        linear = (P @ v[:, : self.d, None] - A @ self.shift[:, :, None])[:, :, 0]
+        products = A[:, *self._upper] * np.where(self._is_diagonal, 0.5, 1.0)
+        return np.concatenate([linear, products], axis=1)
+
+    def _unpacked(self, products):
+        second, (i, j) = np.empty((len(products), self.d, self.d)), self._upper
+        second[:, i, j] = second[:, j, i] = products
+        return second
+
+    def whitened_sums(self, first, second):
+        P, outer = self._factor, self.shift[:, :, None] * first[:, None, :]
+        T = P.mT @ (second - outer - outer.mT) @ P
+        u = (P.mT @ first[:, :, None])[:, :, 0]
+        spread = T[:, *self._upper] * np.where(self._is_diagonal, np.sqrt(0.5), 1.0)
+        return np.concatenate([u, spread], axis=1)
+
+    def _second(self, statistics, first):
+        scatter = self._share(statistics)[:, None, None] * statistics.scatter
+        deviation = statistics.mean - self.parameters.mean
+        every = self.family.covariance_matrices(self.parameters)
+        expected = self._degrees(statistics)[:, None, None] * every
+        return scatter + first[:, :, None] * deviation[:, None, :] - expected
+
+    def moved(self, v):
+        change = self.derivatives(v)
+        covariance = self.parameters.covariance + change["covars_"][: self._n_covariances]
+        return self.family.gaussians(self.parameters.mean + change["means_"], covariance)
+
+    @property
+    def _n_covariances(self):
+        return len(self.parameters.covariance)
+
+    def attributes(self):
+        parameters = self.parameters
+        every = self.family.covariance_matrices(parameters)
+        return {
+            "means_": Attribute(parameters.mean, "real"),
+            "covariances_": Attribute(self._in_shape(every), "covariance"),
+            "covars_": Attribute(every, "covariance"),
+        }
+
+    def _in_shape(self, matrices):
+        return matrices[0] if self.family._is_pooled else matrices
+
+    def derivatives(self, v):
+        R = self._root
+        means = (R @ v[:, : self.d, None])[:, :, 0]
+        covariances = R @ self._matrices(v[:, self.d :]) @ R.mT
+        return {
+            "means_": means, "covariances_": self._in_shape(covariances), "covars_": covariances,
+        }  # fmt: skip
+
+    @cached_property
+    def _guard(self):
+        every = self.family.covariance_matrices(self.parameters)
+        total = (every + self.shift[:, :, None] * self.shift[:, None, :]).mean(axis=0)
+        return np.einsum("kij,ij->k", self.parameters.precision, total).max()
+
+    def _unit_covariance(self):
+        return np.eye(self.d)[None]
+
+    def _standardised(self, k, X):
+        return (X - self.parameters.mean[k]) @ self._factor[k]
+
+
+class AxisTangents(_GaussianTangents):
+    """Of diagonal and spherical covariances."""
+
+    @property
+    def n_spread(self):
+        return self.parameters.covariance.shape[1]
+
+    @property
+    def _per_value(self):
+        """Features that share a variance."""
+        return self.d // self.n_spread
+
+    @cached_property
+    def mean(self):
+        parameters = self.parameters
+        every = np.broadcast_to(parameters.covariance, self.shift.shape)
+        return np.concatenate([self.shift, self.family._summed(every + self.shift**2)], axis=1)
+
+    @property
+    def _unit(self):
+        """V along a coordinate."""
+        return np.sqrt(2.0 / self._per_value)
+
+    def natural(self, v):
+        parameters = self.parameters
+        A = parameters.precision * self._unit * v[:, self.d :]
+        linear = parameters.precision_factor * v[:, : self.d] - A * self.shift
+        return np.concatenate([linear, 0.5 * A], axis=1)
+
+    def _unpacked(self, products):
+        return products
+
+    def whitened_sums(self, first, second):
+        parameters = self.parameters
+        about = second - 2.0 * self.family._summed(self.shift * first)
+        spread = 0.5 * self._unit * parameters.precision * about
+        return np.concatenate([parameters.precision_factor * first, spread], axis=1)
+
+    def _second(self, statistics, first):
+        deviation = statistics.mean - self.parameters.mean
+        degrees = self._degrees(statistics)[:, None]
+        expected = self._per_value * degrees * self.parameters.covariance
+        return statistics.scatter + self.family._summed(first * deviation) - expected
+
+    def moved(self, v):
+        relative, parameters = self._unit * v[:, self.d :], self.parameters
+        means = parameters.mean + v[:, : self.d] / parameters.precision_factor
+        return self.family.gaussians(means, parameters.covariance * np.exp(relative))
+
+    def attributes(self):
+        parameters = self.parameters
+        every = self.family.covariance_matrices(parameters)
+        return {
+            "means_": Attribute(parameters.mean, "real"),
+            "covariances_": Attribute(self._in_shape(parameters.covariance), "positive"),
+            "covars_": Attribute(every, "covariance"),
+        }
+
+    def _in_shape(self, variances):
+        return variances[:, 0] if isinstance(self.family, SphericalGaussian) else variances
+
+    def derivatives(self, v):
+        parameters = self.parameters
+        variances = parameters.covariance * self._unit * v[:, self.d :]
+        matrices = np.broadcast_to(variances, self.shift.shape)[:, :, None] * np.eye(self.d)
+        return {
+            "means_": v[:, : self.d] / parameters.precision_factor,
+            "covariances_": self._in_shape(variances),
+            "covars_": matrices,
+        }
+
+    @cached_property
+    def _guard(self):
+        parameters = self.parameters
+        total = (parameters.covariance + self.shift**2).mean(axis=0)
+        return (parameters.precision * total).sum(axis=1).max()
+
+    def _unit_covariance(self):
+        return np.ones((1, self.n_spread))
+
+    def _standardised(self, k, X):
+        return (X - self.parameters.mean[k]) * self.parameters.precision_factor[k]

@@ -1,0 +1,399 @@
+r"""Directions in which the parameters of a family move, in units of their own information.
+
+Coordinates v, of shape (K, n_own), move natural parameters of component k by :math:`\nu_k(v_k)`, so
+that its rows score :math:`a = \nu_k \cdot (\phi(x) - \mu_k)`, of variance :math:`v_k \cdot v_k`
+under the component itself: the information of complete data is the unit matrix. Coordinates along
+which no density changes, such as a factor common to probabilities, score 0.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.special import polygamma
+
+from sklearn_onlineem._kernels import _counts, _natural
+from sklearn_onlineem.families._family import NOTHING
+
+__all__ = [
+    "Attribute",
+    "BernoulliTangents",
+    "CategoricalTangents",
+    "DurationTangents",
+    "GammaTangents",
+    "MultinomialTangents",
+    "PoissonTangents",
+    "Shares",
+    "Tangents",
+    "inverse",
+]
+
+
+# What is below is at its bound, and stays: shares, and rates as shares of the largest component's.
+_BOUND = 1e-8
+
+
+class Attribute(NamedTuple):
+    """The value of a fitted attribute, and where it may be.
+
+    Attributes
+    ----------
+    value : ndarray
+    kind : {"real", "positive", "probability", "covariance"}
+        Of covariances, variances are positive, and the others real.
+    """
+
+    value: np.ndarray
+    kind: str
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Rows of probabilities, of shape (R, C), and their coordinates of that shape.
+
+    The score of counts n is (n - sum(n) p) / sqrt(p). What is next to zero stays.
+    """
+
+    p: np.ndarray
+
+    @cached_property
+    def root(self):
+        return np.where(self.p > _BOUND, np.sqrt(self.p), 0.0)
+
+    @cached_property
+    def is_free(self):
+        """Which coordinates move: none where a row has one entry that is not 0."""
+        positive = self.p > _BOUND
+        return positive & (positive.sum(axis=1, keepdims=True) > 1)
+
+    def logarithms(self, v):
+        """Return the derivative of log p along v."""
+        return v * inverse(self.root) - (self.root * v).sum(axis=-1, keepdims=True)
+
+    def probabilities(self, v):
+        """Return the derivative of p along v."""
+        return self.p * self.logarithms(v)
+
+    def score(self, counts):
+        """Return the scores of counts, the adjoint of `logarithms`."""
+        return counts * inverse(self.root) - self.root * counts.sum(axis=-1, keepdims=True)
+
+    def moved(self, v):
+        """Return probabilities some way along v."""
+        moved = self.p * np.exp(self.logarithms(v))
+        return moved / moved.sum(axis=-1, keepdims=True)
+
+
+def inverse(x):
+    """1 / x, and 0 where x is 0."""
+    return np.divide(1.0, x, out=np.zeros_like(x), where=x > 0.0)
+
+
+class Tangents(ABC):
+    """Directions of one family's parameters; of families with `Sums` unless overridden.
+
+    Parameters
+    ----------
+    family : ExponentialFamily
+    parameters : object
+        Of K components.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (K, n_features)
+        E phi(x), of what `features` returns.
+    n_own : int
+        Coordinates of a component.
+    shared : slice
+        Coordinates in which all components move as one.
+    """
+
+    shared = slice(0, 0)
+    # Whether single precision has enough digits for products.
+    takes_single = False
+    # What the kernel makes of rows.
+    kernel = _natural.LINEAR
+
+    def __init__(self, family, parameters):
+        self.family, self.parameters = family, parameters
+
+    @property
+    def mean(self):
+        return self.parameters
+
+    @property
+    def n_own(self):
+        return self.mean.shape[1]
+
+    @property
+    def is_free(self):
+        """Which coordinates the M-step changes, of shape (K, n_own)."""
+        return np.ones((len(self.mean), self.n_own), dtype=bool)
+
+    @property
+    def parts(self):
+        """What coordinates stand for: names, and which columns they are."""
+        return {"means": slice(None)}
+
+    def features(self, X):
+        """Return phi(x) of rows, dense or CSR, of shape (n_rows, n_features)."""
+        return self.family.sufficient_statistics(X)
+
+    def rows(self, X):
+        """Return rows of which the kernel makes features, dense or CSR."""
+        return self.features(X)
+
+    def forms(self, X, natural, offset, n_threads):
+        """Return natural_k . phi(x_n) + offset_k, of shape (n_rows, K)."""
+        rows = self.rows(X)
+        out = np.empty((rows.shape[0], len(natural)), rows.dtype)
+        if sparse.issparse(rows):
+            csr = rows.data, rows.indices, rows.indptr
+            _counts.log_density(*csr, natural.T.copy(), offset, NOTHING, out, n_threads)
+        else:
+            origin = np.zeros(rows.shape[1])
+            _natural.log_density(
+                rows, origin, self.kernel, natural, offset, NOTHING, out, n_threads
+            )
+        return out
+
+    def sums(self, X, weights, n_threads):
+        """Return sums over rows of weights of any sign, (K,), and times phi, (K, n_features)."""
+        rows, weights = self.rows(X), np.ascontiguousarray(weights)
+        counts, totals = np.empty(weights.shape[1]), np.empty(self.mean.shape)
+        if sparse.issparse(rows):
+            totals = totals.T.copy()
+            csr = rows.data, rows.indices, rows.indptr
+            _counts.statistics(*csr, weights, counts, totals, n_threads)
+            return counts, totals.T
+        origin = np.zeros(rows.shape[1])
+        _natural.statistics(rows, origin, self.kernel, weights, counts, totals, n_threads)
+        return counts, totals
+
+    def size(self, v):
+        """Return how far v changes what log densities depend on, relative to what it is."""
+        return np.abs(v).max()
+
+    def frames(self):
+        """Yield (components, function of rows, tangents) in which no digits are lost."""
+        yield slice(None), _unchanged, self
+
+    def masses(self, statistics):
+        """Return the weight of each coordinate's information in statistics, (K, n_own)."""
+        return np.repeat(self.family.masses(statistics)[:, None], self.n_own, axis=1)
+
+    def score(self, statistics):
+        """Return the scores of statistics, (K, n_own)."""
+        return self.whitened(statistics.total - statistics.weight[:, None] * self.mean)
+
+    @abstractmethod
+    def natural(self, v):
+        """Return nu, of shape (K, n_features)."""
+
+    @abstractmethod
+    def whitened(self, raw):
+        """Return the scores of sums of phi(x) - mu, (K, n_own): the adjoint of `natural`."""
+
+    def moved(self, v):
+        """Return parameters some way along v."""
+        natural = self.family.to_natural(self.parameters) + self.natural(v)
+        return self.family.from_natural(natural)
+
+    @abstractmethod
+    def attributes(self):
+        """Return what estimators show of the parameters, by name: dict of `Attribute`."""
+
+    @abstractmethod
+    def derivatives(self, v):
+        """Return the derivatives of the attributes along v, by name: dict of ndarrays."""
+
+
+def _unchanged(X):
+    return X
+
+
+class _ProductTangents(Tangents):
+    """Independent features, each with one natural parameter."""
+
+    # Names of the attributes that are the means.
+    names = ("means_",)
+    kind = "positive"
+
+    @property
+    @abstractmethod
+    def deviation(self):
+        """Standard deviations of the features."""
+
+    @property
+    def is_free(self):
+        return self.parameters > _BOUND * self.parameters.max(axis=0)
+
+    def natural(self, v):
+        return v / self.deviation
+
+    def whitened(self, raw):
+        return raw / self.deviation
+
+    def attributes(self):
+        return {name: Attribute(self.parameters, self.kind) for name in self.names}
+
+    def derivatives(self, v):
+        return {name: self.deviation * v for name in self.names}
+
+
+class PoissonTangents(_ProductTangents):
+    """Of rates."""
+
+    names = ("means_", "rates_", "lambdas_")
+
+    @property
+    def deviation(self):
+        return np.sqrt(self.parameters)
+
+    @property
+    def is_free(self):
+        return super().is_free & (self.parameters > 2.0 * self.family.min_rate)
+
+    def size(self, v):
+        return np.maximum(np.abs(v), np.abs(self.natural(v))).max()
+
+
+class BernoulliTangents(_ProductTangents):
+    """Of probabilities of a one."""
+
+    names = ("means_", "probabilities_")
+    kind = "probability"
+
+    @property
+    def deviation(self):
+        return np.sqrt(self.parameters * (1.0 - self.parameters))
+
+    @property
+    def is_free(self):
+        return np.minimum(self.parameters, 1.0 - self.parameters) > _BOUND
+
+    def size(self, v):
+        return np.abs(self.natural(v)).max()
+
+
+class DurationTangents(_ProductTangents):
+    """Of exponential variables, and of gamma variables of a known shape."""
+
+    @property
+    def _shape(self):
+        return getattr(self.family, "shape", 1.0)
+
+    @property
+    def deviation(self):
+        return self.parameters / np.sqrt(self._shape)
+
+    def attributes(self):
+        rates = Attribute(self._shape / self.parameters, "positive")
+        return super().attributes() | {"rates_": rates}
+
+    def derivatives(self, v):
+        relative = v / np.sqrt(self._shape)
+        return super().derivatives(v) | {"rates_": -self._shape / self.parameters * relative}
+
+
+class GammaTangents(Tangents):
+    """Of shapes a and rates r; features are log x and x, of covariance [[psi', 1/r], [1/r, a/r2]].
+
+    Coordinates are those of its Cholesky factor.
+    """
+
+    @cached_property
+    def _factor(self):
+        shapes, rates = self.family.shapes_and_rates(self.parameters)
+        a = np.sqrt(polygamma(1, shapes))
+        b = 1.0 / (rates * a)
+        return a, b, np.sqrt(shapes / rates**2 - b**2)
+
+    @property
+    def parts(self):
+        return {"shapes and rates": slice(None)}
+
+    def natural(self, v):
+        a, b, c = self._factor
+        first, second = np.split(v, 2, axis=1)
+        return np.concatenate([(first - b * second / c) / a, second / c], axis=1)
+
+    def whitened(self, raw):
+        a, b, c = self._factor
+        of_log, of_x = np.split(raw, 2, axis=1)
+        return np.concatenate([of_log / a, (of_x - b * of_log / a) / c], axis=1)
+
+    def attributes(self):
+        shapes, rates = self.family.shapes_and_rates(self.parameters)
+        values = {"means_": shapes / rates, "shapes_": shapes, "rates_": rates}
+        return {name: Attribute(value, "positive") for name, value in values.items()}
+
+    def derivatives(self, v):
+        shapes, rates = self.family.shapes_and_rates(self.parameters)
+        of_shapes, negative = np.split(self.natural(v), 2, axis=1)
+        of_means = (of_shapes + shapes / rates * negative) / rates
+        return {"means_": of_means, "shapes_": of_shapes, "rates_": -negative}
+
+
+class _ShareTangents(Tangents):
+    """Probabilities of symbols, which add up to 1."""
+
+    @property
+    def parts(self):
+        return {"probabilities": slice(None)}
+
+    @property
+    @abstractmethod
+    def _shares(self):
+        """All rows of probabilities."""
+
+    def _by_row(self, function, values):
+        return function(values.reshape(self._shares.p.shape)).reshape(values.shape)
+
+    def natural(self, v):
+        return self._by_row(self._shares.logarithms, v)
+
+    def whitened(self, raw):
+        return self._by_row(self._shares.score, raw)
+
+    @property
+    def is_free(self):
+        return self._shares.is_free.reshape(self.mean.shape)
+
+    def size(self, v):
+        return np.abs(self.natural(v)).max()
+
+    def attributes(self):
+        p = Attribute(self._shares.p.reshape(self.mean.shape), "probability")
+        return {"probabilities_": p, "emissionprob_": p}
+
+    def derivatives(self, v):
+        change = self._by_row(self._shares.probabilities, v)
+        return {"probabilities_": change, "emissionprob_": change}
+
+
+class MultinomialTangents(_ShareTangents):
+    """Of counts, each of which is an observation."""
+
+    @cached_property
+    def _shares(self):
+        return Shares(self.family.probabilities(self.parameters))
+
+    def moved(self, v):
+        return self.parameters.sum(axis=1, keepdims=True) * self._shares.moved(v)
+
+
+class CategoricalTangents(_ShareTangents):
+    """Of codes, column by column."""
+
+    @cached_property
+    def _shares(self):
+        return Shares(self.parameters.reshape(-1, self.family.n_categories))
+
+    def moved(self, v):
+        return self._by_row(self._shares.moved, v)

@@ -1,0 +1,250 @@
+r"""Certificates of convergence: EM as mirror descent says how far a model is from a fixed point."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sklearn_onlineem.diagnostics._reading import model_and_data, prior_of
+from sklearn_onlineem.estimators._threads import single_threaded_blas
+from sklearn_onlineem.estimators._validation import naming
+from sklearn_onlineem.statistics import combine
+
+__all__ = ["Certificate", "convergence_certificate", "step_certificate"]
+
+# Of rates, from which the form of second order is extrapolated to rate 0.
+_MOST_HALVINGS = 20
+# A smaller one has too few digits to be divided by the square of a rate.
+_LEAST_DIVERGENCE = 1e-12
+
+
+@dataclass(frozen=True)
+class Certificate:
+    r"""How far a model is from a fixed point of batch EM, in nats per observation.
+
+    Parameters
+    ----------
+    certificate : float
+        :math:`Q(\theta^+) - Q(\theta)`, by how much the next iteration raises what its M-step
+        maximises: not below 0, and 0 at fixed points only.
+    natural_decrement : float
+        :math:`\tfrac12 \nabla L' I^{-1} \nabla L`, half of the squared natural gradient.
+    kl_divergence : float
+        Joint :math:`\mathrm{KL}(\theta^+ \| \theta)`, as in `history_`.
+    gain : float
+        By how much the iteration raises the mean log-likelihood, or with a prior that plus its log
+        density by the number of observations.
+    log_likelihood : float
+        Mean log-likelihood before the iteration.
+    n_observations : float
+        Total weight of the data.
+    n_parameters : int
+        Free parameters of the model.
+
+    Examples
+    --------
+    >>> from sklearn_onlineem.diagnostics import Certificate
+    >>> found = Certificate(2e-6, 1.6e-6, 2e-6, 6e-6, -3.0, n_observations=1000.0, n_parameters=8)
+    >>> found.ratio, found.per_parameter, round(found.posterior_divergence, 9)
+    (1.25, 0.00025, 4e-06)
+    """
+
+    certificate: float
+    natural_decrement: float
+    kl_divergence: float
+    gain: float
+    log_likelihood: float
+    n_observations: float
+    n_parameters: int
+
+    @property
+    def ratio(self):
+        """Certificate by natural decrement, near 1 where the model is near a fixed point.
+
+        NaN where both are 0. Limits other than 1: n / (n + m) with a prior worth m observations of
+        n; and a number near 1 where lengths of sequences are given.
+        """
+        return self.certificate / self.natural_decrement if self.natural_decrement else math.nan
+
+    @property
+    def per_parameter(self):
+        """Certificate of all data by the number of parameters.
+
+        The noise of a sample moves estimates by half a nat per parameter from the truth, where
+        nothing is hidden: a certificate far below has converged for all that the data can tell,
+        unless EM is slow.
+        """
+        return self.n_observations * self.certificate / max(1, self.n_parameters)
+
+    @property
+    def posterior_divergence(self):
+        """Gain less certificate: the mean KL divergence between posteriors, old to new.
+
+        Of hidden variables given each observation; the part of the gain that EM did not foresee.
+        """
+        return self.gain - self.certificate
+
+
+def convergence_certificate(estimator, X, **where):
+    r"""Return how far a fitted estimator is from a fixed point of batch EM, or MAP, on X.
+
+    The next iteration raises the likelihood L, and what its M-step maximises, Q, by
+
+    .. math::
+        L(\theta^+) - L(\theta) \ge Q(\theta^+) - Q(\theta) = \mathrm{KL}(\theta^+ \| \theta),
+
+    a certificate without constants to guess: of T iterations, the least is at most (gain of all)/T.
+    The equation, for any model whose complete data are a regular exponential family; where they are
+    not, as with sequences of given lengths, or Laplace distributions, the inequality alone. It
+    tends to the natural decrement, half of the squared natural gradient.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted, by whichever solver. Its prior counts; X is all that there is besides.
+    X : object
+        Data, as `fit` takes them.
+    **where
+        What else `fit` takes with X: `y`, `sample_weight`, `lengths` or `groups`.
+
+    Returns
+    -------
+    certificate : Certificate
+        After two passes over X.
+
+    Raises
+    ------
+    NotFittedError
+        If the estimator is not fitted.
+    TypeError
+        If it is no estimator of this library that has a model.
+    ValueError
+        If X is invalid, or the model has no exact E-step (latent Dirichlet allocation): gains of a
+        bound say nothing of the likelihood.
+
+    Notes
+    -----
+    Floors of variances (`reg_covar`) are part of Q as pseudo-data of their components are. As the
+    weight of these changes with the model, the gain may be below the certificate by some of the
+    floor's share of the variance.
+
+    References
+    ----------
+    Kunstner, Kumar & Schmidt, "Homeomorphic-Invariance of EM: Non-Asymptotic Convergence in KL
+    Divergence for Exponential Families via Mirror Descent", AISTATS 2021, theorem 1, with
+    appendix D for the natural decrement.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import PoissonMixture
+    >>> from sklearn_onlineem.diagnostics import convergence_certificate
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(rng.choice([2.0, 6.0], size=(2000, 1)))
+    >>> early, late = (
+    ...     convergence_certificate(PoissonMixture(2, tol=tol, random_state=0).fit(X), X)
+    ...     for tol in (1e-4, 1e-10))
+    >>> late.certificate < early.certificate <= early.gain
+    True
+    >>> round(late.ratio, 2)
+    1.0
+    """
+    model, data = model_and_data(estimator, X, **where)
+    with naming(estimator), single_threaded_blas(data.n_rows):
+        return step_certificate(model, data, prior_of(estimator))
+
+
+def step_certificate(model, data, prior=None):
+    """Return the certificate of a model and data, see `convergence_certificate`.
+
+    Parameters
+    ----------
+    model : Model
+        With an exact E-step.
+    data : Batch
+        In the form that the model takes.
+    prior : Statistics, default=None
+        Pseudo-statistics of all data.
+
+    Returns
+    -------
+    certificate : Certificate
+
+    Raises
+    ------
+    ValueError
+        If the model has no exact E-step, or does not say what its M-step maximises.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.diagnostics import step_certificate
+    >>> from sklearn_onlineem.families import Poisson
+    >>> from sklearn_onlineem.models import MixtureModel
+    >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
+    >>> found = step_certificate(model, Rows(np.array([[1.0], [5.0]])))
+    >>> round(found.certificate, 4), round(found.natural_decrement, 4)
+    (0.2164, 0.25)
+    """
+    if not model.is_exact:
+        raise ValueError(
+            f"{type(model).__name__} has no exact E-step, so that a certificate would be one of"
+            " its approximation."
+        )
+    evidence, log_likelihood = model.e_step(data)
+    n = float(data.total_weight)
+    statistics = combine([(1.0, evidence), *(() if prior is None else ((1.0 / n, prior),))])
+    new = model.m_step(statistics)
+    gain = new.e_step(data)[1] - log_likelihood
+    if prior is not None:
+        gain += _rise(new, model, prior) / n
+    return Certificate(
+        certificate=max(0.0, _rise(new, model, statistics)),
+        natural_decrement=_natural_decrement(model, statistics, data),
+        kl_divergence=float(new.kl_divergence(model, like=data)),
+        gain=float(gain),
+        log_likelihood=float(log_likelihood),
+        n_observations=n,
+        n_parameters=int(model.n_parameters()),
+    )
+
+
+def _rise(new, old, statistics):
+    return new.expected_log_likelihood(statistics) - old.expected_log_likelihood(statistics)
+
+
+def _natural_decrement(model, statistics, data):
+    r"""Half of the squared natural gradient: the form of second order of KL, along a step.
+
+    An online step of a small rate :math:`\rho` moves by :math:`-\rho I^{-1} \nabla L`, so that the
+    squared length of the natural gradient is the limit of :math:`2 \mathrm{KL} / \rho^2`.
+    """
+    own, scaled = model.own_statistics(data), []
+    for number in range(_MOST_HALVINGS):
+        rate = 0.5**number
+        new = model.m_step(combine([(1.0 - rate, own), (rate, statistics)]))
+        divergence = new.kl_divergence(model, like=data)
+        if number > 1 and divergence < _LEAST_DIVERGENCE:
+            break
+        scaled.append(divergence / rate**2)
+    return max(0.0, float(_limit(scaled)))
+
+
+def _limit(values):
+    """Return the limit at 0 of a smooth function, from its values at 1, 1/2, 1/4, ...
+
+    By polynomials through more and more of them, of which that one is best which differs least
+    from those of lower degrees (Ridders, "Accurate computation of F'(x)", 1982).
+    """
+    best, least, previous = values[0], math.inf, values[:1]
+    for value in values[1:]:
+        row, factor = [value], 1.0
+        for coarser in previous:
+            factor *= 2.0
+            row.append(row[-1] + (row[-1] - coarser) / (factor - 1.0))
+            error = max(abs(row[-1] - row[-2]), abs(row[-1] - coarser))
+            if error <= least:
+                best, least = row[-1], error
+        previous = row
+    return best

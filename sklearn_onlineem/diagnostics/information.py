@@ -1,0 +1,288 @@
+"""The share of information that is missing, which is the rate of EM."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+from sklearn_onlineem.data._checks import array_of
+from sklearn_onlineem.diagnostics._coordinates import coordinates_of
+from sklearn_onlineem.diagnostics._missing import missing_of
+from sklearn_onlineem.diagnostics._reading import model_and_data, prior_share
+from sklearn_onlineem.statistics import combine
+
+__all__ = ["Direction", "MissingInformation", "missing_information"]
+
+_DOUBLE = (np.dtype(np.float64),)
+# Of so few coordinates all products take less than Lanczos' method.
+_FEW = 64
+# Further directions between restarts of Lanczos' method: with more, it takes as many products.
+_SPARE = 4
+# With larger tolerances, single precision does.
+_SINGLE = 1e-4
+# Pairs and parts of a direction that a summary names.
+_MOST_NAMED, _LEAST_SHARE = 3, 0.1
+
+
+class Direction(NamedTuple):
+    """A direction in which EM contracts errors by one eigenvalue.
+
+    Attributes
+    ----------
+    eigenvalue : float
+    shares : ndarray of shape (n_components,)
+        How much each component or state moves, by complete-data information; they add up to 1.
+    parts : dict of float
+        How much what is learnt moves, by its name ("weights", "means", ...), likewise.
+    overlaps : ndarray of shape (n_components, n_components), or None
+        What each pair of components shares of the missing information, which is all between pairs:
+        adding up to 2. None for hidden Markov models.
+    derivatives : dict of ndarray
+        How the fitted attributes change along the direction, by their names.
+    """
+
+    eigenvalue: float
+    shares: np.ndarray
+    parts: dict
+    overlaps: np.ndarray | None
+    derivatives: dict
+
+
+@dataclass(frozen=True)
+class MissingInformation:
+    """The leading eigenvalues of the missing share of information, and their directions.
+
+    Attributes
+    ----------
+    eigenvalues : ndarray of shape (n_values,)
+        In descending order: shares of the information that hidden variables take.
+    directions : tuple of Direction
+        Eigenvectors.
+    what : str
+        "components" or "states".
+
+    Raises
+    ------
+    ValueError
+        If these are no such values.
+    """
+
+    eigenvalues: np.ndarray
+    directions: tuple
+    what: str
+
+    def __post_init__(self):
+        array_of("eigenvalues", self.eigenvalues, _DOUBLE)
+        valid = isinstance(self.directions, tuple) and all(map(_is_direction, self.directions))
+        if not valid or not 0 < len(self.directions) == len(self.eigenvalues):
+            raise ValueError("directions must be a tuple of Direction, one for each eigenvalue.")
+        if not isinstance(self.what, str):
+            raise ValueError(f"what must be the name of what moves, got {self.what!r:.60}.")
+
+    @property
+    def rate(self):
+        """Factor by which a pass of batch EM contracts the error of the parameters."""
+        return float(self.eigenvalues[0])
+
+    @property
+    def loss_rate(self):
+        """Factor by which a pass contracts the gap of the log-likelihood, the rate's square."""
+        return self.rate * self.rate
+
+    def summary(self):
+        """Return in words how fast EM is here, and what is slow.
+
+        Returns
+        -------
+        text : str
+            A line on the rates, and one for each direction.
+        """
+        lines = [self._speed()]
+        for number, direction in enumerate(self.directions, start=1):
+            parts = _listed(direction.parts.items(), "{0} ({1:.0%})")
+            who = self._who(direction)
+            lines.append(f"{number}. {direction.eigenvalue:.4f}: {who}; what moves: {parts}.")
+        return "\n".join(lines)
+
+    def _speed(self):
+        rates = f"A pass of EM leaves {self.rate:.4g} of the error of the parameters"
+        rates += f" and {self.loss_rate:.4g} of the gap of the log-likelihood"
+        if self.rate >= 1.0:
+            return f"{rates}: this is no maximum, or one along a ridge."
+        if self.rate < 1e-8:
+            return f"{rates}: nothing is hidden."
+        passes = math.ceil(math.log(10.0) / -math.log(self.loss_rate))
+        return f"{rates}, which is {passes} passes for each digit of it."
+
+    def _who(self, direction):
+        if direction.overlaps is None:
+            moving = _listed(enumerate(direction.shares), "{0} ({1:.0%})")
+            return f"{self.what} that move: {moving}"
+        i, j = np.triu_indices(len(direction.shares), 1)
+        pairs = zip(zip(i, j, strict=True), direction.overlaps[i, j], strict=True)
+        return f"{self.what} that overlap: {_listed(pairs, '{0[0]} and {0[1]} ({1:.0%})')}"
+
+
+def _is_direction(value):
+    if not isinstance(value, Direction) or not isinstance(value.parts, dict):
+        return False
+    arrays = [value.shares] if value.overlaps is None else [value.shares, value.overlaps]
+    return (
+        all(isinstance(array, np.ndarray) and array.dtype in _DOUBLE for array in arrays)
+        and value.shares.ndim == 1
+        and (value.overlaps is None or value.overlaps.shape == 2 * value.shares.shape)
+        and all(isinstance(part, float) for part in (value.eigenvalue, *value.parts.values()))
+    )
+
+
+def missing_information(estimator, X, n_values=5, tol=1e-3, **where):
+    r"""Return the leading shares of missing information: how fast EM is at the fitted model.
+
+    .. math:: M = I_{x,z}^{-1} I_{z|x}
+
+    is the Jacobian of a step of batch EM at a fixed point: the information that complete data would
+    bring, and what of it hidden variables take. Its largest eigenvalue is the factor by which the
+    error of the parameters falls from pass to pass, and its square that of the log-likelihood's
+    gap. Directions with eigenvalues near 1 are those that the data tell little of.
+
+    Eigenvalues are found by Lanczos' method from products with directions, each a pass over the
+    data, so that no matrix of all parameters is made. For mixtures products are exact; for hidden
+    Markov models they are central differences of the E-step, with errors of some 1e-8. With a
+    prior, it is complete data of its own, and `fit`'s rate is that of MAP estimation. What M-steps
+    add to variances (`reg_covar`), a millionth of them by default, is left out.
+
+    Parameters
+    ----------
+    estimator : OnlineEM
+        A fitted mixture or hidden Markov model whose components are Gaussian, Poisson, Bernoulli,
+        multinomial, categorical, exponential or gamma; at a maximum, so fitted with a small `tol`.
+    X : array-like, or list of array-likes
+        The data that it was fitted to, in any form that its `fit` takes.
+    n_values : int, default=5
+        How many eigenvalues, if the model has so many parameters.
+    tol : float, default=1e-3
+        Each eigenvalue is at most this share of it from a true one; those that are apart from the
+        others are much nearer, to about its square. 0: all digits. Models of up to 64 coordinates
+        get all digits anyway.
+    **where : dict
+        What `fit` takes besides: `y`, `sample_weight`, `lengths`, `groups`.
+
+    Returns
+    -------
+    information : MissingInformation
+
+    Raises
+    ------
+    NotFittedError
+        If the estimator is not fitted.
+    TypeError
+        If it is none of this library's.
+    ValueError
+        If the data or `n_values` are invalid, or the model is of another kind.
+
+    References
+    ----------
+    Dempster, Laird & Rubin, JRSS-B 1977, section 3; Kunstner, Kumar & Schmidt,
+    "Homeomorphic-Invariance of EM", AISTATS 2021, section 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import GaussianMixture
+    >>> from sklearn_onlineem.diagnostics import missing_information
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(loc=rng.choice([0.0, 2.5, 20.0], size=(3000, 1)))
+    >>> start = [[0.0], [2.5], [20.0]]
+    >>> mixture = GaussianMixture(3, means_init=start, solver="batch", tol=1e-9, max_iter=2000)
+    >>> slow = missing_information(mixture.fit(X), X, n_values=1)
+    >>> print(slow.summary())
+    A pass ...
+    """
+    n_values, tol = _checked_count(n_values), _checked_tolerance(tol)
+    model, data = model_and_data(estimator, X, **where)
+    statistics = combine([(1.0, model.e_step(data)[0]), *prior_share(estimator, data)])
+    coordinates = coordinates_of(model, statistics)
+    missing = missing_of(coordinates, data, single=tol >= _SINGLE and not _is_small(coordinates))
+    values, vectors = _leading(coordinates, missing, n_values, tol)
+    shown = coordinates.shown_by(estimator)
+    directions = (
+        _direction(coordinates, missing, value, x, shown)
+        for value, x in zip(values, vectors, strict=True)
+    )
+    return MissingInformation(values, tuple(directions), coordinates.what)
+
+
+def _checked_count(n_values):
+    if isinstance(n_values, bool) or not isinstance(n_values, Integral) or n_values < 1:
+        raise ValueError(f"n_values of missing_information must be an int >= 1, got {n_values!r}.")
+    return int(n_values)
+
+
+def _checked_tolerance(tol):
+    if isinstance(tol, bool) or not isinstance(tol, Real) or not 0.0 <= tol < 1.0:
+        raise ValueError(f"tol of missing_information must be in [0, 1), got {tol!r}.")
+    return float(tol)
+
+
+def _is_small(coordinates):
+    return math.prod(coordinates.shape) <= _FEW
+
+
+def _leading(coordinates, missing, n_values, tol):
+    """Leading eigenvalues, and eigenvectors in coordinates of unit information."""
+    shape, size = coordinates.shape, math.prod(coordinates.shape)
+
+    def product(x):
+        v = coordinates.direction(x.reshape(shape))
+        return coordinates.unit_score(missing.product(v)).ravel()
+
+    n_values = max(1, min(n_values, coordinates.model.n_parameters()))
+    if _is_small(coordinates) or size <= n_values + 1:
+        matrix = np.array([product(unit) for unit in np.eye(size)])
+        values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+    else:
+        operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
+        start = np.random.default_rng(0).standard_normal(size)
+        values, vectors = _lanczos(operator, n_values, start, tol)
+    best = np.argsort(-values, kind="stable")[:n_values]
+    return np.maximum(values[best], 0.0), vectors.T[best].reshape(-1, *shape)
+
+
+def _lanczos(operator, n_values, start, tol):
+    try:
+        n_kept = min(operator.shape[0], 2 * n_values + _SPARE)
+        return eigsh(operator, n_values, which="LA", v0=start, ncv=n_kept, tol=tol)
+    except ArpackNoConvergence as error:
+        raise ValueError(
+            f"Lanczos' method found {len(error.eigenvalues)} of n_values={n_values} eigenvalues:"
+            " the others are too close to each other. Ask for fewer."
+        ) from error
+
+
+def _direction(coordinates, missing, value, x, shown):
+    v = coordinates.direction(x)
+    moves = x**2
+    moves /= max(moves.sum(), np.finfo(float).tiny)
+    derivatives = coordinates.derivatives(v)
+    parts = {name: float(moves[:, columns].sum()) for name, columns in coordinates.parts.items()}
+    overlaps = None if missing.overlaps is None else _shared(missing.overlaps(v))
+    derivatives = {name: derivatives[name] for name in shown}
+    return Direction(float(value), moves.sum(axis=1), parts, overlaps, derivatives)
+
+
+def _shared(overlaps):
+    """Overlaps of pairs as shares of all."""
+    total = 0.5 * overlaps.sum()
+    return overlaps / total if total > 0.0 else overlaps
+
+
+def _listed(named, form):
+    """The largest shares in words."""
+    ordered = sorted(named, key=lambda pair: -pair[1])
+    named = [pair for pair in ordered[:_MOST_NAMED] if pair[1] >= _LEAST_SHARE]
+    return ", ".join(form.format(*pair) for pair in named or ordered[:1]) or "none"

@@ -1,0 +1,210 @@
+r"""How far the batches of a stream find the model from a fixed point.
+
+A step of rate :math:`\eta`, and so of size :math:`\rho = \eta / (1 + \eta)`, moves the model by
+:math:`\mathrm{KL} \approx \rho^2 D`, where D is the certificate of its batch: half the squared
+distance of the batch's statistics from the model's, in the metric of the complete data. Hence
+:math:`D \approx \mathrm{KL} / \rho^2`, whatever the learning rate.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import NamedTuple
+
+__all__ = ["Batches", "StreamCertificate", "positive"]
+
+# By which slower means are slower.
+_SLOWER = 4.0
+_TINY = 1e-300
+# Squares of what is larger overflow.
+_LARGEST = 1e100
+
+
+class _Batch(NamedTuple):
+    """What a step says of its batch."""
+
+    certificate: float
+    log_likelihood: float
+    n_rows: int
+    end: int
+
+
+class Batches:
+    """What steps say of their batches, whose rows are known from the numbers of rows so far."""
+
+    def __init__(self):
+        self.end = None
+
+    def begins_anew(self, step):
+        """Whether the step is of a model that has read less than the last one had."""
+        return self.end is not None and _numbers_of(step)[-1] < self.end
+
+    def batch(self, step):
+        """Return the batch of a step; None if its rows, or its certificate, are not known.
+
+        Rows of the first step are not; rates may be too small to divide by their squares.
+        """
+        eta, log_likelihood, kl_divergence, end = _numbers_of(step)
+        begin, self.end = self.end, end
+        square = 1.0 if eta == math.inf else (eta / (1.0 + eta)) ** 2
+        if begin is None or end <= begin or not square > 0.0:
+            return None
+        certificate = kl_divergence / square
+        if not 0.0 <= certificate <= _LARGEST or not abs(log_likelihood) <= _LARGEST:
+            return None
+        return _Batch(certificate, log_likelihood, end - begin, end)
+
+
+def _numbers_of(step):
+    """Rate, log-likelihood, divergence and rows of a step."""
+    try:
+        numbers = float(step.eta), float(step.log_likelihood), float(step.kl_divergence)
+        return *numbers, int(step.n_rows)
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        raise TypeError(
+            "step must be one of sklearn_onlineem.em, as callbacks get it, with numbers eta,"
+            f" log_likelihood, kl_divergence and n_rows; got {type(step).__name__}."
+        ) from None
+
+
+class _Mean:
+    """Exponentially weighted mean and variance, of weights that have been the same at first."""
+
+    def __init__(self, half_life):
+        self.decay = 0.5 ** (1.0 / half_life)
+        self.weight = self.squared_weight = self.mean = self.variance = 0.0
+
+    def add(self, value):
+        self.weight = self.decay * self.weight + 1.0
+        self.squared_weight = self.decay**2 * self.squared_weight + 1.0
+        deviation, share = value - self.mean, 1.0 / self.weight
+        self.mean += share * deviation
+        self.variance = (1.0 - share) * (self.variance + share * deviation * deviation)
+
+    @property
+    def standard_error(self):
+        effective = self.weight**2 / self.squared_weight if self.weight else 0.0
+        return math.sqrt(self.variance / (effective - 1.0)) if effective > 1.0 else math.nan
+
+
+class StreamCertificate:
+    r"""Exponentially weighted certificate of the batches of a stream.
+
+    Each batch has :math:`D \approx \mathrm{KL} / \rho^2`, and of batches of n rows the mean is
+
+    .. math:: \mathrm{E} D = D_\infty + \frac{c}{n}, \quad c = \tfrac12 \operatorname{tr} I^{-1}
+        \operatorname{Cov} \mathrm{E}[S \mid x] \le p / 2,
+
+    the certificate of the source, which falls to 0 as the model learns, and noise of the sample,
+    which does not: at most half a nat per parameter and batch. What is left when the mean no longer
+    falls is noise.
+
+    Parameters
+    ----------
+    half_life : float, default=50
+        Steps after which a batch counts for half; above 0.
+
+    Attributes
+    ----------
+    n_steps : int
+        Batches so far; the first step that it sees only tells it where rows begin.
+
+    Raises
+    ------
+    ValueError
+        If `half_life` is not above 0.
+
+    References
+    ----------
+    Kunstner, Kumar & Schmidt, AISTATS 2021, section 5, whose certificate it is, of stochastic
+    mirror descent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import PoissonMixture
+    >>> from sklearn_onlineem.diagnostics import StreamCertificate
+    >>> rng, certificate = np.random.default_rng(0), StreamCertificate()
+    >>> mixture = PoissonMixture(2, callbacks=[certificate], random_state=0)
+    >>> for _ in range(400):
+    ...     batch = rng.poisson(rng.choice([2.0, 20.0], size=(100, 1)))
+    ...     mixture = mixture.partial_fit(batch)
+    >>> certificate.is_stationary(), certificate.mean < 3 / 2 / 100
+    (True, True)
+    """
+
+    def __init__(self, half_life=50):
+        self.half_life = positive("half_life", half_life)
+        self._begin()
+
+    def _begin(self):
+        self.n_steps, self._rows = 0, Batches()
+        self._mean = _Mean(self.half_life)
+        self._logs = _Mean(self.half_life), _Mean(_SLOWER * self.half_life)
+
+    def __call__(self, step):
+        """Take a step, as callbacks do; it never ends a fit.
+
+        Raises
+        ------
+        TypeError
+            If it is no step.
+        """
+        if self._rows.begins_anew(step):
+            self._begin()
+        batch = self._rows.batch(step)
+        if batch is None:
+            return False
+        self.n_steps += 1
+        self._mean.add(batch.certificate)
+        for mean in self._logs:
+            mean.add(math.log(max(batch.certificate * batch.n_rows, _TINY)))
+        return False
+
+    @property
+    def mean(self):
+        """Mean certificate of batches in nats per observation; NaN before the second step."""
+        return self._mean.mean if self.n_steps else math.nan
+
+    @property
+    def standard_error(self):
+        """Its standard error, of batches that are independent; NaN before the third step."""
+        return self._mean.standard_error
+
+    def is_stationary(self, n_errors=3.0):
+        """Return whether certificates have been neither falling nor rising of late.
+
+        Learning has brought then what it can by these batches: larger ones, smaller rates or
+        averages over iterates bring more.
+
+        Parameters
+        ----------
+        n_errors : float, default=3.0
+            Standard errors by which the mean, of logarithms, may differ from a slower one; above 0.
+
+        Returns
+        -------
+        is_stationary : bool
+            False before four half-lives have passed.
+
+        Raises
+        ------
+        ValueError
+            If `n_errors` is not above 0.
+        """
+        n_errors = positive("n_errors", n_errors)
+        if self.n_steps < _SLOWER * self.half_life:
+            return False
+        fast, slow = self._logs
+        return abs(fast.mean - slow.mean) <= n_errors * fast.standard_error
+
+
+def positive(name, value, or_zero=False):
+    """Return a parameter as a float; ValueError if it is not above 0, or not below."""
+    least = "not below 0" if or_zero else "above 0"
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number {least}, got {value!r}.")
+    if not (value > 0.0 or (or_zero and value == 0.0)):
+        raise ValueError(f"{name} must be a finite number {least}, got {value!r}.")
+    return float(value)

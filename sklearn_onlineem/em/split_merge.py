@@ -1,0 +1,133 @@
+"""How many components: batch EM whose components are merged and split."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sklearn_onlineem.em.settings import check_bool, check_count
+from sklearn_onlineem.em.solver import Solver
+from sklearn_onlineem.em.step import batch_step
+from sklearn_onlineem.em.training import has_settled
+
+__all__ = ["SplitMerge"]
+
+# Passes of batch EM after a move, before it is judged as it stands.
+_TRIAL_PASSES = 100
+
+
+@dataclass(frozen=True)
+class SplitMerge(Solver):
+    r"""Batch EM that also finds how many components there are: it merges and splits them.
+
+    `n_components` is the most there may be; those that are left over get a weight of exactly 0, and
+    `n_components_` counts the others. Where batch EM has settled, moves are tried: the merges that
+    lose the least, by the divergence of :func:`~sklearn_onlineem.combine_estimators`, then splits
+    across the first axis of a component. After a move EM settles anew, and the move stays if it
+    raises
+
+    .. math:: \sum_n \log p(x_n) - \tfrac{1}{2} \, \text{parameters} \times \log N,
+
+    which is Schwarz's criterion (BIC) times -1/2, with N the total weight of the rows; else it is
+    undone. So the criterion never falls by a move. A fit ends when no move raises it; passes are
+    those of batch EM until it settles, and then the moves that stay.
+
+    Streams take online steps. With `in_streams` every 32nd of them moves: pairs are merged if that
+    raises the criterion of as many rows as the learning rate lets the model stand for, and a
+    component is split if its halves, learnt from one half of the batch, make the other a million
+    times likelier. The criterion of the batch never falls by either.
+
+    Parameters
+    ----------
+    n_merges : int, default=8
+        Merges to try before splits are, at least 1.
+    in_streams : bool, default=False
+        Whether streams move.
+
+    Raises
+    ------
+    ValueError
+        If `n_merges` is below 1 or `in_streams` no bool; in a fit, if the model is no mixture, if
+        components are known or a prior gives all of them weight, or if `tol` is 0.
+
+    References
+    ----------
+    Ueda, Nakano, Ghahramani & Hinton, "SMEM algorithm for mixture models", Neural Computation 2000;
+    Figueiredo & Jain, "Unsupervised learning of finite mixture models", PAMI 2002 (from many
+    components down); Schwarz, "Estimating the dimension of a model", 1978.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import GaussianMixture
+    >>> from sklearn_onlineem.em import SplitMerge
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(600, 2)) + rng.choice([-8.0, 0.0, 8.0], size=(600, 1))
+    >>> mixture = GaussianMixture(9, solver=SplitMerge(), random_state=0).fit(X)
+    >>> mixture.n_components_, np.sort(mixture.weights_).round(2)
+    (3, array([0.  , 0.  , 0.  , 0.  , 0.  , 0.  , 0.31, 0.32, 0.36]))
+    """
+
+    n_merges: int = 8
+    in_streams: bool = False
+
+    def __post_init__(self):
+        check_count("n_merges", self.n_merges)
+        check_bool("in_streams", self.in_streams)
+
+    def passes(self, training, data, plan):
+        settled, is_settled = plan.stopping(), False
+        if not settled.tol > 0.0:
+            raise ValueError("solver=SplitMerge() moves where EM has settled, which needs tol > 0.")
+        # What has no moves is refused at once.
+        self._candidates(training, data)
+        while not is_settled:
+            size = training.size_of(data)
+            step = training.update(data, math.inf, size, size)
+            is_settled = has_settled(settled, step)
+            yield step.log_likelihood, False
+        yield from self._moves(training, data, plan)
+
+    def check_stream(self, training):
+        if self.in_streams:
+            training.state.model.check_moves(training.prior)
+
+    def _move(self, model, batch, n_remembered):
+        if not self.in_streams:
+            return super()._move(model, batch, n_remembered)
+        return model.restructured(batch, n_remembered, self.n_merges)
+
+    def score(self, model, log_likelihood, data):
+        n = data.total_weight
+        return n * log_likelihood - 0.5 * model.n_parameters() * math.log(n)
+
+    def _candidates(self, training, data):
+        return training.state.model.structural_moves(data, self.n_merges, training.prior)
+
+    def _moves(self, training, data, plan):
+        """Try moves from the model as it stands, until none raises the criterion."""
+        log_likelihood = training.state.model.e_step(data)[1]
+        best = self.score(training.state.model, log_likelihood, data)
+        moves = self._candidates(training, data)
+        while (candidate := next(moves, None)) is not None:
+            trial = _settled(candidate, training, data, plan)
+            trial_log_likelihood = trial.e_step(data)[1]
+            criterion = self.score(trial, trial_log_likelihood, data)
+            if criterion > best:
+                training.advance_by_pass(trial, log_likelihood, data)
+                yield log_likelihood, False
+                log_likelihood, best = trial_log_likelihood, criterion
+                moves = self._candidates(training, data)
+        yield log_likelihood, True
+
+
+def _settled(model, training, data, plan):
+    """The model after batch EM, which is not the training's yet."""
+    settled, terms = plan.stopping(), training.prior_terms(training.size_of(data))
+    for _ in range(_TRIAL_PASSES):
+        new_model, log_likelihood = batch_step(model, data, terms)
+        is_settled = settled(log_likelihood, new_model.kl_divergence(model, like=data))
+        if is_settled and new_model.n_survivors == model.n_survivors:
+            return new_model
+        model = new_model
+    return model

@@ -1,0 +1,433 @@
+"""Mixtures of Markov chains: clusters of sequences of symbols."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from sklearn_onlineem.data._checks import room
+from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._lengths import checked_lengths
+from sklearn_onlineem.estimators._outputs import SequenceOutput
+from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators._sequence_forms import sequence_form
+from sklearn_onlineem.estimators._transactions import as_it_was
+from sklearn_onlineem.estimators._validation import naming
+from sklearn_onlineem.estimators.mixtures._base import BaseMixture
+from sklearn_onlineem.estimators.mixtures._chains_input import ChainsInput
+from sklearn_onlineem.families import MarkovChain
+
+__all__ = ["MarkovChainMixture"]
+
+
+@estimator
+class MarkovChainMixture(SequenceOutput, BaseMixture):
+    r"""Mixture of Markov chains: clusters of sequences of symbols, learnt online or in batch.
+
+    .. math::
+        p(x_1, \dots, x_T \mid T) = \sum_k w_k \, \pi_{k x_1} \prod_{t > 1} A_{k x_{t-1} x_t}
+
+    One sample is one sequence, with its label and its weight. What is learnt from it are counts: of
+    its first symbol, and of the pairs of symbols that follow each other. X may be
+
+    - sequences of codes 0, 1, ...: a list of arrays of shape (length, 1), an array of shape
+      (n_samples, length, 1), or a column of shape (n_rows, 1) with `lengths` or `groups`;
+    - rows of counts, dense or CSR, which is never made dense: of shape (n_samples, S + S * S), the
+      first symbol one-hot and the flattened matrix of transitions from row to column; or of shape
+      (n_samples, S * S), the transitions alone. A row may add up several sequences;
+    - matrices of counts: an array of shape (n_samples, S, S), S > 1, or a list of them.
+
+    All give the same model. Scores are log-likelihoods of the sequences, given their lengths, which
+    are not modelled; of counts, those of one sequence that has them. Where the first data are
+    transitions alone, so is what is scored: given the first symbol, also of sequences.
+
+    Parameters
+    ----------
+    n_symbols : int, default=None
+        Number of symbols. None: one more than the largest code in the first data, which must then
+        be below 4096, or what the columns of counts say. A symbol that is met later is an error.
+    init : str or array-like, default="k-means"
+        Start, from rows of counts: "k-means", "k-means++", "random" (responsibilities),
+        "random_from_data" (rows as centres), centres of shape (n_components, n_features), or
+        responsibilities of shape (n_samples, n_components).
+    means_init : array-like of shape (n_components, n_features), default=None
+        Expected counts to start from. The probabilities are their shares in the start and in each
+        row of the transitions.
+    prior : dict, default=None
+        Dirichlet priors: `concentration` of the rows of the transition matrices, which broadcasts
+        to (n_components, S, S), and `start_concentration` of the first symbol, to (n_components,
+        S). 1 where not given, which is no prior; 2 adds a count to each. None: maximum likelihood,
+        in which transitions that a component never saw get 1e-12, and those from a symbol that it
+        never left are equal.
+
+    Attributes
+    ----------
+    startprob_ : ndarray of shape (n_components, n_symbols)
+        Probabilities of the first symbol. Of transitions alone: how often the symbols are left.
+    transmat_ : ndarray of shape (n_components, n_symbols, n_symbols)
+        Probabilities of the transitions from row to column.
+    means_ : ndarray of shape (n_components, n_features)
+        Expected counts, in the columns of rows of counts: probabilities times how often sequences
+        of the component visit each symbol.
+    n_features_in_ : int
+        Columns of rows of counts, n_symbols + n_symbols**2 if the first data were sequences.
+
+    See Also
+    --------
+    CategoricalHMM : Sequences that change between states on their way.
+
+    Notes
+    -----
+    Visits are those that the data had, weighted by the responsibilities, and not computed from the
+    chain: see :class:`~sklearn_onlineem.families.MarkovChain`.
+
+    References
+    ----------
+    .. [1] Cadez, Heckerman, Meek, Smyth & White, "Model-based clustering and visualization of
+       navigation patterns on a web site", Data Mining and Knowledge Discovery 7, 2003.
+    .. [2] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
+       Variable Models", UAI 2020, section 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import MarkovChainMixture
+    >>> words = ["ababab", "aabbaabb", "bababa", "bbaabba"]
+    >>> X = [np.array([["ab".index(letter)] for letter in word]) for word in words]
+    >>> labels = MarkovChainMixture(2, random_state=0).fit_predict(X)
+    >>> bool(labels[0] == labels[2] != labels[1] == labels[3])
+    True
+    """
+
+    n_symbols: int | None = parameter(
+        default=None, valid=[None, Interval(Integral, 1, None, closed="left")], structural=True
+    )
+
+    _takes_sparse = True
+    _takes_positive_only = True
+
+    # Pipelines hand it on unasked, and refuse steps that have not heard of it.
+    __metadata_request__score = {"sample_weight": None}
+
+    def _family(self):
+        return MarkovChain()
+
+    def _input(self, fresh=False):
+        family = self._family() if fresh else self._training.state.model.family
+        return ChainsInput(self, family, fresh, self.n_components, self._takes_labels)
+
+    def _sequences(self, X, lengths, groups):
+        """X with what says where its sequences are, if that is said besides."""
+        if lengths is None and groups is None:
+            return X
+        with naming(self):
+            return sequence_form(X, lengths, groups)
+
+    @fitted_property
+    def startprob_(self):
+        """Probabilities of the first symbol, an ndarray of shape (n_components, n_symbols)."""
+        model = self.model_
+        return self._exposed(model.family.start_probabilities(model.parameters))
+
+    @fitted_property
+    def transmat_(self):
+        """Transition probabilities, an ndarray of shape (n_components, n_symbols, n_symbols)."""
+        model = self.model_
+        return self._exposed(model.family.transition_probabilities(model.parameters))
+
+    # ------------------------------------------------------------------------------------ fitting
+
+    def fit(self, X, y=None, sample_weight=None, *, lengths=None, groups=None):
+        """Fit the model to all sequences.
+
+        Parameters
+        ----------
+        X : list of array-likes of shape (length, 1), or array-like
+            Sequences or counts, see the class.
+        y : array-like of int of shape (n_samples,), default=None
+            Ignored, unless the estimator has ``semi_supervised=True``: then known components of
+            the sequences, 0..n_components - 1, and -1 where unknown. None: none is known.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights of the sequences; a weight of 2 stands for two equal ones. Those
+            below 1e-100 count as 0; their sum must be above 0, and at most 1e100.
+        lengths : array-like of int of shape (n_samples,), default=None
+            With an X of one column: lengths of the sequences, which follow each other.
+        groups : array-like of shape (n_rows,), default=None
+            With an X of one column: the sequence of each row; sequences are in the order in which
+            they begin.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If the parameters or the data are invalid; the message names the estimator.
+        """
+        return super().fit(self._sequences(X, lengths, groups), y, sample_weight)
+
+    def partial_fit(self, X, y=None, sample_weight=None, *, lengths=None, groups=None):
+        """Update the model with one batch of whole sequences.
+
+        The first batch also provides what the start needs: unless initial parameters are given,
+        it must have at least `n_components` sequences, and all symbols, unless `n_symbols` says how
+        many there are.
+
+        Parameters
+        ----------
+        X, y, sample_weight, lengths, groups
+            As in `fit`.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If the batch is invalid; the estimator is left as it was.
+        """
+        return super().partial_fit(self._sequences(X, lengths, groups), y, sample_weight)
+
+    def fit_predict(self, X, y=None, sample_weight=None, *, lengths=None, groups=None):
+        """Fit, and return the most probable component of each sequence.
+
+        Parameters
+        ----------
+        X, y, sample_weight, lengths, groups
+            As in `fit`.
+
+        Returns
+        -------
+        components : ndarray of int of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            If the parameters or the data are invalid; the message names the estimator.
+        """
+        return super().fit_predict(self._sequences(X, lengths, groups), y, sample_weight)
+
+    def fit_transform(self, X, y=None, sample_weight=None, *, lengths=None, groups=None):
+        """Fit, and return the responsibilities.
+
+        Parameters
+        ----------
+        X, y, sample_weight, lengths, groups
+            As in `fit`.
+
+        Returns
+        -------
+        responsibilities : ndarray of shape (n_samples, n_components)
+            Rows add up to 1.
+
+        Raises
+        ------
+        ValueError
+            If the parameters or the data are invalid; the message names the estimator.
+        """
+        with as_it_was(self):
+            fitted = self.fit(X, y, sample_weight, lengths=lengths, groups=groups)
+            return fitted.transform(X, lengths, groups=groups)
+
+    # ---------------------------------------------------------------------------------- inference
+
+    def predict_proba(self, X, lengths=None, *, groups=None):
+        """Return the responsibility of each component for each sequence.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences or counts, as in `fit`.
+
+        Returns
+        -------
+        responsibilities : ndarray of shape (n_samples, n_components)
+            Rows add up to 1.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        return super().predict_proba(self._sequences(X, lengths, groups))
+
+    def predict(self, X, lengths=None, *, groups=None):
+        """Return the most probable component of each sequence.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences or counts, as in `fit`.
+
+        Returns
+        -------
+        components : ndarray of int of shape (n_samples,)
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        return super().predict(self._sequences(X, lengths, groups))
+
+    def transform(self, X, lengths=None, *, groups=None):
+        """Return the responsibilities, as `predict_proba` does.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences or counts, as in `fit`.
+
+        Returns
+        -------
+        responsibilities : ndarray of shape (n_samples, n_components)
+            Rows add up to 1.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        return self.predict_proba(X, lengths, groups=groups)
+
+    def score_samples(self, X, lengths=None, *, groups=None, predictive=False):
+        """Return the log-likelihood of each sequence.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences or counts, as in `fit`.
+        predictive : bool, default=False
+            Whether under the posterior predictive distribution, a product of Polya's over the
+            symbols, as in all mixtures: see `GaussianMixture`. It needs ``solver="bayesian"``.
+
+        Returns
+        -------
+        log_likelihoods : ndarray of shape (n_samples,)
+            In nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid, `predictive` is no truth value, or nothing was carried along for it;
+            the message names the estimator.
+        """
+        return super().score_samples(self._sequences(X, lengths, groups), predictive)
+
+    def score(self, X, y=None, *, lengths=None, groups=None):
+        """Return the mean log-likelihood of the sequences in nats; higher is better.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences or counts, as in `fit`.
+        y : object
+            Ignored.
+
+        Returns
+        -------
+        log_likelihood : float
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        return super().score(self._sequences(X, lengths, groups))
+
+    def bic(self, X, lengths=None, *, groups=None):
+        r"""Return the Bayesian information criterion on X; lower is better.
+
+        It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n sequences.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences or counts, as in `fit`.
+
+        Returns
+        -------
+        bic : float
+            With log-likelihoods in nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        return super().bic(self._sequences(X, lengths, groups))
+
+    def aic(self, X, lengths=None, *, groups=None):
+        r"""Return the Akaike information criterion on X; lower is better.
+
+        It is :math:`-2 \log L + 2 p`, of a model with p free parameters.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences or counts, as in `fit`.
+
+        Returns
+        -------
+        aic : float
+            With log-likelihoods in nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        return super().aic(self._sequences(X, lengths, groups))
+
+    def sample(self, n_samples=1, lengths=None):
+        """Draw sequences from the fitted mixture.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        lengths : int or array-like of shape (n_samples,), default=None
+            Symbols in each. None: the mean length of its component, rounded.
+
+        Returns
+        -------
+        X : list of ndarrays of shape (length, 1)
+        y : ndarray of shape (n_samples,)
+            The component of each sequence.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If `n_samples` is below 1, `lengths` are no whole numbers from 1 up, or there is no
+            memory for so many symbols.
+        """
+        seen = self._seen()
+        seen._check_n_samples(n_samples)
+        model, rng = seen.model_, seen._generator()
+        y = rng.choice(model.n_components, size=n_samples, p=model.weights)
+        name = f"lengths of {type(self).__name__}"
+        if lengths is None:
+            lengths = model.family.mean_lengths(model.parameters)[y]
+        lengths = np.broadcast_to(checked_lengths(name, lengths, n_samples, least=1), n_samples)
+        room(name, (int(lengths.sum(dtype=object)),))
+        symbols, offsets = model.family.sample_sequences(model.parameters, y, rng, lengths)
+        return np.split(seen._exposed(symbols[:, None]), offsets[1:-1]), y

@@ -1,0 +1,506 @@
+"""Latent Dirichlet allocation, with scikit-learn's names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.special import psi
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from sklearn_onlineem.em import Batch, Gibbs, Solver, Stochastic
+from sklearn_onlineem.em.settings import check_bool, check_count
+from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._lengths import checked_lengths
+from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators._rows import RowEstimator
+from sklearn_onlineem.estimators._validation import naming
+from sklearn_onlineem.estimators.topics._coherence import COHERENCES, coherence
+from sklearn_onlineem.estimators.topics._initialiser import TopicInitialiser
+from sklearn_onlineem.estimators.topics._input import DocumentsInput
+from sklearn_onlineem.models import TopicStatistics
+from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori
+
+__all__ = ["LatentDirichletAllocation"]
+
+# Of batches of documents: at most so many, and so few that a pass takes so many steps.
+_MOST_IN_BATCH, _STEPS_IN_PASS = 100, 20
+# Sum of the prior of proportions.
+_CONCENTRATION = 5.0
+# Whose products with probabilities are numbers in single precision.
+_PRIORS = Interval(Real, 1e-20, 1e20, closed="both")
+_MOST_SWEEPS = np.iinfo(np.intc).max
+
+
+def _no_criterion(self):
+    raise AttributeError(
+        f"{type(self).__name__} has neither bic nor aic: it has a lower bound of its likelihood"
+        " only. Compare `perplexity` on held-out documents."
+    )
+
+
+@estimator
+class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
+    r"""Latent Dirichlet allocation: topics of documents, learnt online, in batch, or by sampling.
+
+    .. math::
+        \theta_d \sim \mathrm{Dir}(\alpha), \quad z_{dn} \sim \theta_d, \quad
+        w_{dn} \sim \phi_{z_{dn}}, \quad \phi_k \sim \mathrm{Dir}(\beta)
+
+    Numbers of tokens are given, not modelled. Takes dense arrays, CSR and CSC of counts. By default
+    topics are inferred by Gibbs sampling within each document, and topics of all documents learnt
+    by online EM [1]_, in `fit` and in `partial_fit`: one pass comes as far as many of batch
+    variational Bayes.
+
+    Parameters
+    ----------
+    n_components : int, default=10
+        Number of topics.
+    doc_topic_prior : float, default=None
+        :math:`\alpha` of each topic, from 1e-20 to 1e20: where it starts, if it is learnt.
+        None: 5 / n_components.
+    topic_word_prior : float, default=None
+        :math:`\beta`, of each word, added to its expected counts; from 1e-20 to 1e20. None:
+        1 / n_components.
+    learn_doc_topic_prior : bool, default=True
+        Whether to learn :math:`\alpha`, one for each topic, by maximum likelihood. With
+        ``e_step="map"`` and ``solver="batch"``, whose few rounds see more topics in a document than
+        there are, it comes out several times too large, and False is better by about a per cent.
+    solver : str or Solver, default="online"
+        How `fit` learns. "online": online EM, `max_iter` passes over shuffled mini-batches.
+        "batch": batch EM, which infers topics by ``e_step="map"``. "stochastic": stochastic EM,
+        `max_iter` sweeps that draw topics of all tokens at once, given the counts of the last
+        sweep [3]_. "gibbs": collapsed Gibbs sampling, `max_iter` sweeps [4]_. Strings stand for
+        values: :class:`~sklearn_onlineem.em.Online`, :class:`~sklearn_onlineem.em.Batch`,
+        :class:`~sklearn_onlineem.em.Stochastic`, :class:`~sklearn_onlineem.em.Gibbs`.
+        `partial_fit` takes an online step whichever it is, with ``"stochastic"`` from one draw.
+    e_step : {"gibbs", "map"}, default="gibbs"
+        How online EM infers the topics of a document. "gibbs": `n_sweeps` sweeps of Gibbs sampling
+        within the document, whose conditional probabilities are averaged. "map": rounds of EM,
+        three times as fast, and worse where documents are short and topics many.
+    n_sweeps : int, default=20
+        Sweeps of ``e_step="gibbs"`` over a document.
+    burn_in : int, default=10
+        Sweeps that are discarded; fewer than `n_sweeps`.
+    average : int, default=50
+        Last sweeps of `fit` that are averaged, with ``solver="gibbs"`` and ``"stochastic"``.
+    eta0 : float or "auto", default=1.0
+        First learning rate, above 0; "auto" fits it to the size of the batches, which is slow where
+        topics have far more numbers than a batch has tokens.
+    batch_size : int, default=None
+        Documents in a mini-batch of `fit`. None: 100, or fewer so that a pass takes 20 steps.
+    max_iter : int, default=10
+        Passes of `fit` over the data, or sweeps. Samplers need some 200.
+    tol : float, default=0.0
+        Passes of `fit` end when `stopping` falls below, in nats per document. 0.0: they do not.
+    total_samples : float, default=None
+        Documents in a stream, over which the prior on topics is spread. None: those seen so far.
+    semi_supervised : bool, default=False
+        Whether the `y` of `fit` and `partial_fit` says which topics documents may have (labelled
+        LDA [5]_): of shape (n_samples,), one topic each, or -1 for any; or of shape (n_samples,
+        n_components), nonzero for those that may be. If not it is ignored.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Pseudo-counts of words in topics: expected numbers of tokens in the documents seen, and the
+        prior, so that rows divided by their sums are :math:`\phi`.
+    exp_dirichlet_component_ : ndarray of shape (n_components, n_features)
+        :math:`\exp E[\log \phi]` of Dirichlet distributions with these pseudo-counts.
+    doc_topic_prior_ : ndarray of shape (n_components,)
+        :math:`\alpha`, as it was learnt.
+    topic_word_prior_ : float
+        :math:`\beta`.
+    n_batch_iter_ : int
+        Updates so far.
+    bound_ : float
+        Mean bound of the log-likelihood per document in the last pass. With samplers: of the
+        log-likelihood of tokens given all the others.
+
+    Notes
+    -----
+    The likelihood of a document has no closed form. `score_samples` is a lower bound of it, and
+    `perplexity` that of the second halves of documents given the first, by sampling.
+
+    Topics are drawn by random numbers that depend on `random_state`, on the update, and on the
+    place of a document in X, not on the number of threads, nor on the shards that X is cut into.
+
+    References
+    ----------
+    .. [1] Dupuy & Bach, "Online but Accurate Inference for Latent Variable Models with Local Gibbs
+       Sampling", JMLR 2017.
+    .. [2] Blei, Ng & Jordan, "Latent Dirichlet Allocation", JMLR 2003.
+    .. [3] Zaheer, Wick, Tristan, Smola & Steele, "Exponential Stochastic Cellular Automata for
+       Massively Parallel Inference", AISTATS 2016.
+    .. [4] Griffiths & Steyvers, "Finding scientific topics", PNAS 2004.
+    .. [5] Ramage, Hall, Nallapati & Manning, "Labeled LDA", EMNLP 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import LatentDirichletAllocation
+    >>> rng = np.random.default_rng(0)
+    >>> topics = np.array([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5]])
+    >>> X = rng.multinomial(50, rng.dirichlet([0.2, 0.2], size=400) @ topics)
+    >>> lda = LatentDirichletAllocation(2, random_state=0).fit(X)
+    >>> float(lda.transform([[9, 9, 1, 1]]).max().round(1))
+    0.9
+    >>> sorted(sorted(words) for words in lda.top_words(["ale", "bun", "car", "dog"], 2))
+    [['ale', 'bun'], ['car', 'dog']]
+    """
+
+    n_components: int = parameter(
+        default=10,
+        valid=[Interval(Integral, 1, None, closed="left")],
+        structural=True,
+        kw_only=False,
+    )
+    doc_topic_prior: float | None = parameter(default=None, valid=[None, _PRIORS], structural=True)
+    topic_word_prior: float | None = parameter(default=None, valid=[None, _PRIORS])
+    learn_doc_topic_prior: bool = parameter(default=True, valid=["boolean"])
+    solver: str | Solver = parameter(
+        default="online",
+        valid=[StrOptions({"online", "batch", "stochastic", "gibbs"}), Solver],
+    )
+    e_step: str = parameter(default="gibbs", valid=[StrOptions({"gibbs", "map"})])
+    n_sweeps: int = parameter(
+        default=20, valid=[Interval(Integral, 1, _MOST_SWEEPS, closed="both")]
+    )
+    burn_in: int = parameter(default=10, valid=[Interval(Integral, 0, None, closed="left")])
+    average: int = parameter(default=50, valid=[Interval(Integral, 1, None, closed="left")])
+    eta0: float | str = parameter(
+        default=1.0, valid=[Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})]
+    )
+    batch_size: int | None = parameter(
+        default=None, valid=[None, Interval(Integral, 1, None, closed="left")]
+    )
+    max_iter: int = parameter(default=10, valid=[Interval(Integral, 1, None, closed="left")])
+    tol: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
+    total_samples: float | None = parameter(
+        default=None, valid=[None, Interval(Real, 0, None, closed="neither")]
+    )
+    semi_supervised: bool = parameter(default=False, valid=["boolean"])
+
+    _takes_sparse = True
+    _takes_positive_only = True
+
+    # ------------------------------------------------------------------------------- composition
+
+    def _input(self, fresh=False):
+        n_components = self.n_components if fresh else self.model_.n_components
+        takes_fractions = self._inference().takes_fractions and not self._solver().wanders
+        return DocumentsInput(self, fresh, n_components, self.semi_supervised, takes_fractions)
+
+    def _reader(self):
+        # As the model was learnt, whatever parameters have become.
+        model = self.model_
+        return DocumentsInput(
+            self, False, model.n_components, False, model.inference.takes_fractions
+        )
+
+    def _initialiser(self):
+        alpha = self.doc_topic_prior
+        if alpha is None:
+            alpha = _CONCENTRATION / self.n_components
+        return TopicInitialiser(
+            self.n_components, alpha, self._inference(), self.learn_doc_topic_prior
+        )
+
+    def _prior(self, model, n_features):
+        smoothing = self._smoothing(model)
+        return TopicStatistics(None, smoothing, 0.0, np.zeros(model.n_components))
+
+    def _smoothing(self, model):
+        return 1.0 / model.n_components if self.topic_word_prior is None else self.topic_word_prior
+
+    def _inference(self):
+        solver = self._solver()
+        if not solver.samples and (self.e_step == "map" or isinstance(solver, Batch)):
+            return MaximumAPosteriori()
+        return LocalGibbs(self.n_sweeps, self.burn_in, takes_draw=solver.samples)
+
+    def _solver(self):
+        if self.solver not in _SAMPLERS:
+            return super()._solver()
+        return _SAMPLERS[self.solver](average_from=max(1, self.max_iter - self.average + 1))
+
+    def _n_in_batch(self, data):
+        if self.batch_size is not None:
+            return self.batch_size
+        return min(_MOST_IN_BATCH, max(1, len(data) // _STEPS_IN_PASS))
+
+    def _training_of(self, model, data, random_state):
+        training = super()._training_of(model, data, random_state)
+        training.expected_size = self._expected_size()
+        return training
+
+    def _expected_size(self):
+        return self.total_samples or 0.0
+
+    def _validate_params(self):
+        super()._validate_params()
+        if self.burn_in >= self.n_sweeps:
+            raise ValueError(
+                f"burn_in of {type(self).__name__} must be less than n_sweeps={self.n_sweeps}, got"
+                f" {self.burn_in}."
+            )
+
+    def _with_settings(self, state):
+        model, inference = state.model, self._inference()
+        if (model.inference, model.learns_alpha) == (inference, self.learn_doc_topic_prior):
+            return state
+        settings = {"inference": inference, "learns_alpha": self.learn_doc_topic_prior}
+        return state._replace(model=replace(model, **settings))
+
+    # --------------------------------------------------------------------------- fitted attributes
+
+    @fitted_property
+    def components_(self):
+        """Pseudo-counts of words in topics, an ndarray of shape (n_components, n_features)."""
+        return self._exposed(self._pseudo_counts())
+
+    @fitted_property
+    def exp_dirichlet_component_(self):
+        """Exp E[log phi], an ndarray of shape (n_components, n_features)."""
+        counts = self._pseudo_counts()
+        return self._exposed(np.exp(psi(counts) - psi(counts.sum(axis=1, keepdims=True))))
+
+    def _pseudo_counts(self):
+        model = self.model_
+        tokens = self._training.state.n_seen * model.length * model.shares
+        # Those of the prior, too: what topics come from is (n_kv + beta) / (n_k + V beta).
+        tokens += self._training.prior.smoothing * len(model.topics_T)
+        return np.ascontiguousarray((model.topics_T * tokens).T)
+
+    @fitted_property
+    def doc_topic_prior_(self):
+        """Prior of proportions, an ndarray of shape (n_components,)."""
+        return self._exposed(self.model_.alpha)
+
+    @fitted_property
+    def topic_word_prior_(self):
+        """Prior of each word in each topic."""
+        return self._training.prior.smoothing
+
+    @property
+    def n_batch_iter_(self):
+        """Number of updates so far."""
+        return self.n_steps_
+
+    @property
+    def bound_(self):
+        """Mean bound per document of the last pass, in nats."""
+        return self.lower_bound_
+
+    @property
+    def _n_features_out(self):
+        return self.model_.n_components
+
+    # ---------------------------------------------------------------------------------- inference
+
+    def transform(self, X, *, normalize=True):
+        """Return the expected proportions of topics in documents.
+
+        Parameters
+        ----------
+        X : array-like or sparse array of shape (n_samples, n_features)
+        normalize : bool, default=True
+            Whether rows add up to 1. If not, they are pseudo-counts: the prior, and expected
+            numbers of tokens.
+
+        Returns
+        -------
+        proportions : ndarray of shape (n_samples, n_components)
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid, or `normalize` is no truth value; the message names the estimator.
+        """
+        seen = self._seen()
+        check_bool(f"normalize of {type(self).__name__}.transform", normalize)
+        data = seen._reader().read(X)
+        proportions = seen.model_.posterior(data)
+        if not normalize:
+            proportions *= (data.lengths + seen.model_.alpha.sum())[:, None]
+        return proportions.astype(data.dtype, copy=False)
+
+    def score_samples(self, X):
+        """Return a lower bound of the log-likelihood of each document.
+
+        It is that of its tokens in their order, given their number.
+
+        Parameters
+        ----------
+        X : array-like or sparse array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        bounds : ndarray of shape (n_samples,)
+            In nats.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid; the message names the estimator.
+        """
+        return super().score_samples(X)
+
+    def perplexity(self, X):
+        r"""Return the perplexity of documents by completion; lower is better.
+
+        The tokens of each document are split into halves at random. One gives the proportions of
+        topics, by 200 sweeps of Gibbs sampling, and the other is scored:
+        :math:`\exp(-\sum \log \sum_k \theta_{dk} \phi_{kw} / n)` over its n tokens. So it is the
+        same for all solvers, and no bound; scikit-learn's is a bound of the joint likelihood.
+
+        Parameters
+        ----------
+        X : array-like or sparse array of shape (n_samples, n_features)
+            Whole counts; documents of a single token tell nothing.
+
+        Returns
+        -------
+        perplexity : float
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X is invalid, or no document has two tokens; the message names the estimator.
+
+        References
+        ----------
+        Wallach, Murray, Salakhutdinov & Mimno, "Evaluation Methods for Topic Models", ICML 2009
+        (document completion).
+        """
+        seen = self._seen()
+        data = seen._reader().read(X)
+        with naming(self):
+            log_likelihoods, n_tokens = seen.model_.completion(data, seen._generator())
+            if not n_tokens.any():
+                raise ValueError("X must have a document with two tokens or more.")
+        return float(np.exp(-log_likelihoods.sum() / n_tokens.sum()))
+
+    def top_words(self, feature_names=None, n=10):
+        """Return the most probable words of each topic.
+
+        Parameters
+        ----------
+        feature_names : array-like of shape (n_features,), default=None
+            The vocabulary. None: `feature_names_in_`, or numbers of columns where there is none.
+        n : int, default=10
+
+        Returns
+        -------
+        words : list of list
+            For each topic, the most probable first.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If names are not as many as columns, or `n` is below 1.
+        """
+        seen = self._seen()
+        name = type(self).__name__
+        check_count(f"n of {name}.top_words", n)
+        if feature_names is None:
+            feature_names = getattr(seen, "feature_names_in_", np.arange(seen.n_features_in_))
+        feature_names = np.asarray(feature_names)
+        if feature_names.shape != (seen.n_features_in_,):
+            raise ValueError(
+                f"feature_names of {name}.top_words must be {seen.n_features_in_} names, got shape"
+                f" {feature_names.shape}."
+            )
+        return [feature_names[words].tolist() for words in seen._top(n)]
+
+    def _top(self, n):
+        """Columns of the most probable words of each topic; of equals, the first."""
+        return np.argsort(-self.model_.topics_T.T, axis=1, kind="stable")[:, :n]
+
+    def topic_coherence(self, X, n=10, measure="npmi"):
+        """Return how often the top words of each topic occur together in documents.
+
+        Parameters
+        ----------
+        X : array-like or sparse array of shape (n_samples, n_features)
+            Documents to count in; they need not be those of `fit`.
+        n : int, default=10
+            Number of top words.
+        measure : {"npmi", "umass"}, default="npmi"
+            "npmi": mean over pairs of words of the pointwise mutual information of their occurring
+            in a document, divided by -log of the probability of both; from -1, never together, to
+            1, always [1]_. "umass": mean of log((D(v, w) + 1) / D(w)), with D the number of
+            documents that have the words, and w before v [2]_; pairs whose w never occurs count 0.
+
+        Returns
+        -------
+        coherence : ndarray of shape (n_components,)
+            Higher is better.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If X or `n` is invalid, or there is no such measure; the message names the estimator.
+
+        References
+        ----------
+        .. [1] Lau, Newman & Baldwin, "Machine Reading Tea Leaves", EACL 2014.
+        .. [2] Mimno, Wallach, Talley, Leenders & McCallum, "Optimizing Semantic Coherence in Topic
+           Models", EMNLP 2011.
+        """
+        seen = self._seen()
+        name = f"{type(self).__name__}.topic_coherence"
+        check_count(f"n of {name}", n)
+        if not (isinstance(measure, str) and measure in COHERENCES):
+            raise ValueError(f"measure of {name} must be one of {COHERENCES}, got {measure!r}.")
+        data = seen._reader().read(X)
+        return np.array([coherence(data.X, words, measure) for words in seen._top(n)])
+
+    def sample(self, n_samples=1, lengths=None):
+        """Draw documents.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        lengths : int or array-like of shape (n_samples,), default=None
+            Tokens in each. None: the mean length of the data, rounded.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Counts.
+        proportions : ndarray of shape (n_samples, n_components)
+            Of topics in each document.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        ValueError
+            If `n_samples` is below 1, or `lengths` are no whole numbers from 0 up.
+        """
+        seen = self._seen()
+        seen._check_n_samples(n_samples)
+        name = f"lengths of {type(self).__name__}"
+        lengths = None if lengths is None else checked_lengths(name, lengths, n_samples)
+        X, proportions = seen.model_.sample(int(n_samples), seen._generator(), lengths=lengths)
+        return seen._exposed(X), seen._exposed(proportions)
+
+    # A bound of the likelihood is too loose to count parameters against.
+    bic = property(_no_criterion, doc="There is none: the likelihood has a lower bound only.")
+    aic = property(_no_criterion, doc="There is none: the likelihood has a lower bound only.")
+
+
+_SAMPLERS = {"stochastic": Stochastic, "gibbs": Gibbs}

@@ -1,0 +1,145 @@
+"""What posterior predictive distributions of counts, bits and durations have in common."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from scipy.special import gammaln
+
+from sklearn_onlineem._kernels import _collapsed_counts
+from sklearn_onlineem.data._sparse import check_csr
+from sklearn_onlineem.families._checks import above
+
+__all__ = ["drawn_proportions", "log_rising", "log_rising_sums", "over_values", "proper", "sweep"]
+
+# From here on Stirling's series has the precision of a double.
+_ASYMPTOTIC = 10.0
+# Values times components that are looked at a time.
+_BLOCK_VALUES = 1 << 18
+
+
+def proper(family, name, values):
+    """Return hyper-parameters if all are above 0; a ValueError that names the family if not."""
+    if not (np.isfinite(values).all() and (values > 0.0).all()):
+        raise ValueError(
+            f"the prior of {type(family).__name__} is improper, as its {name} is"
+            f" {np.min(values):.6g}: set prior= to one whose {name} is above 0."
+        )
+    return values
+
+
+def log_rising(a, x):
+    r"""Return :math:`\log \Gamma(a + x) - \log \Gamma(a)`, for a above 0 and x from 0 up.
+
+    Where a is large, the logarithms of both would lose the digits of their difference.
+    """
+    a, x = np.broadcast_arrays(np.asarray(a, dtype=float), x)
+    large = np.maximum(a, _ASYMPTOTIC)
+    above = large + x
+    series = (large - 0.5) * np.log1p(x / large) + x * np.log(above) - x
+    series += _stirling(1.0 / above) - _stirling(1.0 / large)
+    return np.where(a < _ASYMPTOTIC, gammaln(a + x) - gammaln(a), series)
+
+
+def _stirling(r):
+    """What log Gamma(1 / r) has besides Stirling's formula."""
+    s = r * r
+    series = 1 / 1188 - s * (691 / 360360 - s / 156)
+    return r * (1 / 12 - s * (1 / 360 - s * (1 / 1260 - s * (1 / 1680 - s * series))))
+
+
+def over_values(X, n_components, term):
+    """Sum terms over the values of each row that are not 0.
+
+    Parameters
+    ----------
+    X : array or CSR array of shape (n_rows, n_features)
+    n_components : int
+    term : callable
+        Of values, a column, and of their indices; returns an array of shape (n_values, K).
+
+    Returns
+    -------
+    sums : ndarray of shape (n_rows, K)
+    """
+    X, sums = sparse.csr_array(X), np.zeros((X.shape[0], n_components))
+    step = max(1, _BLOCK_VALUES // n_components)
+    for start in range(0, X.nnz, step):
+        part = slice(start, min(start + step, X.nnz))
+        # The rows that have these values.
+        first, last = np.searchsorted(X.indptr, [part.start, part.stop - 1], side="right") - 1
+        ends = np.clip(X.indptr[first : last + 2] - part.start, 0, part.stop - part.start)
+        terms = term(X.data[part, None].astype(float), X.indices[part])
+        marks = sparse.csr_array((np.ones(len(terms)), np.arange(len(terms)), ends))
+        sums[first : last + 1] += marks @ terms
+    return sums
+
+
+def log_rising_sums(X, a):
+    """Return sum_j log Gamma(a_kj + x_nj) - log Gamma(a_kj), an ndarray of shape (n_rows, K)."""
+    a_T = np.ascontiguousarray(a.T)
+    return over_values(X, len(a), lambda x, j: log_rising(a_T[j], x))
+
+
+def drawn_proportions(concentration, rng):
+    """Draw from Dirichlet distributions along the last axis.
+
+    Gamma variables of small shapes would underflow where their logarithms do not.
+    """
+    logs = np.log(rng.standard_gamma(concentration + 1.0))
+    logs -= rng.standard_exponential(concentration.shape) / concentration
+    shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    return shares / shares.sum(axis=-1, keepdims=True)
+
+
+def sweep(
+    form, X, prior, labels, concentration, uniforms, *, second_prior=None, weight=None, step=1.0
+):
+    """Run a sweep of the kernel, which says what the forms and their parameters are.
+
+    Parameters
+    ----------
+    form : int
+    X : array or CSR array of shape (n_rows, n_features)
+    prior : ndarray of shape (K, n_features)
+    labels : ndarray of intc of shape (n_rows,)
+        In place.
+    concentration : ndarray of shape (K,)
+    uniforms : ndarray of shape (n_rows,)
+    second_prior : ndarray of shape (K, m), default=None
+    weight : ndarray of shape (K,), default=None
+    step : float, default=1.0
+
+    Returns
+    -------
+    log_predictive : float
+        Mean over the rows, without base measures.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, labels are no components, or concentrations are not above 0.
+    """
+    n_components, d = prior.shape
+    if X.shape[1] != d:
+        raise ValueError(f"X has {X.shape[1]} columns, and the prior is of {d}.")
+    concentration = above("concentration", concentration, 0.0, (n_components,))
+    second_prior = np.empty((n_components, 0)) if second_prior is None else second_prior
+    weight = np.ones(n_components) if weight is None else weight
+    arrays = (prior.T, second_prior.T, weight, concentration, uniforms)
+    prior_T, second_T, weight, concentration, uniforms = (
+        np.ascontiguousarray(array, dtype=np.float64) for array in arrays
+    )
+    return _collapsed_counts.collapsed_sweep(
+        *_values_of(X), form, prior_T, second_T, weight, step, concentration, uniforms, labels
+    )
+
+
+def _values_of(X):
+    """Values, columns and pointers of rows, and whether each row has a value for each column."""
+    if sparse.issparse(X):
+        check_csr(X)
+        return X.data, X.indices, X.indptr, False
+    X = np.ascontiguousarray(X, None if X.dtype == np.float32 else np.float64)
+    n, d = X.shape
+    return X.ravel(), np.arange(d), np.arange(0, n * d + 1, d), True

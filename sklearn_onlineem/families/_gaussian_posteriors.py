@@ -1,0 +1,135 @@
+"""Gaussians whose parameters are integrated out: posteriors, predictive densities, draws.
+
+Statistics of conjugate priors are those of which the M-step takes the *mode*. What they say of the
+normal-inverse-Wishart or normal-inverse-gamma distribution itself is derived here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sklearn_onlineem.families._collapsed import log_rising
+
+__all__ = ["GaussianPosterior", "inverse_wishart", "posterior", "student_log_density"]
+
+
+@dataclass(frozen=True)
+class GaussianPosterior:
+    r"""Normal-inverse-Wishart distributions, or normal-inverse-gamma ones along the axes.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (K,)
+        k, in rows: :math:`m \sim N(\text{mean}, S/k)`; inf where means are known.
+    degrees : ndarray of shape (K,)
+        Those of Student's t distribution, by which a new row is distributed: nu - d + 1, and 2 a of
+        an inverse gamma distribution; inf where covariances are known.
+    mean : ndarray of shape (K, d)
+    scatter : ndarray
+        Psi, shaped like covariances, or 2 b of an inverse gamma distribution; the covariances
+        themselves where these are known.
+    """
+
+    weight: np.ndarray
+    degrees: np.ndarray
+    mean: np.ndarray
+    scatter: np.ndarray
+
+
+def posterior(family, statistics):
+    """Return the conjugate distribution of the parameters that statistics stand for.
+
+    Let D be the degrees that the scatter of a mode is divided by. Of a normal-inverse-Wishart
+    distribution it is nu + d + 2: its density has |S|^(-(nu + d + 1)/2) for S, and |S|^(-1/2) for
+    the mean. Of K means that share S it is nu + d + 1 + K. A normal-inverse-gamma distribution has
+    2 a = D - 3 for each axis, and 2 a = d D - d - 2 for all of them. Means that are known leave
+    their |S|^(-1/2) in D, which is one degree more. A prior without means (k = 0) has none of
+    these in D, but its first row brings one: the same holds of the posterior.
+
+    Raises
+    ------
+    ValueError
+        If it is improper, or the family knows means or covariances and has not been told which.
+    """
+    mean, scatter = statistics.mean, statistics.scatter
+    weight, n_integrated = statistics.weight, len(mean) // len(scatter)
+    if not family.learns_means:
+        mean = _known(family).mean
+        statistics = family._about_means(statistics, mean)
+        weight, n_integrated, scatter = np.full(len(mean), np.inf), 0, statistics.scatter
+    degrees = family._student_degrees(statistics, n_integrated)
+    if not family.learns_covariances:
+        degrees, scatter = np.full(len(degrees), np.inf), _known(family).covariance
+    _check_proper(family, weight, degrees, scatter)
+    every = np.broadcast_to(degrees, weight.shape)
+    arrays = (weight, every, mean, scatter)
+    return GaussianPosterior(*map(np.ascontiguousarray, arrays))
+
+
+def _known(family):
+    if family.known is None:
+        raise ValueError(
+            f"{type(family).__name__} does not learn all of its parameters, and has no posterior"
+            " without the others: see `knowing`."
+        )
+    return family.known
+
+
+def _check_proper(family, weight, degrees, scatter):
+    settings = family._prior_settings
+    for values, name, what in [
+        (weight, settings[0], "means have no weight"),
+        (degrees, settings[1], "covariances have too few degrees"),
+        (family._least_scatter(scatter), settings[2], "scatters are not positive definite"),
+    ]:
+        if not np.all(values > 0.0):
+            raise ValueError(f"No proper prior: {what}. Give one, or a larger one, with {name}.")
+
+
+def student_log_density(posterior, squares, log_det, n_blocks):
+    """Return the log density of Student's t distribution from squared distances.
+
+    Parameters
+    ----------
+    posterior : GaussianPosterior
+    squares : iterable of K ndarrays of shape (n_rows, n_blocks)
+        Of rows and means by the inverse scatters, for each block of features with own degrees.
+    log_det : ndarray of shape (K,)
+        Of the scatters as matrices of d x d.
+    n_blocks : int
+
+    Returns
+    -------
+    log_density : ndarray of shape (n_rows, K)
+    """
+    d = posterior.mean.shape[1]
+    half, p = 0.5 * posterior.degrees, d // n_blocks
+    shrink = 1.0 / (1.0 + 1.0 / posterior.weight)
+    constant = 0.5 * (d * np.log(shrink) - log_det)
+    if np.isinf(half).all():
+        constant -= 0.5 * d * math.log(2.0 * math.pi)
+        columns = [-0.5 * (s * q).sum(axis=1) for s, q in zip(shrink, squares, strict=True)]
+    else:
+        constant += n_blocks * log_rising(half, 0.5 * p) - 0.5 * d * math.log(math.pi)
+        powers = -(half + 0.5 * p)
+        columns = [
+            power * np.log1p(s * q).sum(axis=1)
+            for power, s, q in zip(powers, shrink, squares, strict=True)
+        ]
+    return np.stack(columns, axis=1) + constant
+
+
+def inverse_wishart(degrees, scatter, rng):
+    """Draw matrices S, shaped like `scatter`, whose inverses are Wishart matrices.
+
+    By Bartlett's decomposition: S = B B', B = C inv(A)', where scatter = C C' and A is the triangle
+    of a Wishart matrix. E S = scatter / (degrees - d - 1).
+    """
+    i = np.arange(scatter.shape[1])
+    triangle = np.tril(rng.standard_normal(scatter.shape), -1)
+    triangle[:, i, i] = np.sqrt(rng.chisquare(degrees[:, None] - i))
+    root = np.linalg.solve(triangle, np.linalg.cholesky(scatter).mT)
+    return root.mT @ root

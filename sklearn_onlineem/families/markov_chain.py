@@ -1,0 +1,239 @@
+"""Markov chains of symbols, over counts of their transitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sklearn_onlineem.data._transitions import has_starts, n_symbols_of, transition_counts
+from sklearn_onlineem.families import _collapsed
+from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
+from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.statistics import Sums
+
+__all__ = ["MarkovChain"]
+
+_LONGEST = float(1 << 62)
+
+
+@dataclass(frozen=True)
+class MarkovChain(ExponentialFamily):
+    r"""Sequences of S symbols, each a row of counts: the first symbol, then the transitions.
+
+    .. math::
+        p(x_1, \dots, x_T \mid T) = \pi_{x_1} \prod_{t > 1} A_{x_{t-1} x_t}
+        = \prod_i \pi_i^{s_i} \prod_{ij} A_{ij}^{n_{ij}}
+
+    A row is :math:`(s, n)`, S + S * S numbers, where s is one-hot and the matrix n, flattened,
+    counts the pairs that follow each other. The density is that of one sequence with these counts,
+    as its order is known, without a coefficient for the others that have the same. Rows of S * S
+    numbers are n alone; their density is that of the transitions, given the first symbol. Lengths
+    are not modelled. Dense and CSR data. Counts need not be whole, and a row may add up several
+    sequences of one origin.
+
+    Parameters are *unnormalised* means :math:`\mu = (E s, E n)` of shape (K, n_features), S + 1
+    groups of S numbers, those of the transitions from one symbol in each: their directions are the
+    probabilities, :math:`\theta = \log (\pi, A)`, at which the log-partition is 0, and their sums
+    are the expected visits of each symbol. These stay as the data had them: though a chain of a
+    given length says by itself how often it visits each symbol, the own statistics and the KL
+    divergence, :math:`\sum_{ij} \mu_{ij} \log (A_{ij} / A'_{ij})` and likewise of the start, take
+    the visits of :math:`\mu`. So rows of the matrix learn at rates of their own, by how often they
+    are used, and models merge to what one M-step makes of all data. Where :math:`\mu` are the
+    expected counts of a chain, it is the KL divergence between chains.
+
+    Parameters
+    ----------
+    min_probability : float, default=1e-12
+        Floor of the probabilities: what a transition that a component never saw gets. Those from
+        a symbol that it never left are equal.
+
+    Raises
+    ------
+    ValueError
+        If `min_probability` is out of its range.
+
+    References
+    ----------
+    Cadez, Heckerman, Meek, Smyth & White, "Model-based clustering and visualization of navigation
+    patterns on a web site", Data Mining and Knowledge Discovery 7, 2003; Amid & Warmuth, UAI 2020,
+    section 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import MarkovChain
+    >>> chain = np.array([[0.5, 0.5, 3.0, 1.0, 1.0, 1.0]])
+    >>> np.exp(MarkovChain().log_density(chain, np.array([[1.0, 0.0, 1.0, 1.0, 0.0, 1.0]])))
+    array([[0.046875]])
+
+    That is the sequence 0, 0, 1, 1: one half, times 3/4, 1/4 and 1/2.
+    """
+
+    min_probability: float = 1e-12
+
+    support_is_convex = True
+    takes_sparse = True
+
+    def __post_init__(self):
+        check_setting("min_probability", self.min_probability, LEAST, 1.0)
+
+    def check(self, X):
+        check_non_negative(X)
+        n_symbols_of(X.shape[1])
+
+    def to_natural(self, parameters):
+        return np.log(self.probabilities(parameters))
+
+    def from_natural(self, natural):
+        """Return means of one visit of each symbol: natural parameters know nothing of visits."""
+        return self.probabilities(np.exp(natural))
+
+    def log_partition(self, natural):
+        """Return the log-partition of one visit of each symbol, 0 for that of any `parameters`."""
+        return np.log(_groups(np.exp(natural)).sum(axis=2)).sum(axis=1)
+
+    def probabilities(self, parameters):
+        """Return probabilities of the first symbol and of transitions, (K, n_features)."""
+        groups = _groups(parameters)
+        return (groups / groups.sum(axis=2, keepdims=True)).reshape(parameters.shape)
+
+    def start_probabilities(self, parameters):
+        """Return probabilities of the first symbol, an ndarray of shape (K, S).
+
+        Of data without starts: shares of the symbols among those that transitions leave.
+        """
+        if has_starts(parameters.shape[1]):
+            return _groups(self.probabilities(parameters))[:, 0]
+        visits = _groups(parameters).sum(axis=2)
+        return visits / visits.sum(axis=1, keepdims=True)
+
+    def transition_probabilities(self, parameters):
+        """Return probabilities of the transitions from row to column, (K, S, S)."""
+        n_symbols = n_symbols_of(parameters.shape[1])
+        return _groups(self.probabilities(parameters))[:, -n_symbols:]
+
+    def regularise(self, mean):
+        groups = _groups(mean)
+        visits = np.maximum(groups.sum(axis=2, keepdims=True), np.finfo(float).tiny / 1e-16)
+        return np.maximum(groups, self.min_probability * visits).reshape(mean.shape)
+
+    def kl_divergence(self, p, q):
+        return np.einsum("kp,kp->k", p, self.to_natural(p) - self.to_natural(q))
+
+    def sample(self, parameters, components, rng):
+        """Draw the counts of sequences, of each component's mean length, rounded."""
+        n_columns = parameters.shape[1]
+        n_symbols = n_symbols_of(n_columns)
+        sequences = self.sample_sequences(parameters, components, rng)
+        return transition_counts(*sequences, n_symbols).toarray()[:, -n_columns:]
+
+    def sample_sequences(self, parameters, components, rng, lengths=None):
+        """Draw sequences.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_features)
+        components : ndarray of int of shape (n,)
+        rng : numpy.random.Generator
+        lengths : ndarray of int of shape (n,), default=None
+            From 1 up. None: as `mean_lengths` of their components.
+
+        Returns
+        -------
+        symbols : ndarray of int of shape (n_rows,)
+            The sequences one after the other.
+        offsets : ndarray of int of shape (n + 1,)
+        """
+        lengths = self.mean_lengths(parameters)[components] if lengths is None else lengths
+        start = np.cumsum(self.start_probabilities(parameters), axis=1)
+        moves = np.cumsum(self.transition_probabilities(parameters), axis=2)
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        symbols = np.empty(offsets[-1], dtype=np.int64)
+        # The longest first, so that those that go on are always the first ones.
+        order = np.argsort(-lengths, kind="stable")
+        components, places, ends = components[order], offsets[:-1][order], -lengths[order]
+        latest = _drawn(start[components], rng)
+        symbols[places] = latest
+        for t in range(1, lengths.max(initial=0)):
+            n = np.searchsorted(ends, -t)
+            latest = _drawn(moves[components[:n], latest[:n]], rng)
+            symbols[places[:n] + t] = latest
+        return symbols, offsets
+
+    def mean_lengths(self, parameters):
+        """Return expected lengths of sequences, rounded, an ndarray of int of shape (K,)."""
+        n_symbols = n_symbols_of(parameters.shape[1])
+        n_transitions = _groups(parameters)[:, -n_symbols:].sum(axis=(1, 2))
+        return 1 + np.rint(np.minimum(n_transitions, _LONGEST)).astype(np.int64)
+
+    def n_features(self, parameters):
+        return parameters.shape[1]
+
+    def numbers_in(self, rows):
+        """Return the mean number of counts, as most columns of short sequences are 0."""
+        lengths = np.asarray(rows.X.sum(axis=1, dtype=np.float64)).ravel()
+        mean = np.average(lengths, weights=rows.sample_weight)
+        return min(max(1.0, mean), rows.n_features)
+
+    def n_parameters(self, parameters):
+        n_symbols = n_symbols_of(parameters.shape[1])
+        return parameters.size // n_symbols * (n_symbols - 1)
+
+    def prior_statistics(
+        self, n_components, *, n_features, concentration=1.0, start_concentration=1.0
+    ):
+        """Dirichlet priors on the rows of the transition matrix and on the start.
+
+        Both concentrations are above 0; `concentration` broadcasts to (n_components, S, S), and
+        `start_concentration` to (n_components, S).
+        """
+        n_symbols = n_symbols_of(n_features)
+        shape = (n_components, n_symbols, n_symbols)
+        moves = above("concentration", concentration, 0.0, shape) - 1.0
+        start = above("start_concentration", start_concentration, 0.0, shape[:2]) - 1.0
+        groups = moves
+        if has_starts(n_features):
+            groups = np.concatenate([start[:, None], moves], axis=1)
+        elif start.any():
+            raise ValueError(
+                f"start_concentration must be 1, got {start_concentration!r}: the data have no"
+                " first symbols."
+            )
+        return Sums(np.zeros(n_components), groups.reshape(n_components, n_features))
+
+    def _concentration(self, statistics):
+        """The Dirichlet posteriors whose modes the statistics are, alpha = total + 1."""
+        return _collapsed.proper(self, "concentration", statistics.total + 1.0)
+
+    def mean_form(self, prior):
+        return Sums(prior.weight, prior.total + 1.0)
+
+    def predictive_log_density(self, statistics, X, n_threads=1):
+        concentration = self._concentration(statistics)
+        log_density = _collapsed.log_rising_sums(X, concentration)
+        of_groups = _groups(concentration).sum(axis=2)
+        membership = np.repeat(np.eye(of_groups.shape[1]), n_symbols_of(X.shape[1]), axis=0)
+        for total, visits in zip(of_groups.T, (X @ membership).T, strict=True):
+            log_density -= _collapsed.log_rising(total, visits[:, None])
+        return log_density
+
+    def draw_from_posterior(self, statistics, rng):
+        """Draw probabilities; visits of symbols, which have no prior, are those of the rows."""
+        groups, weight = _groups(self._concentration(statistics)), statistics.weight
+        visits = (
+            groups.sum(axis=2, keepdims=True) / np.where(weight > 0.0, weight, 1.0)[:, None, None]
+        )
+        drawn = visits * _collapsed.drawn_proportions(groups, rng)
+        return self.regularise(drawn.reshape(statistics.total.shape))
+
+
+def _groups(flat):
+    """The start, if any, and the transitions from each symbol: shape (K, n_groups, S)."""
+    return flat.reshape(len(flat), -1, n_symbols_of(flat.shape[1]))
+
+
+def _drawn(cumulative, rng):
+    """One symbol for each row of cumulative probabilities."""
+    uniforms = rng.random(len(cumulative))[:, None]
+    return (cumulative < uniforms * cumulative[:, -1:]).sum(axis=1)

@@ -1,0 +1,40 @@
+"""The contract of a chain of draws of all hidden variables."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+__all__ = ["Chain"]
+
+
+class Chain(ABC):
+    """Hidden variables of all data, which each sweep draws anew; it changes in place.
+
+    Attributes
+    ----------
+    has_draws : bool
+        Whether it can be aligned to a model, and parameters drawn by it.
+    """
+
+    has_draws = False
+
+    @abstractmethod
+    def sweep(self, rng):
+        """Draw all hidden variables; return a mean log-likelihood per observation, in nats.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        """
+
+    @abstractmethod
+    def average_in(self):
+        """Let what was drawn last be part of an average over sweeps."""
+
+    @abstractmethod
+    def model(self):
+        """Return the model of what was drawn last, or of the average if there is one."""
+
+    @abstractmethod
+    def shares(self):
+        """Return the shares of the components as they were drawn last, adding up to 1."""

@@ -1,0 +1,366 @@
+"""Latent Dirichlet allocation: documents whose words come from several topics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.special import gammaln, psi
+
+from sklearn_onlineem._kernels._compound_dirichlet import solve
+from sklearn_onlineem._kernels._topic_tables import (
+    add_tables,
+    column_divergences,
+    normalise_columns,
+)
+from sklearn_onlineem.data import Documents, Rows
+from sklearn_onlineem.data._checks import array_of
+from sklearn_onlineem.models._matching import matching
+from sklearn_onlineem.models._model import Model
+from sklearn_onlineem.models.topic_chain import TopicChain
+from sklearn_onlineem.models.topic_inference import LocalGibbs, TopicInference, check_topics
+from sklearn_onlineem.statistics import Statistics
+
+__all__ = ["LatentDirichletModel", "TopicStatistics"]
+
+# Of alpha where it is learnt: below, no document is pulled towards a topic any more; above, all
+# have the same proportions.
+_LEAST_ALPHA, _LARGEST_ALPHA = 1e-5, 1e4
+# Of the counts of a topic that say which words it has.
+_LEAST_TOTAL = 1e-300
+# Numbers of dense documents that are drawn at a time.
+_BLOCK_VALUES = 1 << 20
+_SEEDS = 1 << 63
+_DOUBLE = (np.dtype(np.float64),)
+
+
+@dataclass(frozen=True)
+class TopicStatistics(Statistics):
+    r"""Expected statistics of documents and their topics, per document.
+
+    Parameters
+    ----------
+    counts_T : ndarray of shape (n_words, n_components) or None
+        Expected number of tokens of each word and topic. None: nought.
+    smoothing : float
+        Pseudo-counts of each word in each topic, the prior's.
+    weight : float
+        Weight of the documents.
+    mean_logs : ndarray of shape (n_components,)
+        :math:`\sum_d E[\log \theta_{dk}]`.
+    """
+
+    counts_T: np.ndarray | None
+    smoothing: float
+    weight: float
+    mean_logs: np.ndarray
+
+    def merge(self, a, other, b):
+        return TopicStatistics(
+            _merged(a, self.counts_T, b, other.counts_T),
+            a * self.smoothing + b * other.smoothing,
+            a * self.weight + b * other.weight,
+            a * self.mean_logs + b * other.mean_logs,
+        )
+
+    def scale(self, a):
+        counts_T = None if self.counts_T is None else a * self.counts_T
+        return TopicStatistics(counts_T, a * self.smoothing, a * self.weight, a * self.mean_logs)
+
+
+def _merged(a, x, b, y):
+    """A x + b y, where None is nought; large arrays are written as rarely as may be."""
+    if x is None or y is None:
+        factor, values = (b, y) if x is None else (a, x)
+        return values if values is None or factor == 1.0 else factor * values
+    for table in (x, y):
+        array_of("counts_T of TopicStatistics", table, _DOUBLE, ndim=2)
+    total = np.empty(x.shape)
+    add_tables(a, x, b, y, total)
+    return total
+
+
+@dataclass(frozen=True)
+class LatentDirichletModel(Model):
+    r"""Latent Dirichlet allocation.
+
+    .. math::
+        \theta_d \sim \mathrm{Dir}(\alpha), \quad z_{dn} \sim \theta_d, \quad w_{dn} \sim
+        \phi_{z_{dn}}
+
+    Given the number of tokens of a document. Its log-likelihood has no closed form: what stands for
+    it everywhere is a lower bound, for any :math:`\theta`, with :math:`q_{wk} \propto \theta_k
+    \phi_{kw}` and :math:`\bar n_k = \sum_w c_w q_{wk}`, of the tokens in their order,
+
+    .. math::
+        \log p(w) \ge \log \frac{\Gamma(\alpha_0)}{\Gamma(\alpha_0 + N)} + \sum_k \Big[\log
+        \frac{\Gamma(\alpha_k + \bar n_k)}{\Gamma(\alpha_k)} - \bar n_k \log \theta_k\Big]
+        + \sum_w c_w \log \sum_k \theta_k \phi_{kw}
+
+    which is Jensen's inequality twice: for q, and as :math:`\log \Gamma` is convex.
+
+    Parameters
+    ----------
+    topics_T : ndarray of shape (n_words, n_components)
+        :math:`\phi`; columns add up to 1.
+    alpha : ndarray of shape (n_components,)
+        Above 0.
+    length : ndarray of shape (1,)
+        Mean number of tokens in a document.
+    inference : TopicInference, default=LocalGibbs()
+        How the E-step infers the topics of a document.
+    learns_alpha : bool, default=True
+        Whether the M-step changes alpha.
+
+    Raises
+    ------
+    ValueError
+        If an array is no C-ordered one of float64 of this shape.
+
+    References
+    ----------
+    Blei, Ng & Jordan, "Latent Dirichlet Allocation", JMLR 2003.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from sklearn_onlineem.data import Documents, Rows
+    >>> from sklearn_onlineem.models import LatentDirichletModel
+    >>> topics = np.array([[0.9, 0.1, 0.0], [0.0, 0.1, 0.9]])
+    >>> alpha, length = np.array([0.1, 0.1]), np.array([10.0])
+    >>> model = LatentDirichletModel(np.ascontiguousarray(topics.T), alpha, length)
+    >>> documents = Documents(Rows(csr_array([[9.0, 1.0, 0.0], [0.0, 1.0, 9.0]])))
+    >>> model.posterior(documents).round(2)
+    array([[0.99, 0.01],
+           [0.01, 0.99]])
+    """
+
+    topics_T: np.ndarray
+    alpha: np.ndarray
+    length: np.ndarray
+    inference: TopicInference = LocalGibbs()
+    learns_alpha: bool = True
+
+    is_exact = False
+
+    def __post_init__(self):
+        # Kernels take them as they are.
+        check_topics(self.topics_T, self.alpha)
+        array_of("length", self.length, _DOUBLE)
+        if len(self.length) != 1:
+            raise ValueError(f"length must be of shape (1,), got {self.length.shape}.")
+
+    @property
+    def n_components(self):
+        return len(self.alpha)
+
+    @property
+    def draws(self):
+        return self.inference.draws
+
+    @property
+    def shares(self):
+        """Expected shares of the tokens that topics have."""
+        return self.alpha / self.alpha.sum()
+
+    def e_step(self, data, rng=None):
+        """Return the expected statistics of the documents, and the mean of their bounds.
+
+        Random numbers come from `rng` if the inference draws; None: always the same.
+        """
+        totals_T, share = np.empty_like(self.topics_T), 1.0 / data.total_weight
+        bounds, mean_logs = self._infer(data, rng, totals_T=totals_T, scale=share)
+        statistics = TopicStatistics(totals_T, 0.0, 1.0, mean_logs)
+        return statistics, float(np.average(bounds, weights=data.sample_weight))
+
+    def _infer(self, data, rng=None, **outputs):
+        seed = 0 if rng is None else int(rng.integers(_SEEDS))
+        return self.inference(self.topics_T, self.alpha, data, seed, **outputs)
+
+    def own_statistics(self, like=None):
+        mean_logs = psi(self.alpha) - psi(self.alpha.sum())
+        return TopicStatistics(self.topics_T * (self.length * self.shares), 0.0, 1.0, mean_logs)
+
+    def m_step(self, statistics):
+        topics_T, length, alpha = self.topics_T, self.length, self._alpha_of(statistics)
+        if statistics.counts_T is not None:
+            topics_T, totals = self._topics_of(statistics)
+            if statistics.weight > 0.0:
+                length = np.array([totals.sum() / statistics.weight])
+        return replace(self, topics_T=topics_T, alpha=alpha, length=length)
+
+    def _topics_of(self, statistics):
+        """Topics, and their expected numbers of tokens."""
+        topics_T, totals = np.empty_like(self.topics_T), np.empty(self.n_components)
+        array_of("counts_T", statistics.counts_T, _DOUBLE, ndim=2)
+        normalise_columns(statistics.counts_T, statistics.smoothing, topics_T, totals)
+        smoothed = totals + len(topics_T) * statistics.smoothing
+        if not np.isfinite(smoothed).all():
+            raise ValueError("counts_T of statistics, and their smoothing, must be finite.")
+        empty = smoothed < _LEAST_TOTAL
+        if empty.any():
+            topics_T[:, empty] = self.topics_T[:, empty]
+        return topics_T, totals
+
+    def _alpha_of(self, statistics):
+        if not self.learns_alpha or self.n_components == 1 or not statistics.weight > 0.0:
+            return self.alpha
+        alpha = self.alpha[None].copy()
+        solve(np.minimum(statistics.mean_logs / statistics.weight, -1e-12)[None], alpha)
+        return np.clip(alpha[0], _LEAST_ALPHA, _LARGEST_ALPHA)
+
+    def n_parameters(self):
+        """Return the number of free parameters."""
+        n_words, n_components = self.topics_T.shape
+        return n_components * (n_words - 1) + n_components * self.learns_alpha
+
+    def observations_needed(self, data):
+        return max(1.0, self.n_parameters() / max(1.0, data.mean_length))
+
+    def log_likelihood(self, data):
+        """Return a lower bound of the log-likelihood of each document, in nats."""
+        return self._expecting()._infer(data.unnumbered())[0]
+
+    def posterior(self, data):
+        """Return the expected proportions of topics, an ndarray (n_documents, n_components)."""
+        proportions = np.empty((len(data), self.n_components))
+        self._expecting()._infer(data.unnumbered(), proportions=proportions)
+        return proportions
+
+    def _expecting(self):
+        """The model whose inference takes expectations, not draws."""
+        if not getattr(self.inference, "takes_draw", False):
+            return self
+        return replace(self, inference=replace(self.inference, takes_draw=False))
+
+    def completion(self, data, rng, n_sweeps=200):
+        """Return log-likelihoods of one half of the tokens of each document, given the other.
+
+        Tokens are split at random. Proportions are the posterior mean given the first half, by
+        local Gibbs sampling, half of whose sweeps are discarded.
+
+        Parameters
+        ----------
+        data : Documents
+        rng : numpy.random.Generator
+        n_sweeps : int, default=200
+
+        Returns
+        -------
+        log_likelihoods : ndarray of shape (n_documents,)
+            Of the second halves, in nats.
+        n_tokens : ndarray of shape (n_documents,)
+            Tokens in the second halves.
+
+        Raises
+        ------
+        ValueError
+            If counts are not whole.
+        """
+        if not data.is_whole:
+            raise ValueError(
+                "X must hold counts, whole numbers, and less than 2**24 in a row: tokens are dealt"
+                " out."
+            )
+        given, rest = _halves(data, rng)
+        reader = replace(self, inference=LocalGibbs(n_sweeps, n_sweeps // 2))
+        proportions = np.empty((len(data), self.n_components))
+        reader._infer(given, rng, proportions=proportions)
+        documents = np.repeat(np.arange(len(data)), np.diff(rest.offsets))
+        totals = np.empty(len(documents))
+        step = max(1, _BLOCK_VALUES // self.n_components)
+        for start in range(0, len(documents), step):
+            block = slice(start, start + step)
+            totals[block] = np.einsum(
+                "ik,ik->i", proportions[documents[block]], self.topics_T[rest.words[block]]
+            )
+        with np.errstate(divide="ignore"):
+            logs = rest.X.data * np.log(totals)
+        return np.bincount(documents, logs, len(data)), rest.lengths
+
+    def kl_divergence(self, other, like=None):
+        divergences = np.empty(self.n_components)
+        n_threads = getattr(like, "n_threads", 1)
+        column_divergences(self.topics_T, other.topics_T, divergences, n_threads)
+        of_words = float(self.length[0] * (divergences @ self.shares))
+        return max(0.0, _dirichlet_divergence(self.alpha, other.alpha) + of_words)
+
+    def aligned_to(self, reference, like=None):
+        own, other = self.topics_T, reference.topics_T
+        with np.errstate(divide="ignore"):
+            logs = np.log(own, out=np.zeros_like(own), where=own > 0.0)
+            divergences = (own * logs).sum(axis=0)[:, None] - _cross(own, np.log(other))
+        order = matching(self.shares, reference.shares, divergences)
+        if (order == np.arange(len(order))).all():
+            return self
+        topics_T = np.ascontiguousarray(self.topics_T[:, order])
+        return replace(self, topics_T=topics_T, alpha=self.alpha[order])
+
+    def sample(self, n, rng, like=None, lengths=None):
+        if lengths is None:
+            lengths = np.rint(self.length) if like is None else rng.choice(np.rint(like.lengths), n)
+        lengths = np.broadcast_to(lengths, n).astype(np.int64)
+        proportions = _drawn_proportions(self.alpha, n, rng)
+        counts = np.empty((n, len(self.topics_T)))
+        step = max(1, _BLOCK_VALUES // len(self.topics_T))
+        for start in range(0, n, step):
+            block = slice(start, start + step)
+            words = proportions[block] @ self.topics_T.T
+            words /= words.sum(axis=1, keepdims=True)
+            counts[block] = rng.multinomial(lengths[block], words)
+        return counts, proportions
+
+    def pseudo_data(self, n, rng, like=None):
+        n_threads = 1 if like is None else like.n_threads
+        return Documents(Rows(csr_array(self.sample(n, rng, like)[0]), n_threads=n_threads))
+
+    def chain(self, data, prior, rng, collapsed=True, dispersed=False):
+        if dispersed:
+            raise ValueError(f"{type(self).__name__} has one chain only: n_chains must be 1.")
+        return TopicChain(self, data, prior, collapsed, rng)
+
+
+def _dirichlet_divergence(a, b):
+    logs = gammaln(a.sum()) - gammaln(b.sum()) + (gammaln(b) - gammaln(a)).sum()
+    return float(logs + (a - b) @ (psi(a) - psi(a.sum())))
+
+
+def _cross(own, logs):
+    """sum_v own_vi logs_vj, where nought times minus infinity is nought."""
+    finite = np.isfinite(logs)
+    if finite.all():
+        return own.T @ logs
+    total = own.T @ np.where(finite, logs, 0.0)
+    total[own.T @ ~finite > 0.0] = -np.inf
+    return total
+
+
+def _drawn_proportions(alpha, n, rng):
+    """Draw rows from a Dirichlet; gamma variables of small shapes would underflow, logs do not."""
+    logs = np.log(rng.standard_gamma(alpha + 1.0, (n, len(alpha))))
+    logs -= rng.standard_exponential((n, len(alpha))) / alpha
+    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+def _halves(data, rng):
+    """Deal the tokens of each document out to two documents, as evenly as may be."""
+    documents = np.repeat(np.arange(len(data)), data.lengths.astype(np.int64))
+    shuffled = np.lexsort((rng.random(len(documents)), documents))
+    starts = np.concatenate(([0], np.cumsum(data.lengths.astype(np.int64))))[:-1]
+    place = np.arange(len(documents)) - starts[documents]
+    words, second = data.tokens[shuffled], place % 2 == 1
+    return (
+        _with_tokens(data, documents[~second], words[~second]),
+        _with_tokens(data, documents[second], words[second]),
+    )
+
+
+def _with_tokens(data, documents, words):
+    """The documents with other tokens."""
+    X = csr_array((np.ones(len(words)), (documents, words)), shape=data.X.shape)
+    X.sum_duplicates()
+    rows = Rows(X, n_threads=data.n_threads)
+    return Documents(rows, data.numbers, data.allowed)

@@ -1,0 +1,160 @@
+"""Chains of draws of the topics of all tokens: collapsed Gibbs sampling, and stochastic EM."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from sklearn_onlineem._kernels import _topic_sweeps
+from sklearn_onlineem.models._chain import Chain
+from sklearn_onlineem.models.topic_inference import ALL_TOPICS, padded
+
+__all__ = ["TopicChain"]
+
+_SEEDS = 1 << 63
+
+
+class TopicChain(Chain):
+    r"""Topics of all tokens of some documents, which each sweep draws anew.
+
+    .. math::
+        p(z = k) \propto (n_{dk} + \alpha_k) \frac{n_{kw} + \beta}{n_k + V \beta}
+
+    Collapsed Gibbs sampling takes tokens one after the other, given all the others as they are now.
+    Stochastic EM takes the counts of the last sweep, that of the token among them, so that all
+    tokens are drawn at once.
+
+    Parameters
+    ----------
+    model : LatentDirichletModel
+        Where to begin.
+    data : Documents
+        Of whole counts, without weights.
+    prior : TopicStatistics
+        Its smoothing is beta.
+    collapsed : bool
+        Whether to sample by collapsed Gibbs sampling.
+    rng : numpy.random.Generator
+        Of the first topics.
+
+    Raises
+    ------
+    ValueError
+        If counts are not whole or documents have weights, or there is no smoothing.
+
+    References
+    ----------
+    Griffiths & Steyvers, "Finding scientific topics", PNAS 2004; Zaheer, Wick, Tristan, Smola &
+    Steele, "Exponential Stochastic Cellular Automata for Massively Parallel Inference", AISTATS
+    2016 (stochastic EM).
+    """
+
+    def __init__(self, model, data, prior, collapsed, rng):
+        _check(data, prior)
+        self._model, self._data, self._collapsed = model, data, collapsed
+        self._prior = prior
+        self._tokens = data.tokens
+        self._offsets = np.concatenate(([0], np.cumsum(data.lengths.astype(np.int64))))
+        self._allowed = ALL_TOPICS if data.allowed is None else data.allowed
+        self._n_averaged, self._sums = 0, None
+        self._begin(rng)
+
+    def _begin(self, rng):
+        """Draw first topics by those of the model, whatever documents hold besides."""
+        model, n_tokens = self._model, len(self._tokens)
+        self._topics = np.full(n_tokens, -1, dtype=np.intc)
+        self._counts = padded(model.topics_T * (n_tokens * model.shares))
+        self._new_counts = np.empty_like(self._counts)
+        self._draw_at_once(rng)
+
+    def sweep(self, rng):
+        """Draw all topics; return the mean log-likelihood of tokens given the others, a document.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        """
+        total = self._draw_in_turn(rng) if self._collapsed else self._draw_at_once(rng)
+        self._learn_alpha()
+        return total / len(self._data)
+
+    def _draw_in_turn(self, rng):
+        return _topic_sweeps.collapsed_sweep(
+            self._tokens, self._offsets, self._allowed, self._topics, self._counts,
+            self._totals(), self._model.alpha, self._prior.smoothing, _seed(rng),
+        )  # fmt: skip
+
+    def _draw_at_once(self, rng):
+        totals = self._totals()
+        total = _topic_sweeps.esca_sweep(
+            self._tokens, self._offsets, self._allowed, self._topics, self._counts, totals,
+            self._new_counts, np.empty_like(totals), self._model.alpha, self._prior.smoothing,
+            _seed(rng), self._data.n_threads,
+        )  # fmt: skip
+        self._counts, self._new_counts = self._new_counts, self._counts
+        return total
+
+    def _totals(self):
+        return self._counts.sum(axis=0, dtype=np.float64)
+
+    def average_in(self):
+        """Let the present counts be part of an average over sweeps."""
+        if self._sums is None:
+            self._sums = np.zeros(self._counts.shape)
+        self._sums += self._counts
+        self._n_averaged += 1
+
+    def shares(self):
+        totals = self._totals()[: self._model.n_components]
+        return totals / max(totals.sum(), 1.0)
+
+    def model(self):
+        """Return the model of the present topics, or of the average if there is one."""
+        if self._n_averaged:
+            return self._model_of(self._sums / self._n_averaged)
+        return self._model_of(self._counts)
+
+    def _model_of(self, counts):
+        share, n_components = 1.0 / len(self._data), self._model.n_components
+        counts_T = counts[:, :n_components].astype(np.float64)
+        counts_T *= share
+        smoothing = share * self._prior.smoothing
+        return self._model.m_step(
+            replace(self._prior, counts_T=counts_T, smoothing=smoothing, weight=0.0)
+        )
+
+    def _learn_alpha(self):
+        """Let alpha follow the present topics."""
+        if self._model.learns_alpha:
+            statistics = replace(
+                self._prior, smoothing=0.0, weight=1.0, mean_logs=self._mean_logs()
+            )
+            self._model = self._model.m_step(statistics)
+
+    def _mean_logs(self):
+        """Mean expected logarithms of proportions, given the topics of the tokens."""
+        totals = np.empty(self._model.n_components)
+        _topic_sweeps.expected_logs(
+            self._topics, self._offsets, self._allowed, self._model.alpha, totals,
+            self._data.n_threads,
+        )  # fmt: skip
+        return totals / len(self._data)
+
+
+def _seed(rng):
+    return int(rng.integers(_SEEDS))
+
+
+def _check(data, prior):
+    if not data.is_whole:
+        raise ValueError(
+            "X must hold counts, whole numbers, and less than 2**24 in a row, where topics of words"
+            " are drawn."
+        )
+    if data.sample_weight is not None and not (data.sample_weight == 1.0).all():
+        raise ValueError(
+            "sample_weight must be None where topics are drawn for all documents together."
+        )
+    if prior is None or not prior.smoothing > 0.0:
+        raise ValueError("topics are drawn given a prior, which topic_word_prior above 0 is.")

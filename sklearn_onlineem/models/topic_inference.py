@@ -1,0 +1,196 @@
+"""Ways to infer the topics of a document, by which a topic model takes its expectations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sklearn_onlineem._kernels import _topics
+from sklearn_onlineem._kernels._topic_tables import pad_rows
+from sklearn_onlineem.data._checks import array_of
+
+__all__ = [
+    "ALL_TOPICS",
+    "LocalGibbs",
+    "MaximumAPosteriori",
+    "TopicInference",
+    "check_topics",
+    "padded",
+]
+
+# Kernels read words' topics as rows of so many numbers, or a multiple.
+_LANES = 16
+_NO_WEIGHT = np.empty(0)
+ALL_TOPICS = np.empty((0, 0), dtype=np.uint8)
+NOTHING = np.empty((0, 0))
+_DOUBLE = (np.dtype(np.float64),)
+# Logarithms of proportions are numbers, and so are weights of topics in single precision.
+_LEAST_ALPHA, _MOST_ALPHA = 1e-100, 1e30
+
+
+@dataclass(frozen=True)
+class TopicInference:
+    """Base of the ways; each says how often a document is walked over.
+
+    Attributes
+    ----------
+    draws : bool
+        Whether random numbers are needed.
+    takes_fractions : bool
+        Whether counts need not be whole.
+    """
+
+    draws = False
+    takes_fractions = True
+
+    # Arguments of the kernel: sweeps, those that are discarded, rounds, whether to take one draw.
+    _arguments = None
+
+    def __call__(
+        self, topics_T, alpha, data, seed=0, totals_T=NOTHING, proportions=NOTHING, scale=1.0
+    ):
+        r"""Infer the topics of documents.
+
+        Parameters
+        ----------
+        topics_T : ndarray of shape (n_words, n_components)
+            :math:`p(w \mid k)`.
+        alpha : ndarray of shape (n_components,)
+        data : Documents
+        seed : int, default=0
+            Random numbers depend on it, and on the number of a document, alone.
+        totals_T : ndarray of shape (n_words, n_components), default=NOTHING
+            Filled with the expected counts of words and topics, if it is not empty.
+        proportions : ndarray of shape (n_documents, n_components), default=NOTHING
+            Filled with the expected proportions of topics, if it is not empty.
+        scale : float, default=1.0
+            Of what is summed over documents: a factor of their weights.
+
+        Returns
+        -------
+        bounds : ndarray of shape (n_documents,)
+            Lower bounds of the log-likelihoods, in nats, without weights.
+        mean_logs : ndarray of shape (n_components,)
+            :math:`\sum_d s_d E[\log \theta_{dk}]`, by the weights of the documents, scaled.
+
+        Raises
+        ------
+        ValueError
+            If an array is not as described, or counts are not whole where tokens are drawn.
+        """
+        check_topics(topics_T, alpha)
+        array_of("totals_T", totals_T, _DOUBLE, ndim=2)
+        array_of("proportions", proportions, _DOUBLE, ndim=2)
+        if not (self.takes_fractions or data.is_whole):
+            raise ValueError(
+                "X must hold counts, whole numbers, and less than 2**24 in a row, where topics of"
+                " words are drawn; other numbers are taken by e_step='map' and solver='batch'."
+            )
+        bounds, mean_logs = np.empty(len(data)), np.empty(len(alpha))
+        n_sweeps, burn_in, n_rounds, takes_draw = self._arguments
+        table = padded(topics_T, data.n_threads)
+        _topics.e_step(
+            data.counts, data.words, data.offsets,
+            _scaled(data.sample_weight, scale, len(data)),
+            ALL_TOPICS if data.allowed is None else data.allowed,
+            table, alpha, data.numbers, seed, n_sweeps, burn_in, n_rounds, takes_draw, totals_T,
+            mean_logs, bounds, proportions, data.n_threads,
+        )  # fmt: skip
+        return bounds, mean_logs
+
+
+@dataclass(frozen=True)
+class LocalGibbs(TopicInference):
+    r"""Gibbs sampling within each document (G-OEM).
+
+    The topic of each token is drawn anew in turn, given those of the others,
+
+    .. math:: p(z = k) \propto (n_k + \alpha_k) \, p(w \mid k)
+
+    and these conditional probabilities are averaged, which vary less than draws.
+
+    Parameters
+    ----------
+    n_sweeps : int, default=20
+        How often all tokens of a document are drawn.
+    burn_in : int, default=10
+        How many sweeps are discarded; fewer than `n_sweeps`.
+    takes_draw : bool, default=False
+        Whether to take the topics of the last sweep instead of expectations.
+
+    References
+    ----------
+    Dupuy & Bach, "Online but Accurate Inference for Latent Variable Models with Local Gibbs
+    Sampling", JMLR 2017.
+    """
+
+    n_sweeps: int = 20
+    burn_in: int = 10
+    takes_draw: bool = False
+
+    draws = True
+    takes_fractions = False
+
+    @property
+    def _arguments(self):
+        return self.n_sweeps, self.burn_in, 0, self.takes_draw
+
+
+@dataclass(frozen=True)
+class MaximumAPosteriori(TopicInference):
+    r"""Rounds of EM on the proportions of each document, in mean form.
+
+    .. math::
+        q_{wk} \propto \theta_k \, p(w \mid k), \qquad \theta_k \propto \alpha_k + \sum_w c_w q_{wk}
+
+    It is the cheapest, and falls behind where documents are short and topics many. The form with
+    :math:`\alpha_k - 1`, the mode, has no meaning for :math:`\alpha_k < 1`. From the third round on
+    EM is over-relaxed: expected numbers of tokens go as far beyond themselves as they have come, in
+    ratios. That halves the rounds that small proportions take to settle. Where they have not
+    settled, a document seems to have more topics than it has, so that an :math:`\alpha` that is
+    learnt is too large: several times that by Gibbs sampling.
+
+    Parameters
+    ----------
+    n_rounds : int, default=5
+
+    References
+    ----------
+    Zaheer, Wick, Kottur & Tristan, "Comparing Gibbs, EM and SEM for MAP Inference in Mixture
+    Models".
+    """
+
+    n_rounds: int = 5
+
+    @property
+    def _arguments(self):
+        return 0, 0, self.n_rounds, False
+
+
+def _scaled(sample_weight, scale, n):
+    """Weights as the kernel reads them."""
+    if sample_weight is None:
+        return _NO_WEIGHT if scale == 1.0 else np.full(n, scale)
+    return scale * sample_weight
+
+
+def check_topics(topics_T, alpha):
+    """Raise ValueError unless topics, and their alpha, are arrays that kernels can read."""
+    array_of("topics_T", topics_T, _DOUBLE, ndim=2)
+    array_of("alpha", alpha, _DOUBLE)
+    if topics_T.shape[1] != len(alpha):
+        raise ValueError(
+            f"topics_T of {topics_T.shape[1]} columns and alpha of {len(alpha)} topics do not fit"
+            " each other."
+        )
+    if not (alpha.min() >= _LEAST_ALPHA and alpha.max() <= _MOST_ALPHA):
+        raise ValueError(f"alpha must be from {_LEAST_ALPHA} to {_MOST_ALPHA}.")
+
+
+def padded(topics_T, n_threads=1):
+    """Rows by word as kernels read them: in single precision, with zeros up to whole lanes."""
+    n_words, n_components = topics_T.shape
+    table = np.empty((n_words, -(-n_components // _LANES) * _LANES), dtype=np.float32)
+    pad_rows(topics_T, table, n_threads)
+    return table

@@ -1,0 +1,369 @@
+"""Certificates of streams, and changes of their sources."""
+
+import copy
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from cases.estimator_cases import ESTIMATORS
+from cases.mixture_cases import MIXTURES
+from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+from sklearn_onlineem import GaussianMixture, LatentDirichletAllocation, PoissonMixture
+from sklearn_onlineem.diagnostics import (
+    Drift,
+    DriftWarning,
+    DriftWatch,
+    StreamCertificate,
+    step_certificate,
+)
+from sklearn_onlineem.em import BayesianOnline, Step, online_step
+
+
+def steps(certificates, log_likelihoods=None, n=100, eta=0.1, start=0):
+    """Steps whose batches have these certificates, after one that only tells where rows begin."""
+    certificates = np.asarray(certificates, dtype=float)
+    if log_likelihoods is None:
+        log_likelihoods = np.zeros(len(certificates))
+    rho = 1.0 if eta == math.inf else eta / (1.0 + eta)
+    yield Step(eta, 0.0, 0.0, start + n)
+    for t, (value, score) in enumerate(zip(certificates, log_likelihoods, strict=True), start=2):
+        yield Step(eta, float(score), float(value * rho**2), start + t * n)
+
+
+def chi_squares(rng, n_steps, p=6, n=100, n_excess=0.0):
+    """Certificates of batches of n rows, of a regular model of p parameters."""
+    return rng.noncentral_chisquare(p, n_excess + 1e-9, n_steps) / (2.0 * n)
+
+
+def fed(callback, path):
+    return [callback(step) for step in path]
+
+
+# ------------------------------------------------------------------------- certificates of streams
+
+
+@pytest.mark.parametrize("case", [case for case in MIXTURES if case.regular], ids=repr)
+@pytest.mark.parametrize("eta", [1e-2, 1e-3])
+def test_a_step_tells_the_decrement_of_its_batch(case, eta, rng):
+    for _ in range(5):
+        truth = case.draw(rng)
+        batch, model = truth.pseudo_data(200, rng, case.data(rng, 200)), truth
+        new, score = online_step(model, batch, eta)
+        certificate = StreamCertificate()
+        certificate(Step(eta, score, 0.0, 100))
+        certificate(Step(eta, score, new.kl_divergence(model), 300))
+        expected = step_certificate(model, batch).natural_decrement
+        assert_allclose(certificate.mean, expected, rtol=30.0 * eta)
+
+
+def test_where_nothing_is_hidden_it_is_half_a_nat_per_parameter_and_batch(rng):
+    certificate = StreamCertificate(half_life=300)
+    mixture = PoissonMixture(1, callbacks=[certificate], random_state=0)
+    for _ in range(1000):
+        mixture.partial_fit(rng.poisson([3.0, 8.0, 20.0, 1.0], (50, 4)))
+    assert abs(50 * certificate.mean - 4 / 2) < 4.0 * 50 * certificate.standard_error
+    assert 50 * certificate.standard_error < 0.1
+
+
+def test_its_standard_error_is_that_of_its_errors(rng):
+    errors = []
+    for _ in range(200):
+        certificate = StreamCertificate(half_life=20)
+        fed(certificate, steps(chi_squares(rng, 200)))
+        errors.append((certificate.mean - 0.03) / certificate.standard_error)
+    assert abs(np.mean(errors)) < 0.3
+    assert 0.85 < np.std(errors) < 1.2
+
+
+def test_equal_weights_at_first_and_half_of_them_later():
+    certificate = StreamCertificate(half_life=1)
+    fed(certificate, steps([8.0]))
+    assert certificate.mean == 8.0 and math.isnan(certificate.standard_error)
+    fed(certificate, list(steps([2.0], start=100))[1:])
+    assert certificate.mean == pytest.approx((2.0 + 0.5 * 8.0) / 1.5)
+    assert certificate.n_steps == 2
+
+
+@pytest.mark.parametrize("eta", [1e-3, 1.0, math.inf])
+def test_it_does_not_depend_on_rates(eta):
+    certificate = StreamCertificate()
+    fed(certificate, steps([0.2, 0.4, 0.3], eta=eta))
+    assert certificate.mean == pytest.approx(0.3, rel=0.01)
+
+
+def test_streams_that_converge_become_stationary(rng):
+    found = {100: [], 1000: []}
+    for _ in range(50):
+        certificate, falling = StreamCertificate(half_life=20), 100.0 / np.arange(1, 1001) ** 1.5
+        for t, step in enumerate(steps(chi_squares(rng, 1000) + falling)):
+            certificate(step)
+            if t in found:
+                found[t].append(certificate.is_stationary())
+    assert not any(found[100])
+    assert np.mean(found[1000]) > 0.9
+
+
+def test_nothing_is_stationary_before_its_time(rng):
+    certificate = StreamCertificate(half_life=10)
+    fed(certificate, steps(chi_squares(rng, 39)))
+    assert not certificate.is_stationary(1e6)
+    certificate(list(steps([0.03], start=39 * 100))[1])
+    assert certificate.is_stationary(1e6) and not certificate.is_stationary(1e-9)
+
+
+# --------------------------------------------------------------------------------- all estimators
+
+
+@pytest.mark.parametrize("case", [*ESTIMATORS, *SEQUENCE_ESTIMATORS, *KALMAN_FILTERS], ids=repr)
+@pytest.mark.parametrize("solver", ["online", "bayesian"])
+def test_they_are_callbacks_of_every_estimator(case, solver, rng):
+    if solver == "bayesian" and "Laplace" in repr(case):
+        solver = "online"
+    certificate, watch = StreamCertificate(), DriftWatch(warm_up=5)
+    estimator = case(solver=solver, callbacks=[certificate, watch])
+    for _ in range(8):
+        data = case.data(rng)
+        estimator.partial_fit(data[0] if isinstance(data, tuple) else data)
+    assert certificate.n_steps == 7
+    assert certificate.mean > 0.0 and certificate.standard_error > 0.0
+    assert watch.alarms == []
+
+
+def test_carried_steps_and_topics_are_steps(rng):
+    certificate = StreamCertificate()
+    mixture = PoissonMixture(2, solver=BayesianOnline(), callbacks=[certificate], random_state=0)
+    lda = LatentDirichletAllocation(2, callbacks=[certificate], random_state=0)
+    for estimator in (mixture, lda):
+        for _ in range(4):
+            estimator.partial_fit(rng.poisson(3.0, (40, 6)))
+        assert certificate.n_steps == 3
+
+
+def test_a_model_that_begins_anew_is_another_stream(rng):
+    certificate, watch = StreamCertificate(), DriftWatch(warm_up=5)
+    for scale in (1.0, 50.0):
+        path = list(steps(scale * chi_squares(rng, 30)))
+        fed(certificate, path)
+        fed(watch, path)
+        assert certificate.n_steps == 30
+        assert_allclose(certificate.mean, scale * 0.03, rtol=0.5)
+    assert watch.alarms == []
+
+
+# -------------------------------------------------------------------------------------------- drift
+
+
+def test_false_alarms_are_rare(rng):
+    """Two signs of independent batches: one in some 50,000, and a few more as bands are found."""
+    n_alarms = 0
+    for _ in range(20):
+        watch, n_steps = DriftWatch(action="stop"), 2500
+        fed(watch, steps(chi_squares(rng, n_steps), rng.standard_normal(n_steps)))
+        n_alarms += len(watch.alarms)
+    assert n_alarms <= 10
+
+
+@pytest.mark.parametrize("p, n_excess", [(3, 20.0), (20, 40.0), (100, 80.0)])
+def test_certificates_that_rise_make_an_alarm(p, n_excess, rng):
+    for _ in range(20):
+        watch, values = DriftWatch(action="stop"), chi_squares(rng, 200, p)
+        values = np.append(values, chi_squares(rng, 20, p, n_excess=n_excess))
+        stops = fed(watch, steps(values))
+        (drift,) = watch.alarms[:1]
+        assert drift.sign == "certificate"
+        assert stops.index(True) == drift.n_rows // 100 - 1
+        assert 20_100 < drift.n_rows <= 21_000
+        assert abs(drift.since - 20_100) <= 1000
+
+
+def test_log_likelihoods_that_fall_make_an_alarm_and_those_that_rise_do_not(rng):
+    for sign in (-1.0, 1.0):
+        watch, scores = DriftWatch(action="stop"), rng.standard_normal(240)
+        scores[200:] += 2.5 * sign
+        fed(watch, steps(chi_squares(rng, 240), scores))
+        assert [drift.sign for drift in watch.alarms] == ["log-likelihood"] * (sign < 0.0)
+
+
+def test_larger_batches_have_narrower_bands(rng):
+    """Of a hundred times the rows, a tenth of the fall."""
+    scores = np.append(rng.standard_normal(200), np.full(10, -0.5) + 0.1 * rng.standard_normal(10))
+    path = list(steps(np.full(210, 0.03), scores))
+    assert not any(fed(DriftWatch(action="stop"), path))
+    rows = np.cumsum(np.append(np.full(201, 100), np.full(10, 10_000)))
+    path = [step._replace(n_rows=int(n)) for step, n in zip(path, rows, strict=True)]
+    path = [
+        s._replace(kl_divergence=s.kl_divergence * (1.0 if s.n_rows <= 20_100 else 0.01))
+        for s in path
+    ]
+    assert any(fed(DriftWatch(action="stop"), path))
+
+
+def test_convergence_is_no_drift(rng):
+    for _ in range(20):
+        watch, t = DriftWatch(action="stop"), np.arange(1, 1001)
+        falling, rising = 20.0 / t**1.5, -30.0 / t
+        scores = rising + rng.standard_normal(1000)
+        fed(watch, steps(chi_squares(rng, 1000) + falling, scores))
+        assert len(watch.alarms) <= 1
+
+
+def test_one_strange_batch_is_no_drift(rng):
+    for strange in (1e6, 1e90):
+        values = chi_squares(rng, 400)
+        values[300] = strange
+        assert not any(fed(DriftWatch(action="stop"), steps(values)))
+
+
+def test_a_constant_stream_has_a_band_all_the_same():
+    values = np.append(np.full(100, 0.03), np.full(10, 0.04))
+    watch = DriftWatch(action="stop")
+    fed(watch, steps(values))
+    assert watch.alarms[0].since == 10_100
+
+
+def test_what_is_not_finite_is_passed_over(rng):
+    values, scores = chi_squares(rng, 100), rng.standard_normal(100)
+    values[50], scores[60], values[70], values[80] = np.inf, -np.inf, np.nan, 1e300
+    certificate, watch = StreamCertificate(), DriftWatch(action="stop")
+    assert not any(fed(watch, steps(values, scores)))
+    fed(certificate, steps(values, scores))
+    assert certificate.mean < 0.1 and certificate.n_steps == 96
+
+
+def test_rates_of_any_size_will_do(rng):
+    for eta in (5e-324, 1e-200, 1e-100, 1e300):
+        certificate, watch = StreamCertificate(), DriftWatch(action="stop")
+        for step in steps(np.full(50, 0.03), eta=eta):
+            assert not certificate(step) and not watch(step)
+        assert certificate.n_steps == 0 or 0.0 <= certificate.mean < 0.04
+
+
+def test_a_change_of_the_source_is_found_and_its_own_learning_is_not(rng):
+    watch = DriftWatch(action="stop")
+    mixture = GaussianMixture(2, callbacks=[watch], random_state=0)
+    centres = np.array([[0.0, 0.0], [6.0, 0.0]])
+    for t in range(400):
+        shift = [0.0, 1.5 * (t >= 200)]
+        X = centres[rng.integers(2, size=100)] + shift + rng.standard_normal((100, 2))
+        mixture.partial_fit(X)
+    (drift,) = watch.alarms
+    assert 20_000 < drift.n_rows <= 20_500 and abs(drift.since - 20_000) <= 200
+
+
+# ------------------------------------------------------------------------------------------ actions
+
+
+def rising(rng):
+    return steps(np.append(chi_squares(rng, 60), np.full(10, 1.0)))
+
+
+def test_it_warns(rng):
+    watch = DriftWatch()
+    with pytest.warns(DriftWarning, match="its certificate has left its band at row 6") as caught:
+        assert not any(fed(watch, rising(rng)))
+    assert caught[0].filename == __file__
+    assert len(caught) == len(watch.alarms) == 1
+
+
+def test_it_ends_a_fit(rng):
+    X = np.concatenate([rng.poisson(3.0, (4000, 2)), rng.poisson(9.0, (2000, 2))])
+
+    class InOrder:
+        def __init__(self):
+            self.watch, self.n_steps = DriftWatch(action="stop", warm_up=10), 0
+
+        def __call__(self, step):
+            self.n_steps += 1
+            return self.watch(step)
+
+    callback = InOrder()
+    mixture = PoissonMixture(1, callbacks=[callback], random_state=0)
+    for start in range(0, 6000, 50):
+        mixture.partial_fit(X[start : start + 50])
+    assert callback.watch.alarms[0].since == 4000
+
+
+def test_a_function_is_called_and_may_set_parameters(rng):
+    drifts = []
+
+    def reset(drift):
+        drifts.append(drift)
+        mixture.set_params(eta0=2.0, beta=0.0)
+
+    watch = DriftWatch(action=reset)
+    mixture = PoissonMixture(1, callbacks=[watch], eta0=1.0, beta=0.9, random_state=0)
+    for t in range(200):
+        mixture.partial_fit(rng.poisson(3.0 if t < 150 else 9.0, (50, 2)))
+    assert drifts == watch.alarms and isinstance(drifts[0], Drift)
+    assert mixture.history_[-1].eta == 2.0
+    assert_allclose(mixture.means_, 9.0, rtol=0.1)
+
+
+@pytest.mark.parametrize("answer", [None, False, True])
+def test_the_answer_of_a_function_ends_a_fit(answer, rng):
+    assert any(fed(DriftWatch(action=lambda drift: answer), rising(rng))) is bool(answer)
+
+
+@pytest.mark.parametrize("make", [StreamCertificate, lambda: DriftWatch(action="stop")])
+def test_they_are_copied_and_pickled_as_they_are(make, rng):
+    path = list(rising(rng))
+    callback = make()
+    fed(callback, path[:50])
+    twins = copy.deepcopy(callback), pickle.loads(pickle.dumps(callback))
+    answers = fed(callback, path[50:])
+    for twin in twins:
+        assert fed(twin, path[50:]) == answers
+    other = clone(PoissonMixture(callbacks=[callback])).callbacks[0]
+    assert type(other) is type(callback) and other is not callback
+
+
+# ------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize("kind", [StreamCertificate, DriftWatch])
+@pytest.mark.parametrize("half_life", [0, -1.0, math.nan, math.inf, "3", None, True])
+def test_half_lives_are_numbers_above_0(kind, half_life):
+    with pytest.raises(ValueError, match="half_life must be a finite number above 0"):
+        kind(half_life=half_life)
+
+
+@pytest.mark.parametrize(
+    "parameters, why",
+    [
+        ({"action": "restart"}, "action must be 'warn', 'stop' or a function"),
+        ({"action": None}, "action must be 'warn', 'stop' or a function"),
+        ({"threshold": 0.0}, "threshold must be a finite number above 0"),
+        ({"slack": -0.1}, "slack must be a finite number not below 0"),
+        ({"warm_up": 1}, "warm_up must be a whole number from 2 up"),
+        ({"warm_up": 3.0}, "warm_up must be a whole number from 2 up"),
+    ],
+)
+def test_parameters_are_in_their_ranges(parameters, why):
+    with pytest.raises(ValueError, match=why):
+        DriftWatch(**parameters)
+    assert DriftWatch(slack=0).slack == 0.0
+
+
+@pytest.mark.parametrize("callback", [StreamCertificate(), DriftWatch()])
+@pytest.mark.parametrize(
+    "step", [None, 3, (1.0, 2.0, 3.0, 4), Step("a", 0.0, 0.0, 3), Step(1, 2, 3, None)]
+)
+def test_what_is_no_step_is_refused(callback, step):
+    with pytest.raises(TypeError, match="step must be one of sklearn_onlineem.em"):
+        callback(step)
+
+
+def test_errors_count_above_0():
+    with pytest.raises(ValueError, match="n_errors must be a finite number above 0"):
+        StreamCertificate().is_stationary(0)
+
+
+def test_a_watch_is_silent_while_all_is_well(rng):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fed(DriftWatch(), steps(chi_squares(rng, 500)))

@@ -1,0 +1,268 @@
+"""The missing share of information: EM's rate, and where it comes from."""
+
+import numpy as np
+import pytest
+from cases.fitted_cases import STILL, jacobian, still
+from scipy.sparse import csr_array
+from sklearn.exceptions import NotFittedError
+from sklearn.mixture import GaussianMixture as Unrelated
+
+from sklearn_onlineem import (
+    BernoulliMixture,
+    GaussianHMM,
+    GaussianMixture,
+    KalmanFilter,
+    LaplaceMixture,
+    MultinomialMixture,
+    PoissonMixture,
+)
+from sklearn_onlineem.data import Rows
+from sklearn_onlineem.diagnostics import missing_information, standard_errors
+from sklearn_onlineem.diagnostics._coordinates import coordinates_of
+from sklearn_onlineem.diagnostics._missing import missing_of
+from sklearn_onlineem.em import batch_step
+
+
+def leading(matrix, n):
+    return np.sort(np.linalg.eigvals(matrix).real)[::-1][:n]
+
+
+@pytest.mark.parametrize("case", STILL, ids=repr)
+def test_eigenvalues_are_those_of_the_jacobian_of_em(case):
+    found = still(case)
+    information = missing_information(found.estimator, found.X, n_values=6)
+    expected = leading(jacobian(found.step(), found.place.encode(found.model)), 6)
+    assert information.rate > 0.05
+    np.testing.assert_allclose(information.eigenvalues, expected[: len(information.eigenvalues)],
+                               rtol=0, atol=1e-7)  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [case for case in STILL if case.is_mixture], ids=repr)
+def test_products_are_those_of_the_matrix(case, rng):
+    """Of rows with weights and labels, at any model."""
+    model, rows = case.draw(rng), case.rich_data(rng, 80)
+    coordinates = coordinates_of(model, model.e_step(rows)[0])
+    missing = missing_of(coordinates, rows)
+    matrix, _ = missing.dense()
+    v = coordinates.direction(rng.standard_normal(coordinates.shape))
+    product = missing.product(v)
+    np.testing.assert_allclose(product.ravel(), matrix @ v.ravel(), rtol=1e-9, atol=1e-11)
+    overlaps = missing.overlaps(v)
+    np.testing.assert_allclose(0.5 * overlaps.sum(), (v * product).sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("case", [case for case in STILL if case.is_mixture], ids=repr)
+def test_products_are_differences_of_e_steps(case, rng):
+    """The statistics of a model some way along v less those of one some way back."""
+    model, rows = case.draw(rng), case.rich_data(rng, 80)
+    coordinates = coordinates_of(model, model.e_step(rows)[0])
+    v = coordinates.direction(rng.standard_normal(coordinates.shape))
+    ahead, behind = (
+        coordinates.score(coordinates.moved(step * v).e_step(rows)[0]) for step in (1e-5, -1e-5)
+    )
+    product = missing_of(coordinates, rows).product(v)
+    expected = (ahead - behind) / 2e-5
+    expected[coordinates.scale == 0.0] = product[coordinates.scale == 0.0]
+    if coordinates.tangents.shared.stop is None:
+        # Of a shared covariance only the sum over components is one of the statistics.
+        columns = slice(1 + coordinates.tangents.shared.start, None)
+        for scores in (expected, product):
+            scores[:, columns] = scores[:, columns].sum(axis=0)
+    np.testing.assert_allclose(product, expected, rtol=1e-6, atol=1e-8)
+
+
+def two_near_and_others(rng, n=4000):
+    """Components 0 and 2 overlap, in two features; the others are alone."""
+    means = np.array([[0.0, 0.0], [20.0, 0.0], [2.2, 0.0], [0.0, 20.0]])
+    return means, means[rng.integers(4, size=n)] + rng.standard_normal((n, 2))
+
+
+def fitted(X, means, tol=1e-14, **settings):
+    return GaussianMixture(
+        len(means), means_init=means, reg_covar=0.0, solver="batch", tol=tol, max_iter=5000,
+        random_state=0,
+        **settings,
+    ).fit(X)  # fmt: skip
+
+
+def test_what_overlaps_is_named(rng):
+    means, X = two_near_and_others(rng)
+    information = missing_information(fitted(X, means), X, n_values=2)
+    first = information.directions[0]
+    assert first.overlaps[0, 2] > 0.999
+    assert first.shares[[0, 2]].sum() > 0.99
+    np.testing.assert_allclose(sum(first.parts.values()), 1.0)
+    assert set(first.derivatives) == {"weights_", "means_", "covariances_"}
+    assert "0 and 2 (100%)" in information.summary()
+    assert len(information.summary().splitlines()) == 3
+
+
+def test_eigenvalues_do_not_depend_on_units_and_offsets(rng):
+    means, X = two_near_and_others(rng)
+    expected = missing_information(fitted(X, means), X).eigenvalues
+    scale, offset = np.array([1e-6, 1e3]), np.array([1.0, 1e9])
+    moved, means = X * scale + offset, means * scale + offset
+    found = missing_information(fitted(moved, means), moved).eigenvalues
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
+def test_components_far_apart_lose_no_digits(rng, covariance_type):
+    """About one centre, squares of distances of 1e9 would cost all digits."""
+    means, X = two_near_and_others(rng)
+    units = {
+        "full": np.tile(np.eye(2), (5, 1, 1)),
+        "diag": np.ones((5, 2)),
+        "spherical": np.ones(5),
+    }
+
+    def information(X, means):
+        start = {"precisions_init": units[covariance_type][: len(means)]}
+        return missing_information(fitted(X, means, covariance_type=covariance_type, **start), X)
+
+    expected = information(X, means)
+    far = np.concatenate([X, 1e9 + 100.0 * rng.standard_normal((500, 2))])
+    found = information(far, np.concatenate([means, [[1e9, 1e9]]]))
+    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=0, atol=1e-6)
+
+
+def many_components(rng, covariance_type, n=3000):
+    """Rows and a fit of more coordinates than products make a matrix of."""
+    means = rng.standard_normal((12, 4)) * 1.5
+    X = means[rng.integers(12, size=n)] + rng.standard_normal((n, 4))
+    return X, fitted(X, means, tol=1e-9, covariance_type=covariance_type)
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
+def test_lanczos_finds_the_eigenvalues_of_the_matrix(rng, covariance_type):
+    X, mixture = many_components(rng, covariance_type)
+    statistics = mixture.model_.e_step(Rows(X))[0]
+    coordinates = coordinates_of(mixture.model_, statistics)
+    assert coordinates.scale.size > (64 if covariance_type != "spherical" else 0)
+    matrix, _ = missing_of(coordinates, Rows(X)).dense()
+    basis = np.array([
+        coordinates.direction(unit.reshape(coordinates.shape)).ravel()
+        for unit in np.eye(coordinates.scale.size)
+    ])  # fmt: skip
+    expected = leading(basis @ matrix @ basis.T, 5)
+    exact = missing_information(mixture, X, tol=1e-8).eigenvalues
+    np.testing.assert_allclose(exact, expected, rtol=1e-9)
+    quick = missing_information(mixture, X).eigenvalues
+    np.testing.assert_allclose(quick, expected, rtol=1e-3)
+    np.testing.assert_allclose(quick[0], expected[0], rtol=1e-5)
+
+
+def test_measured_contraction(rng):
+    """Of the error of the parameters, and of the gap of the log-likelihood."""
+    means, X = two_near_and_others(rng)
+    mixture = fitted(X, means)
+    information, best = missing_information(mixture, X), mixture.model_
+    data, model = Rows(X), fitted(X, means, tol=1e-6).model_
+    errors, gaps = [], []
+    top = best.e_step(data)[1]
+    for _ in range(81):
+        errors.append(np.linalg.norm(model.parameters.mean - best.parameters.mean))
+        model, log_likelihood = batch_step(model, data)
+        gaps.append(top - log_likelihood)
+    # What a pass takes of an error, which says more than what it leaves.
+    for path, rate in [(errors, information.rate), (gaps, information.loss_rate)]:
+        contraction = (path[80] / path[40]) ** (1 / 40)
+        np.testing.assert_allclose(1.0 - contraction, 1.0 - rate, rtol=0.02)
+
+
+def test_a_prior_is_complete_data(rng):
+    means, X = two_near_and_others(rng, 300)
+    prior = {
+        "mean": 1.0, "mean_precision": 30.0, "covariance": 50.0, "degrees_of_freedom": 40.0,
+    }  # fmt: skip
+    with_prior = fitted(X, means, prior=prior, weight_concentration_prior=20.0)
+    case = next(case for case in STILL if repr(case) == "FullGaussian")
+    found = type(still(case))(case, with_prior, X)
+    terms = [(1.0 / len(X), with_prior._training.prior)]
+    expected = leading(jacobian(found.step(terms), found.place.encode(found.model)), 5)
+    information = missing_information(with_prior, X)
+    np.testing.assert_allclose(information.eigenvalues, expected, rtol=0, atol=1e-7)
+    assert abs(information.rate - missing_information(fitted(X, means), X).rate) > 0.01
+
+
+def test_nothing_is_hidden_in_one_component(rng):
+    X = rng.standard_normal((50, 2))
+    information = missing_information(GaussianMixture(1).fit(X), X)
+    assert information.rate < 1e-12
+    assert "nothing is hidden" in information.summary()
+
+
+def test_known_labels_leave_nothing_hidden(rng):
+    means, X = two_near_and_others(rng, 400)
+    labels = np.argmin(((X[:, None] - means) ** 2).sum(axis=2), axis=1)
+    mixture = GaussianMixture(4, semi_supervised=True, solver="batch", random_state=0).fit(
+        X, labels
+    )
+    assert missing_information(mixture, X, y=labels).rate < 1e-12
+    assert missing_information(mixture, X).rate > 0.1
+
+
+def test_states_are_named(rng):
+    X = np.repeat(rng.integers(2, size=200), 5)[:, None] * 2.0 + rng.standard_normal((1000, 1))
+    chain = GaussianHMM(2, random_state=0, tol=1e-10, max_iter=2000).fit(X)
+    information = missing_information(chain, X, n_values=1)
+    assert information.what == "states"
+    assert information.directions[0].overlaps is None
+    assert {"startprob_", "transmat_", "means_", "covars_"} == set(
+        information.directions[0].derivatives
+    )
+    assert "states that move" in information.summary()
+
+
+@pytest.mark.parametrize("settings", [{"n_values": 0}, {"n_values": 1.5}, {"n_values": True},
+                                      {"tol": -1.0}, {"tol": 1.0}, {"tol": "small"},
+                                      {"tol": float("nan")}])  # fmt: skip
+def test_settings_out_of_range_are_refused(rng, settings):
+    X = rng.standard_normal((50, 2))
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        missing_information(GaussianMixture(1).fit(X), X, **settings)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(LaplaceMixture, "Laplace"), (KalmanFilter, "LinearDynamicalModel")]
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_other_models_are_refused_by_name(rng, kind, name):
+    X = rng.standard_normal((50, 1))
+    with pytest.raises(ValueError, match=name):
+        missing_information(kind().fit(X), X)
+
+
+def test_what_is_not_fitted_or_not_ours_is_refused(rng):
+    X = rng.standard_normal((50, 1))
+    with pytest.raises(NotFittedError):
+        missing_information(GaussianMixture(), X)
+    for stranger in (Unrelated().fit(X), None, "mixture", GaussianMixture):
+        with pytest.raises(TypeError, match="of sklearn_onlineem"):
+            missing_information(stranger, X)
+    with pytest.raises(ValueError, match="GaussianMixture"):
+        missing_information(GaussianMixture().fit(X), X[:, [0, 0]])
+
+
+@pytest.mark.parametrize("kind", [PoissonMixture, MultinomialMixture, BernoulliMixture])
+def test_sparse_rows_are_dense_rows(rng, kind):
+    X = rng.poisson(rng.gamma(1.0, 1.0, (2, 5))[rng.integers(2, size=300)]).astype(float)
+    X[:, 0] += 1.0
+    mixture = kind(2, random_state=0, solver="batch", tol=1e-10, max_iter=2000).fit(X)
+    dense, sparse = (missing_information(mixture, rows) for rows in (X, csr_array(X)))
+    np.testing.assert_allclose(sparse.eigenvalues, dense.eigenvalues, rtol=1e-9, atol=1e-12)
+    errors = [standard_errors(mixture, rows).errors for rows in (X, csr_array(X))]
+    for name, values in errors[0].items():
+        np.testing.assert_allclose(errors[1][name], values, rtol=1e-9, atol=1e-12)
+
+
+def test_what_is_at_a_bound_stays(rng):
+    """Of a state that no sequence starts in, and a symbol that a component never saw."""
+    X = np.concatenate([rng.poisson(3.0, (200, 2)), rng.poisson([9.0, 0.0], (200, 2))])
+    mixture = PoissonMixture(
+        2, means_init=[[3.0, 3.0], [9.0, 0.01]], solver="batch", tol=1e-14, max_iter=5000
+    ).fit(X)
+    assert mixture.rates_[1, 1] < 1e-9
+    assert 0.0 < missing_information(mixture, X).rate < 1.0
+    errors = standard_errors(mixture, X).errors["rates_"]
+    assert errors[1, 1] == 0.0 and (errors.ravel()[:3] > 0.0).all()

@@ -1,0 +1,226 @@
+"""Standard errors against numerical Hessians, which know nothing of Louis' identity."""
+
+import warnings
+
+import numpy as np
+import pytest
+from cases.fitted_cases import STILL, hessian, jacobian, still
+from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+from sklearn_onlineem import (
+    GaussianHMM,
+    GaussianMixture,
+    KalmanFilter,
+    LaplaceMixture,
+    PoissonMixture,
+)
+from sklearn_onlineem.diagnostics import StandardErrors, standard_errors
+
+
+def numerical(found, names):
+    """Errors of attributes by differences of log-likelihoods: as they are, and the sandwich's."""
+    place, data, x = found.place, found.data, found.place.encode(found.model)
+
+    def log_likelihoods(vector):
+        return place.decode(vector).log_likelihood(data)
+
+    curvature = -hessian(lambda vector: log_likelihoods(vector).sum(), x)
+    # Some directions of the vectors change nothing.
+    inverse = np.linalg.pinv(curvature, rcond=1e-7, hermitian=True)
+    scores = jacobian(log_likelihoods, x)
+    sandwich = inverse @ scores.T @ scores @ inverse
+    for name in names:
+        gradient = jacobian(found.attribute(name), x)
+        yield (
+            name,
+            *(
+                np.sqrt(np.einsum("...i,ij,...j->...", gradient, v, gradient))
+                for v in (inverse, sandwich)
+            ),
+        )
+
+
+@pytest.mark.parametrize("case", STILL, ids=repr)
+def test_errors_are_those_of_the_numerical_hessian(case):
+    found = still(case)
+    errors = standard_errors(found.estimator, found.X).errors
+    robust = standard_errors(found.estimator, found.X, robust=True).errors
+    for name, expected, sandwich in numerical(found, errors):
+        np.testing.assert_allclose(errors[name], expected, rtol=1e-4, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(robust[name], sandwich, rtol=1e-4, atol=1e-9, err_msg=name)
+        assert errors[name].max() > 0.0
+
+
+@pytest.mark.parametrize("case", STILL, ids=repr)
+def test_estimates_are_the_fitted_attributes(case):
+    found = still(case)
+    estimates = standard_errors(found.estimator, found.X).estimates
+    read = [name for name in estimates if hasattr(type(found.estimator), name)]
+    assert read
+    for name in read:
+        np.testing.assert_allclose(estimates[name], getattr(found.estimator, name), rtol=1e-14)
+
+
+def eruptions(rng, n=272):
+    """Rows like those of Old Faithful: short and long eruptions, and minutes until the next."""
+    is_long = rng.random((n, 1)) < 0.64
+    noise = rng.standard_normal((n, 2)) @ np.array([[0.35, 3.0], [0.0, 5.0]])
+    return np.where(is_long, [4.3, 80.0], [2.0, 54.5]) + noise
+
+
+def fitted(X, n_components=2, tol=1e-14, **settings):
+    return GaussianMixture(
+        n_components, reg_covar=0.0, solver="batch", tol=tol, max_iter=5000, random_state=0,
+        **settings,
+    ).fit(X)  # fmt: skip
+
+
+@pytest.mark.parametrize("robust", [False, True])
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
+def test_weights_are_repetitions(rng, covariance_type, robust):
+    X, weight = eruptions(rng, 100), rng.integers(0, 3, 100).astype(float)
+    repeated = np.repeat(X, weight.astype(int), axis=0)
+    mixture = fitted(repeated, covariance_type=covariance_type)
+    once = standard_errors(mixture, X, robust, sample_weight=weight)
+    twice = standard_errors(mixture, repeated, robust)
+    assert set(once.errors) == {"weights_", "means_", "covariances_"}
+    for name, errors in once.errors.items():
+        assert errors.shape == getattr(mixture, name).shape
+        np.testing.assert_allclose(errors, twice.errors[name], rtol=1e-9, atol=1e-12)
+
+
+def test_errors_follow_units(rng):
+    X, scale = eruptions(rng), np.array([1e-3, 1e4])
+    errors = standard_errors(fitted(X), X).errors
+    scaled = X * scale + 1e6 * scale
+    found = standard_errors(fitted(scaled), scaled).errors
+    np.testing.assert_allclose(found["means_"], errors["means_"] * scale, rtol=1e-4)
+    outer = scale[:, None] * scale
+    np.testing.assert_allclose(found["covariances_"], errors["covariances_"] * outer, rtol=1e-4)
+
+
+def test_one_gaussian_has_textbook_errors(rng):
+    X = rng.standard_normal((400, 1)) * 3.0
+    mixture = fitted(X, 1)
+    errors, variance = standard_errors(mixture, X).errors, X.var()
+    np.testing.assert_allclose(errors["means_"], np.sqrt(variance / 400), rtol=1e-9)
+    np.testing.assert_allclose(errors["covariances_"], variance * np.sqrt(2 / 400), rtol=1e-9)
+    np.testing.assert_array_equal(errors["weights_"], 0.0)
+
+
+def test_the_sandwich_sees_that_the_model_is_wrong(rng):
+    """Squares of heavy tails vary more than a Gaussian's."""
+    X = rng.standard_t(6.0, (4000, 1))
+    mixture = fitted(X, 1)
+    plain, robust = (standard_errors(mixture, X, robust=r).errors for r in (False, True))
+    deviation = np.sqrt((((X - X.mean()) ** 2 - X.var()) ** 2).mean() / len(X))
+    np.testing.assert_allclose(robust["covariances_"].item(), deviation, rtol=1e-9)
+    assert robust["covariances_"] > 1.2 * plain["covariances_"]
+
+
+@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
+def test_a_prior_narrows(rng):
+    X = eruptions(rng, 60)
+    prior = {
+        "mean": X.mean(axis=0), "mean_precision": 200.0, "covariance": 0.0,
+        "degrees_of_freedom": 300.0,
+    }  # fmt: skip
+    mixture = fitted(X, 1, prior=prior)
+    errors = standard_errors(mixture, X).errors
+    variances = mixture.covariances_[0].diagonal()
+    np.testing.assert_allclose(errors["means_"][0], np.sqrt(variances / 260), rtol=1e-9)
+    # With |S| to the power -(degrees + 2 + 2) / 2, where one is the mean's.
+    found = errors["covariances_"][0].diagonal()
+    np.testing.assert_allclose(found, variances * np.sqrt(2 / (60 + 300 + 4)), rtol=1e-9)
+
+
+def test_missing_rows_of_a_chain_widen(rng):
+    states = np.repeat(rng.integers(2, size=300), 6)
+    X = 5.0 * states[:, None] + rng.standard_normal((1800, 1))
+    start = {"means_init": [[0.0], [5.0]]}
+    settings = {"tol": 1e-9, "max_iter": 500, "random_state": 0, **start}
+    whole = GaussianHMM(2, **settings).fit(X)
+    gaps = X.copy()
+    gaps[rng.random(1800) < 0.5] = np.nan
+    errors = standard_errors(whole, X).errors["means_"]
+    ratio = standard_errors(GaussianHMM(2, **settings).fit(gaps), gaps).errors["means_"] / errors
+    np.testing.assert_allclose(ratio, np.sqrt(2.0), rtol=0.15)
+
+
+def test_intervals_stay_where_values_may_be(rng):
+    X = eruptions(rng, 40)
+    mixture = fitted(X)
+    result = standard_errors(mixture, X)
+    intervals, wide = result.intervals(), result.intervals(0.9999)
+    for name, (low, high) in wide.items():
+        assert (low <= intervals[name][0]).all() and (intervals[name][1] <= high).all()
+        assert (low < result.estimates[name]).all() and (result.estimates[name] < high).all()
+    assert (wide["weights_"] > 0.0).all() and (wide["weights_"] < 1.0).all()
+    assert (wide["covariances_"][0].diagonal(axis1=1, axis2=2) > 0.0).all()
+    low, high = intervals["means_"]
+    np.testing.assert_allclose(high - low, 2.0 * norm.ppf(0.975) * result.errors["means_"])
+
+
+def test_intervals_are_symmetric_about_logarithms_and_log_odds():
+    errors = {"rates_": np.array([0.5]), "weights_": np.array([0.1, 0.0])}
+    result = StandardErrors(
+        {"rates_": np.array([2.0]), "weights_": np.array([0.2, 1.0])}, errors,
+        {"rates_": "positive", "weights_": "probability"},
+    )  # fmt: skip
+    intervals, z = result.intervals(0.9), norm.ppf(0.95)
+    np.testing.assert_allclose(intervals["rates_"][:, 0], 2.0 * np.exp([-z / 4.0, z / 4.0]))
+    odds = 0.25 * np.exp(np.array([-z, z]) * 0.1 / 0.16)
+    np.testing.assert_allclose(intervals["weights_"][:, 0], odds / (1.0 + odds))
+    np.testing.assert_array_equal(intervals["weights_"][:, 1], 1.0)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -1, 2, True, "95", float("nan"), None])
+def test_levels_out_of_range_are_refused(rng, level):
+    X = rng.standard_normal((50, 1))
+    errors = standard_errors(fitted(X, 1), X)
+    with pytest.raises(ValueError, match="level"):
+        errors.intervals(level)
+
+
+def test_a_fit_that_is_not_at_the_maximum_warns(rng):
+    X = rng.standard_normal((2000, 1)) + 2.5 * rng.integers(2, size=(2000, 1))
+    near, far = fitted(X, means_init=[[0.0], [2.5]]), fitted(X, tol=1e-3, means_init=[[0.0], [2.5]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        standard_errors(near, X)
+    with pytest.warns(ConvergenceWarning, match="from the maximum"):
+        standard_errors(far, X)
+
+
+def test_parameters_that_are_not_determined_are_refused():
+    """Two equal components: what one has the other may have."""
+    X = np.array([[0.0], [1.0], [3.0], [5.0]] * 20)
+    rates = [[X.mean()], [X.mean()]]
+    mixture = PoissonMixture(2, means_init=rates, solver="batch", tol=1e-12).fit(X)
+    with pytest.raises(ValueError, match="not positive definite"):
+        standard_errors(mixture, X)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(LaplaceMixture, "Laplace"), (KalmanFilter, "LinearDynamicalModel")]
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_other_models_are_refused_by_name(rng, kind, name):
+    X = rng.standard_normal((50, 1))
+    with pytest.raises(ValueError, match=name):
+        standard_errors(kind().fit(X), X)
+
+
+def test_invalid_arguments_are_refused(rng):
+    X = rng.standard_normal((200, 1))
+    with pytest.raises(NotFittedError):
+        standard_errors(GaussianMixture(), X)
+    with pytest.raises(TypeError, match="of sklearn_onlineem"):
+        standard_errors(None, X)
+    mixture = fitted(X, 1)
+    with pytest.raises(ValueError, match="robust"):
+        standard_errors(mixture, X, robust="yes")
+    chain = GaussianHMM(1, tol=1e-9, max_iter=200).fit(X)
+    with pytest.raises(ValueError, match="several observations"):
+        standard_errors(chain, X, robust=True)

@@ -1,0 +1,166 @@
+"""What is drawn on shards: by the seed, the number of the step, and the number of the document."""
+
+import copy
+import math
+import pickle
+
+import joblib
+import numpy as np
+import pytest
+from cases.comparing import arrays, assert_close, assert_identical
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+from sklearn_onlineem import LatentDirichletAllocation
+from sklearn_onlineem.data import Documents
+from sklearn_onlineem.distributed import DistributedEM
+from sklearn_onlineem.distributed._executors import JoblibExecutor
+from sklearn_onlineem.distributed._shards import cut
+from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
+from sklearn_onlineem.em import PowerDecay
+from sklearn_onlineem.em.training import step_rng
+from sklearn_onlineem.models import LatentDirichletModel
+from sklearn_onlineem.statistics import combine
+
+MODES = [
+    {"mode": "batch"},
+    {"mode": "synchronous", "sync_every": 2},
+    {"mode": "asynchronous"},
+    {"mode": "synchronous", "combine": "averaging"},
+]
+all_modes = pytest.mark.parametrize(
+    "mode", MODES, ids=lambda m: f"{m['mode']}-{m.get('combine', '')}"
+)
+
+
+@pytest.fixture
+def X(rng):
+    """Documents in pairs, so that equal draws for both would show."""
+    topics = np.kron(np.eye(3), np.full((1, 4), 0.25)) + 0.02
+    shares = rng.dirichlet(np.full(3, 0.3), 30) @ (topics / topics.sum(axis=1, keepdims=True))
+    return np.tile(rng.multinomial(25, shares), (2, 1))
+
+
+def lda(**arguments):
+    arguments = {"max_iter": 3, "batch_size": 10, "n_sweeps": 4, "burn_in": 2, **arguments}
+    return LatentDirichletAllocation(3, random_state=0, **arguments)
+
+
+def batch_pass(estimator, data):
+    training, size = estimator._training, estimator._training.size_of(data)
+    return training.update(data, math.inf, size, size).log_likelihood
+
+
+def with_start(X, **arguments):
+    """A learner that has taken one pass over all data, and its estimator's twin."""
+    learner = DistributedEM(lda(**{**arguments, "max_iter": 1}), n_shards=1, warm_start=True)
+    learner.fit(X).set_params(estimator__max_iter=3)
+    return learner, copy.deepcopy(learner.estimator_)
+
+
+@pytest.mark.parametrize("n_shards", [1, 2, 3, 7])
+def test_batch_em_draws_as_one_machine_does_however_data_are_cut(n_shards, X):
+    learner, local = with_start(X)
+    found = learner.set_params(n_shards=n_shards).fit(X).estimator_
+    path = [batch_pass(local, local._input().read(X)) for _ in range(3)]
+    assert_close(found.model_, local.model_, rtol=1e-9, atol=1e-12)
+    assert_allclose(found.lower_bounds_, path, rtol=1e-12)
+
+
+def test_documents_without_weight_have_numbers_too(rng, X):
+    weights = rng.integers(0, 3, 60).astype(float)
+    weights[12:24] = 0.0
+    learner = DistributedEM(lda(), n_shards=5).fit(X, sample_weight=weights)
+    local = clone(learner.estimator)._begin(X[:12], sample_weight=weights[:12])
+    data = local._input().read(X, sample_weight=weights)
+    path = [batch_pass(local, data) for _ in range(3)]
+    assert_close(learner.estimator_.model_, local.model_, rtol=1e-9, atol=1e-12)
+    assert_allclose(learner.estimator_.lower_bounds_, path, rtol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["synchronous", "asynchronous"])
+def test_learners_draw_by_the_documents_numbers_in_the_whole(mode, X):
+    """One learner's are the online steps of one machine; several are merged from these."""
+    for n_shards in (1, 3) if mode == "asynchronous" else (1,):
+        estimator = lda(schedule="harmonic", eta0=0.5)
+        learner = DistributedEM(estimator, mode=mode, shuffle=False, n_shards=n_shards).fit(X)
+        start = clone(estimator)._begin(X[: 60 // n_shards])
+        data, members = start._input().read(X), []
+        for part in np.split(np.arange(60), n_shards):
+            member = copy.deepcopy(start)
+            training, schedule = member._training, member._rules().schedule
+            for t in range(0, len(part), 10):
+                batch = data[part[t : t + 10]]
+                training.update(batch, training.rate(schedule, 10.0), 10.0, 60.0)
+            members.append((1.0 / n_shards, member.model_.own_statistics()))
+        expected = start.model_.m_step(combine(members))
+        assert_close(learner.estimator_.model_, expected, rtol=1e-9, atol=1e-12)
+
+
+@all_modes
+@pytest.mark.parametrize("n_shards", [1, 2, 3])
+def test_rounds_of_a_model_that_stays_draw_anew(mode, n_shards, X, monkeypatch):
+    """The same for any shards, where each takes one step of a round."""
+    learner, local = with_start(X, batch_size=60)
+    monkeypatch.setattr(LatentDirichletModel, "m_step", lambda self, statistics: self)
+    monkeypatch.setattr(LatentDirichletModel, "averaged", lambda models, shares: models[0])
+    learner.set_params(n_shards=n_shards, n_passes=3, **mode).fit(X)
+    path = [done.log_likelihood for done in learner.history_]
+    state, data = local._training.state, local._input().read(X)
+    rngs = [step_rng(state.seed, state.n_steps + t) for t in range(3)]
+    expected = [state.model.e_step(data, rng)[1] for rng in rngs]
+    assert_allclose(path, expected, rtol=1e-12)
+    assert len({round(score, 6) for score in path}) == 3
+
+
+@pytest.mark.parametrize("n_shards", [1, 2, 3, 8])
+def test_documents_are_numbered_through_all_shards(n_shards, X):
+    estimator = lda()
+    shards = [X[:0], *cut({"X": X}, n_shards, estimator)["X"], X[:0]]
+    executor = JoblibExecutor({"X": shards}, None)
+    executor.open()
+    executor.prepare(executor.begin(clone(estimator)))
+    assert_array_equal(Documents.concatenate(executor.data).numbers, np.arange(60))
+
+
+def test_parts_of_documents_keep_their_places(X):
+    data = lda()._input(fresh=True).read(X)
+    moved = data[[3, 7]].numbered_from(np.uint8(250))
+    assert_array_equal(moved.numbers, [253, 257])
+    assert moved.numbers.dtype == np.int64
+    assert moved.rows is not data.rows is data.numbered_from(5).rows
+    assert data.rows.numbered_from(5) is data.rows
+    for wrong in (-1, 1.5, "1", None, 1 << 63, np.arange(2)):
+        with pytest.raises(ValueError, match="first must be a whole number"):
+            data.numbered_from(wrong)
+
+
+# ------------------------------------------------------------------------------------ the same bits
+
+
+def tasks(model):
+    learning = LearningTask(PowerDecay(), 10, 0, 3, 0.0, 1.0, 2, (), (4,), (1, 2), 5, False)
+    return {"evidence": (evidence, model, (1, 2), 5), "learn": (learn, model, learning)}
+
+
+@pytest.mark.parametrize("name", ["evidence", "learn"])
+def test_tasks_that_are_repeated_draw_the_same(name, X):
+    local = lda()._begin(X)
+    data = local._input().read(X).numbered_from(100)
+    task, *arguments = tasks(local.model_)[name]
+    expected = task(data, 0, *arguments)
+    for _ in range(2):
+        elsewhere = pickle.loads(pickle.dumps((data, 0, *arguments)))
+        assert_identical(task(*elsewhere), expected)
+    other = task(data.numbered_from(1), 0, *arguments)
+    assert any((a != b).any() for a, b in zip(arrays(other), arrays(expected), strict=True))
+
+
+@all_modes
+@pytest.mark.parametrize("backend", ["sequential", "threading", "loky"])
+def test_bits_do_not_depend_on_the_backend_nor_on_jobs(mode, backend, X):
+    expected = DistributedEM(lda(), n_shards=4, **mode).fit(X)
+    with joblib.parallel_backend(backend):
+        found = DistributedEM(lda(), n_shards=4, n_jobs=2, **mode).fit(X)
+    assert_identical(found.estimator_.model_, expected.estimator_.model_)
+    assert found.history_[-1][1:5] == expected.history_[-1][1:5]

@@ -1,0 +1,524 @@
+"""Latent Dirichlet allocation as users of scikit-learn know it."""
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from cases.comparing import assert_identical
+from cases.states import state_of
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from sklearn_onlineem import LatentDirichletAllocation, combine_estimators
+from sklearn_onlineem.distributed import DistributedEM
+from sklearn_onlineem.em import Batch, Constant, Gibbs, Online, Stochastic
+
+TOPICS = np.kron(np.eye(3), np.full((1, 4), 0.25))
+WAYS = {
+    "online, gibbs": {},
+    "online, map": {"e_step": "map", "max_iter": 20},
+    "batch": {"solver": "batch", "max_iter": 60},
+    "stochastic": {"solver": "stochastic", "max_iter": 200},
+    "gibbs": {"solver": "gibbs", "max_iter": 200},
+}
+all_ways = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+
+
+def documents(rng, n=300, length=25, topics=TOPICS):
+    proportions = rng.dirichlet(np.full(len(topics), 0.2), n)
+    return rng.multinomial(length, proportions @ topics), proportions
+
+
+def lda(n_components=3, **arguments):
+    return LatentDirichletAllocation(n_components, random_state=0, **arguments)
+
+
+def shares(model):
+    return model.components_ / model.components_.sum(axis=1, keepdims=True)
+
+
+def in_order(model):
+    """The topic that is each of the true ones."""
+    return (TOPICS @ shares(model).T).argmax(axis=1)
+
+
+@all_ways
+def test_topics_are_found(way, rng):
+    X, proportions = documents(rng)
+    model = lda(**way).fit(X)
+    order = in_order(model)
+    assert sorted(order) == [0, 1, 2]
+    assert_allclose(shares(model)[order], TOPICS, atol=0.04)
+    prior = model.topic_word_prior_ * model.components_.size
+    assert_allclose(model.components_.sum(), X.sum() + prior)
+    found = model.transform(X)[:, order]
+    assert_allclose(found.sum(axis=1), 1.0)
+    assert np.abs(found - proportions).mean() < 0.05
+    assert model.perplexity(X) < 6.5 < 12.0
+    assert model.n_iter_ == model.max_iter
+    assert model.doc_topic_prior_.shape == (3,)
+    assert model.topic_word_prior_ == 1.0 / 3.0
+
+
+@all_ways
+def test_dense_and_sparse_counts_give_the_same_model(way, rng):
+    X, _ = documents(rng, 60)
+    arguments = {**way, "max_iter": 3}
+    models = [
+        lda(**arguments).fit(form)
+        for form in (X, sparse.csr_array(X), sparse.csc_matrix(X), X.astype(np.float32))
+    ]
+    for model in models[1:3]:
+        assert_identical(model.model_, models[0].model_)
+    assert models[3].components_.dtype == models[3].transform(X.astype(np.float32)).dtype == "f4"
+    assert_identical(models[3].model_, models[0].model_)
+
+
+@all_ways
+def test_results_do_not_depend_on_the_number_of_threads(way, rng):
+    X, _ = documents(rng, 400, topics=rng.dirichlet(np.ones(300), 3))
+    arguments = {**way, "max_iter": 2}
+    one, two = (lda(n_jobs=n, **arguments).fit(X) for n in (1, 2))
+    assert_identical(one.model_, two.model_)
+    assert_identical(one.transform(X), two.transform(X))
+
+
+@all_ways
+def test_answers_depend_on_a_document_alone(way, rng):
+    X, _ = documents(rng, 50)
+    model = lda(**{**way, "max_iter": 3}).fit(X)
+    order = rng.permutation(50)[:20]
+    assert_identical(model.transform(X)[order], model.transform(X[order]))
+    assert_identical(model.score_samples(X)[order], model.score_samples(X[order]))
+
+
+@all_ways
+def test_a_stream_goes_on_bit_for_bit_after_pickling(way, rng):
+    X, _ = documents(rng, 90)
+    stream = lda(**way).partial_fit(X[:30])
+    loaded = pickle.loads(pickle.dumps(stream))
+    for batch in (X[30:60], X[60:]):
+        assert_identical(stream.partial_fit(batch).model_, loaded.partial_fit(batch).model_)
+    assert stream.n_samples_seen_ == 90
+    assert stream.n_batch_iter_ == 3
+
+
+def test_a_stream_finds_the_topics(rng):
+    X, _ = documents(rng, 2000)
+    stream = lda()
+    for batch in np.array_split(X, 40):
+        stream.partial_fit(batch)
+    assert_allclose(shares(stream)[in_order(stream)], TOPICS, atol=0.04)
+    assert stream.history_[-1].log_likelihood > stream.history_[0].log_likelihood
+    single = lda()
+    for row in X[:300]:
+        single.partial_fit(row[None])
+    assert single.perplexity(X) < 8.0
+
+
+def test_a_search_over_learning_rates_tells_them_apart(rng):
+    X, _ = documents(rng, 150)
+    grid = {"eta0": [0.1, 1.0], "beta": [0.6, 0.9]}
+    search = GridSearchCV(lda(max_iter=2), grid, cv=3, error_score="raise").fit(X)
+    assert len(set(search.cv_results_["mean_test_score"])) == 4
+    assert search.best_params_["eta0"] == 1.0
+
+
+def test_text_goes_through_a_pipeline():
+    texts = ["the cat sat on the mat", "cats and mats", "stocks fell", "stocks and bonds"] * 10
+    pipeline = make_pipeline(CountVectorizer(), lda(2)).fit(texts)
+    assert pipeline.transform(texts).shape == (40, 2)
+    names = pipeline[0].get_feature_names_out()
+    words = pipeline[-1].top_words(names, 3)
+    assert [len(topic) for topic in words] == [3, 3]
+    assert {word for topic in words for word in topic} <= set(names)
+    assert list(pipeline.get_feature_names_out()) == [
+        "latentdirichletallocation0",
+        "latentdirichletallocation1",
+    ]
+
+
+# ------------------------------------------------------------------------------------- arguments
+
+
+def test_labels_say_which_topics_documents_may_have(rng):
+    X, proportions = documents(rng, 300)
+    allowed = proportions > 0.1
+    model = lda(semi_supervised=True).fit(X, allowed)
+    assert_allclose(shares(model), TOPICS, atol=0.05)
+    y = np.where(rng.random(300) < 0.5, proportions.argmax(axis=1), -1)
+    assert_array_equal(in_order(lda(semi_supervised=True).fit(X, y)), [0, 1, 2])
+    for solver in ("gibbs", "stochastic", "batch"):
+        model = lda(semi_supervised=True, solver=solver, max_iter=60).fit(X, allowed)
+        assert_array_equal(in_order(model), [0, 1, 2])
+    assert_identical(lda().fit(X, y).model_, lda().fit(X).model_)
+    stream = lda(semi_supervised=True).partial_fit(X[:150], y[:150]).partial_fit(X[150:], y[150:])
+    assert_array_equal(in_order(stream), [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.zeros((20, 4)), "shape"),
+        (np.zeros((20, 3)), "no topic in row 0"),
+        (np.full((20, 3), np.nan), "y must be of numbers"),
+        (np.full((20, 3), "a"), "y must be of numbers"),
+        (np.full((20, 3), 1j), "y must be of numbers"),
+        (np.full((20, 3), None), "y must be of numbers"),
+        (np.ma.masked_array(np.ones((20, 3)), True), "mask"),
+        (np.full(20, 3), "known components"),
+        (np.zeros(19, int), "rows"),
+    ],
+)
+def test_labels_that_say_nothing_are_refused(y, message, rng):
+    X, _ = documents(rng, 20)
+    with pytest.raises(ValueError, match=f"LatentDirichletAllocation.*{message}"):
+        lda(semi_supervised=True).fit(X, y)
+
+
+def test_strings_stand_for_values(rng):
+    X, _ = documents(rng, 60)
+    pairs = [
+        ({"solver": "gibbs", "average": 3, "max_iter": 8}, Gibbs(average_from=6)),
+        ({"solver": "stochastic", "average": 3, "max_iter": 8}, Stochastic(average_from=6)),
+        ({"solver": "online", "max_iter": 2}, Online()),
+        ({"solver": "batch", "max_iter": 2}, Batch()),
+    ]
+    for arguments, value in pairs:
+        named = lda(**arguments).fit(X)
+        other = lda(**{**arguments, "solver": value}).fit(X)
+        assert_identical(named.model_, other.model_)
+
+
+def test_averaged_sweeps_are_better_than_the_last(rng):
+    topics = rng.dirichlet(np.full(60, 0.1), 5)
+    X, _ = documents(rng, 300, topics=topics)
+    held_out, _ = documents(rng, 200, topics=topics)
+    for solver in ("gibbs", "stochastic"):
+        last, averaged = (
+            lda(5, solver=solver, max_iter=100, average=n).fit(X).perplexity(held_out)
+            for n in (1, 50)
+        )
+        assert averaged < last
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"e_step": "map"},
+        {"n_sweeps": 12},
+        {"burn_in": 2},
+        {"solver": "stochastic"},
+        {"solver": "batch"},
+        {"topic_word_prior": 3.0},
+        {"total_samples": 1e6},
+        {"learn_doc_topic_prior": False},
+        {"eta0": 0.3},
+        {"schedule": Constant()},
+    ],
+    ids=repr,
+)
+def test_what_is_set_in_mid_stream_acts_from_the_next_batch_on(change, rng):
+    X, _ = documents(rng, 80)
+    stream = lda().partial_fit(X[:40])
+    other = clone(stream).partial_fit(X[:40])
+    assert_identical(other.model_.topics_T, stream.model_.topics_T)
+    stream.partial_fit(X[40:])
+    other.set_params(**change).partial_fit(X[40:])
+    assert (stream.components_ != other.components_).any()
+    other.set_params(doc_topic_prior=0.1)
+    with pytest.raises(ValueError, match="doc_topic_prior"):
+        other.partial_fit(X)
+
+
+def test_the_prior_of_a_long_stream_weighs_less_at_each_step(rng):
+    X, _ = documents(rng, 40)
+    shares_of = [
+        shares(lda(total_samples=n, topic_word_prior=5.0).partial_fit(X).partial_fit(X))
+        for n in (None, 1e6)
+    ]
+    assert shares_of[1].min() < shares_of[0].min()
+
+
+def test_a_batch_that_fails_leaves_the_size_of_the_stream_as_it_was(rng):
+    X, _ = documents(rng, 40)
+    stream = lda(topic_word_prior=5.0).partial_fit(X).partial_fit(X)
+    twin = copy.deepcopy(stream)
+
+    def fail(step):
+        raise ArithmeticError
+
+    for wrong, callbacks in ((-X, None), (X, [fail])):
+        stream.set_params(total_samples=1e6, callbacks=callbacks)
+        with pytest.raises((ValueError, ArithmeticError)):
+            stream.partial_fit(wrong)
+        stream.set_params(total_samples=None, callbacks=None)
+        assert_identical(state_of(stream), state_of(twin))
+    assert_identical(stream.partial_fit(X).model_, twin.partial_fit(X).model_)
+
+
+def test_priors_are_what_was_asked_for(rng):
+    X, _ = documents(rng, 40)
+    fixed = lda(doc_topic_prior=0.7, learn_doc_topic_prior=False, topic_word_prior=0.3).fit(X)
+    assert_array_equal(fixed.doc_topic_prior_, 0.7)
+    assert fixed.topic_word_prior_ == 0.3
+    start = lda(5, learn_doc_topic_prior=False).fit(X)
+    assert_array_equal(start.doc_topic_prior_, 1.0)
+    assert len(set(lda(doc_topic_prior=0.7).fit(X).doc_topic_prior_)) == 3
+    flat = lda(topic_word_prior=1e6).fit(X)
+    assert_allclose(shares(flat), 1 / 12, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_components": 0}, "n_components"),
+        ({"doc_topic_prior": 0.0}, "doc_topic_prior"),
+        ({"doc_topic_prior": 1e21}, "doc_topic_prior"),
+        ({"doc_topic_prior": 5e-324}, "doc_topic_prior"),
+        ({"topic_word_prior": -1.0}, "topic_word_prior"),
+        ({"topic_word_prior": 1e21}, "topic_word_prior"),
+        ({"n_sweeps": 2**31}, "n_sweeps"),
+        ({"solver": "newton"}, "solver"),
+        ({"e_step": "exact"}, "e_step"),
+        ({"burn_in": 20}, "burn_in.*n_sweeps=20"),
+        ({"total_samples": 0.0}, "total_samples"),
+        ({"batch_size": 0}, "batch_size"),
+    ],
+    ids=repr,
+)
+def test_arguments_without_meaning_are_refused(arguments, message, rng):
+    X, _ = documents(rng, 20)
+    for learn in ("fit", "partial_fit"):
+        with pytest.raises(ValueError, match=f"{message}"):
+            getattr(lda().set_params(**arguments), learn)(X)
+
+
+# ------------------------------------------------------------------------------------------ data
+
+
+@all_ways
+def test_documents_and_topics_may_be_empty(way, rng):
+    X, _ = documents(rng, 40)
+    X[3] = 0
+    model = lda(**{**way, "max_iter": 5}).fit(X)
+    alpha = model.doc_topic_prior_
+    assert_allclose(model.transform(X)[3], alpha / alpha.sum())
+    assert model.score_samples(X)[3] == 0.0
+    assert np.isfinite(model.score_samples(X)).all()
+    many = lda(30, **{**way, "max_iter": 5}).fit(X[:10])
+    assert np.isfinite(many.components_).all()
+    assert_allclose(many.transform(X).sum(axis=1), 1.0)
+    for dtype in (np.float32, np.float64):
+        nothing = lda(**{**way, "max_iter": 3}).fit(np.zeros((20, 4), dtype))
+        assert_allclose(shares(nothing).sum(axis=1), 1.0, rtol=1e-6)
+        assert np.isfinite(nothing.exp_dirichlet_component_).all()
+
+
+@all_ways
+def test_one_topic_and_one_word(way, rng):
+    X, _ = documents(rng, 40)
+    single = lda(1, **{**way, "max_iter": 4}).fit(X)
+    expected = (X.sum(axis=0) + 1.0) / (X.sum() + 12.0)
+    if "solver" in way:
+        assert_allclose(shares(single)[0], expected, rtol=1e-6)
+    assert_array_equal(single.transform(X), 1.0)
+    word = lda(2, **{**way, "max_iter": 4}).fit(X[:, :1])
+    assert word.components_.shape == (2, 1)
+    bounds = word.score_samples(X[:, :1])
+    assert ((bounds <= 1e-5) & (bounds > -1.0)).all()  # of log 1, as topics make no difference
+
+
+def test_fractions_are_taken_where_nothing_is_drawn(rng):
+    X, _ = documents(rng, 60)
+    for arguments in ({"e_step": "map"}, {"solver": "batch"}):
+        model = lda(**arguments).fit(X * 0.5)
+        assert np.isfinite(model.score(X * 0.5))
+    for arguments in ({}, {"solver": "gibbs"}, {"solver": "stochastic", "e_step": "map"}):
+        with pytest.raises(ValueError, match=r"LatentDirichletAllocation: X must hold counts"):
+            lda(**arguments).fit(X * 0.5)
+    with pytest.raises(ValueError, match="LatentDirichletAllocation.*whole numbers"):
+        model.perplexity(X * 0.5)
+
+
+@pytest.mark.parametrize("solver", ["online", "gibbs", "stochastic"])
+def test_the_largest_and_smallest_priors_leave_all_finite(solver, rng):
+    X, _ = documents(rng, 20)
+    for prior in (1e-20, 1e20):
+        for name in ("doc_topic_prior", "topic_word_prior"):
+            arguments = {name: prior, "learn_doc_topic_prior": False}
+            model = lda(solver=solver, max_iter=2, average=1, **arguments).fit(X).partial_fit(X)
+            for found in (model.components_, model.transform(X), model.score_samples(X)):
+                assert np.isfinite(found).all(), arguments
+
+
+@pytest.mark.parametrize("scale", [1e6, 1e15, 1e25])
+def test_documents_of_any_length_are_taken_where_nothing_is_drawn(scale, rng):
+    X, _ = documents(rng, 10)
+    for arguments in ({"e_step": "map"}, {"solver": "batch"}):
+        model = lda(**arguments).fit(X * scale).partial_fit(X * scale)
+        for found in (model.components_, model.transform(X * scale), model.score_samples(X)):
+            assert np.isfinite(found).all()
+        with pytest.raises(ValueError, match=r"LatentDirichletAllocation.*in a row"):
+            model.perplexity(X * 1e9)
+    with pytest.raises(ValueError, match=r"LatentDirichletAllocation: X has .* in a row"):
+        lda(**arguments).fit(X * 1e40)
+    for solver in ("online", "gibbs", "stochastic"):
+        with pytest.raises(ValueError, match=r"LatentDirichletAllocation.*tokens in a row.*map"):
+            lda(solver=solver).fit(X * 1e9)
+
+
+@pytest.mark.parametrize("e_step", ["gibbs", "map"])
+def test_fitted_models_answer_as_they_were_learnt(e_step, rng):
+    """Whatever parameters are set afterwards."""
+    X, _ = documents(rng, 40)
+    model = lda(e_step=e_step).fit(X)
+    expected = model.transform(X)
+    for changes in ({"e_step": "map"}, {"e_step": None}, {"solver": None}, {"solver": "batch"}):
+        model.set_params(**changes)
+        assert_array_equal(model.transform(X), expected)
+        assert np.isfinite(model.perplexity(X))
+        if e_step == "map":
+            assert np.isfinite(model.transform(X * 0.5)).all()
+        else:
+            with pytest.raises(ValueError, match="LatentDirichletAllocation: X must hold counts"):
+                model.transform(X * 0.5)
+
+
+def test_invalid_documents_are_refused_and_change_nothing(rng):
+    X, _ = documents(rng, 60)
+    stream = lda().partial_fit(X)
+    model = stream.model_
+    wider = np.hstack([X, X])
+    for wrong, message in ((-X, "Negative"), (wider, "features"), (X * np.nan, "NaN")):
+        with pytest.raises(ValueError, match=f"LatentDirichletAllocation.*{message}|{message}"):
+            stream.partial_fit(wrong)
+    assert stream.model_ is model
+    with pytest.raises(ValueError, match="sample_weight"):
+        lda(solver="gibbs").fit(X, sample_weight=np.arange(60.0))
+    with pytest.raises(ValueError, match="two tokens"):
+        stream.perplexity(np.eye(12))
+    for method in ("transform", "perplexity", "top_words", "topic_coherence", "sample"):
+        with pytest.raises(NotFittedError):
+            getattr(lda(), method)(*([X] if method not in ("top_words", "sample") else []))
+
+
+def test_weights_stand_for_repeated_documents(rng):
+    X, _ = documents(rng, 50)
+    repeats = rng.integers(0, 4, 50)
+    arguments = {"solver": "batch", "max_iter": 40}
+    weighted = lda(**arguments).fit(X, sample_weight=repeats)
+    assert weighted.n_samples_seen_ == repeats.sum()
+    twice = lda(**arguments).fit(X, sample_weight=np.full(50, 2.0))
+    assert twice.n_samples_seen_ == 100
+    assert np.isfinite(weighted.score(X))
+    one = lda().partial_fit(X, sample_weight=np.eye(50)[7])
+    assert_allclose(one.model_.length, X[7].sum())
+
+
+# --------------------------------------------------------------------------------------- answers
+
+
+def test_scores_are_bounds_and_perplexity_is_by_completion(rng):
+    X, _ = documents(rng, 200)
+    model = lda().fit(X)
+    assert_allclose(model.score(X), model.score_samples(X).mean())
+    assert model.bound_ == model.lower_bounds_[-1]
+    assert model.perplexity(X) == model.perplexity(X)
+    # The best that is to be had: proportions known, four equal words in each topic.
+    assert 4.0 < model.perplexity(X) < 6.5
+    for name in ("bic", "aic"):
+        with pytest.raises(AttributeError, match="perplexity"):
+            getattr(model, name)
+
+
+def test_pseudo_counts_of_documents_add_up_to_their_tokens(rng):
+    X, _ = documents(rng, 20)
+    model = lda().fit(X)
+    counts = model.transform(X, normalize=False)
+    assert_allclose(counts.sum(axis=1), X.sum(axis=1) + model.doc_topic_prior_.sum())
+    assert_allclose(counts / counts.sum(axis=1, keepdims=True), model.transform(X))
+    for wrong in ("a", 1, None):
+        with pytest.raises(ValueError, match=r"normalize of LatentDirichletAllocation\.transform"):
+            model.transform(X, normalize=wrong)
+    logs = np.log(model.exp_dirichlet_component_)
+    assert (logs < np.log(shares(model))).all()
+
+
+def test_top_words_are_the_most_probable(rng):
+    X, _ = documents(rng, 100)
+    model = lda().fit(X)
+    names = np.array([f"word {i}" for i in range(12)])
+    order = np.argsort(-model.components_, axis=1, kind="stable")[:, :5]
+    assert model.top_words(names, 5) == names[order].tolist()
+    assert model.top_words(n=5) == order.tolist()
+    with pytest.raises(ValueError, match="feature_names.*12 names"):
+        model.top_words(names[:3])
+    with pytest.raises(ValueError, match=r"n of LatentDirichletAllocation.top_words"):
+        model.top_words(n=0)
+
+
+@pytest.mark.parametrize("measure", ["umass", "npmi"])
+def test_coherence_counts_documents_with_pairs_of_words(measure, rng):
+    X, _ = documents(rng, 80, 6)
+    model = lda().fit(X)
+    found = model.topic_coherence(X, n=4, measure=measure)
+    for topic, words in enumerate(model.top_words(n=4)):
+        values = []
+        for first, second in itertools.combinations(words, 2):
+            both = ((X[:, first] > 0) & (X[:, second] > 0)).sum()
+            alone = (X[:, first] > 0).sum(), (X[:, second] > 0).sum()
+            if measure == "umass":
+                values.append(np.log((both + 1) / alone[0]) if alone[0] else 0.0)
+            elif both == 0:
+                values.append(-1.0)
+            else:
+                p = both / 80
+                values.append(np.log(p * 80 * 80 / (alone[0] * alone[1])) / -np.log(p))
+        assert_allclose(found[topic], np.mean(values))
+    for wrong in ("cv", ["npmi"], np.array(["npmi", "umass"])):
+        with pytest.raises(ValueError, match="measure of LatentDirichletAllocation"):
+            model.topic_coherence(X, measure=wrong)
+
+
+def test_samples_are_documents(rng):
+    X, _ = documents(rng, 100)
+    model = lda().fit(X)
+    counts, proportions = model.sample(50)
+    assert_array_equal(counts.sum(axis=1), 25)
+    assert_allclose(proportions.sum(axis=1), 1.0)
+    assert_array_equal(model.sample(2, lengths=[3, 0])[0].sum(axis=1), [3, 0])
+    assert_array_equal(model.sample(2, lengths=7)[0].sum(axis=1), 7)
+    for wrong in (-1, [1.5, 2.0], [1, 2, 3]):
+        with pytest.raises(ValueError, match="lengths of LatentDirichletAllocation"):
+            model.sample(2, lengths=wrong)
+
+
+def test_of_no_tokens_pseudo_counts_are_those_of_the_prior():
+    model = LatentDirichletAllocation(4, topic_word_prior=0.3).fit(np.zeros((5, 7)))
+    assert_allclose(model.components_, np.full((4, 7), 0.3))
+
+
+def test_models_of_two_sites_merge_topic_by_topic(rng):
+    X, _ = documents(rng, 600)
+    sites = [lda().fit(X[:300]), LatentDirichletAllocation(3, random_state=5).fit(X[300:])]
+    merged = combine_estimators(sites, align=True)
+    assert_allclose(shares(merged)[in_order(merged)], TOPICS, atol=0.04)
+    assert merged.n_samples_seen_ == 600
+    assert_allclose(merged.components_.sum(), X.sum(), rtol=0.01)
+    merged.partial_fit(X[:50])
+
+
+@pytest.mark.parametrize("mode", ["batch", "synchronous", "asynchronous"])
+def test_shards_learn_topics_together(mode, rng):
+    X, _ = documents(rng, 600)
+    learner = DistributedEM(lda(max_iter=30), mode=mode, n_shards=3, n_jobs=1, n_passes=3).fit(X)
+    model = learner.estimator_
+    assert_allclose(shares(model)[in_order(model)], TOPICS, atol=0.04)

@@ -1,0 +1,336 @@
+"""Posterior predictives, draws and collapsed sweeps of Gaussians of all shapes."""
+
+from dataclasses import replace
+from functools import partial
+from itertools import product
+
+import numpy as np
+import pytest
+from cases.gaussian_posteriors import SHAPES, Prior, random_rows, sweep
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from scipy.integrate import quad
+from scipy.special import gammaln, logsumexp
+
+from sklearn_onlineem.families import (
+    DiagonalGaussian,
+    FullGaussian,
+    SphericalGaussian,
+    TiedGaussian,
+)
+from sklearn_onlineem.families._gaussian_posteriors import log_rising
+from sklearn_onlineem.statistics import combine
+
+all_shapes = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
+KNOWN = [(True, True), (False, True), (True, False), (False, False)]
+
+
+def posterior_statistics(prior, family, X, labels):
+    evidence = family.expected_statistics(X, np.eye(prior.K)[labels])
+    return combine([(1.0, prior.statistics()), (1.0, evidence)])
+
+
+@all_shapes
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_the_predictive_is_students_t(shape, d, rng):
+    prior, family = Prior(shape, 3, d, rng), shape()
+    X, labels, _, _ = random_rows(prior, rng)
+    for n in (0, 1, len(X)):
+        statistics = prior.statistics()
+        if n:
+            statistics = posterior_statistics(prior, family, X[:n], labels[:n])
+        new = rng.normal(size=(6, d))
+        found = family.predictive_log_density(statistics, new)
+        expected = [prior.log_predictive(X[:n], labels[:n], x) for x in new]
+        assert_allclose(found, expected, rtol=1e-10)
+
+
+@all_shapes
+def test_the_predictive_is_a_ratio_of_marginal_likelihoods(shape, rng):
+    prior, family = Prior(shape, 2, 3, rng), shape()
+    X, labels, _, _ = random_rows(prior, rng)
+    statistics, x = posterior_statistics(prior, family, X, labels), rng.normal(size=(1, 3))
+    before = prior.log_marginal(X, labels)
+    after = [prior.log_marginal(np.vstack([X, x]), np.append(labels, k)) for k in range(2)]
+    assert_allclose(family.predictive_log_density(statistics, x)[0], after - before, atol=1e-10)
+
+
+@all_shapes
+def test_the_predictive_integrates_to_one(shape, rng):
+    prior, family = Prior(shape, 1, 1, rng), shape()
+    X, labels, _, _ = random_rows(prior, rng, n=3)
+    for statistics in (prior.statistics(), posterior_statistics(prior, family, X, labels)):
+        density = partial(scalar_density, family, statistics)
+        assert_allclose(sum(quad(density, *ends)[0] for ends in ((-np.inf, 0), (0, np.inf))), 1.0)
+
+
+def scalar_density(family, statistics, x):
+    return np.exp(family.predictive_log_density(statistics, np.array([[x]]))[0, 0])
+
+
+@all_shapes
+def test_rows_are_exchangeable(shape, rng):
+    prior, family = Prior(shape, 1, 3, rng), shape()
+    X = random_rows(prior, rng, n=12)[0]
+
+    def log_density(rows):
+        statistics, total = prior.statistics(), 0.0
+        for row in rows:
+            total += family.predictive_log_density(statistics, row[None])[0, 0]
+            evidence = family.expected_statistics(row[None], np.ones((1, 1)))
+            statistics = combine([(1.0, statistics), (1.0, evidence)])
+        return total
+
+    expected = prior.log_marginal(X, np.zeros(12, int))
+    for _ in range(5):
+        assert_allclose(log_density(rng.permutation(X)), expected, atol=1e-10)
+
+
+@all_shapes
+def test_priors_and_posteriors_have_the_documented_joint_mode(shape, rng):
+    """What a prior's hyper-parameters are, its M-step and its posterior agree on."""
+    prior = Prior(shape, 2, 3, rng)
+    mode = shape(reg_covar=0.0).m_step(prior.statistics())
+    if shape is FullGaussian:
+        expected = np.array([prior.psi / (prior.nu0 + 3 + 2)] * 2)
+    elif shape is TiedGaussian:
+        expected = prior.psi[None] / (prior.nu0 + 3 + 1 + 2)
+    elif shape is DiagonalGaussian:
+        expected = np.broadcast_to(2 * prior.b0 / (2 * prior.a0 + 3), (2, 3))
+    else:
+        expected = np.full((2, 1), 2 * prior.b0 / (2 * prior.a0 + 2 + 3))
+    assert_allclose(mode.covariance, expected)
+
+
+def test_a_posterior_without_a_prior_of_means_is_that_of_a_flat_one(rng):
+    """p(x | X) of mean_precision -> 0 is that of mean_precision = 0, once there are rows."""
+    for shape in SHAPES:
+        prior, family = Prior(shape, 2, 2, rng, k0=1e-9), shape()
+        X, labels, _, _ = random_rows(prior, rng)
+        evidence = family.expected_statistics(X, np.eye(2)[labels])
+        new = rng.normal(size=(4, 2))
+        found, expected = (
+            family.predictive_log_density(combine([(1.0, start), (1.0, evidence)]), new)
+            for start in (prior.statistics(mean_precision=0.0), prior.statistics())
+        )
+        # The limit of proper priors has one degree more than the flat one, |S|^(-1/2).
+        richer = prior.statistics(mean_precision=0.0)
+        richer = replace(richer, degrees=prior.statistics().degrees)
+        again = family.predictive_log_density(combine([(1.0, richer), (1.0, evidence)]), new)
+        assert_allclose(again, expected, rtol=1e-6)
+        assert np.abs(found - expected).max() > 1e-3
+
+
+@all_shapes
+@pytest.mark.parametrize("learnt", KNOWN, ids=str)
+def test_the_predictive_is_the_average_of_draws(shape, learnt, rng):
+    prior = Prior(shape, 2, 2, rng, spare=6.0)
+    family = replace(shape(), learns_means=learnt[0], learns_covariances=learnt[1])
+    X, labels, _, _ = random_rows(prior, rng, n=20)
+    statistics = posterior_statistics(prior, shape(), X, labels)
+    mode = shape().m_step(statistics)
+    family = family.knowing(family.gaussians(mode.mean + 0.3, 0.7 * mode.covariance))
+    expected = np.exp(family.predictive_log_density(statistics, X[:5]))
+    drawn = [family.draw_from_posterior(statistics, rng) for _ in range(1000)]
+    found = np.exp([family.log_density(parameters, X[:5]) for parameters in drawn])
+    error = found.std(axis=0) / np.sqrt(len(drawn))
+    assert np.all(np.abs(found.mean(axis=0) - expected) <= 5.0 * error + 1e-12)
+    if not any(learnt):
+        assert_allclose(found[0], expected, rtol=1e-12)
+
+
+@all_shapes
+def test_draws_have_the_moments_of_the_posterior(shape, rng):
+    prior = Prior(shape, 2, 3, rng, spare=12.0)
+    X, labels, _, _ = random_rows(prior, rng, n=20)
+    statistics, n = posterior_statistics(prior, shape(), X, labels), 2000
+    k, m, scatters = prior.updated(X, labels)
+    counts = np.bincount(labels, minlength=2)
+    if prior.is_matrix:
+        tied = shape is TiedGaussian
+        nu = prior.nu0 + (np.full(2, len(X)) if tied else counts)
+        psi = prior.psi + (scatters.sum(axis=0, keepdims=True) if tied else scatters)
+        expected = np.broadcast_to(psi, (2, 3, 3)) / (nu - 3 - 1)[:, None, None]
+    else:
+        squares, rows = np.einsum("kii->ki", scatters), counts[:, None]
+        if shape is SphericalGaussian:
+            squares, rows = squares.sum(axis=1, keepdims=True), 3 * rows
+        variance = (prior.b0 + squares / 2) / (prior.a0 + rows / 2 - 1)
+        expected = np.broadcast_to(variance, (2, 3))[:, :, None] * np.eye(3)
+    drawn = [shape().draw_from_posterior(statistics, rng) for _ in range(n)]
+    covariances = np.array([shape().covariance_matrices(parameters) for parameters in drawn])
+    means = np.array([parameters.mean for parameters in drawn]) - m
+    outer = k[:, None, None] * means[..., :, None] * means[..., None, :]
+    for found in (covariances, outer):
+        error = found.std(axis=0) / np.sqrt(n)
+        assert np.all(np.abs(found.mean(axis=0) - expected) <= 5.0 * error + 1e-12)
+    assert np.all(np.abs(means.mean(axis=0)) <= 5.0 * means.std(axis=0) / np.sqrt(n))
+
+
+@all_shapes
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_sweep_is_the_formula_row_by_row(shape, dtype, rng):
+    for K, d, n in ((1, 2, 40), (2, 1, 40), (3, 3, 40), (9, 5, 40), (17, 2, 40), (70, 2, 12)):
+        prior = Prior(shape, K, d, rng)
+        X, labels, concentration, uniforms = random_rows(prior, rng, n)
+        X = X.astype(dtype)
+        expected, value = sweep(prior, X.astype(float), labels, concentration, uniforms)
+        found = shape().collapsed_sweep(prior.statistics(), X, labels, concentration, uniforms)
+        assert_array_equal(labels, expected)
+        assert_allclose(found, value, rtol=1e-12)
+
+
+@all_shapes
+@pytest.mark.parametrize("learnt", KNOWN, ids=str)
+def test_a_sweep_with_known_parameters_is_that_of_its_predictive(shape, learnt, rng):
+    prior = Prior(shape, 4, 3, rng)
+    X, labels, concentration, uniforms = random_rows(prior, rng)
+    mode = shape().m_step(posterior_statistics(prior, shape(), X, labels))
+    family = replace(shape(), learns_means=learnt[0], learns_covariances=learnt[1]).knowing(mode)
+    prior.log_predictive = lambda rows, z, x: family.predictive_log_density(
+        posterior_statistics(prior, family, rows, z), x[None]
+    )[0]
+    expected, value = sweep(prior, X, labels, concentration, uniforms)
+    found = family.collapsed_sweep(prior.statistics(), X, labels, concentration, uniforms)
+    assert_array_equal(labels, expected)
+    assert_allclose(found, value, rtol=1e-12)
+
+
+@all_shapes
+@pytest.mark.parametrize("k0", [0.4, 1e-12])
+def test_outliers_and_single_rows_lose_no_digits(shape, k0, rng):
+    """Rows that make a scatter what it is leave it, components become empty, and come back."""
+    prior = Prior(shape, 5, 3, rng, k0=k0)
+    X, labels, _, uniforms = random_rows(prior, rng, n=24)
+    X[::6] *= [[30.0], [1e2], [1e3], [3e3]]
+    labels[:] = np.where(np.arange(24) % 6, np.arange(24) % 2, np.arange(24) // 6 + 1)
+    for concentration in (np.full(5, 0.1), np.full(5, 1e3)):
+        expected, value = sweep(prior, X, labels, concentration, uniforms)
+        found = shape().collapsed_sweep(prior.statistics(), X, labels, concentration, uniforms)
+        assert_array_equal(labels, expected)
+        assert_allclose(found, value, rtol=1e-9)
+
+
+@all_shapes
+def test_an_offset_changes_no_label(shape, rng):
+    prior = Prior(shape, 4, 3, rng)
+    X, labels, concentration, _ = random_rows(prior, rng, n=300)
+    X, far = np.round(X, 6), labels.copy()
+    moved = prior.statistics(mean=prior.m0 + 1e6)
+    for _ in range(10):
+        uniforms = rng.random(300)
+        at_zero = shape().collapsed_sweep(prior.statistics(), X, labels, concentration, uniforms)
+        there = shape().collapsed_sweep(moved, X + 1e6, far, concentration, uniforms)
+        assert_array_equal(labels, far)
+        assert_allclose(there, at_zero, atol=1e-7)
+
+
+@all_shapes
+def test_the_posterior_of_labels_is_stationary(shape, rng):
+    prior, family = Prior(shape, 2, 2, rng), shape()
+    X, concentration = rng.normal(size=(4, 2)), np.array([0.7, 1.6])
+    states = [np.array(z) for z in product(range(2), repeat=4)]
+    log_joint = np.array([
+        prior.log_marginal(X, z) + gammaln(np.bincount(z, minlength=2) + concentration).sum()
+        for z in states
+    ])  # fmt: skip
+    posterior, steps = np.exp(log_joint - logsumexp(log_joint)), np.eye(16)
+    for i in range(4):
+        step, others = np.zeros((16, 16)), np.arange(4) != i
+        for row, z in enumerate(states):
+            statistics = posterior_statistics(prior, family, X[others], z[others])
+            log_weights = family.predictive_log_density(statistics, X[i : i + 1])[0]
+            log_weights += np.log(np.bincount(z[others], minlength=2) + concentration)
+            for k in range(2):
+                to = np.where(others, z, k) @ [8, 4, 2, 1]
+                step[row, to] = np.exp(log_weights[k] - logsumexp(log_weights))
+        steps = steps @ step
+    assert_allclose(posterior @ steps, posterior, rtol=1e-9)
+    assert np.abs(steps - posterior).max() > 1e-2
+
+
+@all_shapes
+def test_many_sweeps_leave_numbers(shape, rng):
+    prior = Prior(shape, 12, 4, rng)
+    X, labels, concentration, _ = random_rows(prior, rng, n=500)
+    for _ in range(30):
+        value = shape().collapsed_sweep(
+            prior.statistics(), X, labels, concentration, rng.random(500)
+        )
+        assert np.isfinite(value)
+        assert labels.min() >= 0 and labels.max() < 12
+
+
+@all_shapes
+@pytest.mark.parametrize("what", ["mean_precision", "degrees", "scatter"])
+def test_improper_priors_are_refused_by_name(shape, what, rng):
+    prior, family = Prior(shape, 2, 3, rng), shape()
+    names = {
+        "mean_precision": ("mean_precision", 0.0),
+        "degrees": ("degrees_of_freedom" if prior.is_matrix else "shape", None),
+        "scatter": ("covariance" if prior.is_matrix else "scale", 0.0),
+    }
+    name, value = names[what]
+    statistics = prior.statistics(**{name: value})
+    X, labels, concentration, uniforms = random_rows(prior, rng)
+    before = labels.copy()
+    for call in (
+        lambda: family.predictive_log_density(statistics, X),
+        lambda: family.draw_from_posterior(statistics, rng),
+        lambda: family.collapsed_sweep(statistics, X, labels, concentration, uniforms),
+    ):
+        with pytest.raises(ValueError, match=name):
+            call()
+    assert_array_equal(labels, before)
+
+
+@all_shapes
+def test_what_a_sweep_cannot_take_is_refused_and_changes_no_label(shape, rng):
+    prior = Prior(shape, 2, 3, rng)
+    X, labels, concentration, uniforms = random_rows(prior, rng)
+    right = {"prior": prior.statistics(), "X": X, "labels": labels,
+             "concentration": concentration, "uniforms": uniforms}  # fmt: skip
+    faults = [
+        ({"X": np.where(np.arange(40)[:, None] == 30, np.nan, X)}, "missing"),
+        ({"X": np.ones((40, 2))}, "broadcast"),
+        ({"labels": np.full(40, 2, np.intc)}, "labels"),
+        ({"labels": np.full(40, -1, np.intc)}, "labels"),
+        ({"labels": np.zeros(40)}, "int"),
+        ({"concentration": np.zeros(2)}, "concentration"),
+        ({"concentration": np.ones(3)}, "concentration"),
+        ({"uniforms": np.zeros(3)}, "rows"),
+    ]
+    before = labels.copy()
+    for fault, message in faults:
+        with pytest.raises(ValueError, match=message):
+            shape().collapsed_sweep(**{**right, **fault})
+    assert_array_equal(labels, before)
+
+
+@all_shapes
+@pytest.mark.parametrize("setting", ["learns_means", "learns_covariances"])
+def test_parameters_that_are_not_learnt_have_to_be_known(shape, setting, rng):
+    family, prior = replace(shape(), **{setting: False}), Prior(shape, 2, 2, rng)
+    with pytest.raises(ValueError, match="knowing"):
+        family.predictive_log_density(prior.statistics(), np.zeros((1, 2)))
+
+
+def test_known_covariances_give_normal_predictives(rng):
+    prior = Prior(FullGaussian, 2, 3, rng)
+    X, labels, _, _ = random_rows(prior, rng)
+    S = np.array([np.eye(3), 2.0 * np.eye(3) + 0.5])
+    family = FullGaussian(learns_covariances=False)
+    family = family.knowing(family.gaussians(np.zeros((2, 3)), S))
+    found = family.predictive_log_density(posterior_statistics(prior, family, X, labels), X)
+    k, m, _ = prior.updated(X, labels)
+    expected = [stats.multivariate_normal.logpdf(X, m[j], S[j] * (1 + 1 / k[j])) for j in (0, 1)]
+    assert_allclose(found, np.transpose(expected), rtol=1e-10)
+
+
+@pytest.mark.parametrize("x", [0.3, 5.0, 999.0, 1001.0, 1e6, 1e14])
+@pytest.mark.parametrize("h", [0.5, 8.0])
+def test_ratios_of_gamma_functions_keep_their_digits(x, h):
+    if h == 8.0:
+        assert_allclose(log_rising(x, h), np.log(x + np.arange(8)).sum(), rtol=1e-12)
+    twice = log_rising(x, h) + log_rising(x + h, h)
+    assert_allclose(twice, log_rising(x, 2 * h), rtol=1e-12)

@@ -1,0 +1,303 @@
+"""Sweeps over the topics of tokens against their formulas, and these against enumeration."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from cases.topic_formulas import choose, padded, stream_of, uniform_of
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import gammaln, logsumexp, psi
+from scipy.stats import chisquare
+
+from sklearn_onlineem._kernels._topic_sweeps import (
+    collapsed_sweep,
+    esca_sweep,
+    expected_logs,
+)
+
+ALL_ALLOWED = np.empty((0, 0), np.uint8)
+BETA = 0.4
+
+
+class Corpus:
+    """Words of tokens, where documents begin, the topics these may use, and the prior."""
+
+    def __init__(self, tokens, offsets, V, alpha, allowed=ALL_ALLOWED, beta=BETA):
+        self.tokens, self.offsets = np.array(tokens, np.intc), np.array(offsets, np.int64)
+        self.V, self.alpha, self.allowed, self.beta = V, np.array(alpha), allowed, beta
+        self.K = len(alpha)
+        self.documents = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+    def table(self, topics):
+        """How often words have topics (V, K), not counting -1."""
+        counts = np.zeros((self.V, self.K))
+        np.add.at(counts, (self.tokens[topics >= 0], topics[topics >= 0]), 1)
+        return counts
+
+    def state(self, topics):
+        topics = np.array(topics, np.intc)
+        table = padded(self.table(topics))
+        return topics, table, table.sum(axis=0, dtype=float)
+
+    def prior(self, document):
+        allowed = self.allowed[document] > 0 if self.allowed.size else True
+        return np.where(allowed, self.alpha, 0.0)
+
+    def weights(self, topics, t, table):
+        """(n_dk + alpha_k) (n_kw + beta) / (n_k + V beta) / (n_d + alpha_0), for token t."""
+        alpha, here = self.prior(self.documents[t]), topics[self.documents == self.documents[t]]
+        n = np.bincount(here[here >= 0], minlength=self.K)
+        phi = (table[self.tokens[t]] + self.beta) / (table.sum(axis=0) + self.V * self.beta)
+        return (n + alpha) * phi / (n.sum() + alpha.sum())
+
+    def uniform(self, seed, t):
+        d = self.documents[t]
+        return uniform_of(stream_of(seed, int(d)), int(t - self.offsets[d]))
+
+
+def random_corpus(K, seed=0, restricted=False, n=20, V=17):
+    rng = np.random.default_rng([K, seed])
+    lengths = rng.integers(0, 12, n)
+    allowed = ALL_ALLOWED
+    if restricted:
+        allowed = rng.integers(0, 2, (n, K)).astype(np.uint8)
+        allowed[np.arange(n), rng.integers(0, K, n)] = 1
+    corpus = Corpus(rng.integers(0, V, lengths.sum()), np.cumsum([0, *lengths]), V,
+                    rng.uniform(0.05, 2, K), allowed)  # fmt: skip
+    masks = allowed[corpus.documents] if restricted else np.ones((len(corpus.tokens), K))
+    return corpus, np.array([rng.choice(np.flatnonzero(mask)) for mask in masks])
+
+
+def collapsed(corpus, topics, seed):
+    topics, table, totals = corpus.state(topics)
+    value = collapsed_sweep(corpus.tokens, corpus.offsets, corpus.allowed, topics, table, totals,
+                            corpus.alpha, corpus.beta, seed)  # fmt: skip
+    return topics, table, totals, value
+
+
+def stochastic(corpus, topics, seed, n_threads=1):
+    topics, table, totals = corpus.state(topics)
+    new = np.full_like(table, np.nan), np.full_like(totals, np.nan)
+    value = esca_sweep(corpus.tokens, corpus.offsets, corpus.allowed, topics, table, totals, *new,
+                       corpus.alpha, corpus.beta, seed, n_threads)  # fmt: skip
+    return topics, *new, value
+
+
+SWEEPS = pytest.mark.parametrize("sweep", [collapsed, stochastic], ids=lambda s: s.__name__)
+
+
+def collapsed_numpy(corpus, topics, seed):
+    topics, value = topics.copy(), 0.0
+    for t in range(len(topics)):
+        topics[t] = -1
+        weights = corpus.weights(topics, t, corpus.table(topics))
+        topics[t] = choose(weights, corpus.uniform(seed, t))
+        value += np.log(weights.sum())
+    return topics, value
+
+
+def stochastic_numpy(corpus, topics, seed):
+    new, value, table = topics.copy(), 0.0, corpus.table(topics)
+    for t in range(len(topics)):
+        weights = corpus.weights(topics, t, table)
+        new[t] = choose(weights, corpus.uniform(seed, t))
+        value += np.log(weights.sum())
+    return new, value
+
+
+FORMULAS = {collapsed: collapsed_numpy, stochastic: stochastic_numpy}
+
+
+@SWEEPS
+@pytest.mark.parametrize("K", [1, 2, 16, 17, 50])
+@pytest.mark.parametrize("restricted", [False, True])
+def test_agrees_with_the_formula(sweep, K, restricted):
+    corpus, topics = random_corpus(K, restricted=restricted)
+    for seed in (0, 7, 2**64 - 1):
+        found, table, totals, value = sweep(corpus, topics, seed)
+        topics, expected = FORMULAS[sweep](corpus, topics, seed)
+        assert_array_equal(found, topics)
+        assert_allclose(value, expected, rtol=1e-6)
+        assert_array_equal(table, padded(corpus.table(topics)))
+        assert_array_equal(totals, table.sum(axis=0))
+
+
+@SWEEPS
+def test_tokens_without_topics_are_not_counted(sweep):
+    corpus, topics = random_corpus(5)
+    for none in (np.full_like(topics, -1), np.where(np.arange(len(topics)) % 3, topics, -1)):
+        found, table, totals, value = sweep(corpus, none, 3)
+        expected, expected_value = FORMULAS[sweep](corpus, none, 3)
+        assert_array_equal(found, expected)
+        assert_allclose(value, expected_value, rtol=1e-6)
+        assert_array_equal(table, padded(corpus.table(found)))
+        assert totals.sum() == len(topics)
+
+
+@SWEEPS
+def test_counts_stay_those_of_the_topics(sweep):
+    corpus, topics = random_corpus(20, restricted=True, n=100, V=5)
+    for seed in range(50):
+        topics, table, totals, value = sweep(corpus, topics, seed)
+        assert np.isfinite(value)
+    assert_array_equal(table, padded(corpus.table(topics)))
+    assert_array_equal(totals, table.sum(axis=0))
+    assert np.all(corpus.allowed[corpus.documents, topics])
+
+
+# Three tokens, one of them in a document of its own.
+TINY = Corpus([0, 1, 1], [0, 2, 3], 2, [0.3, 0.8])
+STATES = np.array(list(product(range(2), repeat=3)))
+
+
+def number_of(topics):
+    return int(np.dot(topics, [4, 2, 1]))
+
+
+def exact_collapsed():
+    """The transition matrix (8, 8) of a sweep: a product of those of the tokens."""
+    sweep = np.eye(8)
+    for t in range(3):
+        step = np.zeros((8, 8))
+        for state in STATES:
+            others = state.copy()
+            others[t] = -1
+            weights = TINY.weights(others, t, TINY.table(others))
+            for k in range(2):
+                others[t] = k
+                step[number_of(state), number_of(others)] = weights[k] / weights.sum()
+        sweep = sweep @ step
+    return sweep
+
+
+def exact_stochastic():
+    sweep = np.ones((8, 8))
+    for state, new in product(STATES, STATES):
+        for t in range(3):
+            weights = TINY.weights(state, t, TINY.table(state))
+            sweep[number_of(state), number_of(new)] *= weights[new[t]] / weights.sum()
+    return sweep
+
+
+def exact_posterior():
+    log_joint = []
+    for topics in STATES:
+        table = TINY.table(topics)
+        n = np.array([np.bincount(topics[TINY.documents == d], minlength=2) for d in range(2)])
+        log_joint.append(
+            gammaln(TINY.alpha + n).sum() - gammaln((TINY.alpha + n).sum(axis=1)).sum()
+            + gammaln(table + BETA).sum() - gammaln((table + BETA).sum(axis=0)).sum()
+        )  # fmt: skip
+    return np.exp(log_joint - logsumexp(log_joint))
+
+
+def test_the_posterior_is_stationary():
+    posterior = exact_posterior()
+    assert_allclose(posterior @ exact_collapsed(), posterior, rtol=1e-12)
+    # The stochastic automaton counts tokens in themselves: another law, and near it.
+    assert 1e-3 < np.abs(posterior @ exact_stochastic() - posterior).max() < 0.2
+
+
+@SWEEPS
+@pytest.mark.parametrize("start", range(8))
+def test_transitions_have_their_exact_probabilities(sweep, start):
+    exact = {collapsed: exact_collapsed, stochastic: exact_stochastic}[sweep]()[start]
+    n = 8000
+    seen = np.zeros(8)
+    for seed in range(n):
+        seen[number_of(sweep(TINY, STATES[start], 1_000_003 * start + seed)[0])] += 1
+    assert exact.min() * n > 5
+    assert chisquare(seen, exact * n).pvalue > 1e-3
+
+
+def test_threads_change_no_bit():
+    corpus, topics = random_corpus(60, n=2000, V=300)
+    first, *others = (stochastic(corpus, topics, 5, n_threads) for n_threads in (1, 2, 3, 8))
+    for other in others:
+        for a, b in zip(first, other, strict=True):
+            assert_array_equal(a, b)
+
+
+@SWEEPS
+def test_empty_documents_are_passed_over(sweep):
+    corpus = Corpus([], [0, 0, 0], 3, [1.0, 2.0])
+    topics, table, totals, value = sweep(corpus, np.empty(0, int), 0)
+    assert value == 0 and not table.any() and not totals.any()
+
+
+@SWEEPS
+@pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e29])
+def test_tiny_and_huge_priors_leave_numbers(sweep, scale):
+    corpus, topics = random_corpus(5)
+    for alpha, beta in ((scale, 0.1), (0.1, scale), (scale, scale)):
+        other = Corpus(corpus.tokens, corpus.offsets, corpus.V, np.full(5, alpha), beta=beta)
+        found, table, _, value = sweep(other, topics, 0)
+        assert -np.inf < value <= 0
+        assert_array_equal(table, padded(other.table(found)))
+
+
+@SWEEPS
+@pytest.mark.parametrize(
+    "fault, message",
+    [
+        ({"tokens": [0, 1, 2]}, "words"),
+        ({"tokens": [-1, 1, 1]}, "words"),
+        ({"topics": [0, 2, 0]}, "topics"),
+        ({"topics": [0, -2, 0]}, "topics"),
+        ({"topics": [0, 1, 1]}, "may use"),
+        ({"offsets": [0, 4, 3]}, "offsets"),
+        ({"alpha": [1.0, -1.0]}, "alpha"),
+        ({"beta": 0.0}, "beta"),
+        ({"beta": np.nan}, "beta"),
+        ({"beta": 1e31}, "beta"),
+        ({"allowed": np.zeros((2, 2), np.uint8)}, "may use"),
+    ],
+    ids=str,
+)
+def test_faults_are_refused(sweep, fault, message):
+    allowed = np.array([[1, 1], [1, 0]], np.uint8)
+    right = {"tokens": [0, 1, 1], "offsets": [0, 2, 3], "V": 2, "alpha": [1.0, 1.0],
+             "allowed": allowed, "beta": 0.1, "topics": [0, 1, 0]}  # fmt: skip
+
+    def call(tokens, offsets, V, alpha, allowed, beta, topics):
+        table, totals = np.ones((V, 16), np.float32), np.ones(16)
+        counts = (table, totals) if sweep is collapsed else (table, totals, table + 1, totals + 1)
+        kernel = collapsed_sweep if sweep is collapsed else esca_sweep
+        kernel(np.array(tokens, np.intc), np.array(offsets), allowed, np.array(topics, np.intc),
+               *counts, np.array(alpha), beta, 0, *([] if sweep is collapsed else [1]))  # fmt: skip
+
+    call(**right)
+    with pytest.raises(ValueError, match=message):
+        call(**{**right, **fault})
+
+
+def mean_logs(corpus, topics, n_threads=1):
+    out = np.full(corpus.K, np.nan)
+    expected_logs(
+        topics.astype(np.intc), corpus.offsets, corpus.allowed, corpus.alpha, out, n_threads
+    )
+    return out
+
+
+@pytest.mark.parametrize("K", [1, 2, 16, 17, 50])
+@pytest.mark.parametrize("restricted", [False, True])
+def test_expected_logs_agree_with_the_formula(K, restricted):
+    corpus, topics = random_corpus(K, restricted=restricted, n=150)
+    expected = np.zeros(K)
+    for d in range(150):
+        alpha, n = corpus.prior(d), np.bincount(topics[corpus.documents == d], minlength=K)
+        here = alpha > 0
+        expected[here] += psi(alpha + n)[here] - psi(alpha.sum() + n.sum())
+        expected[~here] += psi(corpus.alpha[~here]) - psi(corpus.alpha.sum())
+    one = mean_logs(corpus, topics)
+    assert_allclose(one, expected, rtol=1e-12, atol=1e-10)
+    for n_threads in (2, 8):
+        assert_array_equal(mean_logs(corpus, topics, n_threads), one)
+
+
+def test_expected_logs_need_a_topic_for_every_token():
+    corpus, topics = random_corpus(5)
+    for wrong in (-1, 5):
+        topics[3] = wrong
+        with pytest.raises(ValueError, match="topic"):
+            mean_logs(corpus, topics)

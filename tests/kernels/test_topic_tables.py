@@ -1,0 +1,77 @@
+"""Tables of words and topics against their formulas in NumPy."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import rel_entr
+
+from sklearn_onlineem._kernels._topic_tables import (
+    add_tables,
+    column_divergences,
+    normalise_columns,
+    pad_rows,
+)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (600, 50), (40, 129)])
+def test_columns_are_normalised(shape, rng):
+    counts, out, totals = rng.gamma(0.3, size=shape), np.empty(shape), np.empty(shape[1])
+    normalise_columns(counts, 0.25, out, totals)
+    assert_allclose(totals, counts.sum(axis=0), rtol=1e-12)
+    assert_allclose(out, (counts + 0.25) / (counts + 0.25).sum(axis=0), rtol=1e-12)
+    counts[:, 0] = 0.0
+    normalise_columns(counts, 0.0, out, totals)
+    assert totals[0] == 0.0
+    assert_array_equal(out[:, 0], 0.0)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (600, 50)])
+def test_tables_are_added(shape, rng):
+    x, y, out = rng.random(shape), rng.random(shape), np.full(shape, np.nan)
+    add_tables(0.5, x, 3.0, y, out)
+    assert_array_equal(out, 0.5 * x + 3.0 * y)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (600, 50), (40, 129)])
+def test_divergences_of_columns(shape, n_threads, rng):
+    p, q = (rng.dirichlet(np.full(shape[0], 0.5), shape[1]).T.copy() for _ in range(2))
+    p[0, 0] = 0.0
+    found = np.empty(shape[1])
+    column_divergences(p, q, found, n_threads)
+    assert_allclose(found, rel_entr(p, q).sum(axis=0), rtol=1e-9, atol=1e-12)
+    p[-1, 0], q[-1, 0] = 0.5, 0.0
+    column_divergences(p, q, found, n_threads)
+    assert found[0] == np.inf
+
+
+def test_divergences_are_the_same_bits_for_any_number_of_threads(rng):
+    p, q = (rng.dirichlet(np.full(1500, 0.5), 20).T.copy() for _ in range(2))
+    one, several = np.empty(20), np.empty(20)
+    column_divergences(p, q, one, 1)
+    column_divergences(p, q, several, 4)
+    assert_array_equal(one, several)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 16), (600, 50), (40, 129)])
+def test_rows_are_padded_with_zeros(shape, n_threads, rng):
+    table, out = rng.random(shape), np.full((shape[0], -(-shape[1] // 16) * 16), np.nan, np.float32)
+    pad_rows(table, out, n_threads)
+    assert_array_equal(out[:, : shape[1]], table.astype(np.float32))
+    assert_array_equal(out[:, shape[1] :], 0.0)
+
+
+def test_tables_of_other_shapes_are_refused(rng):
+    p = rng.random((4, 3))
+    for q in (rng.random((4, 2)), rng.random((3, 3)), np.empty((0, 0))):
+        with pytest.raises(ValueError, match="one shape"):
+            column_divergences(p, q, np.empty(3), 1)
+        with pytest.raises(ValueError, match="one shape"):
+            normalise_columns(p, 0.0, q, np.empty(3))
+    with pytest.raises(ValueError, match="for each topic"):
+        column_divergences(p, p, np.empty(2), 1)
+    with pytest.raises(ValueError, match="multiple of 16"):
+        pad_rows(p, np.empty((4, 3), np.float32), 1)
+    with pytest.raises(ValueError, match="for each word"):
+        pad_rows(p, np.empty((3, 16), np.float32), 1)

@@ -1,0 +1,480 @@
+"""The kernels of topics against their formulas in NumPy, and these against enumeration."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from cases.topic_formulas import choose, padded, stream_of, uniform_of
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import gammaln, logsumexp, psi
+from scipy.stats import binom, chisquare
+
+from sklearn_onlineem._kernels._topics import e_step
+
+NONE, NO_TABLE = np.empty(0), np.empty((0, 0))
+ALL_ALLOWED = np.empty((0, 0), np.uint8)
+SAMPLED = {"n_sweeps": 6, "burn_in": 2}
+MAP = {"n_sweeps": 0, "burn_in": 0}
+METHODS = pytest.mark.parametrize("method", [SAMPLED, MAP], ids=["sampled", "MAP"])
+
+
+def documents(rng, n, V, mean_length=12.0, whole=True):
+    """CSR rows of counts, of which the second document is empty."""
+    X = rng.poisson(mean_length / V, (n, V)).astype(np.float32)
+    X[1:2] = 0
+    if not whole:
+        X *= rng.uniform(0.3, 2, X.shape)
+    rows, words = np.nonzero(X)
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
+    return X[rows, words].astype(np.float32), words.astype(np.intc), offsets.astype(np.int64)
+
+
+def problem(K, n=9, V=23, whole=True, seed=0):
+    rng = np.random.default_rng([K, seed])
+    phi = rng.dirichlet(np.full(V, 0.3), K)
+    return documents(rng, n, V, whole=whole), phi, rng.uniform(0.05, 1.5, K)
+
+
+def run(data, phi, alpha, sample_weight=NONE, allowed=ALL_ALLOWED, ids=None, seed=3, n_sweeps=6,
+        burn_in=2, n_rounds=5, draws=False, n_threads=1):  # fmt: skip
+    n, (K, V) = len(data[2]) - 1, phi.shape
+    ids = np.arange(n) if ids is None else np.asarray(ids)
+    result = {
+        "totals_T": np.full((V, K), np.nan), "mean_logs": np.full(K, np.nan),
+        "bounds": np.full(n, np.nan), "proportions": np.full((n, K), np.nan),
+    }  # fmt: skip
+    result["bound"] = e_step(*data, sample_weight, allowed, padded(phi.T), alpha, ids, seed,
+                             n_sweeps, burn_in, n_rounds, draws, *result.values(),
+                             n_threads)  # fmt: skip
+    return result
+
+
+# --- formulas
+
+
+def shares_of(weights, alpha):
+    """In proportion to the weights; alike if these are all 0."""
+    return weights / weights.sum() if weights.sum() > 0 else (alpha > 0) / (alpha > 0).sum()
+
+
+def sample_numpy(counts, words, phi, alpha, key, n_sweeps, burn_in, draws):
+    tokens = np.repeat(np.arange(len(words)), counts.astype(int))
+    topics, n = np.full(len(tokens), -1), np.zeros(len(alpha))
+    rows, logs = np.zeros((len(words), len(alpha))), np.zeros(len(alpha))
+    share = 1 / (n_sweeps - burn_in)
+    for sweep in range(n_sweeps + 1):
+        stream = stream_of(key, sweep)
+        for t, i in enumerate(tokens):
+            if sweep > 0:
+                n[topics[t]] -= 1
+            q = shares_of((n + alpha) * phi[:, words[i]], alpha)
+            topics[t] = choose(q, uniform_of(stream, t))
+            n[topics[t]] += 1
+            if sweep > burn_in:
+                rows[i] += share * q
+        if sweep > burn_in:
+            logs += share * log_proportions(alpha, n)
+    drawn = np.zeros_like(rows)
+    np.add.at(drawn, (tokens, topics), 1)
+    return rows, logs, drawn if draws else rows
+
+
+def map_numpy(counts, words, phi, alpha, n_rounds):
+    old = (alpha > 0) * counts.sum() / (alpha > 0).sum()
+    for i in range(n_rounds):
+        rows = np.array(
+            [
+                c * shares_of((old + alpha) * phi[:, w], alpha)
+                for c, w in zip(counts, words, strict=True)
+            ]
+        ).reshape(-1, len(alpha))
+        n = rows.sum(axis=0)
+        beyond = n * np.minimum(np.divide(n, old, out=np.ones_like(n), where=old > 0), 16)
+        old = beyond * n.sum() / max(beyond.sum(), 1e-300) if 0 < i < n_rounds - 1 else n
+    return rows, expected_logs(alpha, n, counts, rows), rows
+
+
+def expected_logs(alpha, n, counts, rows):
+    """E log theta of a topic's number of tokens of mean n, and of the variance of draws."""
+    shares = np.divide(rows, counts[:, None], out=np.zeros_like(rows), where=counts[:, None] > 0)
+    spread = np.divide((rows * (1 - shares)).sum(axis=0), n, out=np.ones_like(n), where=n > 0)
+    spread = np.clip(spread, 1e-300, 0.999999)
+    none = np.where(n > 0, np.exp(n * np.log(spread) / (1 - spread)), 1.0)
+    mean = np.divide(n, 1 - none, out=np.zeros_like(n), where=none < 1)
+    with np.errstate(invalid="ignore"):  # topics that are not allowed have no alpha
+        logs = none * psi(alpha) + np.where(none < 1, (1 - none) * psi(alpha + mean), 0.0)
+    return logs - psi((alpha + n).sum())
+
+
+def log_proportions(alpha, n):
+    with np.errstate(invalid="ignore"):
+        return psi(alpha + n) - psi((alpha + n).sum())
+
+
+def bound_numpy(counts, words, phi, alpha, n):
+    used = alpha > 0
+    alpha, phi, n = alpha[used], phi[used], n[used]
+    theta = (alpha + n) / (alpha + n).sum()
+    joint = theta[:, None] * phi[:, words]
+    s = joint.sum(axis=0)
+    if np.any((s == 0) & (counts > 0)):
+        return -np.inf
+    means = (joint / s) @ counts
+    return (
+        gammaln(alpha.sum()) - gammaln(alpha.sum() + counts.sum())
+        + np.sum(gammaln(alpha + means) - gammaln(alpha) - means * np.log(theta))
+        + counts @ np.log(s)
+    )  # fmt: skip
+
+
+def e_step_numpy(data, phi, alpha, sample_weight=NONE, allowed=ALL_ALLOWED, ids=None, seed=3,
+                 n_sweeps=6, burn_in=2, n_rounds=5, draws=False):  # fmt: skip
+    counts, words, offsets = data
+    n, (K, V), phi = len(offsets) - 1, phi.shape, phi.astype(np.float32).astype(float)
+    ids = range(n) if ids is None else ids
+    result = {
+        "totals_T": np.zeros((V, K)), "mean_logs": np.zeros(K), "bounds": np.zeros(n),
+        "proportions": np.zeros((n, K)), "bound": 0.0,
+    }  # fmt: skip
+    for d in range(n):
+        here, weight = (
+            slice(offsets[d], offsets[d + 1]),
+            sample_weight[d] if sample_weight.size else 1,
+        )
+        c, w = counts[here].astype(float), words[here]
+        mask = allowed[d] > 0 if allowed.size else np.ones(K, bool)
+        a = np.where(mask, alpha, 0)
+        if n_sweeps > 0:
+            key = stream_of(seed, ids[d])
+            rows, logs, totals = sample_numpy(c, w, phi, a, key, n_sweeps, burn_in, draws)
+        else:
+            rows, logs, totals = map_numpy(c, w, phi, a, n_rounds)
+        n_k = rows.sum(axis=0)
+        np.add.at(result["totals_T"], w, weight * totals)
+        result["mean_logs"] += weight * np.where(mask, logs, psi(alpha) - psi(alpha.sum()))
+        result["bounds"][d] = bound_numpy(c, w, phi, a, n_k)
+        result["proportions"][d] = (a + n_k) / (a.sum() + c.sum())
+        if weight > 0:
+            result["bound"] += weight * result["bounds"][d]
+    return result
+
+
+def assert_same(found, expected):
+    for name, value in expected.items():
+        assert_allclose(found[name], value, rtol=2e-5, atol=2e-5, err_msg=name)
+
+
+# --- the E-step
+
+
+@METHODS
+@pytest.mark.parametrize("K", [1, 2, 15, 16, 17, 50])
+@pytest.mark.parametrize("options", ["", "weights", "allowed", "draws", "weights allowed draws"])
+def test_agrees_with_the_formula(method, K, options):
+    data, phi, alpha = problem(K)
+    rng = np.random.default_rng(K)
+    arguments = {**method, "draws": "draws" in options, "ids": [7, 2**40, 0, 1, 5, 6, 3, 2, 9]}
+    if "weights" in options:
+        arguments["sample_weight"] = rng.integers(0, 3, 9) * rng.random(9)
+    if "allowed" in options:
+        allowed = rng.integers(0, 2, (9, K)).astype(np.uint8)
+        allowed[np.arange(9), rng.integers(0, K, 9)] = 1
+        arguments["allowed"] = allowed
+    assert_same(run(data, phi, alpha, **arguments), e_step_numpy(data, phi, alpha, **arguments))
+
+
+def test_expected_logarithms_are_those_of_counts_that_are_drawn():
+    """Of c tokens, each of a topic with probability q: exact sums over their number."""
+    alpha = 0.3
+    for c, q in ((1, 0.4), (5, 0.1), (40, 0.5), (3, 1.0)):
+        numbers = np.arange(c + 1)
+        exact = binom.pmf(numbers, c, q) @ psi(alpha + numbers)
+        rows, counts = np.array([[c * q, c * (1 - q)]]), np.array([float(c)])
+        found = expected_logs(np.full(2, alpha), rows[0], counts, rows) + psi(2 * alpha + c)
+        assert_allclose(found[0], exact, rtol=0.02, atol=0.02)
+        assert abs(found[0] - exact) <= abs(psi(alpha + c * q) - exact)
+
+
+@pytest.mark.parametrize("K", [5, 40])
+def test_rounds_of_map_come_closer_to_their_limit_than_those_of_em(K):
+    counts, words, phi, alpha = *documents_of(K), np.full(K, 0.1)
+    limit, five = (map_numpy(counts, words, phi, alpha, n)[0] for n in (3000, 5))
+    n = counts.sum() / K
+    for _ in range(5):
+        plain = np.array([c * shares_of((n + alpha) * phi[:, w], alpha)
+                          for c, w in zip(counts, words, strict=True)])  # fmt: skip
+        n = plain.sum(axis=0)
+    assert np.abs(five - limit).sum() < 0.8 * np.abs(plain - limit).sum()
+
+
+def documents_of(K):
+    """Counts and words of a document of two topics, and the topics (K, 60)."""
+    rng = np.random.default_rng(K)
+    phi = rng.dirichlet(np.full(60, 0.1), K)
+    counts = rng.multinomial(200, 0.7 * phi[0] + 0.3 * phi[1])
+    words = np.flatnonzero(counts)
+    return counts[words].astype(float), words, phi
+
+
+@pytest.mark.parametrize("n_rounds", [1, 2, 3, 30])
+def test_map_takes_counts_that_are_not_whole(n_rounds):
+    data, phi, alpha = problem(7, whole=False)
+    arguments = {**MAP, "n_rounds": n_rounds}
+    assert_same(run(data, phi, alpha, **arguments), e_step_numpy(data, phi, alpha, **arguments))
+
+
+@METHODS
+def test_what_is_not_wanted_changes_nothing_else(method):
+    data, phi, alpha = problem(20)
+    full = run(data, phi, alpha, **method)
+    mean_logs = np.empty(20)
+    bound = e_step(*data, NONE, ALL_ALLOWED, padded(phi.T), alpha, np.arange(9), 3,
+                   method["n_sweeps"], method["burn_in"], 5, False, NO_TABLE, mean_logs, NONE,
+                   NO_TABLE, 1)  # fmt: skip
+    assert_array_equal(mean_logs, full["mean_logs"])
+    assert bound == full["bound"]
+
+
+@METHODS
+@pytest.mark.parametrize("draws", [False, True])
+def test_threads_change_no_bit(method, draws):
+    rng = np.random.default_rng(0)
+    data = documents(rng, 1500, 200, 60.0)
+    phi, weights = rng.dirichlet(np.full(200, 0.1), 130), rng.random(1500)
+    first, *others = (
+        run(data, phi, np.full(130, 0.1), weights, draws=draws, n_threads=n_threads, **method)
+        for n_threads in (1, 2, 3, 8)
+    )
+    for other in others:
+        for name, value in first.items():
+            assert_array_equal(other[name], value, err_msg=name)
+
+
+@METHODS
+def test_documents_are_the_same_in_any_company(method):
+    (counts, words, offsets), phi, alpha = problem(33)
+    full = run((counts, words, offsets), phi, alpha, **method)
+    totals = np.zeros_like(full["totals_T"])
+    for d in (4, 1, 8, 0, 2, 3, 5, 6, 7):
+        here = slice(offsets[d], offsets[d + 1])
+        data = counts[here], words[here], np.array([0, offsets[d + 1] - offsets[d]])
+        alone = run(data, phi, alpha, ids=[d], **method)
+        assert_array_equal(alone["proportions"][0], full["proportions"][d])
+        assert alone["bounds"][0] == full["bounds"][d] == alone["bound"]
+        totals += alone["totals_T"]
+    assert_allclose(totals, full["totals_T"], rtol=1e-14)
+
+
+def test_seeds_documents_and_sweeps_have_random_numbers_of_their_own():
+    (counts, words, offsets), phi, alpha = problem(5)
+    data = counts[: offsets[1]], words[: offsets[1]], offsets[:2]
+    seen = [
+        run(data, phi, alpha, ids=[id], seed=seed, n_sweeps=n_sweeps, burn_in=n_sweeps - 1)
+        for id, seed, n_sweeps in [(0, 0, 3), (1, 0, 3), (0, 1, 3), (0, 0, 4), (-1, 2**64 - 1, 3)]
+    ]
+    for a, b in product(range(5), repeat=2):
+        assert a == b or np.any(seen[a]["totals_T"] != seen[b]["totals_T"])
+
+
+def assignments(words, phi, alpha):
+    """All topics (K^N, N) of the words of one document, and their log p(z, w)."""
+    K = len(alpha)
+    topics = np.array(list(product(range(K), repeat=len(words)))).reshape(-1, len(words))
+    n = (topics[:, :, None] == np.arange(K)).sum(axis=1)
+    log_joint = (
+        gammaln(alpha.sum()) - gammaln(alpha.sum() + len(words))
+        + np.sum(gammaln(alpha + n) - gammaln(alpha), axis=1)
+        + np.log(phi[topics, words]).sum(axis=1)
+    )  # fmt: skip
+    return topics, n, log_joint
+
+
+def one_document(words):
+    words, counts = np.unique(words, return_counts=True)
+    offsets = np.array([0, len(words)])
+    return counts.astype(np.float32), words.astype(np.intc), offsets
+
+
+@METHODS
+@pytest.mark.parametrize("K", [1, 2, 3])
+@pytest.mark.parametrize("words", [[0], [0, 0, 1], [0, 1, 2, 2, 2, 3], [3] * 7], ids=str)
+def test_the_bound_is_one(method, K, words):
+    rng = np.random.default_rng(K)
+    for _ in range(20):
+        phi, alpha = rng.dirichlet(np.ones(4), K), rng.gamma(1, 1, K) + 0.01
+        found = run(one_document(words), phi, alpha, **method)["bound"]
+        exact = logsumexp(assignments(words, phi, alpha)[2])
+        assert found <= exact + 1e-5
+        assert found >= exact - 3
+        if K == 1:
+            assert_allclose(found, exact, rtol=1e-6)
+
+
+WORDS = [0, 1, 1, 2]
+PHI = np.array([[0.6, 0.3, 0.1], [0.1, 0.3, 0.6], [0.2, 0.7, 0.1]])
+ALPHA = np.array([0.3, 0.5, 0.9])
+
+
+def test_local_gibbs_sampling_averages_the_posterior():
+    topics, n, log_joint = assignments(WORDS, PHI, ALPHA)
+    posterior = np.exp(log_joint - logsumexp(log_joint))
+    found = run(one_document(WORDS), PHI, ALPHA, n_sweeps=100_000, burn_in=10)
+    expected = np.zeros((3, 3))
+    for t, word in enumerate(WORDS):
+        expected[word] += posterior @ (topics[:, t, None] == np.arange(3))
+    assert_allclose(found["totals_T"], expected, atol=0.01)
+    logs = psi(ALPHA + n) - psi(ALPHA.sum() + 4)
+    assert_allclose(found["mean_logs"], posterior @ logs, atol=0.02)
+    assert_allclose(found["proportions"][0], (ALPHA + posterior @ n) / (ALPHA.sum() + 4), atol=1e-2)
+
+
+def test_draws_follow_the_posterior():
+    topics, _, log_joint = assignments(WORDS, PHI, ALPHA)
+    posterior = np.exp(log_joint - logsumexp(log_joint))
+    # What is told of topics: how many tokens of each word have each of them.
+    keys = np.zeros((len(topics), 3, 3), int)
+    for t, word in enumerate(WORDS):
+        keys[np.arange(len(topics)), word, topics[:, t]] += 1
+    states, number = np.unique(keys.reshape(-1, 9), axis=0, return_inverse=True)
+    expected = np.bincount(number.ravel(), posterior)  # NumPy 2.0 returns a column
+    seen, n = np.zeros(len(states)), 6000
+    data = one_document(WORDS)
+    for id in range(n):
+        found = run(data, PHI, ALPHA, ids=[id], n_sweeps=25, burn_in=24, draws=True)["totals_T"]
+        seen[np.flatnonzero((states == found.ravel()).all(axis=1))] += 1
+    assert seen.sum() == n
+    frequent = expected * n > 5
+    pool = [np.append(x[frequent], x[~frequent].sum()) for x in (seen, expected * n)]
+    assert chisquare(*pool).pvalue > 1e-3
+
+
+@METHODS
+@pytest.mark.parametrize("draws", [False, True])
+def test_totals_are_the_counts_shared(method, draws):
+    data, phi, alpha = problem(50)
+    found = run(data, phi, alpha, draws=draws, **method)
+    counts = np.bincount(data[1], data[0], minlength=phi.shape[1])
+    assert_allclose(found["totals_T"].sum(axis=1), counts, rtol=1e-5)
+    assert_allclose(found["proportions"].sum(axis=1), 1, rtol=1e-14)
+    if draws and method is SAMPLED:
+        assert_array_equal(found["totals_T"], found["totals_T"].round())
+
+
+@METHODS
+@pytest.mark.parametrize("draws", [False, True])
+def test_topics_that_are_not_allowed_get_nothing(method, draws):
+    data, phi, alpha = problem(40)
+    allowed = np.zeros((9, 40), np.uint8)
+    allowed[:, [3, 17, 39]] = 1
+    found = run(data, phi, alpha, allowed=allowed, draws=draws, **method)
+    others = allowed[0] == 0
+    assert_array_equal(found["totals_T"][:, others], 0)
+    assert_array_equal(found["proportions"][:, others], 0)
+    prior = psi(alpha) - psi(alpha.sum())
+    assert_allclose(found["mean_logs"][others], 9 * prior[others], rtol=1e-12)
+    alone = run(data, phi[~others], alpha[~others], draws=draws, **MAP)
+    if method is MAP:
+        assert_allclose(found["bounds"], alone["bounds"], rtol=1e-6)
+
+
+@METHODS
+def test_empty_documents_have_the_prior(method):
+    data = np.empty(0, np.float32), np.empty(0, np.intc), np.zeros(4, np.int64)
+    _, phi, alpha = problem(5)
+    found = run(data, phi, alpha, **method)
+    assert_array_equal(found["totals_T"], 0)
+    assert_allclose(found["bounds"], 0, atol=1e-12)
+    assert_allclose(found["proportions"], [alpha / alpha.sum()] * 3, rtol=1e-14)
+    assert_allclose(found["mean_logs"], 3 * (psi(alpha) - psi(alpha.sum())), rtol=1e-12)
+
+
+@METHODS
+def test_explicit_zeros_are_no_words(method):
+    data = np.array([0, 2, 0], np.float32), np.array([0, 1, 2], np.intc), np.array([0, 3])
+    _, phi, alpha = problem(5)
+    phi[:, 0] = 0
+    found = run(data, phi, alpha, **method)
+    alone = run((data[0][1:2], data[1][1:2], np.array([0, 1])), phi, alpha, **method)
+    assert_same(found, alone)
+    assert np.isfinite(found["bound"])
+
+
+@METHODS
+@pytest.mark.parametrize("restricted", [False, True])
+def test_words_that_no_topic_explains_are_shared_alike(method, restricted):
+    data = np.array([3, 1], np.float32), np.array([0, 1], np.intc), np.array([0, 1, 2])
+    phi = np.array([[0.0, 0.5, 0.5], [0.0, 0.2, 0.8], [restricted * 1.0, 0.0, 0.0]])
+    allowed = np.array([[1, 1, 0]] * 2, np.uint8) if restricted else ALL_ALLOWED
+    found = run(data, phi, ALPHA, np.array([0.0, 1.0]), allowed, **method)
+    assert found["bounds"][0] == -np.inf
+    assert np.isfinite(found["bounds"][1]) and found["bound"] == found["bounds"][1]
+    weighted = run(data, phi, ALPHA, np.array([2.0, 1.0]), allowed, **method)
+    assert weighted["bound"] == -np.inf
+    share = [1 / 2, 1 / 2, 0] if restricted else [1 / 3] * 3
+    assert_allclose(weighted["totals_T"][0], 6 * np.array(share), rtol=1e-6)
+    assert all(np.isfinite(weighted[name]).all() for name in ("mean_logs", "proportions"))
+
+
+@METHODS
+def test_tiny_and_huge_priors_leave_numbers(method):
+    data, phi, _ = problem(5)
+    for scale in (1e-300, 1e-40, 1e-10, 1e10, 1e29):
+        found = run(data, phi, np.full(5, scale), **method)
+        assert all(np.isfinite(value).all() for value in found.values())
+        assert_allclose(found["proportions"].sum(axis=1), 1, rtol=1e-14)
+        assert_allclose(found["totals_T"].sum(), data[0].sum(), rtol=1e-5)
+
+
+def test_repeated_words_and_any_order_are_taken():
+    (counts, words, offsets), phi, alpha = problem(5)
+    counts, words = np.repeat(counts, 2), np.repeat(words, 2)
+    data = (counts / 2, words, 2 * offsets)
+    assert_same(run(data, phi, alpha, **MAP), run(problem(5)[0], phi, alpha, **MAP))
+
+
+@pytest.mark.parametrize(
+    "fault, message",
+    [
+        ({"counts": [1.5, 1, 1]}, "whole"),
+        ({"counts": [2.0**24, 1, 1]}, "whole"),
+        ({"counts": [-1, 1, 1]}, "counts"),
+        ({"counts": [np.nan, 1, 1]}, "counts"),
+        ({"counts": [np.inf, 1, 1]}, "counts"),
+        ({"words": [0, 1, 3]}, "words"),
+        ({"words": [-1, 1, 2]}, "words"),
+        ({"offsets": [0, 4, 3]}, "offsets"),
+        ({"offsets": [0, 1, 2]}, "offsets"),
+        ({"offsets": [1, 2, 3]}, "offsets"),
+        ({"alpha": [1.0, 0.0]}, "alpha"),
+        ({"alpha": [1.0, np.nan]}, "alpha"),
+        ({"alpha": [1.0, 1e31]}, "alpha"),
+        ({"allowed": [[0, 1], [0, 0]]}, "may use"),
+        ({"table": np.ones((3, 8))}, "multiple"),
+        ({"table": np.ones((3, 0))}, "multiple"),
+        ({"burn_in": 6}, "sweep"),
+        ({"burn_in": -1}, "sweep"),
+        ({"n_sweeps": -1}, "sweep"),
+        ({"n_sweeps": 0, "burn_in": 0, "n_rounds": 0}, "round"),
+        ({"n_threads": 0}, "threads"),
+    ],
+)
+def test_faults_are_refused(fault, message):
+    arguments = {
+        "counts": [1, 1, 1], "words": [0, 1, 2], "offsets": [0, 2, 3], "sample_weight": NONE,
+        "allowed": np.ones((2, 2)), "table": np.ones((3, 16)), "alpha": [1.0, 1.0], "ids": [0, 1],
+        "seed": 0, "n_sweeps": 6, "burn_in": 2, "n_rounds": 5, "draws": False,
+        "totals_T": np.ones((3, 2)), "mean_logs": np.ones(2), "bounds": np.ones(2),
+        "proportions": np.ones((2, 2)), "n_threads": 1,
+    }  # fmt: skip
+    types = {"counts": np.float32, "words": np.intc, "offsets": np.int64, "allowed": np.uint8,
+             "table": np.float32, "alpha": float, "ids": np.int64}  # fmt: skip
+
+    def call(**changes):
+        e_step(**{
+            name: np.array(value, types[name]) if name in types else value
+            for name, value in {**arguments, **changes}.items()
+        })  # fmt: skip
+
+    call()
+    with pytest.raises(ValueError, match=message):
+        call(**fault)

@@ -1,0 +1,287 @@
+"""What holds for every estimator that carries its statistics along: Bayesian online EM."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from cases.comparing import arrays, assert_close, assert_identical
+from cases.estimator_cases import ESTIMATORS
+from cases.family_cases import case_of
+from cases.merged_cases import EXACT
+from numpy.testing import assert_allclose
+
+from sklearn_onlineem import GaussianHMM, LaplaceMixture, MultinomialMixture, PoissonMixture
+from sklearn_onlineem.data import Rows
+from sklearn_onlineem.em import (
+    BayesianOnline,
+    Carried,
+    carried_step,
+    forgetting_factors,
+    forgetting_step_sizes,
+    online_step,
+)
+from sklearn_onlineem.estimators import _threads
+from sklearn_onlineem.families import Multinomial
+from sklearn_onlineem.models import MixtureModel
+from sklearn_onlineem.statistics import combine
+
+CARRYING = [case for case in EXACT if case.make is not LaplaceMixture]
+MIXTURES = [case for case in ESTIMATORS if case in CARRYING]
+# Those whose statistics are determined by their parameters, so that what is carried is the model.
+DETERMINED = [case for case in MIXTURES if case.regular and not case.hidden]
+
+all_estimators = pytest.mark.parametrize("case", CARRYING, ids=repr)
+all_mixtures = pytest.mark.parametrize("case", MIXTURES, ids=repr)
+# Those of which labels say all that is hidden.
+all_visible = pytest.mark.parametrize("case", [c for c in MIXTURES if not c.hidden], ids=repr)
+determined = pytest.mark.parametrize("case", DETERMINED, ids=repr)
+
+
+def batches(X, n, rng=None):
+    order = np.arange(len(X)) if rng is None else rng.permutation(len(X))
+    return [taken(X, chosen) for chosen in np.array_split(order, n)]
+
+
+def taken(X, chosen):
+    return X[chosen] if hasattr(X, "shape") else [X[i] for i in chosen]
+
+
+def stream(estimator, parts, *others):
+    for part in zip(parts, *others, strict=True):
+        estimator.partial_fit(*part)
+    return estimator
+
+
+@all_estimators
+def test_the_carried_statistics_are_the_sum_over_the_batches(case, rng):
+    X = case.data(rng, 60)[0]
+    learner = stream(case(solver="bayesian"), batches(X, 2))
+    later, terms = batches(X, 3), []
+    before = learner._training.state
+    for part in later:
+        reader = learner._input()
+        data = reader.read(part)
+        terms.append((data.total_weight, learner.model_.e_step(data)[0]))
+        learner.partial_fit(part)
+    carried = learner._training.state.carried
+    expected = combine([(before.carried.mass, before.carried.statistics), *terms])
+    assert_close(carried.statistics.scale(carried.mass), expected, rtol=1e-9, atol=1e-9)
+    assert carried.mass == learner.n_samples_seen_ == 120
+    assert_close(learner.model_, learner.model_.m_step(carried.statistics), rtol=1e-9, atol=1e-9)
+
+
+@all_visible
+def test_with_all_labels_it_is_the_posterior_of_batch_em_in_any_order(case, rng):
+    X, y = case.data(rng, 90)
+    labelled = {"semi_supervised": True, "weight_concentration_prior": 2.0}
+    batch = case(solver="batch", max_iter=1, tol=0.0, **labelled).fit(X, y)
+    found = [
+        stream(case(solver="bayesian", **labelled), np.split(X[order], 5), np.split(y[order], 5))
+        for order in (np.arange(90), rng.permutation(90))
+    ]
+    for learner in found:
+        assert_allclose(learner.weights_, batch.weights_, rtol=1e-12)
+        if learner.model_.family.determined_by_means:
+            assert_allclose(learner.means_, batch.means_, rtol=1e-12)
+    assert_close(found[0]._training.state.carried, found[1]._training.state.carried, rtol=1e-12)
+
+
+@all_visible
+def test_with_all_labels_and_a_prior_the_first_batch_gives_its_posterior(case, rng):
+    X, y = case.data(rng, 60)
+    family = type(case().fit(X).model_.family)
+    labelled = {
+        "semi_supervised": True,
+        "weight_concentration_prior": 2.0,
+        "prior": case_of(family).prior(case()._input(fresh=True).read(X).X.shape[1]),
+    }
+    batch = case(solver="batch", max_iter=1, tol=0.0, **labelled).fit(X, y)
+    first = case(solver="bayesian", **labelled).partial_fit(X, y)
+    masses = batch.model_.masses(batch._pseudo_statistics(batch.model_, X.shape[1]))
+    if (masses > 0.0).all():
+        assert_close(first.model_, batch.model_, rtol=1e-10)
+
+
+def test_one_step_is_that_of_the_paper():
+    """DERIVATIONS 9: alpha_c += xi_c, beta_ca += x_a xi_c, of the mean form."""
+    alpha, beta = np.array([2.0, 3.0]), np.array([[3.0, 1.0, 2.0], [1.0, 6.0, 2.0]])
+    x = np.array([2.0, 0.0, 3.0])
+    model = MixtureModel(Multinomial(), alpha / 5.0, beta / alpha[:, None])
+    joint = alpha / 5.0 * np.prod((beta / beta.sum(axis=1, keepdims=True)) ** x, axis=1)
+    xi = joint / joint.sum()
+    new, carried, rates, _ = carried_step(model, Rows(x[None]), Carried.of_model(model, 5.0))
+    assert_allclose(new.weights, (alpha + xi) / 6.0, rtol=1e-12)
+    counts = beta + xi[:, None] * x
+    assert_allclose(new.family.probabilities(new.parameters), _rows(counts), rtol=1e-12)
+    # As rates: phi_c += eta_c (x / |x| - phi_c).
+    assert_allclose(rates, xi * x.sum() / counts.sum(axis=1), rtol=1e-12)
+    phi = _rows(beta)
+    moved = phi + rates[:, None] * (x / x.sum() - phi)
+    assert_allclose(new.family.probabilities(new.parameters), moved, rtol=1e-12)
+    # It is SOEM with rho = 1 / (alpha_0 + t), and online EM with eta = 1 / (alpha_0 + t - 1).
+    online, _ = online_step(model, Rows(x[None]), eta=1.0 / 5.0)
+    assert_close(new, online, rtol=1e-12)
+    rho = 1.0 / 6.0
+    soem = (1.0 - rho) * model.own_statistics().emissions.total + rho * xi[:, None] * x
+    assert_allclose(new.family.probabilities(new.parameters), _rows(soem), rtol=1e-12)
+
+
+def _rows(values):
+    return values / values.sum(axis=1, keepdims=True)
+
+
+@determined
+@pytest.mark.parametrize("factor", [1.0, 0.8])
+def test_mixtures_without_a_prior_have_equal_steps_of_online_em(case, factor, rng):
+    """Where parameters say all that was carried; floors and unequal counts apart."""
+    X = case.data(rng, 200)[0]
+    start = case().partial_fit(X[:80])
+    carrying = copy.deepcopy(start).set_params(solver=BayesianOnline(forgetting=factor))
+    carried, model = Carried.of_model(start.model_, 80.0), start.model_
+    for part in np.split(X[80:], 6):
+        data = carrying._input().read(part)
+        eta = data.total_weight / (factor * carried.mass)
+        model = online_step(model, data, eta)[0]
+        carried = carried._replace(mass=factor * carried.mass + data.total_weight)
+        carrying.partial_fit(part)
+    state = carrying._training.state
+    assert state.carried.mass == pytest.approx(carried.mass, rel=1e-12)
+    assert_close(state.model, model, rtol=1e-6, atol=1e-9)
+
+
+@all_estimators
+def test_a_stream_goes_on_bit_for_bit_after_pickling(case, rng):
+    X = case.data(rng, 80)[0]
+    parts = batches(X, 4)
+    through = stream(case(solver="bayesian"), parts)
+    half = stream(case(solver="bayesian"), parts[:3])
+    resumed = stream(pickle.loads(pickle.dumps(half)), parts[3:])
+    assert_identical(resumed.model_, through.model_)
+    assert_identical(resumed._training.state.carried, through._training.state.carried)
+
+
+@all_estimators
+def test_a_fit_takes_one_pass_and_counts_each_observation_once(case, rng):
+    X = case.data(rng, 60)[0]
+    fitted = case(solver="bayesian", batch_size=20).fit(X)
+    assert (fitted.n_iter_, fitted.n_steps_, fitted.converged_) == (1, 3, True)
+    n_components = getattr(fitted.model_, "n_components", 1)
+    expected = 60.0 + 0.01 * n_components
+    assert fitted._training.state.carried.mass == pytest.approx(expected, rel=1e-12)
+
+
+@all_estimators
+def test_fits_do_not_depend_on_threads(case, rng, monkeypatch):
+    monkeypatch.setattr(_threads, "_LEAST_WORK", 0)
+    X = case.data(rng, 60)[0]
+    one, two = (case(solver="bayesian", batch_size=20, n_jobs=n).fit(X) for n in (1, 2))
+    assert_identical(one.model_, two.model_)
+
+
+@all_mixtures
+def test_rates_of_components_are_their_shares_of_what_is_carried(case, rng):
+    X = case.data(rng, 120)[0]
+    learner = stream(case(solver="bayesian"), batches(X, 3))
+    assert_allclose(learner.history_[0].component_rates, 1.0)
+    data = learner._input().read(X[:30])
+    state, family = learner._training.state, learner.model_.family
+    new = family.masses(state.model.e_step(data)[0].emissions) * 30.0
+    old = family.masses(state.carried.statistics.emissions) * state.carried.mass
+    learner.partial_fit(X[:30])
+    rates = learner.history_[-1].component_rates
+    assert_allclose(rates, new / (new + old), rtol=1e-9)
+    assert learner.history_[-1].eta == pytest.approx(30.0 / 120.0)
+
+
+def test_another_solver_drops_what_was_carried_and_the_model_stands_for_the_rows_seen(rng):
+    X = rng.poisson(3.0, (90, 2)).astype(float)
+    learner = stream(PoissonMixture(2, solver="bayesian", random_state=0), batches(X, 2))
+    learner.set_params(solver="online").partial_fit(X[:10])
+    assert learner._training.state.carried is None
+    learner.set_params(solver="bayesian").partial_fit(X[:10])
+    assert learner._training.state.carried.mass == 110.0
+
+
+def test_a_prior_that_changes_acts_from_the_next_batch_on(rng):
+    X = rng.multinomial(20, [0.7, 0.2, 0.1], 60).astype(float)
+    learner = stream(MultinomialMixture(1, solver="bayesian", random_state=0), batches(X, 2))
+    learner.set_params(prior={"concentration": 5000.0}).partial_fit(X[:1])
+    assert_allclose(learner.probabilities_, 1.0 / 3.0, atol=0.06)
+    counts = X.sum(axis=0) + X[0] + 4999.0
+    assert_allclose(learner.probabilities_[0], counts / counts.sum(), rtol=1e-12)
+
+
+def test_forgetting_follows_a_source_that_moves(rng):
+    before, after = rng.poisson(3.0, (2000, 1)), rng.poisson(9.0, (900, 1))
+    found = []
+    for solver in (BayesianOnline(forgetting=0.8), BayesianOnline()):
+        learner = PoissonMixture(1, solver=solver, random_state=0)
+        stream(learner, [*np.split(before, 20), *np.split(after, 45)])
+        found.append(learner.rates_.item())
+    assert found[0] == pytest.approx(9.0, abs=0.7)
+    assert found[1] == pytest.approx((2000 * 3.0 + 900 * 9.0) / 2900, abs=0.2)
+
+
+@pytest.mark.parametrize("value", [1e-3, 1.0, 50.0])
+def test_factors_and_step_sizes_are_two_names_of_one_thing(value, rng):
+    sizes = rng.uniform(0.01, 0.99, 20)
+    factors = forgetting_factors(sizes, value)
+    assert_allclose(forgetting_step_sizes(factors, value), sizes, rtol=1e-12)
+    # The statistics of either recursion, with the mass of the start.
+    values, averaged, total, weight = rng.standard_normal(20), 3.0, 3.0 * value, value
+    for size, factor, x in zip(sizes, factors, values, strict=True):
+        averaged += size * (x - averaged)
+        total, weight = factor * total + x, factor * weight + 1.0
+        assert averaged == pytest.approx(total / weight, rel=1e-9)
+
+
+def test_nothing_forgotten_is_one_over_the_mass():
+    assert_allclose(forgetting_step_sizes(np.ones(4), 2.0), 1.0 / np.arange(3.0, 7.0), rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("function", "values", "mass"),
+    [
+        (forgetting_factors, [0.5, 1.0], 1.0),
+        (forgetting_factors, [0.0], 1.0),
+        (forgetting_factors, [0.5], 0.0),
+        (forgetting_step_sizes, [0.5, -1.0], 1.0),
+        (forgetting_step_sizes, [0.5], np.inf),
+    ],
+)
+def test_factors_and_sizes_out_of_range_are_refused(function, values, mass):
+    with pytest.raises(ValueError, match="must be"):
+        function(values, mass)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"estimate": "median"}, {"start_mass": 0.0}, {"forgetting": 0.0}, {"forgetting": 1.5}],
+    ids=str,
+)
+def test_settings_out_of_range_are_refused(arguments):
+    with pytest.raises(ValueError, match=next(iter(arguments))):
+        BayesianOnline(**arguments)
+
+
+def test_statistics_that_grow_are_refused_by_name(rng):
+    X = rng.standard_normal((20, 2))
+    for learn in ("fit", "partial_fit"):
+        with pytest.raises(ValueError, match="LaplaceMixture: .*fixed size"):
+            getattr(LaplaceMixture(solver="bayesian"), learn)(X)
+
+
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+def test_rates_that_were_set_have_no_say_and_the_user_is_told(learn, rng):
+    learner = PoissonMixture(solver="bayesian", eta0=0.5)
+    with pytest.warns(UserWarning, match="depends on eta0.*carries along"):
+        getattr(learner, learn)(rng.poisson(3.0, (20, 2)))
+
+
+def test_sequences_carry_their_statistics_too(rng):
+    X = [rng.standard_normal((t, 2)) + 5.0 * (t % 2) for t in rng.integers(3, 9, 40)]
+    learner = stream(GaussianHMM(2, solver="bayesian", random_state=0), batches(X, 4))
+    carried = learner._training.state.carried
+    assert_allclose(carried.statistics.transitions.sum(), np.mean([len(x) - 1 for x in X]))
+    assert all(np.isfinite(values).all() for values in arrays(learner.model_))

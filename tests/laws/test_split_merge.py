@@ -1,0 +1,270 @@
+"""What holds for every mixture whose components are merged and split."""
+
+import pickle
+
+import numpy as np
+import pytest
+from cases.comparing import assert_identical
+from cases.estimator_cases import ESTIMATORS
+from sklearn.base import clone
+
+from sklearn_onlineem import (
+    BernoulliMixture,
+    GaussianHMM,
+    GaussianMixture,
+    KalmanFilter,
+    PoissonMixture,
+    combine_estimators,
+)
+from sklearn_onlineem.em import SplitMerge, StructuralStep
+from sklearn_onlineem.families import TiedGaussian
+from sklearn_onlineem.models import mixture_moves
+from sklearn_onlineem.models.mixture_moves import structural_moves
+
+# Those whose clusters are told apart by what their family says of them.
+QUICK = [case for case in ESTIMATORS if not case.hidden]
+all_mixtures = pytest.mark.parametrize("case", QUICK, ids=repr)
+
+
+def fitted(case, X, n_components=6, **arguments):
+    return case(n_components, solver=SplitMerge(), max_iter=500, **arguments).fit(X)
+
+
+def criterion(mixture, X):
+    return -0.5 * mixture.bic(X)
+
+
+@all_mixtures
+def test_it_ends_where_no_move_raises_the_criterion_and_not_below_batch_em(case, rng):
+    X = case.data(rng, 300)[0]
+    mixture = fitted(case, X)
+    batch = case(6, solver="batch", max_iter=500).fit(X)
+    assert mixture.converged_
+    assert criterion(mixture, X) >= criterion(batch, X) - 1e-6 * abs(criterion(batch, X))
+    # Three clusters, which no family takes for fewer.
+    assert mixture.n_components_ >= 3
+    assert np.count_nonzero(mixture.weights_) == mixture.n_components_
+
+
+@all_mixtures
+def test_components_without_weight_are_honoured_everywhere(case, rng):
+    X = case.data(rng, 300)[0]
+    mixture = fitted(case, X)
+    empty = mixture.weights_ == 0.0
+    assert empty.any()
+    assert (mixture.predict_proba(X)[:, empty] == 0.0).all()
+    assert not empty[mixture.sample(500)[1]].any()
+    twin = pickle.loads(pickle.dumps(mixture))
+    assert_identical(twin.model_, mixture.model_)
+    assert_identical(twin.partial_fit(X[:20]).model_, mixture.partial_fit(X[:20]).model_)
+    assert (mixture.weights_[empty] == 0.0).all()
+    merged = combine_estimators([mixture, clone(mixture).fit(X[::2])])
+    assert np.isfinite(merged.score(X))
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
+@pytest.mark.parametrize(("n_clusters", "n_features"), [(2, 2), (2, 6), (5, 3)])
+def test_the_number_of_clusters_is_found(covariance_type, n_clusters, n_features, rng):
+    centres = 8.0 * rng.permutation(np.eye(n_clusters, n_features) - np.eye(n_clusters, 1)).cumsum(
+        1
+    )
+    centres = 12.0 * np.arange(n_clusters)[:, None] + centres
+    X = centres[rng.integers(n_clusters, size=600)] + rng.standard_normal((600, n_features))
+    mixture = GaussianMixture(
+        3 * n_clusters, covariance_type=covariance_type, solver=SplitMerge(), random_state=0
+    )
+    assert mixture.fit(X).n_components_ == n_clusters
+
+
+def test_a_component_over_two_clusters_is_split(rng):
+    X = rng.poisson(np.where(rng.random((600, 1)) < 0.3, 2.0, 30.0), (600, 2))
+    start = {"means_init": [[20.0, 20.0], [1e3, 1e3]], "weights_init": [1.0, 0.0]}
+    mixture = PoissonMixture(2, solver=SplitMerge(), **start).fit(X)
+    assert mixture.n_components_ == 2
+    assert np.sort(mixture.rates_[:, 0]) == pytest.approx([2.0, 30.0], rel=0.1)
+
+
+def test_of_several_starts_the_best_by_the_criterion_is_kept():
+    X = np.random.default_rng(6).standard_t(3, size=(200, 2))
+
+    def fitted(n_init, random_state):
+        mixture = GaussianMixture(6, solver=SplitMerge(1), init="random", n_init=n_init)
+        return mixture.set_params(random_state=random_state).fit(X)
+
+    one_by_one = np.random.RandomState(0)
+    alone = [fitted(1, one_by_one) for _ in range(8)]
+    best = max(criterion(mixture, X) for mixture in alone)
+    likeliest = max(alone, key=lambda mixture: mixture.score(X))
+    assert criterion(likeliest, X) < best - 1.0
+    together = fitted(8, np.random.RandomState(0))
+    assert criterion(together, X) == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_of_many_rows_some_say_where_to_cut(monkeypatch, dtype, rng):
+    monkeypatch.setattr(mixture_moves, "_SPLIT_ROWS", 100)
+    X = rng.standard_normal((500, 2)) + 9.0 * rng.integers(3, size=(500, 1))
+    mixture = GaussianMixture(6, solver=SplitMerge(), random_state=0).fit(X.astype(dtype))
+    assert mixture.n_components_ == 3
+
+
+def test_weights_of_rows_are_repeated_rows(rng):
+    X = rng.poisson(np.where(rng.random((200, 1)) < 0.5, 2.0, 20.0)).astype(float)
+    weight = rng.integers(1, 4, 200)
+    start = {"means_init": [[2.0], [20.0], [25.0]], "weights_init": [0.4, 0.3, 0.3]}
+    weighted, repeated = (
+        PoissonMixture(3, solver=SplitMerge(), tol=1e-8, max_iter=1000, **start) for _ in range(2)
+    )
+    weighted.fit(X, sample_weight=weight)
+    repeated.fit(np.repeat(X, weight, axis=0))
+    assert weighted.n_components_ == repeated.n_components_ == 2
+    np.testing.assert_allclose(weighted.weights_, repeated.weights_, atol=1e-5)
+
+
+@all_mixtures
+def test_merges_are_sorted_by_what_they_lose_and_keep_the_moments(case, rng):
+    X = case.data(rng, 200)[0]
+    mixture = case(5).fit(X)
+    data = mixture._input().read(X)
+    model = mixture.model_
+    for moved in structural_moves(model, data, 3):
+        assert np.count_nonzero(moved.weights) == 4
+        assert moved.weights.sum() == pytest.approx(1.0, rel=1e-12)
+        if model.family.determined_by_means:
+            before, after = (m.weights @ m.family.means(m.parameters) for m in (model, moved))
+            np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-8)
+
+
+def test_parameters_are_counted_of_components_that_have_weight(rng):
+    X = rng.standard_normal((300, 3)) + 9.0 * (np.arange(300) % 2)[:, None]
+    for covariance_type, own, shared in [("full", 9, 0), ("tied", 3, 6), ("spherical", 4, 0)]:
+        mixture = GaussianMixture(5, covariance_type=covariance_type, solver=SplitMerge())
+        mixture.set_params(random_state=0).fit(X)
+        n = mixture.n_components_
+        assert mixture.model_.n_parameters() == shared + n * (own + 1) - 1
+    assert isinstance(GaussianMixture(1, covariance_type="tied").fit(X).model_.family, TiedGaussian)
+
+
+def test_what_has_no_moves_is_refused_by_name(rng):
+    X = rng.standard_normal((40, 2))
+    for estimator in (GaussianHMM(2, solver=SplitMerge()), KalmanFilter(solver=SplitMerge())):
+        with pytest.raises(ValueError, match=f"{type(estimator).__name__}: .* merged or split"):
+            estimator.fit(X)
+    known = GaussianMixture(2, solver=SplitMerge(), semi_supervised=True)
+    with pytest.raises(ValueError, match="GaussianMixture: labels"):
+        known.fit(X, np.arange(40) % 2)
+    with pytest.raises(ValueError, match="n_merges"):
+        SplitMerge(0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"weight_concentration_prior": 2.0}, "leaves components without"), ({"tol": 0.0}, "tol > 0")],
+    ids=["prior", "tol"],
+)
+def test_what_would_keep_all_components_is_refused(arguments, message, rng):
+    mixture = GaussianMixture(4, solver=SplitMerge(), **arguments)
+    with pytest.raises(ValueError, match=f"GaussianMixture: .*{message}"):
+        mixture.fit(rng.standard_normal((40, 2)))
+
+
+@pytest.mark.parametrize("units", [(1.0, 1.0), (1e-6, 1e6), (1e6, 1e-6)], ids=str)
+def test_units_of_features_change_nothing(units, rng):
+    # Two of the clusters differ in the first feature only, and a component of the start has both.
+    centres = np.array([[0.0, 0.0], [9.0, 0.0], [4.5, 9.0]])
+    X = (centres[rng.integers(3, size=400)] + rng.standard_normal((400, 2))) * units
+    mixture = GaussianMixture(
+        3, solver=SplitMerge(), init=(X[:, 1] > 4.5 * units[1])[:, None] == [[True, False, False]]
+    )
+    assert mixture.fit(X).n_components_ == 3
+
+
+def test_streams_take_online_steps(rng):
+    X = (rng.random((60, 4)) < 0.4).astype(float)
+    moved, online = (
+        BernoulliMixture(3, solver=solver, random_state=0) for solver in (SplitMerge(), "online")
+    )
+    for batch in np.split(X, 3):
+        moved.partial_fit(batch)
+        online.partial_fit(batch)
+    assert_identical(moved.model_, online.model_)
+
+
+def stream_of(case, n_components=6, **arguments):
+    return case(n_components, solver=SplitMerge(in_streams=True), **arguments)
+
+
+@all_mixtures
+def test_moves_in_a_stream_never_lower_the_criterion_of_the_batch(case, rng):
+    """However many rows the model stands for."""
+    n_moves = 0
+    for n_remembered in (100.0, 1000.0, 1e5):
+        model = case(6).fit(case.data(rng, 300)[0]).model_
+        for _ in range(8):
+            data = case()._input(fresh=True).read(case.data(rng, 100)[0])
+            move = model.restructured(data, n_remembered, 8)
+            if move is None:
+                continue
+            before, after = (
+                m.log_likelihood(data).sum() - 0.5 * m.n_parameters() * np.log(100)
+                for m in (model, move.model)
+            )
+            assert after >= before - 1e-6 * abs(before)
+            assert move.model.weights.sum() == pytest.approx(1.0, rel=1e-12)
+            model, n_moves = move.model, n_moves + 1
+    assert n_moves > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_stream_follows_the_number_of_its_clusters(seed):
+    rng = np.random.default_rng(seed)
+    centres = 8.0 * np.array([[0, 0], [1, 0], [0, 1], [1, 1], [2, 2]])
+    mixture = GaussianMixture(
+        6, solver=SplitMerge(in_streams=True), schedule="forgetting", beta=0.98, random_state=seed
+    )
+    found = []
+    for n_clusters in (2, 3, 5):
+        for _ in range(600):
+            rows = centres[rng.integers(n_clusters, size=100)] + rng.standard_normal((100, 2))
+            mixture.partial_fit(rows)
+        found.append(mixture.n_components_)
+    assert found == [2, 3, 5]
+    steps = [step for step in mixture.history_ if isinstance(step, StructuralStep)]
+    assert steps[-1].n_components == 5
+    assert sum(step.half_of >= 0 for step in steps) >= 3
+    alive = mixture.weights_ > 0.0
+    order = np.lexsort(mixture.means_[alive].round(-1).T)
+    np.testing.assert_allclose(mixture.means_[alive][order], centres[[0, 1, 2, 3, 4]], atol=0.5)
+
+
+@all_mixtures
+def test_a_stream_that_moves_goes_on_bit_for_bit_where_it_is_loaded(case, rng):
+    whole, parts = stream_of(case, max_iter=1), stream_of(case, max_iter=1)
+    for _ in range(70):
+        X = case.data(rng, 60)[0]
+        whole.partial_fit(X)
+        parts = pickle.loads(pickle.dumps(parts.partial_fit(X)))
+    assert_identical(parts.model_, whole.model_)
+
+
+def test_streams_that_cannot_move_are_refused_by_name(rng):
+    X, solver = rng.standard_normal((40, 2)), SplitMerge(in_streams=True)
+    with pytest.raises(ValueError, match="GaussianHMM: .*merged or split"):
+        GaussianHMM(2, solver=solver).partial_fit(X)
+    with pytest.raises(ValueError, match="GaussianMixture: .*leaves components without"):
+        GaussianMixture(2, solver=solver, weight_concentration_prior=2.0).partial_fit(X)
+    mixture = GaussianMixture(2, solver=solver).partial_fit(X)
+    with pytest.raises(ValueError, match="GaussianMixture: .*leaves components without"):
+        mixture.set_params(weight_concentration_prior=2.0).partial_fit(X)
+    with pytest.raises(ValueError, match="in_streams"):
+        SplitMerge(in_streams=2)
+
+
+def test_known_components_of_a_stream_stay(rng):
+    X, y = rng.standard_normal((60, 2)), np.arange(60) % 3
+    mixture = GaussianMixture(
+        3, solver=SplitMerge(in_streams=True), semi_supervised=True, random_state=0
+    )
+    for _ in range(40):
+        mixture.partial_fit(X, y)
+    assert mixture.n_components_ == 3

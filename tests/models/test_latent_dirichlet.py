@@ -1,0 +1,365 @@
+"""Latent Dirichlet allocation as a model: its statistics, steps, divergences and chains."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases.comparing import assert_close, assert_identical
+from cases.numerical import minimiser
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
+from scipy.special import gammaln, logsumexp, psi, softmax
+
+from sklearn_onlineem.data import Documents, Rows
+from sklearn_onlineem.em import Online, State, Training, online_step
+from sklearn_onlineem.models import LatentDirichletModel, TopicStatistics
+from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori
+from sklearn_onlineem.statistics import combine
+
+INFERENCES = [LocalGibbs(), LocalGibbs(6, 2), LocalGibbs(3, 0, True), MaximumAPosteriori()]
+all_inferences = pytest.mark.parametrize("inference", INFERENCES, ids=repr)
+
+
+def drawn_model(rng, n_components=3, n_words=7, inference=INFERENCES[0], length=12.0):
+    topics_T = np.ascontiguousarray(rng.dirichlet(np.full(n_words, 0.7), n_components).T)
+    alpha = rng.uniform(0.2, 1.5, n_components)
+    return LatentDirichletModel(topics_T, alpha, np.array([length]), inference)
+
+
+def drawn_documents(rng, model, n=50, **more):
+    return Documents(Rows(csr_array(model.sample(n, rng)[0]), **more))
+
+
+def log_evidence(model, words):
+    """log p(w) of tokens in their order, by summing over all topics."""
+    alpha, terms = model.alpha, []
+    for topics in itertools.product(range(len(alpha)), repeat=len(words)):
+        counts = np.bincount(topics, minlength=len(alpha))
+        of_topics = gammaln(alpha.sum()) - gammaln(alpha.sum() + len(words))
+        of_topics += (gammaln(alpha + counts) - gammaln(alpha)).sum()
+        terms.append(of_topics + np.log(model.topics_T[list(words), list(topics)]).sum())
+    return logsumexp(terms)
+
+
+@all_inferences
+def test_the_bound_lies_below_the_likelihood(inference, rng):
+    model = drawn_model(rng, inference=inference, length=5.0)
+    data = drawn_documents(rng, model, 12)
+    for document in range(len(data)):
+        one = data[document : document + 1]
+        exact = log_evidence(model, one.tokens)
+        assert exact - 2.0 < model.log_likelihood(one)[0] <= exact + 1e-6
+    single = replace(model, topics_T=model.topics_T[:, :1].copy(), alpha=model.alpha[:1])
+    for document in range(len(data)):
+        one = data[document : document + 1]
+        assert_allclose(single.log_likelihood(one), log_evidence(single, one.tokens), rtol=1e-5)
+
+
+def test_own_statistics_are_expectations_over_documents(rng):
+    """Enumerated over all topics and words of documents of three tokens."""
+    model = drawn_model(rng, 2, 3, length=3.0)
+    counts_T, mean_logs, total = np.zeros((3, 2)), np.zeros(2), 0.0
+    alpha = model.alpha
+    for topics in itertools.product(range(2), repeat=3):
+        n = np.bincount(topics, minlength=2)
+        p_topics = math.exp(
+            gammaln(alpha.sum()) - gammaln(alpha.sum() + 3)
+            + (gammaln(alpha + n) - gammaln(alpha)).sum()
+        )  # fmt: skip
+        mean_logs += p_topics * (psi(alpha + n) - psi(alpha.sum() + 3))
+        for words in itertools.product(range(3), repeat=3):
+            p = p_topics * model.topics_T[list(words), list(topics)].prod()
+            np.add.at(counts_T, (list(words), list(topics)), p)
+            total += p
+    own = model.own_statistics()
+    assert_allclose(total, 1.0)
+    assert_allclose(own.counts_T, counts_T)
+    assert_allclose(own.mean_logs, mean_logs)
+
+
+def test_m_step_of_own_statistics_is_the_identity(rng):
+    model = drawn_model(rng)
+    assert_close(model.m_step(model.own_statistics()), model, rtol=1e-10)
+    known = replace(model, learns_alpha=False)
+    assert known.m_step(known.own_statistics()).alpha is known.alpha
+
+
+@pytest.mark.parametrize("eta", [0.3, 5.0])
+def test_a_step_minimises_bound_plus_divergence(eta, rng):
+    """U + KL / eta, minimised numerically over topics and alpha."""
+    model = drawn_model(rng, 2, 3, MaximumAPosteriori())
+    data = drawn_documents(rng, model, 8)
+    evidence, _ = model.e_step(data)
+
+    def decoded(vector):
+        topics_T = softmax(np.vstack([vector[:4].reshape(2, 2), np.zeros(2)]), axis=0)
+        return replace(model, topics_T=topics_T, alpha=np.exp(vector[4:]))
+
+    def objective(vector):
+        new = decoded(vector)
+        alpha = new.alpha
+        of_topics = gammaln(alpha.sum()) - gammaln(alpha).sum() + (alpha - 1) @ evidence.mean_logs
+        bound = of_topics + (evidence.counts_T * np.log(new.topics_T)).sum()
+        return model.kl_divergence(new) / eta - bound
+
+    start = np.concatenate([np.log(model.topics_T[:2] / model.topics_T[2]).ravel(), [0.0, 0.0]])
+    found = decoded(minimiser(objective, start))
+    step, _ = online_step(model, data, eta)
+    assert_allclose(step.topics_T, found.topics_T, atol=1e-5)
+    assert_allclose(step.alpha, found.alpha, rtol=1e-4)
+
+
+def test_kl_divergence_is_the_mean_of_log_ratios(rng):
+    model, other = drawn_model(rng, 2, 4), drawn_model(rng, 2, 4)
+    proportions = rng.dirichlet(model.alpha, 200_000)
+
+    def log_dirichlet(alpha):
+        logs = np.log(np.maximum(proportions, 1e-300)) @ (alpha - 1)
+        return logs + gammaln(alpha.sum()) - gammaln(alpha).sum()
+
+    of_topics = (log_dirichlet(model.alpha) - log_dirichlet(other.alpha)).mean()
+    logs = np.log(model.topics_T / other.topics_T)
+    shares = model.topics_T * model.alpha / model.alpha.sum()
+    expected = of_topics + 12.0 * (shares * logs).sum()
+    assert_allclose(model.kl_divergence(other), expected, rtol=0.02)
+    assert model.kl_divergence(model) == 0.0
+
+
+@all_inferences
+def test_shards_add_up_to_the_whole(inference, rng):
+    """Whichever way documents are cut, as each has a number of its own."""
+    model = drawn_model(rng, inference=inference)
+    data = drawn_documents(rng, model, sample_weight=rng.uniform(0.5, 2.0, 50))
+    shards = [data[:20], data[20:21], data[21:]]
+    seeds = [np.random.default_rng(3) for _ in range(4)]
+    parts = [model.e_step(shard, seed) for shard, seed in zip(shards, seeds, strict=False)]
+    shares = [shard.total_weight / data.total_weight for shard in shards]
+    whole, bound = model.e_step(data, seeds[3])
+    assert_close(combine((a, s) for a, (s, _) in zip(shares, parts, strict=True)), whole)
+    assert_allclose(sum(a * b for a, (_, b) in zip(shares, parts, strict=True)), bound)
+    assert_close(model.e_step(Documents.concatenate(shards), np.random.default_rng(3))[0], whole)
+
+
+@all_inferences
+def test_results_do_not_depend_on_the_number_of_threads(inference, rng):
+    model = drawn_model(rng, 20, 50, inference)
+    X = csr_array(model.sample(300, rng)[0])
+    one, three = (
+        model.e_step(Documents(Rows(X, n_threads=n)), np.random.default_rng(0)) for n in (1, 3)
+    )
+    assert_identical(one, three)
+
+
+@all_inferences
+def test_answers_depend_on_a_document_alone(inference, rng):
+    model = drawn_model(rng, inference=inference)
+    data = drawn_documents(rng, model, 9)
+    order = np.array([4, 0, 8, 2])
+    assert_identical(model.posterior(data)[order], model.posterior(data[order]))
+    assert_identical(model.log_likelihood(data)[order], model.log_likelihood(data[order]))
+
+
+def test_the_prior_is_spread_over_the_steps(rng):
+    """Added whole at each step it flattens the topics."""
+    truth = drawn_model(rng, 4, 60, length=30.0)
+    data, held_out = drawn_documents(rng, truth, 1000), drawn_documents(rng, truth, 200)
+    start = replace(truth, topics_T=np.ascontiguousarray(rng.dirichlet(np.ones(60), 4).T))
+    prior = TopicStatistics(None, 1.0, 0.0, np.zeros(4))
+
+    def score(share):
+        model = start
+        for step in range(50):
+            batch, eta = data[20 * step : 20 * step + 20], (step + 1.0) ** -0.6
+            model, _ = online_step(model, batch, eta, [(share, prior)], np.random.default_rng(step))
+        return model.log_likelihood(held_out).mean()
+
+    assert score(1.0 / len(data)) > score(1.0 / 20) + 0.3
+    assert score(1.0 / 20) > score(1.0) + 1.0
+
+
+def test_a_stream_starts_from_draws_of_its_seed(rng):
+    model = drawn_model(rng)
+    data = drawn_documents(rng, model)
+    starts = []
+    for seed in ((1,), (1,), (2,)):
+        training = Training(State(model, seed=seed))
+        training.start_from(data, None, 3, Online())
+        starts.append(training.state.model)
+    assert_identical(starts[0], starts[1])
+    assert (starts[0].topics_T != starts[2].topics_T).any()
+
+
+def test_topics_are_aligned_to_what_they_were(rng):
+    model = drawn_model(rng, 4)
+    order = np.array([2, 0, 3, 1])
+    topics_T = np.ascontiguousarray(model.topics_T[:, order])
+    shuffled = replace(model, topics_T=topics_T, alpha=model.alpha[order])
+    assert_close(shuffled.aligned_to(model), model, rtol=0.0, atol=0.0)
+    assert model.aligned_to(model) is model
+
+
+def test_an_empty_topic_keeps_its_words(rng):
+    model = drawn_model(rng)
+    own = model.own_statistics()
+    counts_T = own.counts_T.copy()
+    counts_T[:, 1] = 0.0
+    new = model.m_step(replace(own, counts_T=counts_T))
+    assert_allclose(new.topics_T[:, 1], model.topics_T[:, 1])
+    assert_allclose(new.topics_T.sum(axis=0), 1.0)
+
+
+def test_draws_have_the_expected_counts(rng):
+    model = drawn_model(rng, length=40.0)
+    counts, proportions = model.sample(20_000, rng)
+    assert_array_equal(counts.sum(axis=1), 40.0)
+    assert_allclose(proportions.mean(axis=0), model.shares, atol=0.01)
+    assert_allclose(counts.mean(axis=0), 40.0 * model.topics_T @ model.shares, rtol=0.03)
+
+
+def test_alpha_is_learnt_where_topics_are_known(rng):
+    """By draws as it is; by means, which know less of how unsure they are, too large, not more."""
+    truth = drawn_model(rng, 3, 40, length=100.0)
+    truth = replace(truth, alpha=np.array([0.1, 0.3, 0.6]))
+    data = drawn_documents(rng, truth, 2000)
+    found = []
+    for inference in (LocalGibbs(), MaximumAPosteriori(20)):
+        model = replace(truth, inference=inference, alpha=np.full(3, 2.0))
+        for step in range(30):
+            new, _ = online_step(model, data, math.inf, (), np.random.default_rng(step))
+            model = replace(new, topics_T=truth.topics_T)
+        found.append(model.alpha)
+    assert_allclose(found[0], truth.alpha, rtol=0.15)
+    assert truth.alpha.sum() < found[1].sum() < 3.0 * truth.alpha.sum()
+    assert_array_equal(found[1].argsort(), [0, 1, 2])
+
+
+def test_completion_scores_half_of_the_tokens_given_the_other(rng):
+    model = drawn_model(rng, 1, 6)
+    data = drawn_documents(rng, model, 30)
+    log_likelihoods, n_tokens = model.completion(data, np.random.default_rng(0))
+    assert_array_equal(n_tokens, np.floor(data.lengths / 2))
+    # Of one topic, each token has the probability of its word.
+    expected = (data.X @ np.log(model.topics_T[:, 0])).sum() / 2
+    assert_allclose(log_likelihoods.sum(), expected, rtol=0.05)
+
+
+# ---------------------------------------------------------------------------------------- chains
+
+
+@pytest.mark.parametrize("collapsed", [True, False], ids=["Gibbs", "stochastic EM"])
+def test_a_chain_finds_the_topics(collapsed, rng):
+    topics_T = np.kron(np.eye(3), np.full((4, 1), 0.25))
+    alpha, length = np.full(3, 0.2), np.array([20.0])
+    truth = LatentDirichletModel(topics_T, alpha, length)
+    data = drawn_documents(rng, truth, 200)
+    start = replace(truth, topics_T=np.ascontiguousarray(rng.dirichlet(np.full(12, 50.0), 3).T))
+    prior = TopicStatistics(None, 0.1, 0.0, np.zeros(3))
+    chain = start.chain(data, prior, np.random.default_rng(0), collapsed)
+    for sweep in range(200):
+        score = chain.sweep(np.random.default_rng(sweep))
+        if sweep >= 150:
+            chain.average_in()
+    found = chain.model()
+    order = (topics_T.T @ found.topics_T).argmax(axis=1)
+    assert_allclose(found.topics_T[:, order], topics_T, atol=0.03)
+    assert_allclose(found.alpha, alpha, rtol=0.6)
+    assert_allclose(found.length, 20.0)
+    assert 20.0 * math.log(1 / 12) + 10.0 < score < 20.0 * math.log(1 / 4)
+
+
+@pytest.mark.parametrize("collapsed", [True, False], ids=["Gibbs", "stochastic EM"])
+def test_a_chain_gives_the_same_draws_with_any_number_of_threads(collapsed, rng):
+    model = drawn_model(rng, 5, 30)
+    X = csr_array(model.sample(150, rng)[0])
+    prior = TopicStatistics(None, 0.1, 0.0, np.zeros(5))
+    models = []
+    for n_threads in (1, 3):
+        data = Documents(Rows(X, n_threads=n_threads))
+        chain = model.chain(data, prior, np.random.default_rng(1), collapsed)
+        for sweep in range(5):
+            chain.sweep(np.random.default_rng(sweep))
+        models.append(chain.model())
+    assert_identical(*models)
+
+
+def test_chains_refuse_what_they_cannot_draw(rng):
+    model = drawn_model(rng)
+    data = drawn_documents(rng, model, 5)
+    prior = TopicStatistics(None, 0.1, 0.0, np.zeros(3))
+    halves = Documents(Rows(csr_array(data.X * 0.5)))
+    with pytest.raises(ValueError, match="whole numbers"):
+        model.chain(halves, prior, rng)
+    with pytest.raises(ValueError, match="whole numbers"):
+        model.e_step(halves)
+    weighted = Documents(Rows(data.X, np.full(5, 2.0)))
+    with pytest.raises(ValueError, match="sample_weight"):
+        model.chain(weighted, prior, rng)
+    with pytest.raises(ValueError, match="topic_word_prior"):
+        model.chain(data, None, rng)
+
+
+MODEL = drawn_model(np.random.default_rng(0))
+FIELDS = np.zeros((7, 3), [("a", "f8"), ("b", "i4")])
+WRONG_ARRAYS = {
+    "columns": {"topics_T": np.asfortranarray(MODEL.topics_T)},
+    "single precision": {"topics_T": MODEL.topics_T.astype(np.float32)},
+    "numbers with fields": {"topics_T": FIELDS["a"]},
+    "records": {"topics_T": FIELDS.view(np.recarray)},
+    "a topic less": {"topics_T": MODEL.topics_T[:, :2].copy()},
+    "a list": {"alpha": [1.0, 1.0, 1.0]},
+    "an alpha more": {"alpha": np.ones(4)},
+    "records of alpha": {"alpha": FIELDS[0].view(np.recarray)},
+    "no alpha": {"alpha": np.array([1.0, 0.0, 1.0])},
+    "an alpha that is no number": {"alpha": np.array([1.0, np.nan, 1.0])},
+    "an alpha whose logarithm is none": {"alpha": np.full(3, 5e-324)},
+    "two dimensions": {"alpha": np.ones((1, 3))},
+    "a number": {"length": 3.0},
+    "two lengths": {"length": np.ones(2)},
+}
+
+
+@pytest.mark.parametrize("changes", WRONG_ARRAYS.values(), ids=WRONG_ARRAYS.keys())
+def test_models_of_other_arrays_are_refused(changes):
+    with pytest.raises(ValueError, match="topics_T|alpha|length"):
+        replace(MODEL, **changes)
+
+
+@all_inferences
+@pytest.mark.parametrize("name", ["topics_T", "alpha", "totals_T", "proportions"])
+def test_inference_refuses_other_arrays(inference, name, rng):
+    data = drawn_documents(rng, MODEL, 5)
+    valid = {"topics_T": MODEL.topics_T, "alpha": MODEL.alpha}
+    wrong = [FIELDS, FIELDS.view(np.recarray), np.ones((7, 4)), np.ones(4), None, memoryview(b"a")]
+    for array in wrong:
+        with pytest.raises(ValueError):
+            inference(**{**valid, "data": data, name: array})
+
+
+@pytest.mark.parametrize(
+    "counts_T",
+    [
+        FIELDS,
+        FIELDS.view(np.recarray),
+        np.ones((7, 4)),
+        np.ones((3, 7)).T,
+        np.full((7, 3), np.nan),
+        np.full((7, 3), 1e308),
+        np.ones((7, 3), np.float32),
+        [[1.0] * 3] * 7,
+    ],
+    ids=["records", "recarray", "topics", "order", "NaN", "sums", "single", "list"],
+)
+def test_m_steps_refuse_other_counts(counts_T):
+    with pytest.raises(ValueError):
+        MODEL.m_step(TopicStatistics(counts_T, 0.0, 1.0, -np.ones(3)))
+
+
+def test_topics_of_next_to_no_counts_keep_their_words():
+    for least in (0.0, 5e-324):
+        counts_T = np.zeros((7, 3))
+        counts_T[:2], counts_T[2, 1] = least, 4.0
+        found = MODEL.m_step(TopicStatistics(counts_T, 0.0, 1.0, -np.ones(3))).topics_T
+        assert_array_equal(found[:, [0, 2]], MODEL.topics_T[:, [0, 2]])
+        assert_array_equal(found[:, 1], np.eye(7)[2])
