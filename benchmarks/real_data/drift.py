@@ -18,6 +18,10 @@ out.
 for what sees batches only; "missed" the changes without any before the next one; "false" all other
 alarms per 10,000 rows, and "late" those of them in second halves of segments, where the model has
 had time to learn the new source: of 10,000 rows in these.
+
+The first table says what ``DriftWatch(action="restart")`` brings: the mean log-likelihood of rows
+before they are learnt, in the first quarters and in the second halves of all segments but the
+first, medians over seeds, without it and with it.
 """
 
 import argparse
@@ -117,6 +121,23 @@ def rivals(scores, batch_size):
     }
 
 
+def followed(scores, length):
+    """Mean log-likelihoods soon after changes, and later."""
+    segments = scores.reshape(N_SEGMENTS, length)[1:]
+    return segments[:, : length // 4].mean(), segments[:, length // 2 :].mean()
+
+
+def brought(sources, length, batch_size, n_seeds):
+    """Medians of `followed` over seeds, when nothing is done about a change, and with restarts."""
+    results = {"stop": [], "restart": []}
+    for seed in range(n_seeds):
+        X = stream(sources, length, np.random.default_rng(seed))
+        for action, found in results.items():
+            watch = DriftWatch(action=action)
+            found.append(followed(scored(X, batch_size, watch, seed), length))
+    return np.median(results["stop"], axis=0), np.median(results["restart"], axis=0)
+
+
 def judged(alarms, length):
     """Delays, and numbers of missed changes, of false alarms, and of those in second halves."""
     alarms, delays, n_missed = np.asarray(alarms), [], 0
@@ -143,11 +164,24 @@ def contest(sources, length, batch_size, n_seeds):
     return outcomes
 
 
+def print_restarts(n_seeds):
+    headings = "as it is", "restarts", "later", "restarts"
+    table = Table("log-likelihood soon after changes", "batches of", *headings)
+    for name, load in STREAMS.items():
+        sources, length = load()
+        for batch_size in BATCH_SIZES:
+            as_it_is, restarts = brought(sources, length, batch_size, n_seeds)
+            values = np.column_stack([as_it_is, restarts]).ravel()
+            table.row(name, batch_size, *map(float, values))
+    print()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=N_SEEDS)
     n_seeds = parser.parse_args().seeds
     warnings.simplefilter("ignore")
+    print_restarts(n_seeds)
     for name, load in STREAMS.items():
         sources, length = load()
         table = Table(f"{name}, in batches", "of", "delay", "missed", "false", "late")

@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 from sklearn_onlineem.diagnostics.streams import Batches, positive
+from sklearn_onlineem.em import Restart
 from sklearn_onlineem.estimators._warnings import warn_user
 
 __all__ = ["Drift", "DriftWarning", "DriftWatch"]
@@ -109,10 +110,12 @@ class DriftWatch:
 
     Parameters
     ----------
-    action : {"warn", "stop"} or callable, default="warn"
-        What to do: warn (`DriftWarning`); end the fit, or, of a stream, say so by
-        ``alarms``; or a function of a `Drift`, whose true value ends a fit. A function may set
-        parameters of the estimator, which act from the next batch on.
+    action : {"warn", "restart", "stop"} or callable, default="warn"
+        What to do: warn (`DriftWarning`); let learning rates begin anew, as of a stream that has
+        begun with the change; end the fit, or, of a stream, say so by ``alarms``; or a function of
+        a `Drift`, which returns what callbacks do: a true value ends a fit, and
+        :class:`~sklearn_onlineem.em.Restart` lets rates begin anew after as many rows as it says.
+        A function may also set parameters of the estimator, which act from the next batch on.
     threshold : float, default=5.0
         Of the sum, in standard deviations; above 0. Each 1 more makes false alarms some 7 times as
         rare, and an alarm later by a batch or less.
@@ -160,8 +163,10 @@ class DriftWatch:
     """
 
     def __init__(self, action="warn", threshold=5.0, slack=1.0, warm_up=20, half_life=200):
-        if not callable(action) and action not in ("warn", "stop"):
-            raise ValueError(f"action must be 'warn', 'stop' or a function, got {action!r}.")
+        if not callable(action) and action not in ("warn", "restart", "stop"):
+            raise ValueError(
+                f"action must be 'warn', 'restart', 'stop' or a function, got {action!r}."
+            )
         if isinstance(warm_up, bool) or not isinstance(warm_up, int) or warm_up < 2:
             raise ValueError(f"warm_up must be a whole number from 2 up, got {warm_up!r}.")
         self.action, self.warm_up = action, warm_up
@@ -184,8 +189,8 @@ class DriftWatch:
 
         Returns
         -------
-        stops : bool
-            Whether a fit is to end.
+        answer : bool or Restart
+            Whether a fit is to end, or what the action asks for.
 
         Raises
         ------
@@ -216,7 +221,9 @@ class DriftWatch:
 
     def _act(self, drift):
         if callable(self.action):
-            return bool(self.action(drift))
+            return self.action(drift)
+        if self.action == "restart":
+            return Restart(drift.n_rows - drift.since)
         if self.action == "stop":
             return True
         warn_user(

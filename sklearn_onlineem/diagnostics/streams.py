@@ -45,26 +45,23 @@ class Batches:
 
         Rows of the first step are not; rates may be too small to divide by their squares.
         """
-        eta, log_likelihood, kl_divergence, end = _numbers_of(step)
+        certificate, log_likelihood, end = _numbers_of(step)
         begin, self.end = self.end, end
-        square = 1.0 if eta == math.inf else (eta / (1.0 + eta)) ** 2
-        if begin is None or end <= begin or not square > 0.0:
+        if begin is None or end <= begin:
             return None
-        certificate = kl_divergence / square
         if not 0.0 <= certificate <= _LARGEST or not abs(log_likelihood) <= _LARGEST:
             return None
         return _Batch(certificate, log_likelihood, end - begin, end)
 
 
 def _numbers_of(step):
-    """Rate, log-likelihood, divergence and rows of a step."""
+    """Certificate, log-likelihood and rows of a step."""
     try:
-        numbers = float(step.eta), float(step.log_likelihood), float(step.kl_divergence)
-        return *numbers, int(step.n_rows)
+        return float(step.certificate), float(step.log_likelihood), int(step.n_rows)
     except (AttributeError, TypeError, ValueError, OverflowError):
         raise TypeError(
-            "step must be one of sklearn_onlineem.em, as callbacks get it, with numbers eta,"
-            f" log_likelihood, kl_divergence and n_rows; got {type(step).__name__}."
+            "step must be one of sklearn_onlineem.em, as callbacks get it, with numbers"
+            f" certificate, log_likelihood and n_rows; got {type(step).__name__}."
         ) from None
 
 
@@ -137,6 +134,44 @@ class StreamCertificate:
     def __init__(self, half_life=50):
         self.half_life = positive("half_life", half_life)
         self._begin()
+
+    @classmethod
+    def from_history(cls, history, half_life=50):
+        """Return the certificate after the steps that an estimator remembers.
+
+        Parameters
+        ----------
+        history : iterable of Step
+            ``history_`` of an estimator: its last 10,000 steps.
+        half_life : float, default=50
+            As of the class.
+
+        Returns
+        -------
+        certificate : StreamCertificate
+
+        Raises
+        ------
+        TypeError
+            If `history` holds other things than steps.
+        ValueError
+            If `half_life` is not above 0.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import ExponentialMixture
+        >>> from sklearn_onlineem.diagnostics import StreamCertificate
+        >>> X = np.random.default_rng(0).exponential(size=(2000, 1))
+        >>> mixture = ExponentialMixture(1, solver="online", eta0=1.0, batch_size=100, max_iter=5)
+        >>> found = StreamCertificate.from_history(mixture.fit(X).history_)
+        >>> found.n_steps, found.mean < 0.01
+        (39, True)
+        """
+        certificate = cls(half_life)
+        for step in history:
+            certificate(step)
+        return certificate
 
     def _begin(self):
         self.n_steps, self._rows = 0, Batches()

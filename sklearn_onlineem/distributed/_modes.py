@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sklearn_onlineem._values import n_bytes
 from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
 from sklearn_onlineem.em import Solver, rate_of
-from sklearn_onlineem.em.training import has_settled
+from sklearn_onlineem.em.steps import has_settled
 from sklearn_onlineem.statistics import combine, pooled
 
 __all__ = ["MODES", "Round", "Shards"]

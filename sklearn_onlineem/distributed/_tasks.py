@@ -18,7 +18,7 @@ from sklearn_onlineem._values import n_bytes
 from sklearn_onlineem.data import LengthDistribution
 from sklearn_onlineem.em import online_step, rate_of
 from sklearn_onlineem.em.solver import mini_batches
-from sklearn_onlineem.em.training import step_rng
+from sklearn_onlineem.em.state import step_rng
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine, pooled

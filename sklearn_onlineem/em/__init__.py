@@ -33,16 +33,11 @@ from sklearn_onlineem.em.solvers import (
     Stochastic,
 )
 from sklearn_onlineem.em.split_merge import SplitMerge
+from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import batch_step, online_step
+from sklearn_onlineem.em.steps import CarriedStep, Restart, Step, StructuralStep
 from sklearn_onlineem.em.stopping import STOPPING_RULES, KLStopping, LikelihoodStopping
-from sklearn_onlineem.em.training import (
-    CarriedStep,
-    State,
-    Step,
-    StructuralStep,
-    Training,
-    run,
-)
+from sklearn_onlineem.em.training import Training, run
 
 __all__ = [
     "BETA_SCHEDULES",
@@ -69,6 +64,7 @@ __all__ = [
     "Outlook",
     "Plan",
     "PowerDecay",
+    "Restart",
     "PowerDecayInRows",
     "Sampled",
     "SampledInertia",

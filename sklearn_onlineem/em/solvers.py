@@ -17,8 +17,8 @@ from sklearn_onlineem.em.inertia import Exact, Inertia
 from sklearn_onlineem.em.sampling import Sampler
 from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solver import Solver, shuffled_pass
+from sklearn_onlineem.em.steps import has_settled
 from sklearn_onlineem.em.stopping import Never
-from sklearn_onlineem.em.training import has_settled
 
 __all__ = [
     "SOLVERS",

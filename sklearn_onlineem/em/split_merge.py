@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solver import Solver
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.em.training import has_settled
+from sklearn_onlineem.em.steps import has_settled
 
 __all__ = ["SplitMerge"]
 

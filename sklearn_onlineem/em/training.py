@@ -7,196 +7,25 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise, takewhile
 from numbers import Integral, Real
-from typing import NamedTuple
 
 import numpy as np
 
-from sklearn_onlineem.data import LengthDistribution
 from sklearn_onlineem.em.carried import Carried, carried_step
 from sklearn_onlineem.em.chains import Chains
 from sklearn_onlineem.em.inertia import Exact
 from sklearn_onlineem.em.schedules import rate_of
+from sklearn_onlineem.em.state import Average, State, check_types
 from sklearn_onlineem.em.step import batch_step, online_step
-from sklearn_onlineem.models import Model
-from sklearn_onlineem.statistics import Statistics, combine, pooled
+from sklearn_onlineem.em.steps import Restart, record_of
+from sklearn_onlineem.statistics import Statistics, combine
 
-__all__ = [
-    "Average",
-    "CarriedStep",
-    "State",
-    "Step",
-    "StructuralStep",
-    "Training",
-    "has_settled",
-    "run",
-    "step_rng",
-]
+__all__ = ["Training", "run"]
 
 # Long streams of single rows must not fill the memory.
 _HISTORY_STEPS = 10_000
 # Gains before were faster.
 _LATEST_PASSES = 5
 _EXACT = Exact()
-
-
-class Step(NamedTuple):
-    """Record of one update.
-
-    Attributes
-    ----------
-    eta : float
-        Learning rate; infinity for a step of batch EM.
-    log_likelihood : float
-        Mean log-likelihood of the batch per observation *before* the update, in nats.
-    kl_divergence : float
-        Joint KL(new model || old model), in nats per observation.
-    n_rows : int
-        Rows, or pairs of strings, that were read up to and including this update since the model
-        began, in all passes over them: where it is on a learning curve.
-    """
-
-    eta: float
-    log_likelihood: float
-    kl_divergence: float
-    n_rows: int
-
-
-class StructuralStep(NamedTuple):
-    """Record of an update after which other components have any weight, or one has come back.
-
-    Attributes
-    ----------
-    eta, log_likelihood, kl_divergence, n_rows
-        As of `Step`.
-    n_components : int
-        Components that have any weight now.
-    revived, half_of : int
-        A component that had starved and has come back, and the one that was split; -1 if none.
-    """
-
-    eta: float
-    log_likelihood: float
-    kl_divergence: float
-    n_rows: int
-    n_components: int
-    revived: int = -1
-    half_of: int = -1
-
-
-class CarriedStep(NamedTuple):
-    """Record of one update of statistics that are carried along, of components.
-
-    Attributes
-    ----------
-    eta, log_likelihood, kl_divergence, n_rows
-        As of `Step`; eta is the size of the batch over what was carried before.
-    component_rates : ndarray of shape (n_components,)
-        Their own learning rates: the share of the batch in the statistics of each component.
-    """
-
-    eta: float
-    log_likelihood: float
-    kl_divergence: float
-    n_rows: int
-    component_rates: np.ndarray
-
-
-class Average(NamedTuple):
-    """Mean of the statistics of iterates (Polyak-Ruppert).
-
-    Attributes
-    ----------
-    n : int
-        Iterates so far.
-    statistics : Statistics
-    """
-
-    n: int
-    statistics: Statistics
-
-    def with_one_more(self, statistics):
-        return Average(self.n + 1, pooled([(self.n, self.statistics), (1, statistics)]))
-
-
-class State(NamedTuple):
-    """State of a training: all that the next update needs.
-
-    It is replaced by one assignment, so that an interruption finds it whole.
-
-    Attributes
-    ----------
-    model : Model
-    n_steps : int
-        Updates so far.
-    n_seen : float
-        Observations so far, by their weights.
-    step : Step, StructuralStep, CarriedStep or None
-        The last update.
-    lengths : LengthDistribution or None
-        Of the data seen, where the model asks for it; each pass counts.
-    merged : Statistics or None
-        Those of the models that this one was merged from: all that it stands for.
-    seed : tuple of int
-        With `n_steps` it makes the generator of the next update, so that a stream that is
-        pickled, or an update that fails, continues with the same draws.
-    average : Average or None
-        Of the iterates, where a solver asks for it.
-    size_seen : float
-        Size of the data so far, as learning rates count it: see `Training.size_of`.
-    n_rows : int
-        Rows read so far; each pass counts.
-    carried : Carried or None
-        The statistics of all observations, where the last step carried them along.
-    """
-
-    model: Model
-    n_steps: int = 0
-    n_seen: float = 0.0
-    step: Step | StructuralStep | CarriedStep | None = None
-    lengths: LengthDistribution | None = None
-    merged: Statistics | None = None
-    seed: tuple = ()
-    average: Average | None = None
-    size_seen: float = 0.0
-    n_rows: int = 0
-    carried: Carried | None = None
-
-    @property
-    def own_statistics(self):
-        """Statistics with which the model enters a merge."""
-        return self.model.own_statistics(self.lengths) if self.merged is None else self.merged
-
-    def rng(self):
-        """Return the generator of the next update."""
-        return step_rng(self.seed, self.n_steps)
-
-    def lengths_with(self, data):
-        """Return the distribution of lengths once data have been seen, too."""
-        lengths = self.model.lengths(data)
-        if lengths is None or self.lengths is None:
-            return lengths
-        return pooled([(self.n_seen, self.lengths), (data.total_weight, lengths)])
-
-
-def step_rng(seed, n_steps):
-    """Return the generator of the update that follows so many others of a training."""
-    return np.random.default_rng((*seed, n_steps))
-
-
-# What a saved state of another version is checked for: its checksum may be of another layout.
-_STATE_TYPES = {
-    "model": Model,
-    "n_steps": Integral,
-    "n_seen": Real,
-    "step": Step | StructuralStep | CarriedStep | None,
-    "lengths": LengthDistribution | None,
-    "merged": Statistics | None,
-    "seed": tuple,
-    "average": Average | None,
-    "size_seen": Real,
-    "n_rows": Integral,
-    "carried": Carried | None,
-}
 _TRAINING_TYPES = {
     "state": State,
     "past": deque,
@@ -228,7 +57,8 @@ class Training:
     prior : Statistics, default=None
         Pseudo-statistics of the whole stream; a step that stands for n observations takes 1/n.
     callbacks : tuple of callables, default=()
-        Each is called with the `Step` after an update. A true value ends the fit.
+        Each is called with the `Step` after an update. A `Restart` lets learning rates begin anew;
+        any other true value ends the fit.
     observations_needed : float, default=1.0
         How many determine the model, for schedules that count in these.
     size_unit : float, default=1.0
@@ -274,8 +104,8 @@ class Training:
 
     def check(self):
         """Raise ValueError if it is not of the types that it must be of."""
-        _check_types(self, _TRAINING_TYPES)
-        _check_types(self.state, _STATE_TYPES)
+        check_types(self, _TRAINING_TYPES)
+        self.state.check()
 
     @property
     def history(self):
@@ -428,7 +258,7 @@ class Training:
         n_rows += state.n_rows
         divergence = new_model.kl_divergence(state.model, like=like)
         record = eta, log_likelihood, divergence, n_rows
-        step = _step(record, component_rates, state.model, new_model, moved)
+        step = record_of(record, component_rates, state.model, new_model, moved)
         self._file()
         # By position: names take as long as an addition of statistics.
         self.state = State(
@@ -453,7 +283,11 @@ class Training:
 
     def _call_back(self, step):
         for callback in self.callbacks:
-            self.stopped |= bool(callback(step))
+            answer = callback(step)
+            if isinstance(answer, Restart):
+                self.state = self.state.restarted(answer.n_rows)
+            else:
+                self.stopped |= bool(answer)
 
     def _file(self):
         """Move the latest step to the past, unless it is there already."""
@@ -484,11 +318,12 @@ class Training:
         masses = model.masses(evidence) if solver.carries else None
         # All that components stand for is from this batch.
         rates = None if masses is None else (masses > 0.0).astype(float)
+        update = math.inf, log_likelihood, divergence, n_rows
         self.state = State(
             new_model,
             1,
             data.total_weight,
-            _step((math.inf, log_likelihood, divergence, n_rows), rates, state.model, new_model),
+            record_of(update, rates, state.model, new_model),
             state.lengths_with(data),
             seed=state.seed,
             size_seen=self.size_of(data),
@@ -518,30 +353,6 @@ class Training:
             self.state = state._replace(model=model, average=None)
 
 
-def _step(record, component_rates, model, new_model, moved=None):
-    """The record of an update that took a model to a new one."""
-    if component_rates is not None:
-        return CarriedStep(*record, component_rates)
-    n_survivors = new_model.n_survivors
-    if moved is not None:
-        return StructuralStep(*record, n_survivors, moved.revived, moved.half_of)
-    if n_survivors != model.n_survivors:
-        return StructuralStep(*record, n_survivors)
-    return Step(*record)
-
-
-def has_settled(rule, step):
-    """Ask a stopping rule; nothing has settled while components lose their weight, one at a time.
-
-    Parameters
-    ----------
-    rule : callable (log_likelihood, kl_divergence) -> bool
-    step : Step or StructuralStep
-    """
-    is_satisfied = rule(step.log_likelihood, step.kl_divergence)
-    return is_satisfied and not isinstance(step, StructuralStep)
-
-
 def _is_proper(model, prior):
     """Whether a prior holds something of each component."""
     masses = None if prior is None else model.masses(prior)
@@ -554,12 +365,6 @@ def _check_conjugate(model):
             "solver='bayesian' needs statistics of a fixed size, which the hyper-parameters of a"
             " conjugate prior are; those of this model grow with the data."
         )
-
-
-def _check_types(record, types):
-    for name, kind in types.items():
-        if not isinstance(getattr(record, name), kind):
-            raise ValueError(f"{name} of its training is {getattr(record, name)!r:.60}.")
 
 
 def run(training, passes, max_iter, report=None):

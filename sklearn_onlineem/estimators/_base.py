@@ -139,7 +139,8 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
         Passes, or updates of a stream, between messages.
     callbacks : list of callables, default=None
         Each is called after every update with what it did, a tuple (eta, log_likelihood,
-        kl_divergence, n_rows), see :class:`~sklearn_onlineem.em.Step`; a true value ends the fit.
+        kl_divergence, n_rows), see :class:`~sklearn_onlineem.em.Step`. Learning rates begin anew
+        if one returns :class:`~sklearn_onlineem.em.Restart`; any other true value ends the fit.
         If one raises, the estimator is as it was before `fit` or `partial_fit`. Meanwhile the
         estimator answers as it did before `fit`; in `partial_fit` it has the new model.
 

@@ -21,7 +21,7 @@ from sklearn_onlineem.diagnostics import (
     StreamCertificate,
     step_certificate,
 )
-from sklearn_onlineem.em import BayesianOnline, Step, online_step
+from sklearn_onlineem.em import BayesianOnline, Restart, Step, online_step, rate_of
 
 
 def steps(certificates, log_likelihoods=None, n=100, eta=0.1, start=0):
@@ -114,6 +114,25 @@ def test_nothing_is_stationary_before_its_time(rng):
     assert not certificate.is_stationary(1e6)
     certificate(list(steps([0.03], start=39 * 100))[1])
     assert certificate.is_stationary(1e6) and not certificate.is_stationary(1e-9)
+
+
+@pytest.mark.parametrize("solver", ["online", "bayesian"])
+def test_the_history_tells_as_much_as_the_callback(solver, rng):
+    certificate = StreamCertificate(half_life=7)
+    mixture = PoissonMixture(3, solver=solver, callbacks=[certificate], random_state=0)
+    for _ in range(30):
+        mixture.partial_fit(rng.poisson(rng.choice([2.0, 9.0], size=(40, 1)), (40, 2)))
+    found = StreamCertificate.from_history(mixture.history_, half_life=7)
+    assert vars(found._mean) == vars(certificate._mean)
+    assert found.n_steps == certificate.n_steps == 29
+    assert found.is_stationary() is certificate.is_stationary()
+    for step in mixture.history_:
+        gamma = step.eta / (1.0 + step.eta) if step.eta < math.inf else 1.0
+        assert step.certificate == pytest.approx(step.kl_divergence / gamma**2, rel=1e-12)
+
+
+def test_a_rate_too_small_to_tell_has_no_certificate():
+    assert math.isnan(Step(1e-200, -1.0, 0.0, 10).certificate)
 
 
 # --------------------------------------------------------------------------------- all estimators
@@ -304,6 +323,81 @@ def test_a_function_is_called_and_may_set_parameters(rng):
     assert_allclose(mixture.means_, 9.0, rtol=0.1)
 
 
+class Answers:
+    """A callback that says what it was told to, update by update."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+
+    def __call__(self, step):
+        return self.answers.pop(0)
+
+
+@pytest.mark.parametrize("case", [*ESTIMATORS, *SEQUENCE_ESTIMATORS, *KALMAN_FILTERS], ids=repr)
+def test_rates_begin_anew_from_the_rows_that_still_count(case, rng):
+    data = case.data(rng)
+    data = data[0] if isinstance(data, tuple) else data
+    estimator = case(solver="online").partial_fit(data).partial_fit(data)
+    training = estimator._fitted.training
+    size, n_rows = training.state.size_seen / 2.0, estimator.history_[-1].n_rows // 2
+    for kept, share in [(0, 0.0), (n_rows, 1.0), (3 * n_rows, 3.0), (10 * n_rows, 3.0)]:
+        twin = copy.deepcopy(estimator)
+        twin.set_params(callbacks=[Answers(Restart(kept), False)])
+        twin.partial_fit(data).partial_fit(data)
+        expected = rate_of(twin._schedule(training), share * size, size)
+        assert_allclose(twin.history_[-1].eta, expected, rtol=1e-12)
+        assert twin.n_steps_ == 4 and twin.history_[-1].n_rows == 4 * n_rows
+
+
+@pytest.mark.parametrize("forgetting", [1.0, 0.9])
+def test_what_is_carried_weighs_as_much_as_the_rows_that_still_count(forgetting, rng):
+    solver, X = BayesianOnline(forgetting=forgetting), rng.poisson(3.0, (100, 2))
+    masses = {}
+    for kept in (None, 0, 30, 1000):
+        answers = Answers(False, False if kept is None else Restart(kept), False)
+        mixture = PoissonMixture(2, solver=solver, callbacks=[answers], random_state=0)
+        mixture.partial_fit(X).partial_fit(X)
+        masses[kept] = mixture._fitted.training.state.carried
+        assert (mixture.partial_fit(X).weights_ > 0.0).all()
+    assert masses[0] is None
+    assert masses[1000].mass == masses[None].mass
+    assert_allclose(masses[30].mass, 30 / 200 * masses[None].mass)
+
+
+def test_after_a_change_a_restart_follows_sooner(rng):
+    scores = {}
+    for action in ("stop", "restart"):
+        watch, rows = DriftWatch(action=action), np.random.default_rng(0)
+        mixture = PoissonMixture(2, callbacks=[watch], random_state=0)
+        for t in range(306):
+            means = [3.0, 12.0] if t < 300 else [6.0, 30.0]
+            mixture.partial_fit(rows.poisson(rows.choice(means, size=(100, 1))))
+        assert watch.alarms[0].since == 30_000
+        scores[action] = mixture.score(rows.poisson(rows.choice([6.0, 30.0], size=(5000, 1))))
+    assert scores["restart"] > scores["stop"] + 0.05
+
+
+@pytest.mark.parametrize("n_rows", [-1, 0.5, math.nan, "3", None])
+def test_a_restart_is_of_so_many_rows(n_rows, rng):
+    with pytest.raises(ValueError, match="n_rows must be a whole number from 0 up"):
+        Restart(n_rows)
+
+
+def test_a_restart_that_fails_leaves_the_estimator_as_it_was(rng):
+    def fails(step):
+        raise RuntimeError("no")
+
+    X = rng.poisson(3.0, (50, 2))
+    mixture = PoissonMixture(1, random_state=0).partial_fit(X)
+    twin = copy.deepcopy(mixture).set_params(callbacks=[lambda step: Restart(), fails])
+    with pytest.raises(RuntimeError):
+        twin.partial_fit(X)
+    twin.set_params(callbacks=None)
+    for estimator in (mixture, twin):
+        estimator.partial_fit(X)
+    assert mixture.history_ == twin.history_
+
+
 @pytest.mark.parametrize("answer", [None, False, True])
 def test_the_answer_of_a_function_ends_a_fit(answer, rng):
     assert any(fed(DriftWatch(action=lambda drift: answer), rising(rng))) is bool(answer)
@@ -335,8 +429,8 @@ def test_half_lives_are_numbers_above_0(kind, half_life):
 @pytest.mark.parametrize(
     "parameters, why",
     [
-        ({"action": "restart"}, "action must be 'warn', 'stop' or a function"),
-        ({"action": None}, "action must be 'warn', 'stop' or a function"),
+        ({"action": "start"}, "action must be 'warn', 'restart', 'stop' or a function"),
+        ({"action": None}, "action must be 'warn', 'restart', 'stop' or a function"),
         ({"threshold": 0.0}, "threshold must be a finite number above 0"),
         ({"slack": -0.1}, "slack must be a finite number not below 0"),
         ({"warm_up": 1}, "warm_up must be a whole number from 2 up"),

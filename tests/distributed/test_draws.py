@@ -18,7 +18,7 @@ from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
 from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
 from sklearn_onlineem.em import PowerDecay
-from sklearn_onlineem.em.training import step_rng
+from sklearn_onlineem.em.state import step_rng
 from sklearn_onlineem.models import LatentDirichletModel
 from sklearn_onlineem.statistics import combine
 

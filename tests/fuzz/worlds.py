@@ -520,8 +520,9 @@ def certificates_world(case):
         certificate(step)
         watch(step)
     values = {"model": model, "data": data, "prior": evidence, "step": step, "n_errors": 2.0}
-    found = step_certificate(model, data)
-    return [step_certificate, found, certificate, watch, Drift(3, 2, "certificate")], values
+    values |= {"history": [step, step], "half_life": 3.0, "n_rows": 3}
+    found, drift = step_certificate(model, data), Drift(3, 2, "certificate")
+    return [step_certificate, found, certificate, watch, drift, em.Restart(3)], values
 
 
 def _named(kind, cases, build, **options):

@@ -1,0 +1,133 @@
+"""All that the next update of a training needs."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import numpy as np
+
+from sklearn_onlineem.data import LengthDistribution
+from sklearn_onlineem.em.carried import Carried
+from sklearn_onlineem.em.steps import CarriedStep, Step, StructuralStep
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.statistics import Statistics, pooled
+
+__all__ = ["Average", "State", "check_types", "step_rng"]
+
+
+class Average(NamedTuple):
+    """Mean of the statistics of iterates (Polyak-Ruppert).
+
+    Attributes
+    ----------
+    n : int
+        Iterates so far.
+    statistics : Statistics
+    """
+
+    n: int
+    statistics: Statistics
+
+    def with_one_more(self, statistics):
+        return Average(self.n + 1, pooled([(self.n, self.statistics), (1, statistics)]))
+
+
+class State(NamedTuple):
+    """State of a training: all that the next update needs.
+
+    It is replaced by one assignment, so that an interruption finds it whole.
+
+    Attributes
+    ----------
+    model : Model
+    n_steps : int
+        Updates so far.
+    n_seen : float
+        Observations so far, by their weights.
+    step : Step, StructuralStep, CarriedStep or None
+        The last update.
+    lengths : LengthDistribution or None
+        Of the data seen, where the model asks for it; each pass counts.
+    merged : Statistics or None
+        Those of the models that this one was merged from: all that it stands for.
+    seed : tuple of int
+        With `n_steps` it makes the generator of the next update, so that a stream that is
+        pickled, or an update that fails, continues with the same draws.
+    average : Average or None
+        Of the iterates, where a solver asks for it.
+    size_seen : float
+        Size of the data so far, as learning rates count it: see `Training.size_of`.
+    n_rows : int
+        Rows read so far; each pass counts.
+    carried : Carried or None
+        The statistics of all observations, where the last step carried them along.
+    """
+
+    model: Model
+    n_steps: int = 0
+    n_seen: float = 0.0
+    step: Step | StructuralStep | CarriedStep | None = None
+    lengths: LengthDistribution | None = None
+    merged: Statistics | None = None
+    seed: tuple = ()
+    average: Average | None = None
+    size_seen: float = 0.0
+    n_rows: int = 0
+    carried: Carried | None = None
+
+    @property
+    def own_statistics(self):
+        """Statistics with which the model enters a merge."""
+        return self.model.own_statistics(self.lengths) if self.merged is None else self.merged
+
+    def rng(self):
+        """Return the generator of the next update."""
+        return step_rng(self.seed, self.n_steps)
+
+    def restarted(self, n_rows):
+        """Return a state of which the last `n_rows` rows count only, as after a `Restart`."""
+        kept = min(1.0, n_rows / self.n_rows) if self.n_rows else 1.0
+        carried = self.carried
+        if carried is not None:
+            carried = carried._replace(mass=kept * carried.mass) if kept > 0.0 else None
+        return self._replace(size_seen=kept * self.size_seen, carried=carried)
+
+    def check(self):
+        """Raise ValueError if it is not of the types that it must be of."""
+        check_types(self, _STATE_TYPES)
+
+    def lengths_with(self, data):
+        """Return the distribution of lengths once data have been seen, too."""
+        lengths = self.model.lengths(data)
+        if lengths is None or self.lengths is None:
+            return lengths
+        return pooled([(self.n_seen, self.lengths), (data.total_weight, lengths)])
+
+
+def step_rng(seed, n_steps):
+    """Return the generator of the update that follows so many others of a training."""
+    return np.random.default_rng((*seed, n_steps))
+
+
+# What a saved state of another version is checked for: its checksum may be of another layout.
+_STATE_TYPES = {
+    "model": Model,
+    "n_steps": Integral,
+    "n_seen": Real,
+    "step": Step | StructuralStep | CarriedStep | None,
+    "lengths": LengthDistribution | None,
+    "merged": Statistics | None,
+    "seed": tuple,
+    "average": Average | None,
+    "size_seen": Real,
+    "n_rows": Integral,
+    "carried": Carried | None,
+}
+
+
+def check_types(record, types):
+    """Raise ValueError if attributes are not of the types that a dictionary names."""
+    for name, kind in types.items():
+        if not isinstance(getattr(record, name), kind):
+            raise ValueError(f"{name} of its training is {getattr(record, name)!r:.60}.")
