@@ -6,6 +6,7 @@ import copy
 import math
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, clone
@@ -21,6 +22,7 @@ from sklearn_onlineem.em import SOLVERS, run
 from sklearn_onlineem.estimators._base import N_JOBS, OnlineEM
 from sklearn_onlineem.estimators._parameters import by_name
 from sklearn_onlineem.estimators._persistence import PersistentState
+from sklearn_onlineem.estimators._reports import report_end, report_pass, say
 from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y
 from sklearn_onlineem.estimators._sequences import SequenceEstimator
 from sklearn_onlineem.estimators._transactions import as_it_was
@@ -225,9 +227,9 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
         plan = estimator._plan(training, shards)
         passes = mode.passes(training, shards, plan)
         max_iter = estimator.max_iter if is_batch else self.n_passes
-        estimator._say(f"starts, {len(shards)} observations in {len(shards.sizes)} shards")
-        run(training, passes, max_iter, estimator._report)
-        estimator._report_end(training)
+        say(estimator, f"starts, {len(shards)} observations in {len(shards.sizes)} shards")
+        run(training, passes, max_iter, partial(report_pass, estimator))
+        report_end(estimator, training)
         estimator._finish(training, shards, may_converge=is_batch)
 
     def _labels(self, X, y):

@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from sklearn_onlineem.em import (
-    BETA_SCHEDULES,
     SCHEDULES,
     SOLVERS,
     STOPPING_RULES,
@@ -28,7 +27,6 @@ from sklearn_onlineem.em import (
     State,
     StructuralStep,
     Training,
-    expected_passes,
     named_schedule,
     run,
 )
@@ -44,9 +42,17 @@ from sklearn_onlineem.estimators._parameters import (
     parameter,
 )
 from sklearn_onlineem.estimators._persistence import PersistentState
+from sklearn_onlineem.estimators._reports import (
+    report_end,
+    report_pass,
+    report_update,
+    say,
+    warn_of_passes,
+    warn_of_revival,
+    warn_of_unused_rates,
+)
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import INVALID, naming, raise_named
-from sklearn_onlineem.estimators._warnings import warn_user
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["N_JOBS", "OnlineEM"]
@@ -230,8 +236,8 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
                 for training in self._starts(data, random_state, resumes):
                     plan = self._plan(training, data)
                     passes = self._solver().passes(training, data, plan)
-                    run(training, passes, self.max_iter, self._report)
-                    self._report_end(training)
+                    run(training, passes, self.max_iter, partial(report_pass, self))
+                    report_end(self, training)
                     score = self._score_of(training, data)
                     if best is None or score > best_score:
                         best, best_score = training, score
@@ -267,7 +273,7 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
         """Yield trainings for `fit` to begin with."""
         if resumes:
             prior = self._pseudo_statistics(self.model_, data.n_features)
-            self._say("goes on from the fitted model")
+            say(self, "goes on from the fitted model")
             training = self._training.resumed(prior, self._callbacks(), _drawn_seed(random_state))
             training.state = self._with_settings(training.state)
             yield training
@@ -275,7 +281,7 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
         initialiser = self._start()
         n_init = getattr(self, "n_init", 1)
         for number in range(1, n_init + 1):
-            self._say(f"start {number} of {n_init}, from {data.n_rows} rows")
+            say(self, f"start {number} of {n_init}, from {data.n_rows} rows")
             model = initialiser.model(data, random_state)
             training = self._training_of(model, data, random_state)
             yield training
@@ -315,98 +321,13 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
         """Observations in a mini-batch of a fit."""
         return self.batch_size
 
-    def _report(self, n_iter, log_likelihood):
-        if n_iter % self.verbose_interval == 0:
-            self._say(f"pass {n_iter}, log-likelihood {log_likelihood:.6f}")
-
-    def _report_end(self, training):
-        reason = "converged" if training.converged else "max_iter is reached"
-        reason = "stopped by a callback" if training.stopped else reason
-        last = training.lower_bounds[-1]
-        self._say(f"{reason} after pass {training.n_iter}, log-likelihood {last:.6f}")
-
-    def _report_update(self, state):
-        if state.n_steps == 1 or state.n_steps % self.verbose_interval == 0:
-            self._say(
-                f"update {state.n_steps}, {state.n_rows} rows, log-likelihood"
-                f" {state.step.log_likelihood:.6f}"
-            )
-
-    def _say(self, what):
-        if self.verbose:
-            print(f"{type(self).__name__}: {what}", flush=True)
-
     def _finish(self, training, data, may_converge=True):
         """Count the observations, once however many passes; warn of what was not as expected."""
         n_seen = training.n_seen_before + data.total_weight
         size_seen = training.size_before + training.size_of(data)
         training.state = training.state._replace(n_seen=n_seen, size_seen=size_seen)
-        self._warn_of_passes(training, may_converge)
-        self._warn_of_unused_rates(training)
-
-    def _warn_of_passes(self, training, may_converge):
-        solver, name = self._solver(), type(self).__name__
-        may_converge &= self.tol > 0 and not solver.wanders
-        if may_converge and not (training.converged or training.stopped):
-            warn_user(
-                f"{name} did not converge within max_iter={self.max_iter} passes:"
-                f" {self._outlook(training)}. Raise max_iter or tol.",
-                ConvergenceWarning,
-            )
-        average_from = getattr(solver, "average_from", None)
-        if average_from is not None and training.n_iter < average_from and not training.stopped:
-            warn_user(
-                f"{name} made {training.n_iter} passes, so that none was averaged:"
-                f" average_from={average_from}."
-            )
-
-    def _outlook(self, training):
-        """What the last passes say of those that are lacking."""
-        gains, divergences = training.latest_gains(), training.latest_divergences()
-        values = divergences if self.stopping == "kl" else gains
-        parts = [f"changed the log-likelihood by {gains[-1]:.2g} nats"] if gains else []
-        parts += [f"had KL(new || old) = {divergences[-1]:.2g} nats"] if divergences else []
-        if not parts:
-            return "one pass tells no rate"
-        found = f"the last {' and '.join(parts)}"
-        if len(values) < 2:
-            return found
-        rate, n_passes = expected_passes(values, self.tol)
-        if n_passes == math.inf:
-            return f"{found}, and tol={self.tol:g} is not in sight"
-        return f"{found}, and at a rate of {rate:.3g} tol={self.tol:g} needs some {n_passes} more"
-
-    def _warn_of_unused_rates(self, training):
-        """Warn of parameters of learning rates that were set, and that no step has used."""
-        follows = training.n_rates and not self._solver().carries
-        used = self._used_rates() if follows else set()
-        unused = [
-            name
-            for name in ("eta0", "beta", "schedule")
-            if name not in used and getattr(self, name) != self._defaults[name]
-        ]
-        if unused:
-            if self._solver().carries:
-                why = "rates come from the statistics that it carries along."
-            elif training.n_rates:
-                why = f"schedule={self.schedule!r} makes its rates without."
-            else:
-                why = (
-                    f"there was no online step, with solver={self.solver!r}, eta0={self.eta0!r} and"
-                    f" batch_size={self.batch_size}. Online EM is solver='online', and"
-                    " solver='auto' where eta0 is a number."
-                )
-            names = " or ".join(unused)
-            whose = f"{type(self).__name__} took no step that depends on {names}, though set"
-            warn_user(f"{whose}: {why}")
-
-    def _used_rates(self):
-        """Names of the parameters that learning rates are made of."""
-        if not isinstance(self.schedule, str):
-            return {"schedule"}
-        used = {"schedule", "beta"} if self.schedule in BETA_SCHEDULES else {"schedule"}
-        has_count = self.schedule == "bayesian" and self._pseudo_count is not None
-        return used if has_count else used | {"eta0"}
+        warn_of_passes(self, training, may_converge)
+        warn_of_unused_rates(self, training)
 
     def _partial_fit(self, X, y=None, **where):
         """Update with a batch of a stream; return it as data."""
@@ -437,9 +358,9 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
                     solver = self._solver()
                     training.start_from(data, pseudo_statistics, _START_PASSES, solver)
             if self._solver().carries:
-                self._warn_of_unused_rates(training)
+                warn_of_unused_rates(self, training)
             self._commit(training, reader.attributes)
-        self._report_update(training.state)
+        report_update(self, training.state)
         return data
 
     def _learn_next(self, X, y, **where):
@@ -459,20 +380,14 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
             with single_threaded_blas(data.n_rows):
                 step = rules.solver.step(training, data, rules.schedule)
             if isinstance(step, StructuralStep) and step.revived >= 0:
-                self._warn_of_revival(step)
+                warn_of_revival(self, step)
         except BaseException:
             training.back_to(before)
             raise
         self._present_rules = rules
         if rules.verbose:
-            self._report_update(training.state)
+            report_update(self, training.state)
         return data
-
-    def _warn_of_revival(self, step):
-        warn_user(
-            f"{type(self).__name__}: component {step.revived} had starved, and has come back as"
-            f" half of component {step.half_of}: the source of the rows may have changed."
-        )
 
     def _rules(self):
         """Update rules of the parameters; when one has changed, all are validated anew."""
