@@ -55,7 +55,8 @@ test-minima:
 	@cd $(MINIMA) && export PIP_CONSTRAINT=$$PWD/constraints.txt && \
 	  $(PYTHON) -c "import tomllib; print(*tomllib.load(open('source/pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" > requires.txt && \
 	  bin/python -m pip install --quiet --prefer-binary --requirement requires.txt && \
-	  bin/python -m pip install --quiet --prefer-binary --no-build-isolation --editable 'source[test]'
+	  (cd source && ../bin/python setup.py --quiet build_ext --inplace) && \
+	  SKLEARN_ONLINEEM_BUILT=1 bin/python -m pip install --quiet --prefer-binary --no-build-isolation --editable 'source[test]'
 	cd $(MINIMA)/source && ../bin/python -m pytest --numprocesses 2 $(PYTEST_ARGS)
 
 rivals: $(BUILT) $(VENV)/extra-rivals
@@ -106,7 +107,7 @@ define install_package
 @$(call install,['build-system']['requires'])
 @$(BIN)/python setup.py --quiet build_ext --inplace
 @echo 'installing what the package needs'
-@$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[plot,progress]'
+@SKLEARN_ONLINEEM_BUILT=1 $(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[plot,progress]'
 endef
 
 $(BUILT): $(VENV)/venv $(RECIPE) $(KERNELS)

@@ -17,6 +17,8 @@ KERNELS = "sklearn_onlineem/_kernels"
 DEBUG = os.environ.get("SKLEARN_ONLINEEM_DEBUG", "") not in ("", "0")
 # GCC's sanitizers of the debug build, by name and with commas: `make test SANITIZE=address`.
 SANITIZE = os.environ.get("SKLEARN_ONLINEEM_SANITIZE", "")
+# Kernels stand in place already: pip, which builds in a folder of its own, need not do it again.
+BUILT = os.environ.get("SKLEARN_ONLINEEM_BUILT", "") not in ("", "0")
 BUILD = "/".join(["build", *["debug"] * DEBUG, *SANITIZE.split(",")]).rstrip("/")
 
 # No -march=native and no contraction to fused multiply-adds behind our back: a wheel runs on every
@@ -102,7 +104,7 @@ def kernels():
 
 
 setup(
-    ext_modules=kernels(),
+    ext_modules=[] if BUILT else kernels(),
     cmdclass={"build_ext": BuildKernels},
     options={"build": {"build_base": BUILD}, "build_ext": {"parallel": True}},
 )

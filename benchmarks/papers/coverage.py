@@ -1,4 +1,4 @@
-"""Coverage of intervals for the parameters of mixtures and hidden Markov models.
+"""Coverage of intervals for parameters of mixtures, hidden Markov models and Kalman filters.
 
 Data sets are drawn from a known model, which is fitted to each from its own parameters (so that
 components keep their numbers), and 95 % intervals are to hold the truth in 93 to 97 % of them. By
@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks._table import Table
-from sklearn_onlineem import GaussianHMM, GaussianMixture, PoissonMixture
+from sklearn_onlineem import GaussianHMM, GaussianMixture, KalmanFilter, PoissonMixture
 from sklearn_onlineem.diagnostics import standard_errors
 
 LEAST, MOST = 0.93, 0.97
@@ -79,11 +79,61 @@ def gaussian_chain():
     return truth, start, draw
 
 
+def local_level(n=200):
+    """A random walk in noise, whose variances are learnt; one sequence."""
+    truth = {
+        "transition_covariance_": np.array([[0.5]]),
+        "observation_covariance_": np.array([[1.0]]),
+    }
+    start = KalmanFilter(
+        1, transition_matrices=[[1.0]], observation_matrices=[[1.0]], reg_covar=0.0,
+        transition_covariance=truth["transition_covariance_"],
+        observation_covariance=truth["observation_covariance_"],
+        em_vars=["transition_covariance", "observation_covariance"], **_PRECISE,
+    )  # fmt: skip
+
+    def draw(rng):
+        steps = rng.standard_normal(n)
+        steps[1:] *= np.sqrt(truth["transition_covariance_"].item())
+        return (np.cumsum(steps) + rng.standard_normal(n))[:, None]
+
+    return truth, start, draw
+
+
+def system(n_sequences=40, length=25):
+    """Two states of which two sums are read with noise; all but the readings is learnt."""
+    truth = {
+        "transition_matrices_": np.array([[0.8, 0.2], [-0.3, 0.6]]),
+        "transition_covariance_": np.array([[0.5, 0.1], [0.1, 0.4]]),
+        "observation_covariance_": np.array([[0.3, 0.0], [0.0, 0.3]]),
+    }
+    readings = np.array([[1.0, 0.0], [1.0, 1.0]])
+    start = KalmanFilter(
+        2, observation_matrices=readings, reg_covar=0.0,
+        em_vars=[name.rstrip("_") for name in truth],
+        **{name.rstrip("_"): value for name, value in truth.items()}, **_PRECISE,
+    )  # fmt: skip
+
+    def draw(rng):
+        A, Q, R = truth.values()
+        states = np.empty((length, n_sequences, 2))
+        states[0] = rng.standard_normal((n_sequences, 2))
+        for t in range(1, length):
+            noise = rng.standard_normal((n_sequences, 2)) @ np.linalg.cholesky(Q).T
+            states[t] = states[t - 1] @ A.T + noise
+        noise = rng.standard_normal(states.shape) @ np.linalg.cholesky(R).T
+        return list((states @ readings.T + noise).transpose(1, 0, 2))
+
+    return truth, start, draw
+
+
 MODELS = {
     "GMM of 500 rows": partial(gaussian_mixture, 500),
     "GMM": gaussian_mixture,
     "Poisson": poisson_mixture,
     "HMM": gaussian_chain,
+    "Kalman, local level": local_level,
+    "Kalman, two states": system,
 }
 
 
@@ -96,7 +146,7 @@ def main():
         truth, start, draw = model()
         held, n_failed = coverage(truth, start, draw, arguments.sets)
         for attribute in truth:
-            shares = [np.mean(held[attribute, robust]) for robust in (False, True)]
+            shares = [np.mean(held.get((attribute, robust), np.nan)) for robust in (False, True)]
             ends = least_and_most(held[attribute, False])
             met = "met" if LEAST <= shares[0] <= MOST else "MISSED"
             table.row(f"{name} {attribute}", *map(float, shares), *ends, met)
@@ -109,8 +159,10 @@ def coverage(truth, start, draw, n_sets):
     for seed in range(n_sets):
         X = draw(np.random.default_rng(seed))
         fitted = start.fit(X)
+        # The sandwich needs several sequences.
+        kinds = (False,) if isinstance(fitted, KalmanFilter) and len(X[0]) == 1 else (False, True)
         try:
-            for robust in (False, True):
+            for robust in kinds:
                 intervals = standard_errors(fitted, X, robust).intervals()
                 for name, value in truth.items():
                     low, high = intervals[name]

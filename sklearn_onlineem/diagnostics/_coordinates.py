@@ -38,9 +38,8 @@ from sklearn_onlineem.families import (
     SphericalGaussian,
     TiedGaussian,
 )
-from sklearn_onlineem.models import HiddenMarkovModel, MixtureModel
 
-__all__ = ["Coordinates", "coordinates_of"]
+__all__ = ["TANGENTS", "ChainCoordinates", "Coordinates", "MixtureCoordinates"]
 
 TANGENTS = {
     Bernoulli: BernoulliTangents,
@@ -60,68 +59,32 @@ TANGENTS = {
 class Coordinates(ABC):
     """Coordinates about a model.
 
-    Parameters
-    ----------
-    model : Model
-    statistics : Statistics
-        Of the complete data that the model maximises: evidence, and prior if there is one.
-
     Attributes
     ----------
+    model : Model
     what : str
         What a row of the coordinates is.
     """
 
     what = None
 
-    def __init__(self, model, statistics):
-        self.model = model
-        self.tangents = TANGENTS[type(model.family)](model.family, model.parameters)
-        self._masses = self._all_masses(statistics)
+    @property
+    @abstractmethod
+    def shape(self):
+        """Rows and columns of a vector."""
 
     @property
-    def shape(self):
-        return self._masses.shape
-
-    @cached_property
+    @abstractmethod
     def scale(self):
         """What turns coordinates of unit information into others; 0 along those that stay."""
-        return np.where(self._is_free, np.sqrt(inverse(np.maximum(self._masses, 0.0))), 0.0)
 
+    @abstractmethod
     def direction(self, x):
         """Return a direction v from coordinates of unit information."""
-        return self.scale * self._projected(x)
 
+    @abstractmethod
     def unit_score(self, score):
         """Return a score in coordinates of unit information: the adjoint of `direction`."""
-        return self._projected(self.scale * score)
-
-    def _projected(self, x):
-        """Where components share a covariance, they move it as one."""
-        start = self._n_before
-        shared = self.tangents.shared
-        columns = slice(start + shared.start, None if shared.stop is None else start + shared.stop)
-        if shared.start == shared.stop:
-            return x
-        x = x.copy()
-        roots = np.sqrt(np.maximum(self._masses[:, columns], 0.0))
-        norms = (roots**2).sum(axis=0)
-        x[:, columns] = roots * ((roots * x[:, columns]).sum(axis=0) * inverse(norms))
-        return x
-
-    @property
-    @abstractmethod
-    def _n_before(self):
-        """Coordinates of a component before those of the family."""
-
-    @property
-    @abstractmethod
-    def _is_free(self):
-        """Which coordinates the M-step changes."""
-
-    @abstractmethod
-    def _all_masses(self, statistics):
-        """Return the masses in statistics."""
 
     @abstractmethod
     def score(self, statistics):
@@ -154,6 +117,63 @@ class Coordinates(ABC):
     def parts(self):
         """What coordinates stand for: names, and which columns they are."""
 
+
+class ComponentCoordinates(Coordinates):
+    """Of models of components of a family: what it shares with others, and what is its own.
+
+    Parameters
+    ----------
+    model : Model
+    statistics : Statistics
+        Of the complete data that the model maximises: evidence, and prior if there is one.
+    """
+
+    def __init__(self, model, statistics):
+        self.model = model
+        self.tangents = TANGENTS[type(model.family)](model.family, model.parameters)
+        self._masses = self._all_masses(statistics)
+
+    @property
+    def shape(self):
+        return self._masses.shape
+
+    @cached_property
+    def scale(self):
+        return np.where(self._is_free, np.sqrt(inverse(np.maximum(self._masses, 0.0))), 0.0)
+
+    def direction(self, x):
+        return self.scale * self._projected(x)
+
+    def unit_score(self, score):
+        return self._projected(self.scale * score)
+
+    def _projected(self, x):
+        """Where components share a covariance, they move it as one."""
+        start = self._n_before
+        shared = self.tangents.shared
+        columns = slice(start + shared.start, None if shared.stop is None else start + shared.stop)
+        if shared.start == shared.stop:
+            return x
+        x = x.copy()
+        roots = np.sqrt(np.maximum(self._masses[:, columns], 0.0))
+        norms = (roots**2).sum(axis=0)
+        x[:, columns] = roots * ((roots * x[:, columns]).sum(axis=0) * inverse(norms))
+        return x
+
+    @property
+    @abstractmethod
+    def _n_before(self):
+        """Coordinates of a component before those of the family."""
+
+    @property
+    @abstractmethod
+    def _is_free(self):
+        """Which coordinates the M-step changes."""
+
+    @abstractmethod
+    def _all_masses(self, statistics):
+        """Return the masses in statistics."""
+
     def _emission_parts(self):
         start = self._n_before
         for name, columns in self.tangents.parts.items():
@@ -161,7 +181,7 @@ class Coordinates(ABC):
             yield name, slice(start + (columns.start or 0), stop)
 
 
-class MixtureCoordinates(Coordinates):
+class MixtureCoordinates(ComponentCoordinates):
     """Of mixtures: the weight of a component, and what is its own."""
 
     what = "components"
@@ -204,7 +224,7 @@ class MixtureCoordinates(Coordinates):
         return {"weights": slice(0, 1), **dict(self._emission_parts())}
 
 
-class ChainCoordinates(Coordinates):
+class ChainCoordinates(ComponentCoordinates):
     """Of hidden Markov models: a state's start, its moves, and what it emits."""
 
     what = "states"
@@ -282,26 +302,3 @@ class ChainCoordinates(Coordinates):
     def parts(self):
         chain = {"start": slice(0, 1), "transitions": slice(1, self._n_before)}
         return chain | dict(self._emission_parts())
-
-
-COORDINATES = {MixtureModel: MixtureCoordinates, HiddenMarkovModel: ChainCoordinates}
-
-
-def coordinates_of(model, statistics):
-    """Return the coordinates about a model, of the complete data that it maximises.
-
-    Raises
-    ------
-    ValueError
-        If the model or its family has none.
-    """
-    kind, family = COORDINATES.get(type(model)), getattr(model, "family", None)
-    if kind is None:
-        raise ValueError(
-            "Information is known of mixtures and hidden Markov models, and not of a"
-            f" {type(model).__name__}."
-        )
-    if type(family) not in TANGENTS:
-        known = ", ".join(sorted(kind.__name__ for kind in TANGENTS))
-        raise ValueError(f"Information is known of {known}, and not of {type(family).__name__}.")
-    return kind(model, statistics)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from sklearn_onlineem.data._checks import array_of
-from sklearn_onlineem.diagnostics._coordinates import coordinates_of
+from sklearn_onlineem.diagnostics._known import coordinates_of
 from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.diagnostics._reading import model_and_data, prior_share
 from sklearn_onlineem.statistics import combine
@@ -120,6 +120,8 @@ class MissingInformation:
         return f"{rates}, which is {passes} passes for each digit of it."
 
     def _who(self, direction):
+        if self.what == "system":
+            return f"the {self.what}"
         if direction.overlaps is None:
             moving = _listed(enumerate(direction.shares), "{0} ({1:.0%})")
             return f"{self.what} that move: {moving}"
@@ -152,7 +154,8 @@ def missing_information(estimator, X, n_values=5, tol=1e-3, **where):
 
     Eigenvalues are found by Lanczos' method from products with directions, each a pass over the
     data, so that no matrix of all parameters is made. For mixtures products are exact; for hidden
-    Markov models they are central differences of the E-step, with errors of some 1e-8. With a
+    Markov models and Kalman filters they are central differences of the E-step, with errors of
+    some 1e-8. With a
     prior, it is complete data of its own, and `fit`'s rate is that of MAP estimation. What M-steps
     add to variances (`reg_covar`), a millionth of them by default, is left out.
 
@@ -160,7 +163,8 @@ def missing_information(estimator, X, n_values=5, tol=1e-3, **where):
     ----------
     estimator : OnlineEM
         A fitted mixture or hidden Markov model whose components are Gaussian, Poisson, Bernoulli,
-        multinomial, categorical, exponential or gamma; at a maximum, so fitted with a small `tol`.
+        multinomial, categorical, exponential or gamma, or a Kalman filter; at a maximum, so fitted
+        with a small `tol`.
     X : array-like, or list of array-likes
         The data that it was fitted to, in any form that its `fit` takes.
     n_values : int, default=5

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import expit, logit, ndtri
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_onlineem.diagnostics._coordinates import coordinates_of
+from sklearn_onlineem.diagnostics._known import coordinates_of
 from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.diagnostics._reading import model_and_data, prior_share
 from sklearn_onlineem.em.settings import check_bool
@@ -19,8 +19,8 @@ from sklearn_onlineem.statistics import combine
 
 __all__ = ["StandardErrors", "standard_errors"]
 
-# An information below is none, but for rounding and differences.
-_LEAST_INFORMATION = 1e-8
+# An information below is none, but for differences and passes that were lacking.
+_LEAST_INFORMATION = 1e-6
 # Standard errors by which a fit may miss the maximum without a word.
 _NEAR = 0.25
 
@@ -141,11 +141,16 @@ def standard_errors(estimator, X, robust=False, **where):
     :math:`s_n`, which holds where the model is wrong, too. Which component is which is taken for
     known, and so is the number of them.
 
+    Of a Kalman filter they are those of what it learns (`em_vars`). Enough of it must be known for
+    the states to have coordinates: a matrix of observations, or, of one state, the variance that it
+    gains. What is of first states needs several sequences.
+
     Parameters
     ----------
     estimator : OnlineEM
         A fitted mixture or hidden Markov model whose components are Gaussian, Poisson, Bernoulli,
-        multinomial, categorical, exponential or gamma; at a maximum, so fitted with a small `tol`.
+        multinomial, categorical, exponential or gamma, or a Kalman filter; at a maximum, so fitted
+        with a small `tol`.
     X : array-like, or list of array-likes
         The data that it was fitted to, in any form that its `fit` takes. A weight of 2 stands for
         two equal rows.
@@ -202,7 +207,7 @@ def standard_errors(estimator, X, robust=False, **where):
     missing, squares = missing_of(coordinates, data).dense()
     basis = _basis(coordinates)
     information = np.eye(len(basis)) - basis @ missing @ basis.T
-    inverse = _inverse(information)
+    inverse = _inverse(information, coordinates)
     _check_converged(coordinates, statistics, inverse, data.total_weight)
     if robust:
         inverse = inverse @ (basis @ squares @ basis.T) @ inverse
@@ -216,7 +221,7 @@ def standard_errors(estimator, X, robust=False, **where):
 
 def _check_alive(coordinates, statistics):
     masses = coordinates.model.masses(statistics)
-    if not (masses > 0.0).all():
+    if masses is not None and not (masses > 0.0).all():
         dead = np.flatnonzero(~(masses > 0.0)).tolist()
         raise ValueError(f"There are no standard errors of {coordinates.what} {dead}: no data.")
 
@@ -232,13 +237,16 @@ def _basis(coordinates):
     return np.array([coordinates.direction(unit).ravel() for unit in units])
 
 
-def _inverse(information):
+def _inverse(information, coordinates):
     values, vectors = np.linalg.eigh(0.5 * (information + information.T))
     if not values[0] > _LEAST_INFORMATION:
+        moves = (vectors[:, 0] ** 2).reshape(coordinates.shape)
+        shares = {part: moves[:, columns].sum() for part, columns in coordinates.parts.items()}
         raise ValueError(
             f"The observed information is not positive definite (least eigenvalue {values[0]:.2g}"
             " of that of complete data): the fit is at no maximum, or its parameters are not"
-            " determined. Fit with a smaller tol, or with fewer components."
+            f" determined; least is known of the {max(shares, key=shares.get)}. Fit with a smaller"
+            " tol, with fewer components, or with more that is known."
         )
     return (vectors / values) @ vectors.T
 

@@ -80,10 +80,17 @@ class TransducerCoordinates:
 
 
 class DynamicalCoordinates:
-    """Linear maps and offsets as they are, covariances by the logarithms of their roots."""
+    """Linear maps and offsets as they are, covariances by the logarithms of their roots.
 
-    def __init__(self, model):
-        self.model = model
+    Parameters
+    ----------
+    model : LinearDynamicalModel
+    names : sequence of str, default=PARAMETERS
+        Those that move; the others stay as the model has them.
+    """
+
+    def __init__(self, model, names=PARAMETERS):
+        self.model, self.names = model, names
         shapes = {
             "initial__covariance": FullCovariance(),
             "transitions__covariance": model.transitions.family.shape,
@@ -93,14 +100,14 @@ class DynamicalCoordinates:
 
     def encode(self, model):
         parts = []
-        for name in PARAMETERS:
+        for name in self.names:
             encode, _ = self.covariances.get(name, (np.ravel, None))
             parts.append(encode(value(model, name)))
         return np.concatenate(parts)
 
     def decode(self, vector):
         values = {}
-        for name in PARAMETERS:
+        for name in self.names:
             like = value(self.model, name)
             encode, decode = self.covariances.get(name, (np.ravel, np.reshape))
             n = len(encode(like))

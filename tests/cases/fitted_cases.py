@@ -10,7 +10,8 @@ from cases.coordinates import coordinates
 from cases.mixture_cases import MIXTURES
 from sklearn_onlineem import HMM, Mixture
 from sklearn_onlineem.data import Rows, Sequences
-from sklearn_onlineem.diagnostics._coordinates import TANGENTS, coordinates_of
+from sklearn_onlineem.diagnostics._coordinates import TANGENTS
+from sklearn_onlineem.diagnostics._known import coordinates_of
 from sklearn_onlineem.em import batch_step
 from sklearn_onlineem.families import Bernoulli
 from sklearn_onlineem.models import EndState, GivenLength

@@ -11,14 +11,14 @@ from sklearn_onlineem import (
     BernoulliMixture,
     GaussianHMM,
     GaussianMixture,
-    KalmanFilter,
     LaplaceMixture,
+    LatentDirichletAllocation,
     MultinomialMixture,
     PoissonMixture,
 )
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.diagnostics import missing_information, standard_errors
-from sklearn_onlineem.diagnostics._coordinates import coordinates_of
+from sklearn_onlineem.diagnostics._known import coordinates_of
 from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.em import batch_step
 
@@ -224,11 +224,12 @@ def test_settings_out_of_range_are_refused(rng, settings):
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(LaplaceMixture, "Laplace"), (KalmanFilter, "LinearDynamicalModel")]
+    ("kind", "name"),
+    [(LaplaceMixture, "Laplace"), (LatentDirichletAllocation, "LatentDirichletModel")],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_other_models_are_refused_by_name(rng, kind, name):
-    X = rng.standard_normal((50, 1))
+    X = rng.poisson(3.0, (50, 4)).astype(float)
     with pytest.raises(ValueError, match=name):
         missing_information(kind().fit(X), X)
 

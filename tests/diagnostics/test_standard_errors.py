@@ -11,8 +11,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn_onlineem import (
     GaussianHMM,
     GaussianMixture,
-    KalmanFilter,
     LaplaceMixture,
+    LatentDirichletAllocation,
     PoissonMixture,
 )
 from sklearn_onlineem.diagnostics import StandardErrors, standard_errors
@@ -203,11 +203,12 @@ def test_parameters_that_are_not_determined_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(LaplaceMixture, "Laplace"), (KalmanFilter, "LinearDynamicalModel")]
+    ("kind", "name"),
+    [(LaplaceMixture, "Laplace"), (LatentDirichletAllocation, "LatentDirichletModel")],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_other_models_are_refused_by_name(rng, kind, name):
-    X = rng.standard_normal((50, 1))
+    X = rng.poisson(3.0, (50, 4)).astype(float)
     with pytest.raises(ValueError, match=name):
         standard_errors(kind().fit(X), X)
 

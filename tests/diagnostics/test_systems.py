@@ -1,0 +1,260 @@
+"""Standard errors and missing information of Kalman filters."""
+
+import warnings
+from functools import cache
+
+import numpy as np
+import pytest
+from cases.coordinates import DynamicalCoordinates
+from cases.dynamical import PARAMETERS
+from cases.fitted_cases import hessian, jacobian
+from sklearn.exceptions import ConvergenceWarning
+
+from sklearn_onlineem import KalmanFilter
+from sklearn_onlineem.diagnostics import missing_information, standard_errors
+from sklearn_onlineem.diagnostics._known import coordinates_of
+from sklearn_onlineem.diagnostics._missing import missing_of
+from sklearn_onlineem.em import batch_step
+
+EXACT = {"solver": "batch", "tol": 0.0, "reg_covar": 0.0}
+NOISES = ["transition_covariance", "observation_covariance"]
+
+
+def simulated(rng, n_sequences, length, A, C, Q, R, start=0.0):
+    """Sequences of a system, whose first state has unit covariance."""
+    A, C, Q, R = (np.atleast_2d(matrix) for matrix in (A, C, Q, R))
+    for _ in range(n_sequences):
+        state, rows = start + rng.standard_normal(len(A)), []
+        for _ in range(length):
+            rows.append(C @ state + np.linalg.cholesky(R) @ rng.standard_normal(len(C)))
+            state = A @ state + np.linalg.cholesky(Q) @ rng.standard_normal(len(A))
+        yield np.array(rows)
+
+
+def local_level(rng):
+    X = list(simulated(rng, 1, 150, 1.0, 1.0, 0.5, 1.0))
+    known = {"transition_matrices": [[1.0]], "observation_matrices": [[1.0]]}
+    return KalmanFilter(1, em_vars=NOISES, **known), X
+
+
+def autoregression_in_noise(rng):
+    X = list(simulated(rng, 1, 300, 0.8, 1.0, 1.0, 0.3))
+    learnt = ["transition_matrices", *NOISES]
+    return KalmanFilter(1, em_vars=learnt, observation_matrices=[[1.0]]), X
+
+
+def two_states_with_gaps(rng):
+    """All that is about states is learnt, as the readings say which is which."""
+    A = np.array([[0.7, 0.2], [-0.2, 0.6]])
+    C = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    X = list(simulated(rng, 40, 8, A, C, [[0.5, 0.1], [0.1, 0.4]], 0.3 * np.eye(3), start=1.0))
+    for rows in X:
+        rows[rng.random(rows.shape) < 0.1] = np.nan
+    learnt = ["initial_state_mean", "initial_state_covariance", "transition_matrices", *NOISES]
+    return (
+        KalmanFilter(2, em_vars=learnt, observation_matrices=C, observation_covariance_type="diag"),
+        X,
+    )
+
+
+def loadings(rng):
+    """One factor of known dynamics, what each feature takes of it, and its level."""
+    C = np.array([[1.0], [0.5], [-1.0]])
+    X = list(simulated(rng, 5, 30, 0.5, C, 1.0, 0.4 * np.eye(3)))
+    X = [rows + [3.0, 0.0, -1.0] for rows in X]
+    return (
+        KalmanFilter(
+            1, em_vars=["observation_matrices", "observation_offsets", "observation_covariance"],
+            transition_matrices=[[0.5]], transition_covariance=[[1.0]],
+            observation_matrices=C, observation_covariance_type="spherical",
+        ),
+        X,
+    )  # fmt: skip
+
+
+def drift(rng):
+    """A walk that drifts, with noise of the state on the diagonal."""
+    X = list(simulated(rng, 4, 40, np.eye(2), np.eye(2), np.diag([0.3, 0.6]), np.eye(2)))
+    X = [rows + 0.5 * np.arange(len(rows))[:, None] for rows in X]
+    known = {"transition_matrices": np.eye(2), "observation_matrices": np.eye(2)}
+    learnt = ["transition_offsets", "transition_covariance"]
+    return KalmanFilter(2, em_vars=learnt, transition_covariance_type="diag", **known), X
+
+
+SYSTEMS = [local_level, autoregression_in_noise, two_states_with_gaps, loadings, drift]
+
+
+def learnt_names(model):
+    """Names of what EM changes, as the cases write them."""
+    pairs = (name.split("__") for name in PARAMETERS)
+    return [f"{part}__{what}" for part, what in pairs if what in getattr(model, part).learnt]
+
+
+@cache
+def still(build):
+    """An estimator at a fixed point of EM, and its data; once for all tests."""
+    kalman, X = build(np.random.default_rng(0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        kalman.set_params(max_iter=700, random_state=0, **EXACT).fit(X)
+    place = DynamicalCoordinates(kalman.model_, learnt_names(kalman.model_))
+    data = kalman._input().read(X)
+    x = place.encode(kalman.model_)
+    after = place.encode(batch_step(kalman.model_, data)[0])
+    np.testing.assert_allclose(after, x, rtol=0, atol=1e-9)
+    return kalman, X, data, place, x
+
+
+def attribute(found, name):
+    """The value of a fitted attribute as a function of vectors."""
+    kalman, _, data, place, _ = found
+    like = kalman.model_.e_step(data)[0]
+    return lambda x: coordinates_of(place.decode(x), like).attributes()[name].value
+
+
+def numerical(found, names):
+    """Errors by differences of log-likelihoods: as they are, and the sandwich's."""
+    _, _, data, place, x = found
+
+    def log_likelihoods(vector):
+        return place.decode(vector).log_likelihood(data)
+
+    inverse = np.linalg.inv(-hessian(lambda vector: log_likelihoods(vector).sum(), x))
+    scores = jacobian(log_likelihoods, x)
+    sandwich = inverse @ scores.T @ scores @ inverse
+    for name in names:
+        gradient = jacobian(attribute(found, name), x)
+        roots = (
+            np.sqrt(np.einsum("...i,ij,...j->...", gradient, v, gradient))
+            for v in (inverse, sandwich)
+        )
+        yield name, *roots
+
+
+@pytest.mark.parametrize("build", SYSTEMS)
+def test_errors_are_those_of_the_numerical_hessian(build):
+    kalman, X, data, *_ = found = still(build)
+    errors = standard_errors(kalman, X).errors
+    assert set(errors) == {f"{name}_" for name in kalman.em_vars}
+    robust = standard_errors(kalman, X, robust=True).errors if len(data) > 1 else None
+    for name, expected, sandwich in numerical(found, errors):
+        np.testing.assert_allclose(errors[name], expected, rtol=1e-4, atol=1e-9, err_msg=name)
+        assert errors[name].max() > 0.0
+        if robust is not None:
+            np.testing.assert_allclose(robust[name], sandwich, rtol=1e-4, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("build", SYSTEMS)
+def test_estimates_are_the_fitted_attributes(build):
+    kalman, X, *_ = still(build)
+    for name, value in standard_errors(kalman, X).estimates.items():
+        np.testing.assert_array_equal(value, getattr(kalman, name))
+
+
+@pytest.mark.parametrize("build", SYSTEMS)
+def test_eigenvalues_are_those_of_the_jacobian_of_em(build):
+    kalman, X, data, place, x = still(build)
+    information = missing_information(kalman, X, n_values=4)
+    step = jacobian(lambda v: place.encode(batch_step(place.decode(v), data)[0]), x)
+    expected = np.sort(np.linalg.eigvals(step).real)[::-1][: len(information.eigenvalues)]
+    np.testing.assert_allclose(information.eigenvalues, expected, rtol=0, atol=1e-7)
+    assert information.rate > 0.05
+    assert "1. 0." in information.summary() and "the system; what moves" in information.summary()
+    for direction in information.directions:
+        np.testing.assert_allclose(sum(direction.parts.values()), 1.0)
+
+
+@pytest.mark.parametrize("build", SYSTEMS)
+def test_derivatives_are_those_of_what_moves(build, rng):
+    kalman, _, data, *_ = still(build)
+    coordinates = coordinates_of(kalman.model_, kalman.model_.e_step(data)[0])
+    v, step = rng.standard_normal(coordinates.shape), 1e-5
+    ahead, behind = (
+        coordinates_of(coordinates.moved(s * v), kalman.model_.e_step(data)[0]).attributes()
+        for s in (step, -step)
+    )
+    derivatives = coordinates.derivatives(v)
+    assert derivatives.keys() == ahead.keys()
+    for name, value in derivatives.items():
+        expected = (ahead[name].value - behind[name].value) / (2.0 * step)
+        np.testing.assert_allclose(value, expected, rtol=1e-6, atol=1e-8, err_msg=name)
+
+
+@pytest.mark.parametrize("build", SYSTEMS)
+def test_complete_data_bring_unit_information(build, rng):
+    """Scores of complete data that a moved model maximises are the move, for a small one."""
+    kalman, _, data, *_ = still(build)
+    model = kalman.model_
+    like = model.e_step(data)[0]
+    coordinates = coordinates_of(model, like)
+    assert np.abs(coordinates.score(like)).max() < 1e-6 * len(data.X)
+    v = rng.standard_normal(coordinates.shape)
+    ahead, behind = (coordinates.moved(s * v).expected_log_likelihood(like) for s in (1e-3, -1e-3))
+    here = model.expected_log_likelihood(like)
+    curvature = (ahead + behind - 2.0 * here) / 1e-6
+    np.testing.assert_allclose(-curvature, (v**2).sum(), rtol=1e-4)
+
+
+def test_missing_information_is_symmetric(rng):
+    kalman, _, data, *_ = still(two_states_with_gaps)
+    coordinates = coordinates_of(kalman.model_, kalman.model_.e_step(data)[0])
+    missing, (u, v) = missing_of(coordinates, data), rng.standard_normal((2, *coordinates.shape))
+    np.testing.assert_allclose((u * missing.product(v)).sum(), (v * missing.product(u)).sum(),
+                               rtol=1e-6)  # fmt: skip
+
+
+def test_units_of_rows_are_those_of_errors():
+    kalman, X, *_ = still(local_level)
+    errors = standard_errors(kalman, X).errors
+    X = [1000.0 * rows for rows in X]
+    scaled = KalmanFilter(
+        1, em_vars=NOISES, transition_matrices=[[1.0]], observation_matrices=[[1.0]],
+        initial_state_covariance=[[1e6]], max_iter=700, **EXACT,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        scaled.fit(X)
+    for name, value in standard_errors(scaled, X).errors.items():
+        np.testing.assert_allclose(value, 1e6 * errors[name], rtol=1e-5)
+
+
+def test_a_prior_narrows():
+    kalman, X, *_ = still(local_level)
+    prior = {"observation": {"covariance": 100.0, "degrees_of_freedom": 100.0}}
+    informed = KalmanFilter(**kalman.get_params()).set_params(prior=prior)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        informed.fit(X)
+    assert (
+        standard_errors(informed, X).errors["observation_covariance_"]
+        < 0.8 * standard_errors(kalman, X).errors["observation_covariance_"]
+    )
+
+
+def test_what_is_not_determined_is_refused_by_name(rng):
+    """States of which all is learnt may be turned as one likes."""
+    X = list(simulated(rng, 20, 20, 0.5 * np.eye(2), np.eye(2), np.eye(2), np.eye(2)))
+    kalman = KalmanFilter(2, max_iter=500, random_state=0, **EXACT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        kalman.fit(X)
+    with pytest.raises(ValueError, match="not positive definite.*least is known of the "):
+        standard_errors(kalman, X)
+
+
+def test_a_system_that_is_known_has_no_information(rng):
+    X = rng.standard_normal((50, 1))
+    kalman = KalmanFilter(1, em_vars=[]).fit(X)
+    for function in (standard_errors, missing_information):
+        with pytest.raises(ValueError, match="of which nothing is learnt"):
+            function(kalman, X)
+
+
+def test_noise_without_a_density_is_refused(rng):
+    kalman, X = local_level(rng)
+    kalman.set_params(em_vars=["transition_matrices"], transition_covariance=[[0.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        kalman.fit(X)
+    with pytest.raises(ValueError, match="noise of the transitions has no density"):
+        standard_errors(kalman, X)
