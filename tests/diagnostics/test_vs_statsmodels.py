@@ -70,12 +70,12 @@ def test_autoregression_in_noise(statespace, rng):
 
 
 def test_markov_switching(statespace, rng):
-    """Their chain starts, from a known law, one step before the first row."""
+    """Their chain starts, from a known law, two steps before the first row."""
     states = np.zeros(1500, dtype=int)
     for t in range(1, 1500):
         states[t] = states[t - 1] if rng.random() < 0.95 else 1 - states[t - 1]
     y = np.where(states, 3.0, 0.0) + np.where(states, 1.5, 0.8) * rng.standard_normal(1500)
-    X = np.append(np.nan, y)[:, None]
+    X = np.append([np.nan, np.nan], y)[:, None]
     chain = GaussianHMM(
         2, means_init=[[0.0], [3.0]], startprob_init=[0.5, 0.5], params="tmc", random_state=0,
         **EXACT,
