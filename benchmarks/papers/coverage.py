@@ -101,27 +101,26 @@ def local_level(n=200):
 
 
 def system(n_sequences=40, length=25):
-    """Two states of which two sums are read with noise; all but the readings is learnt."""
+    """Two states that are read with noise, which is known, as are the readings."""
     truth = {
         "transition_matrices_": np.array([[0.8, 0.2], [-0.3, 0.6]]),
         "transition_covariance_": np.array([[0.5, 0.1], [0.1, 0.4]]),
-        "observation_covariance_": np.array([[0.3, 0.0], [0.0, 0.3]]),
     }
-    readings = np.array([[1.0, 0.0], [1.0, 1.0]])
+    readings, noise_covariance = np.array([[1.0, 0.0], [1.0, 1.0]]), 0.3 * np.eye(2)
     start = KalmanFilter(
-        2, observation_matrices=readings, reg_covar=0.0,
+        2, observation_matrices=readings, observation_covariance=noise_covariance, reg_covar=0.0,
         em_vars=[name.rstrip("_") for name in truth],
         **{name.rstrip("_"): value for name, value in truth.items()}, **_PRECISE,
     )  # fmt: skip
 
     def draw(rng):
-        A, Q, R = truth.values()
+        A, Q = truth.values()
         states = np.empty((length, n_sequences, 2))
         states[0] = rng.standard_normal((n_sequences, 2))
         for t in range(1, length):
             noise = rng.standard_normal((n_sequences, 2)) @ np.linalg.cholesky(Q).T
             states[t] = states[t - 1] @ A.T + noise
-        noise = rng.standard_normal(states.shape) @ np.linalg.cholesky(R).T
+        noise = rng.standard_normal(states.shape) @ np.linalg.cholesky(noise_covariance).T
         return list((states @ readings.T + noise).transpose(1, 0, 2))
 
     return truth, start, draw
