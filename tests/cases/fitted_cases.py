@@ -116,3 +116,26 @@ def hessian(function, x, step=1e-3):
         for j in range(i):
             out[i, j] = out[j, i] = 0.5 * (second(units[i] + units[j]) - own[i] - own[j])
     return out / step**2
+
+
+def numerical_errors(found, names):
+    """Errors of attributes by differences of log-likelihoods: as they are, and the sandwich's."""
+    place, data, x = found.place, found.data, found.place.encode(found.model)
+
+    def log_likelihoods(vector):
+        return place.decode(vector).log_likelihood(data)
+
+    curvature = -hessian(lambda vector: log_likelihoods(vector).sum(), x)
+    # Some directions of the vectors change nothing.
+    inverse = np.linalg.pinv(curvature, rcond=1e-7, hermitian=True)
+    scores = jacobian(log_likelihoods, x)
+    sandwich = inverse @ scores.T @ scores @ inverse
+    for name in names:
+        gradient = jacobian(found.attribute(name), x)
+        yield (
+            name,
+            *(
+                np.sqrt(np.einsum("...i,ij,...j->...", gradient, v, gradient))
+                for v in (inverse, sandwich)
+            ),
+        )

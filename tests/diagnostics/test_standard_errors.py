@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from cases.fitted_cases import STILL, hessian, jacobian, still
+from cases.fitted_cases import STILL, numerical_errors, still
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
@@ -18,35 +18,12 @@ from sklearn_onlineem import (
 from sklearn_onlineem.diagnostics import StandardErrors, standard_errors
 
 
-def numerical(found, names):
-    """Errors of attributes by differences of log-likelihoods: as they are, and the sandwich's."""
-    place, data, x = found.place, found.data, found.place.encode(found.model)
-
-    def log_likelihoods(vector):
-        return place.decode(vector).log_likelihood(data)
-
-    curvature = -hessian(lambda vector: log_likelihoods(vector).sum(), x)
-    # Some directions of the vectors change nothing.
-    inverse = np.linalg.pinv(curvature, rcond=1e-7, hermitian=True)
-    scores = jacobian(log_likelihoods, x)
-    sandwich = inverse @ scores.T @ scores @ inverse
-    for name in names:
-        gradient = jacobian(found.attribute(name), x)
-        yield (
-            name,
-            *(
-                np.sqrt(np.einsum("...i,ij,...j->...", gradient, v, gradient))
-                for v in (inverse, sandwich)
-            ),
-        )
-
-
 @pytest.mark.parametrize("case", STILL, ids=repr)
 def test_errors_are_those_of_the_numerical_hessian(case):
     found = still(case)
     errors = standard_errors(found.estimator, found.X).errors
     robust = standard_errors(found.estimator, found.X, robust=True).errors
-    for name, expected, sandwich in numerical(found, errors):
+    for name, expected, sandwich in numerical_errors(found, errors):
         np.testing.assert_allclose(errors[name], expected, rtol=1e-4, atol=1e-9, err_msg=name)
         np.testing.assert_allclose(robust[name], sandwich, rtol=1e-4, atol=1e-9, err_msg=name)
         assert errors[name].max() > 0.0

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from cases.coordinates import DynamicalCoordinates
 from cases.dynamical import PARAMETERS
-from cases.fitted_cases import hessian, jacobian
+from cases.fitted_cases import Still, jacobian, numerical_errors
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem import KalmanFilter
 from sklearn_onlineem.diagnostics import missing_information, standard_errors
 from sklearn_onlineem.diagnostics._known import coordinates_of
 from sklearn_onlineem.diagnostics._missing import missing_of
-from sklearn_onlineem.em import batch_step
 
 EXACT = {"solver": "batch", "tol": 0.0, "reg_covar": 0.0}
 NOISES = ["transition_covariance", "observation_covariance"]
@@ -90,54 +90,41 @@ def learnt_names(model):
     return [f"{part}__{what}" for part, what in pairs if what in getattr(model, part).learnt]
 
 
-@cache
-def still(build):
-    """An estimator at a fixed point of EM, and its data; once for all tests."""
-    kalman, X = build(np.random.default_rng(0))
+class StillSystem(Still):
+    @property
+    def place(self):
+        return DynamicalCoordinates(self.model, learnt_names(self.model))
+
+
+def converged(kalman, X):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        kalman.set_params(max_iter=700, random_state=0, **EXACT).fit(X)
-    place = DynamicalCoordinates(kalman.model_, learnt_names(kalman.model_))
-    data = kalman._input().read(X)
-    x = place.encode(kalman.model_)
-    after = place.encode(batch_step(kalman.model_, data)[0])
-    np.testing.assert_allclose(after, x, rtol=0, atol=1e-9)
-    return kalman, X, data, place, x
+        return kalman.set_params(max_iter=700, random_state=0, **EXACT).fit(X)
 
 
-def attribute(found, name):
-    """The value of a fitted attribute as a function of vectors."""
-    kalman, _, data, place, _ = found
-    like = kalman.model_.e_step(data)[0]
-    return lambda x: coordinates_of(place.decode(x), like).attributes()[name].value
+@cache
+def still(build):
+    """A Kalman filter at a fixed point of EM, and its data; once for all tests."""
+    kalman, X = build(np.random.default_rng(0))
+    found = StillSystem(None, converged(kalman, X), X)
+    x = found.place.encode(found.model)
+    np.testing.assert_allclose(found.step()(x), x, rtol=0, atol=1e-9)
+    return found
 
 
-def numerical(found, names):
-    """Errors by differences of log-likelihoods: as they are, and the sandwich's."""
-    _, _, data, place, x = found
-
-    def log_likelihoods(vector):
-        return place.decode(vector).log_likelihood(data)
-
-    inverse = np.linalg.inv(-hessian(lambda vector: log_likelihoods(vector).sum(), x))
-    scores = jacobian(log_likelihoods, x)
-    sandwich = inverse @ scores.T @ scores @ inverse
-    for name in names:
-        gradient = jacobian(attribute(found, name), x)
-        roots = (
-            np.sqrt(np.einsum("...i,ij,...j->...", gradient, v, gradient))
-            for v in (inverse, sandwich)
-        )
-        yield name, *roots
+def coordinates_at(found):
+    return coordinates_of(found.model, found.model.e_step(found.data)[0])
 
 
 @pytest.mark.parametrize("build", SYSTEMS)
 def test_errors_are_those_of_the_numerical_hessian(build):
-    kalman, X, data, *_ = found = still(build)
-    errors = standard_errors(kalman, X).errors
-    assert set(errors) == {f"{name}_" for name in kalman.em_vars}
-    robust = standard_errors(kalman, X, robust=True).errors if len(data) > 1 else None
-    for name, expected, sandwich in numerical(found, errors):
+    found = still(build)
+    errors = standard_errors(found.estimator, found.X).errors
+    assert set(errors) == {f"{name}_" for name in found.estimator.em_vars}
+    robust = None
+    if len(found.data) > 1:
+        robust = standard_errors(found.estimator, found.X, robust=True).errors
+    for name, expected, sandwich in numerical_errors(found, errors):
         np.testing.assert_allclose(errors[name], expected, rtol=1e-4, atol=1e-9, err_msg=name)
         assert errors[name].max() > 0.0
         if robust is not None:
@@ -146,16 +133,16 @@ def test_errors_are_those_of_the_numerical_hessian(build):
 
 @pytest.mark.parametrize("build", SYSTEMS)
 def test_estimates_are_the_fitted_attributes(build):
-    kalman, X, *_ = still(build)
-    for name, value in standard_errors(kalman, X).estimates.items():
-        np.testing.assert_array_equal(value, getattr(kalman, name))
+    found = still(build)
+    for name, value in standard_errors(found.estimator, found.X).estimates.items():
+        np.testing.assert_array_equal(value, getattr(found.estimator, name))
 
 
 @pytest.mark.parametrize("build", SYSTEMS)
 def test_eigenvalues_are_those_of_the_jacobian_of_em(build):
-    kalman, X, data, place, x = still(build)
-    information = missing_information(kalman, X, n_values=4)
-    step = jacobian(lambda v: place.encode(batch_step(place.decode(v), data)[0]), x)
+    found = still(build)
+    information = missing_information(found.estimator, found.X, n_values=4)
+    step = jacobian(found.step(), found.place.encode(found.model))
     expected = np.sort(np.linalg.eigvals(step).real)[::-1][: len(information.eigenvalues)]
     np.testing.assert_allclose(information.eigenvalues, expected, rtol=0, atol=1e-7)
     assert information.rate > 0.05
@@ -166,12 +153,11 @@ def test_eigenvalues_are_those_of_the_jacobian_of_em(build):
 
 @pytest.mark.parametrize("build", SYSTEMS)
 def test_derivatives_are_those_of_what_moves(build, rng):
-    kalman, _, data, *_ = still(build)
-    coordinates = coordinates_of(kalman.model_, kalman.model_.e_step(data)[0])
+    found = still(build)
+    coordinates, like = coordinates_at(found), found.model.e_step(found.data)[0]
     v, step = rng.standard_normal(coordinates.shape), 1e-5
     ahead, behind = (
-        coordinates_of(coordinates.moved(s * v), kalman.model_.e_step(data)[0]).attributes()
-        for s in (step, -step)
+        coordinates_of(coordinates.moved(s * v), like).attributes() for s in (step, -step)
     )
     derivatives = coordinates.derivatives(v)
     assert derivatives.keys() == ahead.keys()
@@ -182,62 +168,51 @@ def test_derivatives_are_those_of_what_moves(build, rng):
 
 @pytest.mark.parametrize("build", SYSTEMS)
 def test_complete_data_bring_unit_information(build, rng):
-    """Scores of complete data that a moved model maximises are the move, for a small one."""
-    kalman, _, data, *_ = still(build)
-    model = kalman.model_
-    like = model.e_step(data)[0]
-    coordinates = coordinates_of(model, like)
-    assert np.abs(coordinates.score(like)).max() < 1e-6 * len(data.X)
+    found = still(build)
+    coordinates, like = coordinates_at(found), found.model.e_step(found.data)[0]
+    assert np.abs(coordinates.score(like)).max() < 1e-6 * len(found.data.X)
     v = rng.standard_normal(coordinates.shape)
-    ahead, behind = (coordinates.moved(s * v).expected_log_likelihood(like) for s in (1e-3, -1e-3))
-    here = model.expected_log_likelihood(like)
-    curvature = (ahead + behind - 2.0 * here) / 1e-6
-    np.testing.assert_allclose(-curvature, (v**2).sum(), rtol=1e-4)
+    ahead, here, behind = (
+        coordinates.moved(s * v).expected_log_likelihood(like) for s in (1e-3, 0.0, -1e-3)
+    )
+    np.testing.assert_allclose((2.0 * here - ahead - behind) / 1e-6, (v**2).sum(), rtol=1e-4)
 
 
 def test_missing_information_is_symmetric(rng):
-    kalman, _, data, *_ = still(two_states_with_gaps)
-    coordinates = coordinates_of(kalman.model_, kalman.model_.e_step(data)[0])
-    missing, (u, v) = missing_of(coordinates, data), rng.standard_normal((2, *coordinates.shape))
-    np.testing.assert_allclose((u * missing.product(v)).sum(), (v * missing.product(u)).sum(),
-                               rtol=1e-6)  # fmt: skip
+    found = still(two_states_with_gaps)
+    coordinates = coordinates_at(found)
+    missing = missing_of(coordinates, found.data)
+    u, v = rng.standard_normal((2, *coordinates.shape))
+    products = (u * missing.product(v)).sum(), (v * missing.product(u)).sum()
+    np.testing.assert_allclose(*products, rtol=1e-6)
 
 
 def test_units_of_rows_are_those_of_errors():
-    kalman, X, *_ = still(local_level)
-    errors = standard_errors(kalman, X).errors
-    X = [1000.0 * rows for rows in X]
-    scaled = KalmanFilter(
-        1, em_vars=NOISES, transition_matrices=[[1.0]], observation_matrices=[[1.0]],
-        initial_state_covariance=[[1e6]], max_iter=700, **EXACT,
-    )  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        scaled.fit(X)
-    for name, value in standard_errors(scaled, X).errors.items():
-        np.testing.assert_allclose(value, 1e6 * errors[name], rtol=1e-5)
+    found = still(local_level)
+    scaled, X = clone(found.estimator), [1000.0 * rows for rows in found.X]
+    found_errors = standard_errors(found.estimator, found.X).errors
+    scaled.set_params(initial_state_covariance=[[1e6]])
+    errors = standard_errors(converged(scaled, X), X).errors
+    for name, value in errors.items():
+        np.testing.assert_allclose(value, 1e6 * found_errors[name], rtol=1e-5)
 
 
 def test_a_prior_narrows():
-    kalman, X, *_ = still(local_level)
+    found = still(local_level)
     prior = {"observation": {"covariance": 100.0, "degrees_of_freedom": 100.0}}
-    informed = KalmanFilter(**kalman.get_params()).set_params(prior=prior)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        informed.fit(X)
-    assert (
-        standard_errors(informed, X).errors["observation_covariance_"]
-        < 0.8 * standard_errors(kalman, X).errors["observation_covariance_"]
+    informed = converged(clone(found.estimator).set_params(prior=prior), found.X)
+    name = "observation_covariance_"
+    errors, before = (
+        standard_errors(estimator, found.X).errors[name]
+        for estimator in (informed, found.estimator)
     )
+    assert errors < 0.8 * before
 
 
 def test_what_is_not_determined_is_refused_by_name(rng):
     """States of which all is learnt may be turned as one likes."""
     X = list(simulated(rng, 20, 20, 0.5 * np.eye(2), np.eye(2), np.eye(2), np.eye(2)))
-    kalman = KalmanFilter(2, max_iter=500, random_state=0, **EXACT)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        kalman.fit(X)
+    kalman = converged(KalmanFilter(2), X)
     with pytest.raises(ValueError, match="not positive definite.*least is known of the "):
         standard_errors(kalman, X)
 
@@ -253,8 +228,5 @@ def test_a_system_that_is_known_has_no_information(rng):
 def test_noise_without_a_density_is_refused(rng):
     kalman, X = local_level(rng)
     kalman.set_params(em_vars=["transition_matrices"], transition_covariance=[[0.0]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        kalman.fit(X)
     with pytest.raises(ValueError, match="noise of the transitions has no density"):
-        standard_errors(kalman, X)
+        standard_errors(converged(kalman, X), X)

@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from cases.fitted_cases import Still, numerical_errors
+from cases.mixture_cases import MIXTURES
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import gen_batches
 
 from benchmarks import datasets
 from sklearn_onlineem import GaussianMixture, MultinomialMixture
+from sklearn_onlineem.diagnostics import standard_errors
 
 pytestmark = pytest.mark.slow
 
@@ -43,3 +46,17 @@ def test_kos_clusters_beat_one_cluster_on_held_out_documents():
         for k in (1, 10)
     ]
     assert scores[1] > scores[0]
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
+def test_errors_of_old_faithful_are_those_of_the_numerical_hessian(covariance_type):
+    X = load_or_skip(datasets.load_old_faithful)
+    mixture = GaussianMixture(
+        2, covariance_type=covariance_type, means_init=[[2.0, 55.0], [4.3, 80.0]],
+        solver="batch", reg_covar=0.0, tol=1e-15, max_iter=2000,
+    ).fit(X)  # fmt: skip
+    (case,) = (case for case in MIXTURES if type(case.case.family) is type(mixture.model_.family))
+    found = Still(case, mixture, X)
+    errors = standard_errors(mixture, X).errors
+    for name, expected, _ in numerical_errors(found, errors):
+        np.testing.assert_allclose(errors[name], expected, rtol=1e-4, err_msg=name)
