@@ -109,11 +109,10 @@ def _compared(rounds, gap):
         if values[name].max() < goal or not passes["batch"]:
             cells += ["-", "-"]
             continue
-        ratios = [
-            one[name][1][passes[name]] / one["batch"][1][passes["batch"]] for one in rounds
-        ]
+        ratios = [one[name][1][passes[name]] / one["batch"][1][passes["batch"]] for one in rounds]
         cells += [passes[name], float(np.median(ratios))]
-    return *cells, *(f"{values[name][-1] - values['batch'][-1]:+.4f}" for name in ("cyclic", "gain"))
+    ends = (values[name][-1] - values["batch"][-1] for name in ("cyclic", "gain"))
+    return *cells, *(f"{end:+.4f}" for end in ends)
 
 
 def annihilation(n_rounds):

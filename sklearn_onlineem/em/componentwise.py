@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from sklearn_onlineem.em.solver import Solver
 from sklearn_onlineem.em.training import has_settled
+from sklearn_onlineem.models.component_steps import check_order
 
 __all__ = ["Componentwise"]
-
-_ORDERS = ("gain", "cyclic")
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,7 @@ class Componentwise(Solver):
     order: str = "gain"
 
     def __post_init__(self):
-        if not isinstance(self.order, str) or self.order not in _ORDERS:
-            raise ValueError(f"order must be one of {_ORDERS}, got {self.order!r}.")
+        check_order(self.order)
 
     def passes(self, training, data, plan):
         settled, prior = plan.stopping(), training.prior

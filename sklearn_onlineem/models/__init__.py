@@ -2,7 +2,6 @@
 
 from sklearn_onlineem.models._chain import Chain
 from sklearn_onlineem.models._model import Model
-from sklearn_onlineem.models.component_steps import ComponentSteps
 from sklearn_onlineem.models.edit_operations import FullOperations, Operations, TiedOperations
 from sklearn_onlineem.models.edit_transducer import EditStatistics, EditTransducer
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
@@ -28,7 +27,6 @@ __all__ = [
     "EditTransducer",
     "AbsorbingStates",
     "Chain",
-    "ComponentSteps",
     "GivenLength",
     "FullOperations",
     "HiddenMarkovModel",

@@ -233,7 +233,7 @@ class Model(ABC):
         Raises
         ------
         ValueError
-            If the model is no mixture.
+            If the model is no mixture, or `order` none of these.
         """
         raise ValueError(
             f"{type(self).__name__} has no components that can be refreshed one at a time."

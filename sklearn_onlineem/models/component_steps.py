@@ -11,13 +11,21 @@ from scipy.special import rel_entr
 from sklearn_onlineem._values import component, joined
 from sklearn_onlineem.statistics import combine
 
-__all__ = ["ComponentSteps"]
+__all__ = ["ComponentSteps", "check_order"]
+
+_ORDERS = ("gain", "cyclic")
 
 # Python looks for Ctrl-C between chunks.
 _CHUNK_ROWS = 1 << 16
 # A sum of which so little is left, or that has grown by so much, is taken anew: it has lost so many
 # of its digits at most.
 _LARGEST_CHANGE = 64.0
+
+
+def check_order(order):
+    """Raise ValueError unless an order of components is "gain" or "cyclic"."""
+    if not isinstance(order, str) or order not in _ORDERS:
+        raise ValueError(f"order must be one of {_ORDERS}, got {order!r}.")
 
 
 class ComponentSteps:
@@ -57,6 +65,11 @@ class ComponentSteps:
         Which component is next in a sweep: that of which most is expected, namely what its own last
         step gained, and 1/K of what others have gained since then; or one after the other.
 
+    Raises
+    ------
+    ValueError
+        If `order` is none of these.
+
     References
     ----------
     Kunstner, Kumar & Schmidt, "Homeomorphic-Invariance of EM: Non-Asymptotic Convergence in KL
@@ -68,6 +81,7 @@ class ComponentSteps:
     """
 
     def __init__(self, model, data, prior=None, order="gain"):
+        check_order(order)
         self._data, self._prior, self._order = data, prior, order
         family, parameters = model.family, model.parameters
         self._shares_parameters = family.n_shared_parameters(parameters) > 0
@@ -250,7 +264,6 @@ class _Chunk:
         self._log_density[k] = family.log_density(parameters, rows.X, rows.n_threads)[:, 0]
         self._keep_labels(k)
         total -= self._joint
-        np.maximum(total, 0.0, out=total)
         total *= scale
         self._join(k, weights[k])
         total += self._joint
