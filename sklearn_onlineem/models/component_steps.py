@@ -98,6 +98,7 @@ class ComponentSteps:
         self._components = [component(model.parameters, k, n) for k in range(n)]
         for chunk in self._chunks:
             chunk.take(model.family, model.parameters)
+        self.log_likelihood()
 
     def model(self):
         """Return the mixture as it stands, a `MixtureModel`."""

@@ -137,7 +137,6 @@ def test_with_a_prior_that_takes_weight_steps_lower_the_objective_only_by_losses
     empty = model.own_statistics() * 0.0
     prior = replace(empty, counts=np.full(8, CONCENTRATION - 1.0))
     steps, n_lost = model.component_steps(data, prior), 0
-    steps.log_likelihood()
     before, left = penalised(model, data), 8
     for k in np.tile(np.arange(8), 4):
         steps.refresh(k)
