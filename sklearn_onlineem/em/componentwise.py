@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sklearn_onlineem.em.solver import Solver
-from sklearn_onlineem.em.training import has_settled
+from sklearn_onlineem.em.steps import has_settled
 from sklearn_onlineem.models.component_steps import check_order
 
 __all__ = ["Componentwise"]
@@ -26,9 +26,9 @@ class Componentwise(Solver):
     that has any weight, and no step lowers the likelihood, or the posterior. Fixed points are those
     of batch EM, and with one component a pass is one of batch EM. Streams take online steps.
 
-    It needs fewer passes than batch EM, which cost several times as much. It takes less time where
-    there are many components and few of them are still moving. Log densities are kept: a number for
-    each row and component.
+    It needs fewer passes than batch EM, which cost several times as much, so that batch EM takes
+    less time nearly always; see :ref:`componentwise` for when not. Log densities are kept: a double
+    for each row and component.
 
     Parameters
     ----------
