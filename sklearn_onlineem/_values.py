@@ -15,7 +15,17 @@ from numbers import Real
 import numpy as np
 from scipy import sparse
 
-__all__ = ["average", "checksum", "differences", "like", "n_bytes", "n_numbers", "take"]
+__all__ = [
+    "average",
+    "checksum",
+    "component",
+    "differences",
+    "joined",
+    "like",
+    "n_bytes",
+    "n_numbers",
+    "take",
+]
 
 
 def like(first, parts):
@@ -169,6 +179,53 @@ def take(value, index):
             " family must override `taken`."
         )
     return type(value)(*(take(part, index) for part in _parts(value)))
+
+
+def component(value, k, n):
+    """Return component k of n as a value of one component; what all share stays as it is.
+
+    Parameters
+    ----------
+    value : object
+    k, n : int
+
+    Raises
+    ------
+    TypeError
+        If the value is not made of arrays and numbers.
+    """
+    if isinstance(value, np.ndarray):
+        return value[k : k + 1] if len(value) == n else value
+    if isinstance(value, tuple):
+        return like(value, [component(part, k, n) for part in value])
+    if isinstance(value, Real):
+        return value
+    if not is_dataclass(value):
+        raise TypeError(
+            f"{type(value).__name__} is neither an array nor a tuple or dataclass of arrays, so its"
+            " components can't be taken one at a time."
+        )
+    return type(value)(*(component(part, k, n) for part in _parts(value)))
+
+
+def joined(components, whole):
+    """Return the value whose components these are, in what `component` has made of a whole.
+
+    Parameters
+    ----------
+    components : list of object
+        Values of one component.
+    whole : object
+        A value of as many components, which says what they share.
+    """
+    first = components[0]
+    if isinstance(whole, np.ndarray):
+        return np.concatenate(components) if len(whole) == len(components) else first
+    if isinstance(whole, Real):
+        return first
+    parts = zip(*map(_parts, components), _parts(whole), strict=True)
+    values = [joined(list(of_each), of_whole) for *of_each, of_whole in parts]
+    return like(whole, values) if isinstance(whole, tuple) else type(whole)(*values)
 
 
 def differences(a, b, name=""):

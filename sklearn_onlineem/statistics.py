@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from sklearn_onlineem._values import like
+from sklearn_onlineem._values import component, like
 
 __all__ = ["Listed", "Moments", "Statistics", "Sums", "combine", "fold", "pooled"]
 
@@ -50,6 +50,10 @@ class Statistics:
     def scale(self, a):
         """Return ``a * self``."""
         return type(self)(*[_scale(a, getattr(self, n)) for n in _names(type(self))])
+
+    def component(self, k, n):
+        """Return the statistics of component k of n alone."""
+        return component(self, k, n)
 
     @classmethod
     def sum_of(cls, terms):

@@ -3,6 +3,7 @@
 from sklearn_onlineem.em.bayesian import BayesianOnline
 from sklearn_onlineem.em.carried import Carried, carried_step
 from sklearn_onlineem.em.chains import Chains
+from sklearn_onlineem.em.componentwise import Componentwise
 from sklearn_onlineem.em.convergence import Outlook, expected_passes
 from sklearn_onlineem.em.forgetting import forgetting_factors, forgetting_step_sizes
 from sklearn_onlineem.em.inertia import Exact, Inertia, Sampled, SampledInertia, exact_inertia
@@ -51,6 +52,7 @@ __all__ = [
     "BayesianOnline",
     "Carried",
     "CarriedStep",
+    "Componentwise",
     "Constant",
     "Exact",
     "Forgetting",

@@ -13,6 +13,7 @@ from itertools import chain, count, islice
 import numpy as np
 
 from sklearn_onlineem.em.bayesian import BayesianOnline
+from sklearn_onlineem.em.componentwise import Componentwise
 from sklearn_onlineem.em.inertia import Exact, Inertia
 from sklearn_onlineem.em.sampling import Sampler
 from sklearn_onlineem.em.settings import check_bool, check_count
@@ -349,6 +350,7 @@ SOLVERS = {
     "batch": Batch,
     "stochastic": Stochastic,
     "bayesian": BayesianOnline,
+    "componentwise": Componentwise,
     "gibbs": Gibbs,
     "newton": Newton,
 }

@@ -50,6 +50,14 @@ class LaplaceStatistics(Statistics):
     points: Listed
     past: Listed
 
+    def component(self, k, n):
+        own, weights = slice(k, k + 1), self.past.weights
+        old = self.past.values
+        if isinstance(old, Laplaces):
+            old = Laplaces(*(values[:, own] for values in old))
+        points = Listed(self.points.weights[:, own], self.points.values)
+        return LaplaceStatistics(points, Listed(weights[:, own], old))
+
 
 @dataclass(frozen=True, eq=False)
 class Laplace(Family):

@@ -221,6 +221,24 @@ class Model(ABC):
             return None
         raise ValueError(f"{type(self).__name__} has no collapsed Gibbs sampler.")
 
+    def component_steps(self, data, prior=None, order="gain"):
+        """Return `ComponentSteps` from this model, which refresh one component at a time.
+
+        Parameters
+        ----------
+        data : Batch
+        prior : Statistics or None, default=None
+        order : {"gain", "cyclic"}, default="gain"
+
+        Raises
+        ------
+        ValueError
+            If the model is no mixture, or `order` none of these.
+        """
+        raise ValueError(
+            f"{type(self).__name__} has no components that can be refreshed one at a time."
+        )
+
     # ----------------------------------------------------------------------------------- merging
 
     def lengths(self, data):

@@ -20,6 +20,7 @@ from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._family import NO_LABELS, NOTHING
 from sklearn_onlineem.models._matching import matching
 from sklearn_onlineem.models._model import Model
+from sklearn_onlineem.models.component_steps import ComponentSteps
 from sklearn_onlineem.models.mixture_chain import MixtureChain
 from sklearn_onlineem.models.mixture_moves import check_moves, structural_moves
 from sklearn_onlineem.models.stream_moves import restructured, revived
@@ -257,6 +258,9 @@ class MixtureModel(Model):
 
     def chain(self, data, prior, rng, collapsed=True, dispersed=False):
         return MixtureChain(self, data, prior, rng, dispersed) if collapsed else None
+
+    def component_steps(self, data, prior=None, order="gain"):
+        return ComponentSteps(self, data, prior, order)
 
     def pseudo_data(self, n, rng, like=None):
         return Rows(self.sample(n, rng, like)[0], n_threads=1 if like is None else like.n_threads)

@@ -37,6 +37,7 @@ from sklearn_onlineem.em import (
     Batch,
     Bayesian,
     BayesianOnline,
+    Componentwise,
     Constant,
     Exact,
     Forgetting,
@@ -130,7 +131,7 @@ def fitted_in_all_ways(rng):
     for schedule in [*schedules, Bayesian(10.0)]:
         yield GaussianMixture(2, schedule=schedule).partial_fit(X)
     solvers = [Auto(), Batch(), Online(inertia=Exact()), Online(inertia=Sampled(50)), Stochastic()]
-    for solver in [*solvers, SplitMerge()]:
+    for solver in [*solvers, SplitMerge(), Componentwise()]:
         yield GaussianMixture(2, solver=solver).partial_fit(X)
     yield GaussianMixture(4, weight_concentration_prior=-30.0).partial_fit(X)
     carrying = GaussianMixture(2, solver=BayesianOnline()).partial_fit(X).partial_fit(X)

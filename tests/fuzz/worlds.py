@@ -103,6 +103,8 @@ def common_arguments(seed=0):
         "first": 3,
         "key": "key",
         "compute": list,
+        "component.k": 1,
+        "component.n": N_COMPONENTS,
     }
 
 
@@ -254,6 +256,7 @@ def model_world(case):
         "move": None,
         "moved": None,
         "collapsed": False,
+        "order": "gain",
         "dispersed": False,
         "before": np.full(n, 1.0 / n) if not isinstance(case, type(DYNAMICAL[0])) else None,
     }
@@ -373,14 +376,14 @@ def mixture_objects(model, data, evidence):
     values = {"model": model, "chain.collapsed": True}
     hyperparameters = COLLAPSED.get(type(model.family).__name__)
     if hyperparameters is None:
-        return [drawn], values
+        return [drawn, refreshed], {**values, "refreshed.prior": None}
     prior = model.family.prior_statistics(
         model.n_components, n_features=data.n_features, **hyperparameters
     )
     prior = MixtureStatistics(np.full(model.n_components, 0.5), prior)
     chain = model.chain(data, prior, np.random.default_rng(0))
     chain.average_in()
-    return [drawn, chain], {**values, "prior": prior, "chains": [chain]}
+    return [drawn, refreshed, chain], {**values, "prior": prior, "chains": [chain]}
 
 
 def drawn(model, data, prior, rng, dispersed):
@@ -389,6 +392,14 @@ def drawn(model, data, prior, rng, dispersed):
     chain.sweep(rng)
     chain.average_in()
     return chain.model(), chain.draw(rng)
+
+
+def refreshed(model, data, prior, order):
+    """The model that steps of one component at a time come to."""
+    steps = model.component_steps(data, prior, order)
+    for _ in range(2):
+        steps.sweep()
+    return steps.model()
 
 
 def swept(model, data, prior, rng, collapsed):

@@ -78,7 +78,7 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
     """
 
     solver: str | Solver = parameter(
-        default="auto", valid=[StrOptions(set(SOLVERS) - {"gibbs"}), Solver]
+        default="auto", valid=[StrOptions(set(SOLVERS) - {"gibbs", "componentwise"}), Solver]
     )
     prior: dict | LearntPrior | None = parameter(default=None, valid=[None, dict, LearntPrior])
     alpha_init: object = parameter(default=None, valid=[None, "array-like"])

@@ -1,0 +1,273 @@
+"""Generalised EM of a mixture: one component at a time, and its column of the E-step alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import rel_entr
+
+from sklearn_onlineem._values import component, joined
+from sklearn_onlineem.statistics import combine
+
+__all__ = ["ComponentSteps", "check_order"]
+
+_ORDERS = ("gain", "cyclic")
+
+# Python looks for Ctrl-C between chunks.
+_CHUNK_ROWS = 1 << 16
+# A sum of which so little is left, or that has grown by so much, is taken anew: it has lost so many
+# of its digits at most.
+_LARGEST_CHANGE = 64.0
+
+
+def check_order(order):
+    """Raise ValueError unless an order of components is "gain" or "cyclic"."""
+    if not isinstance(order, str) or order not in _ORDERS:
+        raise ValueError(f"order must be one of {_ORDERS}, got {order!r}.")
+
+
+class ComponentSteps:
+    r"""A mixture, and the E-step that belongs to it, of which steps refresh a component at a time.
+
+    A step maximises the bound of EM over the parameters of one component and over its weight, where
+    the other weights keep their ratios:
+
+    .. math::
+        w_k \leftarrow \frac{c_k}{c_k + \sum_{j \ne k} c_j}, \qquad
+        w_j \leftarrow w_j \, \frac{1 - w_k^\text{new}}{1 - w_k^\text{old}}, \qquad
+        \theta_k \leftarrow \arg\max_\theta \sum_n r_{nk} \log p(x_n \mid \theta) + \log p(\theta),
+
+    with the counts :math:`c_k = \sum_n r_{nk} + \alpha_k - 1`. Then the component's log densities
+    take the place of the old ones, and the sums over components change by what that one changes.
+    So the responsibilities are always those of the mixture as it stands.
+
+    A step raises the bound by
+
+    .. math:: g_k = \mathrm{kl}(w_k^\text{new} \,\|\, w_k^\text{old})
+        + w_k^\text{new} \, \mathrm{KL}(\theta_k^\text{new} \,\|\, \theta_k^\text{old}),
+
+    per observation and without a prior, where kl is the divergence of two coins. The mean of the
+    gains of all :math:`K` components is at least :math:`1/K` of that of a step of batch EM.
+
+    Where components share parameters (a tied covariance) a step leaves these as they are and takes
+    the component's mean, and a sweep ends with a step of batch EM.
+
+    Parameters
+    ----------
+    model : MixtureModel
+        Where to begin.
+    data : Rows
+    prior : MixtureStatistics, default=None
+        Pseudo-statistics.
+    order : {"gain", "cyclic"}, default="gain"
+        Which component is next in a sweep: that of which most is expected, namely what its own last
+        step gained, and 1/K of what others have gained since then; or one after the other.
+
+    Raises
+    ------
+    ValueError
+        If `order` is none of these.
+
+    References
+    ----------
+    Kunstner, Kumar & Schmidt, "Homeomorphic-Invariance of EM: Non-Asymptotic Convergence in KL
+    Divergence for Exponential Families via Mirror Descent", AISTATS 2021, on generalised EM;
+    Celeux, Chrétien, Forbes & Mkhadri, "A component-wise EM algorithm for mixtures", JCGS 2001;
+    Figueiredo & Jain, "Unsupervised learning of finite mixture models", PAMI 2002, section 4;
+    Neal & Hinton, "A view of the EM algorithm that justifies incremental, sparse, and other
+    variants", 1998.
+    """
+
+    def __init__(self, model, data, prior=None, order="gain"):
+        check_order(order)
+        self._data, self._prior, self._order = data, prior, order
+        family, parameters = model.family, model.parameters
+        self._shares_parameters = family.n_shared_parameters(parameters) > 0
+        n = model.n_components
+        self._excess = np.zeros(n) if prior is None else prior.counts / data.total_weight
+        self._is_known = np.isin(np.arange(n), () if data.labels is None else data.labels)
+        self._expected = np.full(n, np.inf)
+        self._chunks = [_Chunk(chunk) for chunk in data.chunks(_CHUNK_ROWS)]
+        self._begin(model)
+
+    def _begin(self, model):
+        """Take all densities of a model."""
+        self._whole, self._weights, n = model, model.weights.copy(), model.n_components
+        self._components = [component(model.parameters, k, n) for k in range(n)]
+        for chunk in self._chunks:
+            chunk.take(model.family, model.parameters)
+        self.log_likelihood()
+
+    def model(self):
+        """Return the mixture as it stands, a `MixtureModel`."""
+        parameters = joined(self._components, self._whole.parameters)
+        weights = self._weights / self._weights.sum()
+        return replace(self._whole, weights=weights, parameters=parameters)
+
+    def sweep(self):
+        """Take a step for each component; return the mean log-likelihood of rows before that."""
+        log_likelihood = self.log_likelihood()
+        # What has lost its weight has none for good, unless a prior or rows that are known to be
+        # its own give it some.
+        lives = (self._weights > 0.0) | (self._excess > 0.0) | self._is_known
+        for turn in np.flatnonzero(lives):
+            k = turn
+            if self._order == "gain":
+                k = np.where(lives, self._expected, -np.inf).argmax()
+            self._expect(k, self.refresh(k))
+        if self._shares_parameters:
+            self._refresh_all()
+        return log_likelihood
+
+    def _expect(self, k, gain):
+        """Expect of further steps what one has gained."""
+        self._expected += gain / len(self._expected)
+        self._expected[k] = gain
+
+    def log_likelihood(self):
+        """Return the mean log-likelihood of the rows, in nats, from sums that are taken anew."""
+        self._weights /= self._weights.sum()
+        total = sum(chunk.sum_up(self._weights) for chunk in self._chunks)
+        return total / self._data.total_weight
+
+    def refresh(self, k):
+        """Refresh component k and its weight; return its divergence from what it was, in nats."""
+        count = sum(chunk.share(k, self._weights[k]) for chunk in self._chunks)
+        weight, scale = self._reweighted(k, count / self._data.total_weight)
+        old, old_weight, family = self._components[k], self._weights[k], self._whole.family
+        if weight > 0.0:
+            self._components[k] = self._maximiser(k)
+        self._weights *= scale
+        self._weights[k] = weight
+        for chunk in self._chunks:
+            chunk.replace(family, self._components[k], k, self._weights, scale)
+        moved = float(family.kl_divergence(self._components[k], old)[0])
+        coins = rel_entr([weight, 1.0 - weight], [old_weight, 1.0 - old_weight]).sum()
+        return max(0.0, coins + weight * moved)
+
+    def _reweighted(self, k, count):
+        """The new weight of a component, and what those of the others are multiplied by."""
+        weights, excess = self._weights, self._excess
+        others = np.arange(len(weights)) != k
+        mass = weights[others].sum()
+        if not mass > 0.0:
+            return 1.0, 1.0
+        own = count + excess[k]
+        # What a prior takes from those that have no weight is nobody's.
+        rest = 1.0 - count + excess[others & (weights > 0.0)].sum()
+        if not own > 0.0:
+            return 0.0, 1.0 / mass
+        if not rest > 0.0:
+            return weights[k], 1.0
+        return own / (own + rest), rest / (own + rest) / mass
+
+    def _maximiser(self, k):
+        """The parameters of a component that maximise its column of the E-step."""
+        family, old, total = self._whole.family, self._components[k], self._data.total_weight
+        terms = [(1.0 / total, chunk.statistics(family, old)) for chunk in self._chunks]
+        if self._prior is not None:
+            terms.append((1.0 / total, self._prior.emissions.component(k, len(self._weights))))
+        new = family.m_step(combine(terms), old)
+        if self._shares_parameters:
+            return family.with_means(old, family.means(new))
+        return new
+
+    def _refresh_all(self):
+        model = self.model()
+        terms = [(1.0, model.e_step(self._data)[0])]
+        if self._prior is not None:
+            terms.append((1.0 / self._data.total_weight, self._prior))
+        self._begin(model.m_step(combine(terms)))
+
+
+class _Chunk:
+    """Log densities of some rows, and their sums over components.
+
+    Sums are in units of those that were last taken of all components, so that they are about 1.
+    """
+
+    def __init__(self, rows):
+        self._rows, self._labels = rows, rows.labels
+
+    def take(self, family, parameters):
+        log_density = family.log_density(parameters, self._rows.X, n_threads=self._rows.n_threads)
+        self._log_density = np.array(log_density.T, dtype=np.float64, order="C")
+        for k in range(len(self._log_density)):
+            self._keep_labels(k)
+
+    def _keep_labels(self, k):
+        """A row of which the component is known has no density under another."""
+        if self._labels is not None:
+            self._log_density[k, (self._labels >= 0) & (self._labels != k)] = -np.inf
+
+    def sum_up(self, weights):
+        """Take all sums; return the log-likelihood."""
+        n = len(self._rows)
+        self._unit, self._total, self._joint = np.empty(n), np.empty(n), np.empty(n)
+        self._sum_rows(slice(None), weights)
+        with np.errstate(divide="ignore"):
+            log_likelihood = self._unit + np.log(self._total)
+        weight = self._rows.sample_weight
+        if weight is None:
+            return log_likelihood.sum()
+        return weight[weight > 0.0] @ log_likelihood[weight > 0.0]
+
+    def _sum_rows(self, rows, weights):
+        with np.errstate(divide="ignore"):
+            log_joint = self._log_density[:, rows] + np.log(weights)[:, None]
+        highest = log_joint.max(axis=0)
+        # Under no component: sums of 0 in any unit.
+        highest[np.isneginf(highest)] = 0.0
+        log_joint -= highest
+        total = np.exp(log_joint, out=log_joint).sum(axis=0)
+        possible = total > 0.0
+        self._unit[rows] = highest + np.log(total, where=possible, out=np.zeros_like(total))
+        self._total[rows] = possible
+
+    def share(self, k, weight):
+        """Compute the responsibilities of a component; return their sum."""
+        self._join(k, weight)
+        possible = self._total > 0.0
+        shares = np.divide(self._joint, self._total, where=possible, out=np.zeros(len(possible)))
+        if not possible.all():
+            shares[~possible] = self._shares_of_impossible(k)[~possible]
+        if self._rows.sample_weight is not None:
+            shares *= self._rows.sample_weight
+        self._shares = shares
+        return shares.sum()
+
+    def _join(self, k, weight):
+        """Compute the part of a component in the sums."""
+        np.subtract(self._log_density[k], self._unit, out=self._joint)
+        self._joint += math.log(weight) if weight > 0.0 else -np.inf
+        with np.errstate(over="ignore"):
+            np.exp(self._joint, out=self._joint)
+
+    def _shares_of_impossible(self, k):
+        """What no component explains is its label's, or shared among all."""
+        n_components = len(self._log_density)
+        if self._labels is None:
+            return np.full(len(self._rows), 1.0 / n_components)
+        return np.where(self._labels < 0, 1.0 / n_components, self._labels == k)
+
+    def statistics(self, family, parameters):
+        """Statistics of the component whose responsibilities were computed last."""
+        shares = self._shares[:, None].astype(self._rows.dtype)
+        return family.posterior_statistics(
+            parameters, self._rows.X, shares, n_threads=self._rows.n_threads
+        )
+
+    def replace(self, family, parameters, k, weights, scale):
+        """Put a component in its place; the weights of the others were multiplied by a scale."""
+        rows, total = self._rows, self._total
+        self._log_density[k] = family.log_density(parameters, rows.X, rows.n_threads)[:, 0]
+        self._keep_labels(k)
+        total -= self._joint
+        total *= scale
+        self._join(k, weights[k])
+        total += self._joint
+        changed = (total < 1.0 / _LARGEST_CHANGE) | (total > _LARGEST_CHANGE)
+        if changed.any():
+            self._sum_rows(changed, weights)

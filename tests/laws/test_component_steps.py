@@ -1,0 +1,406 @@
+"""Generalised EM: what holds of every mixture whose components are refreshed one at a time."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases.chains import CHAINS
+from cases.comparing import assert_close, assert_identical
+from cases.dynamical import DYNAMICAL
+from cases.mixture_cases import MIXTURES
+from cases.transducers import TRANSDUCERS
+from numpy.testing import assert_allclose
+from scipy.special import logsumexp
+
+from sklearn_onlineem._values import component, joined
+from sklearn_onlineem.data import Rows
+from sklearn_onlineem.em import batch_step
+from sklearn_onlineem.families import DiagonalGaussian, Poisson, TiedGaussian
+from sklearn_onlineem.models import MixtureModel, component_steps
+from sklearn_onlineem.statistics import combine
+
+K = 3
+
+
+def shares_parameters(case, rng):
+    model = case.draw(rng)
+    return model.family.n_shared_parameters(model.parameters) > 0
+
+
+SEPARATE = [case for case in MIXTURES if not shares_parameters(case, np.random.default_rng(0))]
+all_mixtures = pytest.mark.parametrize("case", MIXTURES, ids=repr)
+with_a_prior = pytest.mark.parametrize("concentration", [None, 1.7], ids=["ML", "MAP"])
+separate = pytest.mark.parametrize("case", SEPARATE, ids=repr)
+exponential = pytest.mark.parametrize(
+    "case", [case for case in SEPARATE if case.case.family.is_conjugate], ids=repr
+)
+
+
+def prior_of(case, model, data, concentration):
+    return None if concentration is None else case.prior(model, data.n_features, concentration)
+
+
+def terms_of(prior, data):
+    return [] if prior is None else [(1.0 / data.total_weight, prior)]
+
+
+def objective(case, model, data, concentration):
+    """Log-likelihood and log prior, per observation."""
+    log_likelihood = model.e_step(data)[1]
+    if concentration is None:
+        return log_likelihood
+    return log_likelihood + case.log_prior(model, concentration) / data.total_weight
+
+
+def drawn(case, rng, n=60):
+    """A mixture, rows of which some are labelled, with weights, and plain ones."""
+    return case.draw(rng, K), case.rich_data(rng, n), case.data(rng, n)
+
+
+# ------------------------------------------------------------------------------------ one step
+
+
+@all_mixtures
+@with_a_prior
+def test_no_step_lowers_the_objective(case, concentration, rng):
+    model, *both = drawn(case, rng, 120)
+    for data in both:
+        prior = prior_of(case, model, data, concentration)
+        steps = model.component_steps(data, prior)
+        before = objective(case, model, data, concentration)
+        steps.log_likelihood()
+        for k in rng.integers(K, size=5):
+            steps.refresh(k)
+            after = objective(case, steps.model(), data, concentration)
+            assert after >= before - 1e-12 * abs(before)
+            before = after
+        steps.sweep()
+        assert objective(case, steps.model(), data, concentration) >= before
+
+
+@all_mixtures
+@pytest.mark.parametrize("concentration", [1.7])
+def test_a_step_has_responsibilities_of_the_mixture_as_it_is(case, concentration, rng):
+    """Sums that have changed with each step are those that are taken anew."""
+    model, *both = drawn(case, rng)
+    for data in both:
+        prior = prior_of(case, model, data, concentration)
+        steps = model.component_steps(data, prior)
+        for k in (0, 1, 2, 1, 0):
+            steps.refresh(k)
+        anew = steps.model().component_steps(data, prior)
+        expected = steps.model().e_step(data)[1]
+        assert_allclose(anew.log_likelihood(), expected, rtol=1e-12)
+        steps.refresh(2)
+        anew.refresh(2)
+        assert_close(steps.model(), anew.model(), rtol=1e-8, atol=1e-9)
+        assert_allclose(steps.log_likelihood(), steps.model().e_step(data)[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("_LARGEST_CHANGE", 1.0), ("_LARGEST_CHANGE", np.inf), ("_CHUNK_ROWS", 25)]
+)
+@all_mixtures
+def test_which_sums_are_taken_anew_and_where_rows_are_cut_changes_nothing(
+    case, name, value, monkeypatch, rng
+):
+    model, data, _ = drawn(case, rng)
+    expected = model.component_steps(data)
+    expected.sweep()
+    monkeypatch.setattr(component_steps, name, value)
+    found = model.component_steps(data)
+    found.sweep()
+    assert_close(found.model(), expected.model(), rtol=1e-8, atol=1e-9)
+
+
+@all_mixtures
+def test_the_number_of_threads_changes_no_bit(case, rng):
+    model, data, _ = drawn(case, rng, 1500)
+    first, second = (
+        model.component_steps(Rows(data.X, data.sample_weight, data.labels, n)) for n in (1, 2)
+    )
+    for steps in (first, second):
+        steps.sweep(), steps.sweep()
+    assert_identical(first.model(), second.model())
+
+
+@all_mixtures
+def test_single_precision_is_near_double(case, rng):
+    model, _, data = drawn(case, rng)
+    found, expected = (model.component_steps(rows) for rows in (case.single(data), data))
+    for steps in (found, expected):
+        steps.sweep()
+    assert_close(found.model(), expected.model(), rtol=2e-2, atol=2e-2)
+
+
+def poisson_step(X, sample_weight, labels, weights, rates, excess, k):
+    """The step by its formula, from scratch."""
+    log_joint = np.log(weights) + X @ np.log(rates).T - rates.sum(axis=1)
+    log_joint[(labels >= 0)[:, None] & (labels[:, None] != np.arange(len(rates)))] = -np.inf
+    shares = np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True))
+    shares *= sample_weight[:, None]
+    counts = shares.sum(axis=0) + excess
+    new = counts[k] / counts.sum()
+    weights, rates = weights * (1.0 - new) / (1.0 - weights[k]), rates.copy()
+    weights[k], rates[k] = new, shares[:, k] @ X / shares[:, k].sum()
+    return weights, rates
+
+
+def test_steps_by_the_book(rng):
+    X = rng.poisson(5.0, (80, 2)).astype(float)
+    sample_weight, labels = rng.random(80), rng.integers(-1, 3, 80).astype(np.int32)
+    weights, rates = rng.dirichlet(np.ones(3)), rng.uniform(2.0, 9.0, (3, 2))
+    model = MixtureModel(Poisson(), weights, rates)
+    prior = model.own_statistics() * 0.0
+    prior = replace(prior, counts=np.full(3, 0.8))
+    steps = model.component_steps(Rows(X, sample_weight, labels), prior)
+    for k in (0, 2, 1, 1, 0, 2):
+        steps.refresh(k)
+        weights, rates = poisson_step(X, sample_weight, labels, weights, rates, 0.8, k)
+        assert_allclose(steps.model().weights, weights, rtol=1e-11)
+        assert_allclose(steps.model().parameters, rates, rtol=1e-11)
+
+
+# ------------------------------------------------------------------------------- convergence
+
+
+@all_mixtures
+@pytest.mark.parametrize("concentration", [1.7])
+def test_a_single_component_takes_steps_of_batch_em(case, concentration, rng):
+    model, data = case.draw(rng, 1), case.data(rng, 60)
+    prior = prior_of(case, model, data, concentration)
+    steps = model.component_steps(data, prior)
+    expected, log_likelihood = batch_step(model, data, terms_of(prior, data))
+    assert_allclose(steps.sweep(), log_likelihood, rtol=1e-12)
+    if shares_parameters(case, rng):
+        expected = batch_step(expected, data, terms_of(prior, data))[0]
+    assert_close(steps.model(), expected, rtol=1e-8, atol=1e-9)
+
+
+@all_mixtures
+@pytest.mark.parametrize(("concentration", "order"), [(None, "cyclic"), (1.7, "gain")])
+def test_it_has_the_fixed_points_of_batch_em(case, concentration, order, rng):
+    """Both come from one start to one optimum, where neither moves."""
+    model, data, _ = drawn(case, rng)
+    prior = prior_of(case, model, data, concentration)
+    steps, batch = model.component_steps(data, prior, order), model
+    for _ in range(25):
+        steps.sweep()
+        batch, _ = batch_step(batch, data, terms_of(prior, data))
+    found = steps.model()
+    expected = objective(case, batch, data, concentration)
+    # Medians stay with one row or another; hidden variables of components take hundreds of passes.
+    if case.regular and case.case.complete_log_density is None:
+        assert_allclose(objective(case, found, data, concentration), expected, rtol=1e-8)
+    if case.case.complete_log_density is None:
+        assert batch_step(found, data, terms_of(prior, data))[0].kl_divergence(found) < 1e-9
+    there = batch.component_steps(data, prior, order)
+    there.sweep()
+    moved = batch_step(batch, data, terms_of(prior, data))[0].kl_divergence(batch)
+    assert there.model().kl_divergence(batch) <= 10.0 * moved + 1e-12
+
+
+def test_a_component_that_has_gained_nothing_has_its_turn_again(rng):
+    """Others have moved since, and what they gained is expected of it, too."""
+    X = rng.poisson(rng.choice([3.0, 6.0], (200, 1)), (200, 2)).astype(float)
+    steps = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[3.0] * 2, [5.0] * 2]))
+    steps = steps.component_steps(Rows(X))
+    for _ in range(200):
+        steps.refresh(0)
+    settled = steps.model()
+    steps = settled.component_steps(Rows(X))
+    steps.sweep()
+    before = steps.model()
+    for _ in range(3):
+        steps.sweep()
+    assert (steps.model().parameters[0] != before.parameters[0]).all()
+
+
+# ------------------------------------- which part of a full step's gain a block has, on average
+
+
+def gain(new, old, statistics):
+    return new.expected_log_likelihood(statistics) - old.expected_log_likelihood(statistics)
+
+
+def with_component_of(model, other, k, weights=None):
+    parts = [component(one.parameters, j, K) for j, one in enumerate([model] * K)]
+    parts[k] = component(other.parameters, k, K)
+    weights = model.weights if weights is None else weights
+    return replace(model, weights=weights, parameters=joined(parts, model.parameters))
+
+
+def refreshed(model, data, k):
+    steps = model.component_steps(data)
+    steps.refresh(k)
+    return steps.model()
+
+
+@exponential
+def test_a_step_gains_its_divergence(case, rng):
+    model, data, _ = drawn(case, rng)
+    evidence = model.e_step(data)[0]
+    for k in range(K):
+        steps = model.component_steps(data)
+        divergence = steps.refresh(k)
+        assert_allclose(gain(steps.model(), model, evidence), divergence, rtol=1e-6, atol=1e-10)
+
+
+@separate
+def test_the_mean_step_gains_at_least_one_kth(case, rng):
+    """With the other weights rescaled; and with all weights refreshed."""
+    for _ in range(3):
+        model, data, _ = drawn(case, rng, 40)
+        evidence = model.e_step(data)[0]
+        full = model.m_step(evidence)
+        goal = gain(full, model, evidence) / K
+        rescaled = [gain(refreshed(model, data, k), model, evidence) for k in range(K)]
+        assert np.mean(rescaled) >= goal - 1e-10
+        always = [with_component_of(model, full, k, full.weights) for k in range(K)]
+        assert np.mean([gain(one, model, evidence) for one in always]) >= goal - 1e-10
+
+
+@separate
+def test_one_kth_is_all_there_is_where_the_weights_are_at_their_maximum(case, rng):
+    model, data, _ = drawn(case, rng, 40)
+    for _ in range(60):
+        model = replace(model, weights=model.e_step(data)[0].counts)
+    evidence = model.e_step(data)[0]
+    goal = gain(model.m_step(evidence), model, evidence) / K
+    found = np.mean([gain(refreshed(model, data, k), model, evidence) for k in range(K)])
+    assert_allclose(found, goal, rtol=1e-6)
+
+
+@separate
+def test_weights_that_are_a_block_of_their_own_leave_one_in_k_plus_one(case, rng):
+    model, data, _ = drawn(case, rng)
+    evidence = model.e_step(data)[0]
+    full = model.m_step(evidence)
+    blocks = [with_component_of(model, full, k) for k in range(K)]
+    blocks.append(replace(model, weights=full.weights))
+    found = np.mean([gain(one, model, evidence) for one in blocks])
+    assert_allclose(found, gain(full, model, evidence) / (K + 1), rtol=1e-9)
+
+
+@separate
+def test_weights_that_are_never_refreshed_leave_no_constant(case, rng):
+    """Where the components are at their maximum and the weights are not, nothing is gained."""
+    model, data, _ = drawn(case, rng)
+    known = Rows(data.X, data.sample_weight, rng.integers(0, K, len(data)).astype(np.int32))
+    for _ in range(3 if case.case.complete_log_density is None else 300):
+        best = batch_step(model, known)[0]
+        model = replace(best, weights=np.array([0.8, 0.1, 0.1]))
+    evidence = model.e_step(known)[0]
+    full = model.m_step(evidence)
+    blocks = [with_component_of(model, full, k) for k in range(K)]
+    found = np.mean([gain(one, model, evidence) for one in blocks])
+    assert gain(full, model, evidence) > 0.1
+    assert abs(found) < 1e-6
+
+
+def test_a_shared_parameter_leaves_no_constant(rng):
+    """The tighter the clusters, the less of a full step one mean has, under the old covariance."""
+    labels = np.arange(200, dtype=np.int32) % 2
+    parts = []
+    for spread in (1e-1, 1e-3, 1e-6):
+        X = (2.0 * labels - 1.0)[:, None] + spread * rng.standard_normal((200, 1))
+        family, data = TiedGaussian(), Rows(X, labels=labels)
+        parameters = family.gaussians(np.zeros((2, 1)), np.ones((1, 1, 1)))
+        model = MixtureModel(family, np.full(2, 0.5), parameters)
+        evidence = model.e_step(data)[0]
+        full = gain(model.m_step(evidence), model, evidence)
+        steps = np.mean([gain(refreshed(model, data, k), model, evidence) for k in range(2)])
+        parts.append(steps / full)
+    assert parts[0] > 1.5 * parts[1] > 2.0 * parts[2]
+    assert parts[2] < 0.03
+
+
+# ------------------------------------------------------------------------------------ weights
+
+
+def test_labels_bring_a_component_back_and_nothing_else_does(rng):
+    X = rng.poisson(5.0, (60, 2)).astype(float)
+    model = MixtureModel(Poisson(), np.array([0.6, 0.4, 0.0]), rng.uniform(2.0, 9.0, (3, 2)))
+    steps = model.component_steps(Rows(X))
+    steps.sweep()
+    assert steps.model().weights[2] == 0.0
+    labels = np.where(np.arange(60) < 6, 2, -1).astype(np.int32)
+    known = Rows(X, labels=labels)
+    steps = model.component_steps(known)
+    for _ in range(100):
+        steps.sweep()
+        model, _ = batch_step(model, known)
+    assert model.weights[2] >= 0.1
+    assert_allclose(steps.log_likelihood(), model.e_step(known)[1], rtol=1e-4)
+
+
+def test_a_prior_gives_weight_to_what_has_none(rng):
+    X = rng.poisson(5.0, (60, 2)).astype(float)
+    model = MixtureModel(Poisson(), np.array([0.6, 0.4, 0.0]), rng.uniform(2.0, 9.0, (3, 2)))
+    prior = replace(model.own_statistics() * 0.0, counts=np.full(3, 2.0))
+    steps = model.component_steps(Rows(X), prior)
+    for _ in range(300):
+        steps.sweep()
+        model, _ = batch_step(model, Rows(X), [(1.0 / 60.0, prior)])
+    assert_close(steps.model(), model, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
+def test_rows_under_no_component_are_shared_among_all():
+    """As by batch EM, of whose counts they are a part."""
+    family = DiagonalGaussian(learns_covariances=False)
+    parameters = family.gaussians(np.zeros((2, 1)), np.ones((2, 1)))
+    model = MixtureModel(family, np.array([0.3, 0.7]), parameters)
+    for labels, expected in ((None, 1.1 / 3), ([-1, 0, -1], 1.8 / 3), ([1, -1, -1], 0.6 / 3)):
+        labels = None if labels is None else np.array(labels, np.int32)
+        data = Rows(np.array([[1e200], [0.0], [1.0]]), labels=labels)
+        evidence, log_likelihood = model.e_step(data)
+        assert_allclose(evidence.counts[0], expected)
+        steps = model.component_steps(data)
+        assert steps.log_likelihood() == log_likelihood == -np.inf
+        steps.refresh(0)
+        assert_allclose(steps.model().weights[0], expected)
+
+
+def test_the_last_component_keeps_all_weight(rng):
+    X = rng.poisson(5.0, (30, 2)).astype(float)
+    model = MixtureModel(Poisson(), np.full(3, 1 / 3), rng.uniform(4.0, 6.0, (3, 2)))
+    prior = replace(model.own_statistics() * 0.0, counts=np.full(3, -50.0))
+    steps = model.component_steps(Rows(X), prior)
+    steps.sweep()
+    found = steps.model()
+    assert_allclose(np.sort(found.weights), [0.0, 0.0, 1.0])
+    assert_allclose(found.parameters[found.weights.argmax()], X.mean(axis=0), rtol=1e-12)
+
+
+# ------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize("case", [*CHAINS, *DYNAMICAL, *TRANSDUCERS], ids=repr)
+def test_what_is_no_mixture_refuses_by_name(case, rng):
+    model = case.draw(rng)
+    with pytest.raises(ValueError, match=f"{type(model).__name__} has no components that can be"):
+        model.component_steps(case.data(rng, 5))
+
+
+def test_parameters_that_cannot_be_taken_apart_are_named():
+    with pytest.raises(TypeError, match="dict is neither an array nor a tuple"):
+        component({"rate": np.ones(3)}, 0, 3)
+
+
+def test_components_join_to_what_they_were_taken_from(rng):
+    for case in MIXTURES:
+        parameters = case.draw(rng, K).parameters
+        parts = [component(parameters, k, K) for k in range(K)]
+        assert_identical(joined(parts, parameters), parameters)
+
+
+def test_statistics_of_components_are_theirs(rng):
+    """Of priors, too, which are statistics."""
+    for case in MIXTURES:
+        model, data = case.draw(rng, K), case.data(rng, 30)
+        statistics = combine([(1.0, model.own_statistics().emissions)])
+        for k in range(K):
+            alone = model.family.m_step(statistics.component(k, K))
+            assert_close(alone, component(model.parameters, k, K), rtol=1e-7, atol=1e-9)
+        assert len(data) == 30

@@ -1,0 +1,201 @@
+"""What holds of every mixture that is learnt one component at a time."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases.comparing import assert_close, assert_identical
+from cases.estimator_cases import ESTIMATORS
+from cases.interruptions import Interruption
+from cases.sequence_cases import SEQUENCE_ESTIMATORS
+from cases.states import state_of
+from scipy import sparse
+
+from sklearn_onlineem import (
+    CompoundDirichlet,
+    EditDistance,
+    GaussianMixture,
+    LatentDirichletAllocation,
+    PoissonMixture,
+)
+from sklearn_onlineem.em import Componentwise, StructuralStep
+from sklearn_onlineem.estimators import _threads
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+all_mixtures = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
+ORDERS = ("gain", "cyclic")
+CONCENTRATION = -19.0
+
+
+def fitted(case, X, n_components=4, **arguments):
+    arguments = {"solver": "componentwise", "max_iter": 6, "tol": 0.0} | arguments
+    return case(n_components, **arguments).fit(X)
+
+
+@all_mixtures
+def test_passes_are_counted_and_recorded_and_never_fall(case, rng):
+    X = case.data(rng, 80)[0]
+    mixture = fitted(case, X)
+    assert mixture.n_iter_ == mixture.n_steps_ == len(mixture.history_) == 6
+    assert {step.eta for step in mixture.history_} == {math.inf}
+    found = np.array(mixture.lower_bounds_)
+    assert (np.diff(found) >= -1e-10 * np.abs(found[1:])).all()
+    assert mixture.score(X) >= found[-1] - 1e-8 * abs(found[-1])
+    assert mixture.n_samples_seen_ == 80
+
+
+@all_mixtures
+def test_a_string_stands_for_a_value_and_fits_are_alike_to_the_bit(case, rng, monkeypatch):
+    """Whatever the number of threads."""
+    monkeypatch.setattr(_threads, "_LEAST_WORK", 0)
+    X = case.data(rng, 1200)[0]
+    expected = fitted(case, X, max_iter=2)
+    for other in ({"solver": Componentwise()}, {"n_jobs": 2}):
+        assert_identical(state_of(fitted(case, X, max_iter=2, **other)), state_of(expected))
+
+
+@all_mixtures
+def test_weights_are_repeated_rows_and_labels_are_kept(case, rng):
+    X, y = case.data(rng, 60)
+    weight = rng.integers(1, 4, 60).astype(float)
+    start = {"warm_start": True, "max_iter": 3}
+    once, again = (case(3, solver="batch", max_iter=1, tol=0.0).fit(X) for _ in range(2))
+    for mixture in (once, again):
+        mixture.set_params(solver="componentwise", tol=0.0, semi_supervised=True, **start)
+    labels = np.where(rng.random(60) < 0.3, y, -1)
+    once.fit(X, labels, sample_weight=weight)
+    times = weight.astype(int)
+    again.fit(np.repeat(X, times, axis=0), np.repeat(labels, times))
+    assert_close(once.model_, again.model_, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("case", [case for case in ESTIMATORS if not case.hidden], ids=repr)
+def test_it_ends_where_batch_em_does(case, rng):
+    X = case.data(rng, 120)[0]
+    found, expected = (
+        fitted(case, X, 3, solver=solver, max_iter=300, tol=1e-7)
+        for solver in ("componentwise", "batch")
+    )
+    assert found.converged_
+    np.testing.assert_allclose(found.score(X), expected.score(X), rtol=1e-5)
+
+
+@all_mixtures
+def test_streams_take_online_steps(case, rng):
+    X = case.data(rng, 80)[0]
+    found, expected = (fitted(case, X, solver="batch", max_iter=1) for _ in range(2))
+    found.set_params(solver="componentwise")
+    assert_identical(found.partial_fit(X[:20]).model_, expected.partial_fit(X[:20]).model_)
+
+
+@all_mixtures
+def test_what_interrupts_leaves_the_mixture_as_it_was(case, rng):
+    X = case.data(rng, 80)[0]
+    mixture = fitted(case, X)
+    before, model = state_of(mixture), mixture.model_
+    mixture.set_params(callbacks=[Interruption(2)], warm_start=True)
+    with pytest.raises(KeyboardInterrupt):
+        mixture.fit(X)
+    assert mixture.model_ is model
+    assert_identical(state_of(mixture), before)
+
+
+@pytest.mark.parametrize("case", [case for case in ESTIMATORS if case.sparse], ids=repr)
+def test_sparse_rows_are_dense_rows(case, rng):
+    X = np.asarray(case.data(rng, 80)[0])
+    assert_close(fitted(case, sparse.csr_array(X)).model_, fitted(case, X).model_, rtol=1e-6)
+
+
+# ------------------------------------------------------------- priors that take weight, one by one
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("case", [case for case in ESTIMATORS if not case.hidden], ids=repr)
+def test_what_the_prior_leaves_has_enough_rows(case, order, rng):
+    X = case.data(rng, 300)[0]
+    mixture = fitted(
+        case, X, 8, solver=Componentwise(order), weight_concentration_prior=CONCENTRATION,
+        max_iter=300, tol=1e-6,
+    )  # fmt: skip
+    alive = mixture.weights_ > 0.0
+    assert mixture.converged_
+    assert 1 <= mixture.n_components_ == np.count_nonzero(alive) < 8
+    counts = mixture.model_.e_step(mixture._input().read(X))[0].counts * len(X)
+    assert (counts[alive] > 1.0 - CONCENTRATION).all()
+    numbers = [step.n_components for step in mixture.history_ if isinstance(step, StructuralStep)]
+    assert numbers == sorted(numbers, reverse=True)
+    assert numbers[-1] == mixture.n_components_
+
+
+@pytest.mark.parametrize("case", [case for case in ESTIMATORS if not case.hidden], ids=repr)
+def test_with_a_prior_that_takes_weight_steps_lower_the_objective_only_by_losses(case, rng):
+    X = case.data(rng, 200)[0]
+    start = fitted(case, X, 8, solver="batch", max_iter=1)
+    data, model = start._input().read(X), start.model_
+    empty = model.own_statistics() * 0.0
+    prior = replace(empty, counts=np.full(8, CONCENTRATION - 1.0))
+    steps, n_lost = model.component_steps(data, prior), 0
+    before, left = penalised(model, data), 8
+    for k in np.tile(np.arange(8), 4):
+        steps.refresh(k)
+        model = steps.model()
+        after, n_left = penalised(model, data), model.n_survivors
+        assert n_left in (left, left - 1)
+        n_lost += n_left < left
+        assert n_left < left or after >= before - 1e-6 * abs(before)
+        before, left = after, n_left
+    assert n_lost > 0
+
+
+def penalised(model, data):
+    """Log-likelihood plus log prior of the weights that there are."""
+    weights = model.weights[model.weights > 0.0]
+    return data.total_weight * model.e_step(data)[1] + (CONCENTRATION - 1.0) * np.log(weights).sum()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_where_all_are_too_small_they_go_one_by_one_until_one_has_enough(order, rng):
+    """Figueiredo & Jain's reason for steps of one component."""
+    X = rng.standard_normal((60, 2))
+    mixture = GaussianMixture(
+        10, weight_concentration_prior=-14.0, solver=Componentwise(order), random_state=0
+    ).fit(X)
+    assert mixture.n_components_ >= 1
+    assert 60 * mixture.weights_[mixture.weights_ > 0.0].min() > 15.0
+
+
+# ---------------------------------------------------------------------------------------- refusals
+
+
+def test_others_refuse_by_name(rng):
+    for case in SEQUENCE_ESTIMATORS:
+        X = case.data(rng, 6)[0]
+        name = case.make.__name__
+        with pytest.raises(ValueError, match=f"{name}: .*no components that can be refreshed"):
+            case(solver=Componentwise()).fit(X)
+    pairs = [("ab", "ba"), ("a", "b")]
+    with pytest.raises(ValueError, match="EditDistance: .*no components that can be refreshed"):
+        EditDistance(solver=Componentwise()).fit(pairs)
+    counts = rng.poisson(3.0, (20, 4))
+    for estimator in (CompoundDirichlet(), LatentDirichletAllocation(2)):
+        with pytest.raises(ValueError, match=f"'solver' parameter of {type(estimator).__name__}"):
+            estimator.set_params(solver="componentwise").fit(counts)
+
+
+@pytest.mark.parametrize("order", ["random", None, 1, np.array(["gain"])], ids=repr)
+def test_orders_that_there_are_not_are_refused(order):
+    with pytest.raises(ValueError, match="order must be one of"):
+        Componentwise(order)
+
+
+def test_passes_attend_to_what_still_moves(rng):
+    """Two rates that overlap, of eight that are far from these: fewer passes."""
+    rates = np.array([[4.0], [5.5], [40.0], [80.0], [140.0], [220.0], [320.0], [440.0]])
+    X = rng.poisson(rates[rng.integers(8, size=500)])
+    passes = {}
+    for order in ORDERS:
+        mixture = PoissonMixture(8, solver=Componentwise(order), init=rates, tol=1e-6, max_iter=300)
+        passes[order] = mixture.fit(X).n_iter_
+    assert 1.5 * passes["gain"] < passes["cyclic"]
