@@ -16,6 +16,7 @@ __all__ = ["Certificate", "convergence_certificate", "step_certificate"]
 _MOST_HALVINGS = 20
 # A smaller one has too few digits to be divided by the square of a rate.
 _LEAST_DIVERGENCE = 1e-12
+_ROUNDING = 1e-15
 
 
 @dataclass(frozen=True)
@@ -235,15 +236,17 @@ def _limit(values):
     """Return the limit at 0 of a smooth function, from its values at 1, 1/2, 1/4, ...
 
     By polynomials through more and more of them, of which that one is best which differs least
-    from those of lower degrees (Ridders, "Accurate computation of F'(x)", 1982).
+    from those of lower degrees (Ridders, "Accurate computation of F'(x)", 1982). Values have been
+    divided by squares: rounding, which grows by 4 each time, counts as such a difference, as values
+    that are little else may agree by chance.
     """
-    best, least, previous = values[0], math.inf, values[:1]
+    best, least, previous, rounding = values[0], math.inf, values[:1], _ROUNDING
     for value in values[1:]:
-        row, factor = [value], 1.0
+        row, factor, rounding = [value], 1.0, 4.0 * rounding
         for coarser in previous:
             factor *= 2.0
             row.append(row[-1] + (row[-1] - coarser) / (factor - 1.0))
-            error = max(abs(row[-1] - row[-2]), abs(row[-1] - coarser))
+            error = max(abs(row[-1] - row[-2]), abs(row[-1] - coarser)) + rounding
             if error <= least:
                 best, least = row[-1], error
         previous = row
