@@ -79,7 +79,7 @@ def gaussian_chain():
     return truth, start, draw
 
 
-def local_level(n=200):
+def local_level(n=800):
     """A random walk in noise, whose variances are learnt; one sequence."""
     truth = {
         "transition_covariance_": np.array([[0.5]]),
@@ -131,6 +131,7 @@ MODELS = {
     "GMM": gaussian_mixture,
     "Poisson": poisson_mixture,
     "HMM": gaussian_chain,
+    "Kalman, local level of 200 rows": partial(local_level, 200),
     "Kalman, local level": local_level,
     "Kalman, two states": system,
 }

@@ -64,9 +64,12 @@ class Coordinates(ABC):
     model : Model
     what : str
         What a row of the coordinates is.
+    remedy : str
+        How to fit what the data determine.
     """
 
     what = None
+    remedy = "with fewer components"
 
     @property
     @abstractmethod
@@ -117,6 +120,18 @@ class Coordinates(ABC):
     def parts(self):
         """What coordinates stand for: names, and which columns they are."""
 
+    @abstractmethod
+    def check_determined(self, n_observations, has_prior):
+        """Raise ValueError where it is plain that data do not determine what is learnt.
+
+        Parameters
+        ----------
+        n_observations : float
+            Total weight of the data.
+        has_prior : bool
+            Whether there is a prior, which may determine what data do not.
+        """
+
 
 class ComponentCoordinates(Coordinates):
     """Of models of components of a family: what it shares with others, and what is its own.
@@ -129,7 +144,7 @@ class ComponentCoordinates(Coordinates):
     """
 
     def __init__(self, model, statistics):
-        self.model = model
+        self.model, self._statistics = model, statistics
         self.tangents = TANGENTS[type(model.family)](model.family, model.parameters)
         self._masses = self._all_masses(statistics)
 
@@ -159,6 +174,13 @@ class ComponentCoordinates(Coordinates):
         norms = (roots**2).sum(axis=0)
         x[:, columns] = roots * ((roots * x[:, columns]).sum(axis=0) * inverse(norms))
         return x
+
+    def check_determined(self, n_observations, has_prior):
+        """Refuse components that have no data."""
+        masses = self.model.masses(self._statistics)
+        if not (masses > 0.0).all():
+            dead = np.flatnonzero(~(masses > 0.0)).tolist()
+            raise ValueError(f"There are no standard errors of {self.what} {dead}: no data.")
 
     @property
     @abstractmethod

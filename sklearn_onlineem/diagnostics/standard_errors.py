@@ -200,9 +200,10 @@ def standard_errors(estimator, X, robust=False, **where):
     """
     check_bool("robust of standard_errors", robust)
     model, data = model_and_data(estimator, X, **where)
-    statistics = combine([(1.0, model.e_step(data)[0]), *prior_share(estimator, data)])
+    prior = prior_share(estimator, data)
+    statistics = combine([(1.0, model.e_step(data)[0]), *prior])
     coordinates = coordinates_of(model, statistics)
-    _check_alive(coordinates, statistics)
+    coordinates.check_determined(data.total_weight, has_prior=bool(prior))
     _check_robust(robust, data)
     missing, squares = missing_of(coordinates, data).dense()
     basis = _basis(coordinates)
@@ -217,13 +218,6 @@ def standard_errors(estimator, X, robust=False, **where):
         _errors(coordinates, basis, inverse / data.total_weight, shown),
         {name: attributes[name].kind for name in shown},
     )
-
-
-def _check_alive(coordinates, statistics):
-    masses = coordinates.model.masses(statistics)
-    if masses is not None and not (masses > 0.0).all():
-        dead = np.flatnonzero(~(masses > 0.0)).tolist()
-        raise ValueError(f"There are no standard errors of {coordinates.what} {dead}: no data.")
 
 
 def _check_robust(robust, data):
@@ -246,7 +240,7 @@ def _inverse(information, coordinates):
             f"The observed information is not positive definite (least eigenvalue {values[0]:.2g}"
             " of that of complete data): the fit is at no maximum, or its parameters are not"
             f" determined; least is known of the {max(shares, key=shares.get)}. Fit with a smaller"
-            " tol, with fewer components, or with more that is known."
+            f" tol, {coordinates.remedy}, or with more that is known."
         )
     return (vectors / values) @ vectors.T
 

@@ -15,6 +15,8 @@ from sklearn_onlineem import KalmanFilter
 from sklearn_onlineem.diagnostics import missing_information, standard_errors
 from sklearn_onlineem.diagnostics._known import coordinates_of
 from sklearn_onlineem.diagnostics._missing import missing_of
+from sklearn_onlineem.diagnostics._similarity import unseen_changes
+from sklearn_onlineem.em import batch_step
 
 EXACT = {"solver": "batch", "tol": 0.0, "reg_covar": 0.0}
 NOISES = ["transition_covariance", "observation_covariance"]
@@ -209,11 +211,114 @@ def test_a_prior_narrows():
     assert errors < 0.8 * before
 
 
+@pytest.mark.parametrize("offset", [1e4, -1e8])
+def test_offsets_cost_no_digits(offset):
+    """The scores of moves that are small in units of rows far from 0."""
+    kalman = still(local_level).estimator
+    first = kalman.initial_state_mean_ + offset
+    X = [rows + offset for rows in still(local_level).X]
+    moved = converged(clone(kalman).set_params(initial_state_mean=first), X)
+    expected = standard_errors(kalman, [rows - offset for rows in X]).errors
+    for name, value in standard_errors(moved, X).errors.items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-4)
+
+
+def test_measured_contraction(rng):
+    """Of the error of the parameters, and of the gap of the log-likelihood."""
+    found = still(autoregression_in_noise)
+    place, data, x = found.place, found.data, found.place.encode(found.model)
+    information = missing_information(found.estimator, found.X)
+    model, top = place.decode(x + 0.01), found.model.e_step(data)[1]
+    errors, gaps = [], []
+    for _ in range(61):
+        errors.append(np.linalg.norm(place.encode(model) - x))
+        model, log_likelihood = batch_step(model, data)
+        gaps.append(top - log_likelihood)
+    for path, rate in [(errors, information.rate), (gaps, information.loss_rate)]:
+        contraction = (path[60] / path[30]) ** (1 / 30)
+        np.testing.assert_allclose(1.0 - contraction, 1.0 - rate, rtol=0.02)
+
+
+# How many changes of the coordinates of two states are unseen, where this is learnt.
+READ = ["observation_matrices"]
+MOVES = ["transition_matrices", *NOISES]
+FIRST = ["initial_state_mean", "initial_state_covariance"]
+OFFSETS = ["transition_offsets", "observation_offsets"]
+UNSEEN = {
+    "nothing of the readings": (0, [*MOVES, *FIRST], {}),
+    "a loading": (0, [*READ, "observation_covariance"], {}),
+    "all of turned states": (4, [*MOVES, *FIRST, *READ], {}),
+    "all but first states: rotations": (1, [*MOVES, *READ], {}),
+    "all, with noise on the diagonal": (
+        3, [*MOVES, *FIRST, *READ], {"transition_covariance_type": "diag"}
+    ),
+    "levels of states and readings": (2, [*OFFSETS, *FIRST, *NOISES], {}),
+    "levels, first states known": (0, [*OFFSETS, *NOISES], {}),
+    "all, levels, too": (6, [*MOVES, *FIRST, *READ, *OFFSETS], {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("n_changes", "em_vars", "settings"), UNSEEN.values(), ids=UNSEEN)
+@pytest.mark.parametrize("units", [1.0, 1e5])
+def test_unseen_changes_are_those_along_which_no_sequence_scores(
+    rng, n_changes, em_vars, settings, units
+):
+    A, C = np.array([[0.7, 0.2], [-0.1, 0.5]]), np.array([[1.0, 0.3], [0.2, 1.0], [0.5, 0.5]])
+    X = list(simulated(rng, 60, 5, A, C, np.diag([0.5, 0.8]), 0.3 * np.eye(3)))
+    kalman = KalmanFilter(
+        2, transition_matrices=A, observation_matrices=C, em_vars=em_vars, max_iter=1,
+        transition_covariance=np.diag([0.5, 0.8]), **settings, **EXACT,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = kalman.fit(X).model_
+    T = np.diag([1.0, units])
+    scaled = type(model)(
+        model.initial.in_coordinates(outputs=T),
+        model.transitions.in_coordinates(inputs=np.linalg.inv(T), outputs=T),
+        model.emissions.in_coordinates(inputs=np.linalg.inv(T)),
+    )
+    found, moved = unseen_changes(scaled, np.diag(T))
+    assert found == n_changes
+    names = [f"{part}__{what}" for part, what in moved]
+    assert set(names) <= set(learnt_names(model)) and bool(names) == (n_changes > 0)
+    data, place = kalman._input().read(X), DynamicalCoordinates(model, learnt_names(model))
+    x = place.encode(model)
+    scores = jacobian(lambda vector: place.decode(vector).log_likelihood(data), x)
+    assert np.linalg.matrix_rank(scores, rtol=1e-7) == len(x) - n_changes
+
+
 def test_what_is_not_determined_is_refused_by_name(rng):
     """States of which all is learnt may be turned as one likes."""
     X = list(simulated(rng, 20, 20, 0.5 * np.eye(2), np.eye(2), np.eye(2), np.eye(2)))
-    kalman = converged(KalmanFilter(2), X)
-    with pytest.raises(ValueError, match="not positive definite.*least is known of the "):
+    kalman = KalmanFilter(2, max_iter=50, random_state=0, **EXACT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        kalman.fit(X)
+    message = "transition_matrices_.* observation_matrices_: .* space of 4 dimensions.*em_vars"
+    with pytest.raises(ValueError, match=message):
+        standard_errors(kalman, X)
+
+
+def test_a_prior_may_determine_what_data_do_not(rng):
+    _, X = autoregression_in_noise(rng)
+    learnt = ["transition_matrices", "transition_covariance", "observation_matrices"]
+    names = [*learnt, "initial_state_mean", "initial_state_covariance"]
+    kalman = KalmanFilter(1, em_vars=names, max_iter=700, random_state=0, **EXACT)
+    prior = {
+        "observation": {"matrix": [[1.0]], "matrix_precision": 50.0},
+        "initial": {"covariance": 1.0, "degrees_of_freedom": 5.0},
+    }
+    informed = converged(clone(kalman).set_params(prior=prior), X)
+    converged(kalman, X)
+    assert standard_errors(informed, X).errors["observation_matrices_"] > 0.0
+    with pytest.raises(ValueError, match="sequences and states of 1 dim.*initial_state_cov"):
+        standard_errors(kalman, X)
+    kalman.set_params(em_vars=names[:4])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        kalman.fit(X)
+    with pytest.raises(ValueError, match="not positive definite|do not determine"):
         standard_errors(kalman, X)
 
 
