@@ -32,7 +32,7 @@ class StandardErrors:
     Attributes
     ----------
     estimates : dict of ndarray
-        "weights_", "means_", "covariances_", ...
+        ``"weights_"``, ``"means_"``, ``"covariances_"``, ...
     errors : dict of ndarray
         Standard errors, of the same names and shapes.
     kinds : dict of str
