@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from cases.comparing import assert_close
 
+from benchmarks.papers._recursive_learning import ScoreSmoother, moved
 from benchmarks.papers._recursive_smoother import (
     CategoricalEmissions,
     Chain,
     GaussianEmissions,
     RecursiveSmoother,
+    Sums,
     m_step,
 )
 from sklearn_onlineem.data import Rows, Sequences
@@ -114,3 +116,27 @@ def test_a_step_from_averages_is_one_of_batch_em(kind):
     learnt, _ = batch_step(model_of(chain), data)
     found = model_of(m_step(chain, smoother.statistics(), learns_start=True))
     assert_close(found, learnt, rtol=1e-9)
+
+
+@pytest.mark.parametrize("with_end", [False, True], ids=["endless", "sequences"])
+@pytest.mark.parametrize("kind", EMISSIONS)
+def test_scores_are_derivatives_of_log_likelihoods(kind, with_end):
+    """Along a random direction, by central differences."""
+    rng = np.random.default_rng(4)
+    chain, X = chain_of(kind, rng, with_end), symbols(kind, 12, rng)
+    begins = np.isin(np.arange(12), [0, 5, 6] if with_end else [0])
+    rows, smoother = chain.emissions.features(X), ScoreSmoother(chain)
+    scores = []
+    for row, begin in zip(rows, begins, strict=True):
+        smoother.update(chain, row, begin)
+        scores.append(np.concatenate([part.ravel() for part in smoother.score()]))
+    shapes = [part.shape for part in smoother.score()]
+    direction = Sums(*(rng.normal(size=shape) for shape in shapes))
+    along = np.concatenate([part.ravel() for part in direction])
+
+    def log_likelihoods(step):
+        there = moved(chain, direction, step, learns_start=True)
+        return smoothed(there, X, np.ones(12), np.flatnonzero(begins))[1]
+
+    differences = (log_likelihoods(1e-5) - log_likelihoods(-1e-5)) / 2e-5
+    assert_close(np.array(scores) @ along, differences, rtol=1e-7, atol=1e-7)
