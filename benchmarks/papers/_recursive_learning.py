@@ -26,8 +26,9 @@ class OnlineEM:
     Parameters
     ----------
     exponent : float
-        Step sizes are t to the minus this.
-    warm_up : int, default=50
+        Step sizes are the rate by t to the minus this; the first one is 1.
+    rate : float, default=1.0
+    warm_up : int, default=100
         Symbols before the first M-step.
     average_from : float, default=inf
         Symbols after which the chains are those of the statistics' average over time (Polyak);
@@ -35,7 +36,8 @@ class OnlineEM:
     """
 
     exponent: float
-    warm_up: int = 50
+    rate: float = 1.0
+    warm_up: int = 100
     average_from: float = np.inf
 
     def learn(self, chain, X, begins):
@@ -43,7 +45,8 @@ class OnlineEM:
         rows, average = chain.emissions.features(X), None
         smoother, learns_start = RecursiveSmoother(chain, rows.shape[1]), begins[1:].any()
         for t, (row, begin) in enumerate(zip(rows, begins.tolist(), strict=True), start=1):
-            log_likelihood = smoother.update(chain, row, t**-self.exponent, begin)
+            gamma = self.rate * t**-self.exponent if t > 1 else 1.0
+            log_likelihood = smoother.update(chain, row, gamma, begin)
             shown = chain
             if t > self.warm_up:
                 sums = smoother.statistics()
