@@ -30,6 +30,8 @@ class OnlineEM:
     rate : float, default=1.0
     warm_up : int, default=100
         Symbols before the first M-step.
+    every : int, default=1
+        Symbols between M-steps.
     average_from : float, default=inf
         Symbols after which the chains are those of the statistics' average over time (Polyak);
         learning goes by the others.
@@ -38,29 +40,32 @@ class OnlineEM:
     exponent: float
     rate: float = 1.0
     warm_up: int = 100
+    every: int = 1
     average_from: float = np.inf
 
     def learn(self, chain, X, begins):
         """Yield after each symbol the chain and the symbol's log-likelihood given those before."""
-        rows, average = chain.emissions.features(X), None
+        rows, shown = chain.emissions.features(X), chain
+        average, n_averaged = None, 0
         smoother, learns_start = RecursiveSmoother(chain, rows.shape[1]), begins[1:].any()
         for t, (row, begin) in enumerate(zip(rows, begins.tolist(), strict=True), start=1):
             gamma = self.rate * t**-self.exponent if t > 1 else 1.0
             log_likelihood = smoother.update(chain, row, gamma, begin)
-            shown = chain
-            if t > self.warm_up:
+            if t > self.warm_up and t % self.every == 0:
                 sums = smoother.statistics()
                 shown = chain = m_step(chain, sums, learns_start)
                 if t > self.average_from:
-                    average = _averaged(average, sums, 1.0 / (t - self.average_from))
+                    n_averaged += 1
+                    average = _averaged(average, sums, n_averaged)
                     shown = m_step(chain, average, learns_start)
             yield shown, log_likelihood
 
 
-def _averaged(average, sums, share):
-    if average is None:
+def _averaged(average, sums, n):
+    """The average with one more, the n-th."""
+    if n == 1:
         return sums
-    return Sums(*(a + share * (b - a) for a, b in zip(average, sums, strict=True)))
+    return Sums(*(a + (b - a) / n for a, b in zip(average, sums, strict=True)))
 
 
 @dataclass(frozen=True)

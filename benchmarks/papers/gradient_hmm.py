@@ -15,13 +15,12 @@ The second table asks whether symbols are worth their time on real streams. Piec
 `partial_fit(..., continues=True)`. "prequential" is the mean log-likelihood of what comes next,
 over the last three quarters of the first pass, in nats a symbol; "pass" and "equal time" are those
 of what is held out (of the genome itself) after one pass, and when as much CPU time was used as the
-recursion takes for one pass, in at most ten passes. Medians over seeds, which differ in starts and
+recursion takes for one pass. Medians over seeds, which differ in starts and
 orders. The recursion is NumPy's, a symbol at a time, and "us" the CPU time of a symbol: see the
 README for what a kernel would take.
 """
 
 import argparse
-import math
 import time
 import warnings
 from dataclasses import dataclass, replace
@@ -171,8 +170,7 @@ def model_of(chain, like=None):
     """The library's form of a chain; with the termination of another model, if there is one."""
     if isinstance(chain.emissions, CategoricalEmissions):
         family = Categorical(chain.emissions.probabilities.shape[1])
-        parameters = np.maximum(chain.emissions.probabilities, 1e-4)
-        parameters = parameters / parameters.sum(axis=1, keepdims=True)
+        parameters = np.maximum(chain.emissions.probabilities, family.min_probability)
     else:
         family = FullGaussian(reg_covar=0.0)
         parameters = family.gaussians(chain.emissions.means, chain.emissions.covariances)
@@ -226,7 +224,7 @@ class Symbols:
 
 RECURSIONS = (
     Symbols("recursion, t^-.75", OnlineEM(0.75)),
-    Symbols("recursion, t^-.75, averaged", OnlineEM(0.75, average_from=0.25)),
+    Symbols("recursion, t^-.75, a step each 100", OnlineEM(0.75, every=100)),
     Symbols("recursion, .3 t^-.6, averaged", OnlineEM(0.6, 0.3, average_from=0.25)),
 )
 PIECES = (
@@ -236,7 +234,8 @@ PIECES = (
     Pieces(100, (("eta0", 1.0), ("beta", 0.75))),
     Pieces(100, (("eta0", 2.0), ("beta", 0.9))),
 )
-MOST_PASSES = 10
+# Rates were chosen on seeds below.
+FIRST_SEED = 10
 
 
 @dataclass(frozen=True)
@@ -249,11 +248,11 @@ class Learnt:
     at_equal_time: float
 
 
-def learnt(method, task, seconds=math.inf):
-    """Learn for so many seconds of CPU time; without a bound, one pass."""
+def learnt(method, task, seconds=0.0):
+    """Learn for so many seconds of CPU time, in one pass at least."""
     passes, used, n_passes = method.passes(task), 0.0, 0
-    most = 1 if seconds == math.inf else MOST_PASSES
-    while n_passes < most and (n_passes == 0 or used * (1.0 + 0.5 / n_passes) < seconds):
+    # A pass more, where most of it is within the time.
+    while n_passes == 0 or used * (1.0 + 0.5 / n_passes) < seconds:
         start = time.process_time()
         log_likelihoods, model = next(passes)
         used += time.process_time() - start
@@ -300,7 +299,7 @@ def print_task(name, n_seeds):
     """The second table, of one stream."""
     print(f"\n{name}, nats a symbol, medians of {n_seeds} seeds\n")
     table = Table("", "us", "prequential", "pass", "equal time")
-    rounds = [compared(TASKS[name](seed)) for seed in range(n_seeds)]
+    rounds = [compared(TASKS[name](FIRST_SEED + seed)) for seed in range(n_seeds)]
     for method in rounds[0]:
         cells = [vars(results[method]).values() for results in rounds]
         table.row(method, *np.median([list(row) for row in cells], axis=0).tolist())

@@ -1,10 +1,12 @@
 """Recursive smoothing with step sizes 1 / t is forward-backward over all that came."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cases.comparing import assert_close
 
-from benchmarks.papers._recursive_learning import ScoreSmoother, moved
+from benchmarks.papers._recursive_learning import OnlineEM, ScoreSmoother, moved
 from benchmarks.papers._recursive_smoother import (
     CategoricalEmissions,
     Chain,
@@ -140,3 +142,33 @@ def test_scores_are_derivatives_of_log_likelihoods(kind, with_end):
 
     differences = (log_likelihoods(1e-5) - log_likelihoods(-1e-5)) / 2e-5
     assert_close(np.array(scores) @ along, differences, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", EMISSIONS)
+def test_without_steps_online_em_waits_for_the_batch(kind):
+    """Averages of all symbols, and one M-step at the last: an iteration of batch EM."""
+    rng = np.random.default_rng(5)
+    chain, X = chain_of(kind, rng), symbols(kind, 40, rng)
+    *_, (learnt, _) = OnlineEM(1.0, warm_up=39).learn(chain, X, np.arange(40) == 0)
+    expected, _ = batch_step(model_of(chain), Sequences(Rows(X), np.array([0, len(X)])))
+    found = model_of(learnt)
+    assert_close((found.transmat, found.parameters), (expected.transmat, expected.parameters), 1e-9)
+
+
+@pytest.mark.parametrize("kind", EMISSIONS)
+def test_averages_are_of_the_statistics_of_all_steps(kind):
+    """Of two steps, whose statistics have the same weight."""
+    rng = np.random.default_rng(6)
+    chain, X = chain_of(kind, rng), symbols(kind, 40, rng)
+    begins = np.arange(40) == 0
+    learner = OnlineEM(1.0, warm_up=19, every=20)
+    *_, (averaged, _) = replace(learner, average_from=10).learn(chain, X, begins)
+    rows, steps, now = chain.emissions.features(X), [], chain
+    smoother = RecursiveSmoother(chain, rows.shape[1])
+    for t, row in enumerate(rows, start=1):
+        smoother.update(now, row, 1.0 / t)
+        if t % 20 == 0:
+            steps.append(smoother.statistics())
+            now = m_step(now, steps[-1])
+    mean = Sums(*(0.5 * (a + b) for a, b in zip(*steps, strict=True)))
+    assert_close(model_of(averaged), model_of(m_step(chain, mean)), rtol=1e-9)
