@@ -21,6 +21,7 @@ sensor_network/{single,multi}_hop.csv.gz columns reading, mote_id, indoor, humid
                                          label
 misspellings/codespell.tsv.gz            columns wrong, right (several are joined by |)
 air_quality/air_quality.csv.gz           datetime and 13 variables; missing cells are empty
+stocks/sp500_dataset.csv.gz              columns Date and 20 prices by symbol, AAPL to XOM
 statsmodels_series/macrodata.csv.gz      columns year, quarter, realgdp, realcons, realinv, ...
 =======================================  =========================================================
 
@@ -227,6 +228,22 @@ def load_us_macro(data_home=None):
     path = _required("statsmodels_series/macrodata.csv.gz", data_home, source)
     levels, rates = _columns(path, (2, 3, 4, 5)), _columns(path, (10, 12, 9))
     return np.hstack([100.0 * np.diff(np.log(levels), axis=0), rates[1:]])
+
+
+def load_stocks(data_home=None, names=None):
+    """Daily returns of 20 stocks, 1990 to 2022: 8,312 rows of changes of log prices, in percent.
+
+    Parameters
+    ----------
+    data_home : str, default=None
+    names : list of str, default=None
+        Symbols of the stocks, in the order of the columns. None: all, by the alphabet.
+    """
+    source = "the PyPI package skfolio (skfolio/datasets/data/sp500_dataset.csv.gz)"
+    path = _required("stocks/sp500_dataset.csv.gz", data_home, source)
+    symbols = _lines(path)[0].split(",")
+    columns = [symbols.index(name) for name in names or symbols[1:]]
+    return 100.0 * np.diff(np.log(_columns(path, columns)), axis=0)
 
 
 def load_misspellings(data_home=None):

@@ -1,0 +1,174 @@
+"""Recursive smoothing with step sizes 1 / t is forward-backward over all that came."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cases.comparing import assert_close
+
+from benchmarks.papers._recursive_learning import OnlineEM, ScoreSmoother, moved
+from benchmarks.papers._recursive_smoother import (
+    CategoricalEmissions,
+    Chain,
+    GaussianEmissions,
+    RecursiveSmoother,
+    Sums,
+    m_step,
+)
+from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.em import batch_step
+from sklearn_onlineem.families import Categorical, FullGaussian
+from sklearn_onlineem.models import EndState, GivenLength, HiddenMarkovModel
+
+N_STATES, N_SYMBOLS, N_FEATURES = 3, 4, 2
+EMISSIONS = ["categorical", "gaussian"]
+
+
+def emissions(kind, rng):
+    if kind == "categorical":
+        return CategoricalEmissions(rng.dirichlet(np.ones(N_SYMBOLS), size=N_STATES))
+    roots = rng.normal(size=(N_STATES, N_FEATURES, N_FEATURES)) + 2.0 * np.eye(N_FEATURES)
+    means = rng.normal(size=(N_STATES, N_FEATURES))
+    return GaussianEmissions.with_covariances(means, roots @ roots.mT)
+
+
+def chain_of(kind, rng, with_end=False):
+    moves = rng.dirichlet(np.ones(N_STATES + with_end), size=N_STATES)
+    return Chain(rng.dirichlet(np.ones(N_STATES)), moves, emissions(kind, rng))
+
+
+def symbols(kind, n, rng):
+    if kind == "categorical":
+        return rng.integers(N_SYMBOLS, size=(n, 1)).astype(float)
+    return rng.normal(size=(n, N_FEATURES))
+
+
+def model_of(chain):
+    """The library's model of a chain."""
+    termination = EndState() if chain.transmat.shape[1] > chain.n_states else GivenLength()
+    if isinstance(chain.emissions, CategoricalEmissions):
+        family, parameters = Categorical(N_SYMBOLS), chain.emissions.probabilities
+    else:
+        family = FullGaussian(reg_covar=0.0)
+        parameters = family.gaussians(chain.emissions.means, chain.emissions.covariances)
+    return HiddenMarkovModel(family, chain.start, chain.transmat, parameters, termination)
+
+
+def smoothed(chain, X, gammas, begins=()):
+    """The smoother after all symbols, and their log-likelihoods."""
+    rows = chain.emissions.features(X)
+    smoother = RecursiveSmoother(chain, rows.shape[1])
+    log_likelihoods = [
+        smoother.update(chain, row, gamma, t in begins)
+        for t, (row, gamma) in enumerate(zip(rows, gammas, strict=True))
+    ]
+    return smoother, np.array(log_likelihoods)
+
+
+@pytest.mark.parametrize("kind", EMISSIONS)
+def test_running_averages_are_smoothed_statistics(kind):
+    rng = np.random.default_rng(0)
+    chain, X = chain_of(kind, rng), symbols(kind, 30, rng)
+    smoother, log_likelihoods = smoothed(chain, X, 1.0 / np.arange(1, len(X) + 1))
+    model, data = model_of(chain), Sequences(Rows(X), np.array([0, len(X)]))
+    evidence, log_likelihood = model.e_step(data)
+    found = smoother.statistics()
+    emitted = model.posterior(data).T @ chain.emissions.features(X)
+    expected = evidence.start, evidence.transitions, emitted
+    assert_close(tuple(found), tuple(part / len(X) for part in expected), rtol=1e-11)
+    assert_close(log_likelihoods.sum(), log_likelihood, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", EMISSIONS)
+def test_sequences_that_end_follow_each_other(kind):
+    """The last one has only begun, so that it says nothing of its moves yet."""
+    rng = np.random.default_rng(1)
+    chain, offsets = chain_of(kind, rng, with_end=True), np.array([0, 7, 8, 20])
+    X = symbols(kind, 21, rng)
+    smoother, log_likelihoods = smoothed(chain, X, 1.0 / np.arange(1, 22), offsets)
+    model, data = model_of(chain), Sequences(Rows(X[:20]), offsets)
+    (evidence, log_likelihood), found = model.e_step(data), smoother.statistics()
+    rows, last = chain.emissions.features(X), smoother.filtered
+    emitted = model.posterior(data).T @ rows[:20] + np.outer(last, rows[20])
+    expected = 3.0 * evidence.start + last, 3.0 * evidence.transitions, emitted
+    assert_close(tuple(found), tuple(part / 21 for part in expected), rtol=1e-11)
+    densities = np.exp(chain.emissions.log_density(rows[20]))
+    ended = log_likelihoods.sum() - np.log(chain.start @ densities)
+    assert_close(ended, 3.0 * log_likelihood, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", EMISSIONS)
+def test_step_sizes_weigh_symbols(kind):
+    rng = np.random.default_rng(2)
+    chain, X = chain_of(kind, rng), symbols(kind, 15, rng)
+    gammas = rng.uniform(0.05, 0.4, size=len(X))
+    smoother, _ = smoothed(chain, X, gammas)
+    weights = gammas * np.append(np.cumprod(1.0 - gammas[:0:-1])[::-1], 1.0)
+    posterior = model_of(chain).posterior(Sequences(Rows(X), np.array([0, len(X)])))
+    emitted = (weights[:, None] * posterior).T @ chain.emissions.features(X)
+    assert_close(smoother.statistics().emissions, emitted, rtol=1e-11)
+
+
+@pytest.mark.parametrize("kind", EMISSIONS)
+def test_a_step_from_averages_is_one_of_batch_em(kind):
+    rng = np.random.default_rng(3)
+    chain, X = chain_of(kind, rng), symbols(kind, 40, rng)
+    smoother, _ = smoothed(chain, X, 1.0 / np.arange(1, len(X) + 1))
+    data = Sequences(Rows(X), np.array([0, len(X)]))
+    learnt, _ = batch_step(model_of(chain), data)
+    found = model_of(m_step(chain, smoother.statistics(), learns_start=True))
+    assert_close(found, learnt, rtol=1e-9)
+
+
+@pytest.mark.parametrize("with_end", [False, True], ids=["endless", "sequences"])
+@pytest.mark.parametrize("kind", EMISSIONS)
+def test_scores_are_derivatives_of_log_likelihoods(kind, with_end):
+    """Along a random direction, by central differences."""
+    rng = np.random.default_rng(4)
+    chain, X = chain_of(kind, rng, with_end), symbols(kind, 12, rng)
+    begins = np.isin(np.arange(12), [0, 5, 6] if with_end else [0])
+    rows, smoother = chain.emissions.features(X), ScoreSmoother(chain)
+    scores = []
+    for row, begin in zip(rows, begins, strict=True):
+        smoother.update(chain, row, begin)
+        scores.append(np.concatenate([part.ravel() for part in smoother.score()]))
+    shapes = [part.shape for part in smoother.score()]
+    direction = Sums(*(rng.normal(size=shape) for shape in shapes))
+    along = np.concatenate([part.ravel() for part in direction])
+
+    def log_likelihoods(step):
+        there = moved(chain, direction, step, learns_start=True)
+        return smoothed(there, X, np.ones(12), np.flatnonzero(begins))[1]
+
+    differences = (log_likelihoods(1e-5) - log_likelihoods(-1e-5)) / 2e-5
+    assert_close(np.array(scores) @ along, differences, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", EMISSIONS)
+def test_without_steps_online_em_waits_for_the_batch(kind):
+    """Averages of all symbols, and one M-step at the last: an iteration of batch EM."""
+    rng = np.random.default_rng(5)
+    chain, X = chain_of(kind, rng), symbols(kind, 40, rng)
+    *_, (learnt, _) = OnlineEM(1.0, warm_up=39).learn(chain, X, np.arange(40) == 0)
+    expected, _ = batch_step(model_of(chain), Sequences(Rows(X), np.array([0, len(X)])))
+    found = model_of(learnt)
+    assert_close((found.transmat, found.parameters), (expected.transmat, expected.parameters), 1e-9)
+
+
+@pytest.mark.parametrize("kind", EMISSIONS)
+def test_averages_are_of_the_statistics_of_all_steps(kind):
+    """Of two steps, whose statistics have the same weight."""
+    rng = np.random.default_rng(6)
+    chain, X = chain_of(kind, rng), symbols(kind, 40, rng)
+    begins = np.arange(40) == 0
+    learner = OnlineEM(1.0, warm_up=19, every=20)
+    *_, (averaged, _) = replace(learner, average_from=10).learn(chain, X, begins)
+    rows, steps, now = chain.emissions.features(X), [], chain
+    smoother = RecursiveSmoother(chain, rows.shape[1])
+    for t, row in enumerate(rows, start=1):
+        smoother.update(now, row, 1.0 / t)
+        if t % 20 == 0:
+            steps.append(smoother.statistics())
+            now = m_step(now, steps[-1])
+    mean = Sums(*(0.5 * (a + b) for a, b in zip(*steps, strict=True)))
+    assert_close(model_of(averaged), model_of(m_step(chain, mean)), rtol=1e-9)
