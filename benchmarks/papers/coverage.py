@@ -132,7 +132,6 @@ MODELS = {
     "Poisson": poisson_mixture,
     "HMM": gaussian_chain,
     "Kalman, local level of 200 rows": partial(local_level, 200),
-    "Kalman, local level of 200 rows": partial(local_level, 200),
     "Kalman, local level": local_level,
     "Kalman, two states": system,
 }

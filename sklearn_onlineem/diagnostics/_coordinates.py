@@ -14,29 +14,39 @@ from functools import cached_property
 import numpy as np
 
 from sklearn_onlineem.diagnostics._gaussian_tangents import AxisTangents, MatrixTangents
+from sklearn_onlineem.diagnostics._share_tangents import (
+    CategoricalTangents,
+    MarkovChainTangents,
+    MultinomialTangents,
+)
 from sklearn_onlineem.diagnostics._tangents import (
     Attribute,
     BernoulliTangents,
-    CategoricalTangents,
     DurationTangents,
     GammaTangents,
-    MultinomialTangents,
     PoissonTangents,
     Shares,
     inverse,
+)
+from sklearn_onlineem.diagnostics._wishart_tangents import (
+    FixedDegreesWishartTangents,
+    WishartTangents,
 )
 from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
     DiagonalGaussian,
     Exponential,
+    FixedDegreesWishart,
     FixedShapeGamma,
     FullGaussian,
     Gamma,
+    MarkovChain,
     Multinomial,
     Poisson,
     SphericalGaussian,
     TiedGaussian,
+    Wishart,
 )
 
 __all__ = ["TANGENTS", "ChainCoordinates", "Coordinates", "MixtureCoordinates"]
@@ -46,13 +56,16 @@ TANGENTS = {
     Categorical: CategoricalTangents,
     DiagonalGaussian: AxisTangents,
     Exponential: DurationTangents,
+    FixedDegreesWishart: FixedDegreesWishartTangents,
     FixedShapeGamma: DurationTangents,
     FullGaussian: MatrixTangents,
     Gamma: GammaTangents,
+    MarkovChain: MarkovChainTangents,
     Multinomial: MultinomialTangents,
     Poisson: PoissonTangents,
     SphericalGaussian: AxisTangents,
     TiedGaussian: MatrixTangents,
+    Wishart: WishartTangents,
 }
 
 
@@ -303,14 +316,15 @@ class ChainCoordinates(ComponentCoordinates):
     def attributes(self):
         chain = self._split(self.model.start, self.model.transmat)
         chain = {name: Attribute(value, "probability") for name, value in chain.items()}
-        return chain | self.tangents.attributes()
+        # A family may have a start and moves of its own.
+        return self.tangents.attributes() | chain
 
     def derivatives(self, v):
         chain = self._split(
             self.start.probabilities(v[None, :, 0])[0],
             self.transmat.probabilities(v[:, 1 : self._n_before]),
         )
-        return chain | self.tangents.derivatives(v[:, self._n_before :])
+        return self.tangents.derivatives(v[:, self._n_before :]) | chain
 
     def _split(self, start, transmat):
         """Start, moves and ends by their names."""

@@ -133,18 +133,10 @@ class MixtureMissing:
         np.fill_diagonal(out, 0.0)
         return np.maximum(out, 0.0)
 
-    def dense(self):
-        """Return the missing information, and sums of squares of the rows' scores.
-
-        Returns
-        -------
-        missing, squares : ndarray of shape (P, P)
-            In the coordinates as they are, row by row.
-        """
-        K, width = self.coordinates.shape
-        missing, squares = np.zeros((2, K * width, K * width))
-        own = np.zeros((K, width, width))
+    def _scores(self):
+        """Yield complete scores (K, n_rows, width), these times responsibilities, and shares."""
         whitening = [_matrices(frame) for _, _, frame in self._frames]
+        K, width = self.coordinates.shape
         for moved, posterior, weight in self._blocks():
             complete = np.empty((K, len(posterior), width))
             complete[:, :, 0] = self._inverse_roots[:, None]
@@ -152,16 +144,35 @@ class MixtureMissing:
                 phi = frame.features(X)
                 phi = phi.toarray() if sparse.issparse(phi) else phi
                 complete[components, :, 1:] = (phi - frame.mean[:, None]) @ W
-            shares = posterior.T[:, :, None] * complete
-            own += (weight * shares).mT @ complete
-            scores = shares.transpose(1, 0, 2).reshape(len(posterior), -1)
+            yield complete, posterior.T[:, :, None] * complete, weight
+
+    def dense(self):
+        """Return the missing information, (P, P), in the coordinates as they are, row by row."""
+        K, width = self.coordinates.shape
+        missing, own = np.zeros((K * width, K * width)), np.zeros((K, width, width))
+        for complete, expected, weight in self._scores():
+            own += (weight * expected).mT @ complete
+            scores = _by_row(expected)
             missing -= (weight * scores).T @ scores
-            scores[:, ::width] -= np.sqrt(self.coordinates.model.weights)
-            squares += (weight * scores).T @ scores
         blocks = missing.reshape(K, width, K, width)
         for k in range(K):
             blocks[k, :, k] += own[k]
-        return missing, squares
+        return missing
+
+    def squares(self):
+        """Return the mean of squares of the rows' scores, (P, P), likewise."""
+        K, width = self.coordinates.shape
+        squares = np.zeros((K * width, K * width))
+        for _, expected, weight in self._scores():
+            scores = _by_row(expected)
+            scores[:, ::width] -= np.sqrt(self.coordinates.model.weights)
+            squares += (weight * scores).T @ scores
+        return squares
+
+
+def _by_row(scores):
+    """Scores of a row side by side, of shape (n_rows, P)."""
+    return scores.transpose(1, 0, 2).reshape(scores.shape[1], -1)
 
 
 def _double(X):
@@ -208,11 +219,9 @@ class ChainMissing:
         missing = np.zeros((K * width, K * width))
         for i in np.flatnonzero(used):
             missing[i] = self.product(units[i]).ravel()
-        missing = 0.5 * (missing + missing.T)
-        return missing, self._squares()
+        return 0.5 * (missing + missing.T)
 
-    def _squares(self):
-        """Mean over sequences of the squares of scores."""
+    def squares(self):
         none = np.zeros(self.coordinates.shape)
         scores = [self._score(none, self.data[i : i + 1]).ravel() for i in range(len(self.data))]
         scores = np.array(scores)

@@ -23,10 +23,8 @@ from sklearn_onlineem.families._family import NOTHING
 __all__ = [
     "Attribute",
     "BernoulliTangents",
-    "CategoricalTangents",
     "DurationTangents",
     "GammaTangents",
-    "MultinomialTangents",
     "PoissonTangents",
     "Shares",
     "Tangents",
@@ -338,62 +336,3 @@ class GammaTangents(Tangents):
         of_shapes, negative = np.split(self.natural(v), 2, axis=1)
         of_means = (of_shapes + shapes / rates * negative) / rates
         return {"means_": of_means, "shapes_": of_shapes, "rates_": -negative}
-
-
-class _ShareTangents(Tangents):
-    """Probabilities of symbols, which add up to 1."""
-
-    @property
-    def parts(self):
-        return {"probabilities": slice(None)}
-
-    @property
-    @abstractmethod
-    def _shares(self):
-        """All rows of probabilities."""
-
-    def _by_row(self, function, values):
-        return function(values.reshape(self._shares.p.shape)).reshape(values.shape)
-
-    def natural(self, v):
-        return self._by_row(self._shares.logarithms, v)
-
-    def whitened(self, raw):
-        return self._by_row(self._shares.score, raw)
-
-    @property
-    def is_free(self):
-        return self._shares.is_free.reshape(self.mean.shape)
-
-    def size(self, v):
-        return np.abs(self.natural(v)).max()
-
-    def attributes(self):
-        p = Attribute(self._shares.p.reshape(self.mean.shape), "probability")
-        return {"probabilities_": p, "emissionprob_": p}
-
-    def derivatives(self, v):
-        change = self._by_row(self._shares.probabilities, v)
-        return {"probabilities_": change, "emissionprob_": change}
-
-
-class MultinomialTangents(_ShareTangents):
-    """Of counts, each of which is an observation."""
-
-    @cached_property
-    def _shares(self):
-        return Shares(self.family.probabilities(self.parameters))
-
-    def moved(self, v):
-        return self.parameters.sum(axis=1, keepdims=True) * self._shares.moved(v)
-
-
-class CategoricalTangents(_ShareTangents):
-    """Of codes, column by column."""
-
-    @cached_property
-    def _shares(self):
-        return Shares(self.parameters.reshape(-1, self.family.n_categories))
-
-    def moved(self, v):
-        return self._by_row(self._shares.moved, v)

@@ -36,12 +36,13 @@ class Direction(NamedTuple):
     ----------
     eigenvalue : float
     shares : ndarray of shape (n_components,)
-        How much each component or state moves, by complete-data information; they add up to 1.
+        How much each component or state moves, by complete-data information; they add up to 1. Of
+        Kalman filters a single 1, for the system.
     parts : dict of float
         How much what is learnt moves, by its name ("weights", "means", ...), likewise.
     overlaps : ndarray of shape (n_components, n_components), or None
         What each pair of components shares of the missing information, which is all between pairs:
-        adding up to 2. None for hidden Markov models.
+        adding up to 2. None for hidden Markov models and Kalman filters.
     derivatives : dict of ndarray
         How the fitted attributes change along the direction, by their names.
     """
@@ -64,7 +65,7 @@ class MissingInformation:
     directions : tuple of Direction
         Eigenvectors.
     what : str
-        "components" or "states".
+        "components", "states", or "system" (of Kalman filters).
 
     Raises
     ------
@@ -155,16 +156,17 @@ def missing_information(estimator, X, n_values=5, tol=1e-3, **where):
     Eigenvalues are found by Lanczos' method from products with directions, each a pass over the
     data, so that no matrix of all parameters is made. For mixtures products are exact; for hidden
     Markov models and Kalman filters they are central differences of the E-step, with errors of
-    some 1e-8. With a
-    prior, it is complete data of its own, and `fit`'s rate is that of MAP estimation. What M-steps
-    add to variances (`reg_covar`), a millionth of them by default, is left out.
+    some 1e-8. With a prior, it is complete data of its own, and `fit`'s rate is that of MAP
+    estimation. What M-steps add to variances (`reg_covar`), a millionth of them by default, is left
+    out. Of a Kalman filter of which all is learnt some eigenvalues are 1: states may be turned, and
+    nothing tells how.
 
     Parameters
     ----------
     estimator : OnlineEM
         A fitted mixture or hidden Markov model whose components are Gaussian, Poisson, Bernoulli,
-        multinomial, categorical, exponential or gamma, or a Kalman filter; at a maximum, so fitted
-        with a small `tol`.
+        multinomial, categorical, exponential, gamma, Wishart or Markov chains, or a Kalman filter;
+        at a maximum, so fitted with a small `tol`. Refused are the same as by `standard_errors`.
     X : array-like, or list of array-likes
         The data that it was fitted to, in any form that its `fit` takes.
     n_values : int, default=5

@@ -143,14 +143,22 @@ def standard_errors(estimator, X, robust=False, **where):
 
     Of a Kalman filter they are those of what it learns (`em_vars`). Enough of it must be known for
     the states to have coordinates: a matrix of observations, or, of one state, the variance that it
-    gains. What is of first states needs several sequences.
+    gains; what is left open is refused by name, unless a prior tells it. The covariance of first
+    states takes more sequences than states have dimensions, or a prior; of a single sequence leave
+    it out of `em_vars`. The error of their mean falls with the number of sequences, not with their
+    lengths.
+
+    Of a mixture of Markov chains they are given the lengths of the sequences and how often these
+    visit each symbol; of transitions alone, first symbols have none.
 
     Parameters
     ----------
     estimator : OnlineEM
         A fitted mixture or hidden Markov model whose components are Gaussian, Poisson, Bernoulli,
-        multinomial, categorical, exponential or gamma, or a Kalman filter; at a maximum, so fitted
-        with a small `tol`.
+        multinomial, categorical, exponential, gamma, Wishart or Markov chains, or a Kalman filter;
+        at a maximum, so fitted with a small `tol`. `LaplaceMixture`, `CompoundDirichlet`,
+        `CompoundDirichletMixture`, `LatentDirichletAllocation`, `EditDistance` and families of
+        your own are refused.
     X : array-like, or list of array-likes
         The data that it was fitted to, in any form that its `fit` takes. A weight of 2 stands for
         two equal rows.
@@ -176,8 +184,9 @@ def standard_errors(estimator, X, robust=False, **where):
     TypeError
         If it is none of this library's.
     ValueError
-        If the data are invalid or the model is of another kind; if a component has no weight, or
-        the information is singular: then this is no maximum, or parameters are not determined.
+        If the data are invalid or the model is of another kind; if a component has no weight; if
+        the information is singular, or the data determine no coordinates of states: then this is no
+        maximum, or parameters are not determined, and the message names them.
 
     References
     ----------
@@ -197,6 +206,22 @@ def standard_errors(estimator, X, robust=False, **where):
     >>> low, high = errors.intervals()["covariances_"]
     >>> bool(low < 1.0 < high)
     True
+
+    A random walk of steps of variance 0.5, read with noise of variance 1:
+
+    >>> from sklearn_onlineem import KalmanFilter
+    >>> rng = np.random.default_rng(0)
+    >>> walk = np.cumsum(np.sqrt(0.5) * rng.normal(size=800)) + rng.normal(size=800)
+    >>> level = KalmanFilter(
+    ...     transition_matrices=[[1.0]], observation_matrices=[[1.0]],
+    ...     em_vars=["transition_covariance", "observation_covariance"],
+    ...     solver="batch", tol=1e-9, max_iter=1000,
+    ... ).fit(walk[:, None])
+    >>> intervals = standard_errors(level, walk[:, None]).intervals()
+    >>> intervals["transition_covariance_"].round(2).ravel()
+    array([0.38, 0.65])
+    >>> intervals["observation_covariance_"].round(2).ravel()
+    array([0.85, 1.17])
     """
     check_bool("robust of standard_errors", robust)
     model, data = model_and_data(estimator, X, **where)
@@ -205,13 +230,12 @@ def standard_errors(estimator, X, robust=False, **where):
     coordinates = coordinates_of(model, statistics)
     coordinates.check_determined(data.total_weight, has_prior=bool(prior))
     _check_robust(robust, data)
-    missing, squares = missing_of(coordinates, data).dense()
-    basis = _basis(coordinates)
-    information = np.eye(len(basis)) - basis @ missing @ basis.T
+    missing, basis = missing_of(coordinates, data), _basis(coordinates)
+    information = np.eye(len(basis)) - basis @ missing.dense() @ basis.T
     inverse = _inverse(information, coordinates)
     _check_converged(coordinates, statistics, inverse, data.total_weight)
     if robust:
-        inverse = inverse @ (basis @ squares @ basis.T) @ inverse
+        inverse = inverse @ (basis @ missing.squares() @ basis.T) @ inverse
     attributes, shown = coordinates.attributes(), coordinates.shown_by(estimator)
     return StandardErrors(
         {name: attributes[name].value.copy() for name in shown},

@@ -43,7 +43,7 @@ def test_products_are_those_of_the_matrix(case, rng):
     model, rows = case.draw(rng), case.rich_data(rng, 80)
     coordinates = coordinates_of(model, model.e_step(rows)[0])
     missing = missing_of(coordinates, rows)
-    matrix, _ = missing.dense()
+    matrix = missing.dense()
     v = coordinates.direction(rng.standard_normal(coordinates.shape))
     product = missing.product(v)
     np.testing.assert_allclose(product.ravel(), matrix @ v.ravel(), rtol=1e-9, atol=1e-11)
@@ -139,7 +139,7 @@ def test_lanczos_finds_the_eigenvalues_of_the_matrix(rng, covariance_type):
     statistics = mixture.model_.e_step(Rows(X))[0]
     coordinates = coordinates_of(mixture.model_, statistics)
     assert coordinates.scale.size > (64 if covariance_type != "spherical" else 0)
-    matrix, _ = missing_of(coordinates, Rows(X)).dense()
+    matrix = missing_of(coordinates, Rows(X)).dense()
     basis = np.array([
         coordinates.direction(unit.reshape(coordinates.shape)).ravel()
         for unit in np.eye(coordinates.scale.size)

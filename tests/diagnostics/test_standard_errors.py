@@ -5,17 +5,23 @@ import warnings
 import numpy as np
 import pytest
 from cases.fitted_cases import STILL, numerical_errors, still
+from scipy.sparse import csr_array
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from sklearn_onlineem import (
+    CompoundDirichletMixture,
     GaussianHMM,
     GaussianMixture,
     LaplaceMixture,
     LatentDirichletAllocation,
+    MarkovChainMixture,
     PoissonMixture,
+    WishartMixture,
 )
 from sklearn_onlineem.diagnostics import StandardErrors, standard_errors
+from sklearn_onlineem.diagnostics._coordinates import TANGENTS
+from sklearn_onlineem.families import Gamma, Wishart
 
 
 @pytest.mark.parametrize("case", STILL, ids=repr)
@@ -152,6 +158,80 @@ def test_intervals_are_symmetric_about_logarithms_and_log_odds():
     np.testing.assert_array_equal(intervals["weights_"][:, 1], 1.0)
 
 
+def test_one_markov_chain_has_textbook_errors(rng):
+    """Of sequences, of rows of counts, and of transitions alone, dense and sparse."""
+    X = list(rng.integers(3, size=(50, 20, 1)))
+    chains = MarkovChainMixture(1, solver="batch").fit(X)
+    counts = np.zeros((50, 3, 3))
+    for n, row in enumerate(X):
+        np.add.at(counts[n], (row[:-1, 0], row[1:, 0]), 1.0)
+    start = np.eye(3)[[row[0, 0] for row in X]]
+    p, q = chains.transmat_[0], chains.startprob_[0]
+    visits = counts.sum(axis=(0, 2))[:, None]
+    expected = {
+        "startprob_": np.sqrt(q * (1.0 - q) / 50.0)[None],
+        "transmat_": np.sqrt(p * (1.0 - p) / visits)[None],
+        "weights_": np.zeros(1),
+    }
+    rows = np.column_stack([start, counts.reshape(50, 9)])
+    for data in (X, rows, csr_array(rows)):
+        errors = standard_errors(chains, data).errors
+        assert errors.keys() == expected.keys()
+        for name, value in expected.items():
+            np.testing.assert_allclose(errors[name], value, rtol=1e-9, atol=1e-12, err_msg=name)
+    moves = MarkovChainMixture(1, solver="batch").fit(counts)
+    errors = standard_errors(moves, counts).errors
+    # Shares of the symbols are no parameters where there are no first symbols.
+    assert set(errors) == {"weights_", "transmat_"}
+    np.testing.assert_allclose(errors["transmat_"], expected["transmat_"], rtol=1e-9)
+
+
+def test_transitions_that_were_never_seen_stay(rng):
+    """As those from a symbol that was never left do."""
+    X = [np.append(rng.integers(2, size=19), 2)[:, None] for _ in range(40)]
+    chains = MarkovChainMixture(1, solver="batch").fit(X)
+    errors = standard_errors(chains, X).errors
+    np.testing.assert_array_equal(errors["transmat_"][0, 2], 0.0)
+    # At the floor of probabilities, 1e-12.
+    assert errors["startprob_"][0, 2] < 1e-12 and (errors["transmat_"][0, :2] > 0.01).all()
+
+
+def test_one_wishart_has_textbook_errors(rng):
+    """Of known degrees of freedom n: Var S_ij = (S_ii S_jj + S_ij^2) / (n N)."""
+    roots = rng.standard_normal((60, 3, 7)) * np.array([1.0, 30.0, 0.01])[:, None]
+    X = (roots @ roots.mT).reshape(60, 9)
+    mixture = WishartMixture(1, degrees_of_freedom=7, solver="batch").fit(X)
+    found = standard_errors(mixture, X)
+    S = mixture.scales_[0]
+    variances = np.diag(S)
+    expected = np.sqrt((variances[:, None] * variances + S**2) / (7 * 60))
+    np.testing.assert_allclose(found.errors["scales_"][0], expected, rtol=1e-9)
+    np.testing.assert_allclose(found.errors["means_"][0], 7 * expected.ravel(), rtol=1e-9)
+    assert set(found.errors) == {"weights_", "means_", "scales_"}
+    learnt = standard_errors(WishartMixture(1, solver="batch").fit(X), X).errors
+    assert learnt["degrees_of_freedom_"] > 0.0 and (learnt["scales_"][0] > expected).any()
+
+
+@pytest.mark.parametrize("degrees", [2.01, 30.0, 1e5])
+@pytest.mark.parametrize("family", [Wishart(), Gamma()], ids=repr)
+def test_tangents_have_unit_information(family, degrees):
+    """Second differences of the log-partition, from few degrees of freedom to many."""
+    scale = np.array([[2.0, 0.5], [0.5, 1.0]])
+    natural = np.array([[degrees / 2.0, *(-0.5 * np.linalg.inv(scale)).ravel()]])
+    if isinstance(family, Gamma):
+        natural = np.array([[degrees - 2.0, -3.0]])
+    tangents = TANGENTS[type(family)](family, family.from_natural(natural))
+    units = np.array([tangents.natural(unit[None])[0] for unit in np.eye(tangents.n_own)])
+    step = 1e-3
+
+    def mean(i):
+        ahead, behind = (family.from_natural(natural + s * units[i]) for s in (step, -step))
+        return (ahead - behind) / (2.0 * step)
+
+    information = np.array([tangents.whitened(mean(i))[0] for i in range(len(units))])
+    np.testing.assert_allclose(information, np.eye(len(units)), rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("level", [0.0, 1.0, -1, 2, True, "95", float("nan"), None])
 def test_levels_out_of_range_are_refused(rng, level):
     X = rng.standard_normal((50, 1))
@@ -181,7 +261,11 @@ def test_parameters_that_are_not_determined_are_refused():
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [(LaplaceMixture, "Laplace"), (LatentDirichletAllocation, "LatentDirichletModel")],
+    [
+        (LaplaceMixture, "Laplace"),
+        (CompoundDirichletMixture, "CompoundDirichlet"),
+        (LatentDirichletAllocation, "LatentDirichletModel"),
+    ],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_other_models_are_refused_by_name(rng, kind, name):

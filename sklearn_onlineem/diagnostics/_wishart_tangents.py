@@ -1,0 +1,151 @@
+r"""Directions of Wishart distributions: scales in units of themselves, and degrees of freedom.
+
+With :math:`S = L L'` and :math:`Y = L^{-1} X L'^{-1}`, of mean :math:`n I`, a direction scores
+:math:`\operatorname{tr}(V Y) / \sqrt{2 n}` less its mean, of variance :math:`|V|^2`; coordinates
+are those of V in an orthonormal basis of symmetric matrices. Where the degrees of freedom n are
+learnt, a first coordinate scores :math:`(\log |X| - \operatorname{tr} Y / n) / c` less its mean,
+which is what log |X| has besides: :math:`c^2 = \sum_i \psi'(\tfrac{n - i}2) - 2 d / n`, i < d.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from scipy.special import polygamma
+
+from sklearn_onlineem.diagnostics._tangents import Attribute, Tangents
+
+__all__ = ["FixedDegreesWishartTangents", "WishartTangents"]
+
+
+class FixedDegreesWishartTangents(Tangents):
+    """Of scales alone."""
+
+    @property
+    def n_own(self):
+        return len(self._units)
+
+    @cached_property
+    def _degrees_and_scales(self):
+        return self.family.degrees_and_scales(self.parameters)
+
+    @property
+    def _degrees(self):
+        return self._degrees_and_scales[0]
+
+    @property
+    def _scales(self):
+        return self._degrees_and_scales[1]
+
+    @cached_property
+    def _root(self):
+        return np.linalg.cholesky(self._scales)
+
+    @cached_property
+    def _inverse_root(self):
+        return np.linalg.inv(self._root)
+
+    @cached_property
+    def _units(self):
+        """An orthonormal basis of symmetric matrices, (d * (d + 1) / 2, d, d)."""
+        d = self._scales.shape[1]
+        i, j = np.tril_indices(d)
+        units, entry = np.zeros((len(i), d, d)), np.where(i == j, 1.0, np.sqrt(0.5))
+        units[np.arange(len(i)), i, j] = units[np.arange(len(i)), j, i] = entry
+        return units
+
+    @property
+    def _deviation(self):
+        """Standard deviations of tr V Y along a coordinate."""
+        return np.sqrt(2.0 * self._degrees)[:, None]
+
+    def _relative(self, v):
+        """Moves V of natural parameters in units of the inverse scales, (K, d, d)."""
+        return np.tensordot(v / self._deviation, self._units, axes=1)
+
+    def _of_rows(self, V):
+        """Natural parameters of moves V, flattened."""
+        return (self._inverse_root.mT @ V @ self._inverse_root).reshape(len(V), -1)
+
+    def _standardised(self, raw):
+        """Sums of Y, of sums of flattened X."""
+        X = raw.reshape(len(raw), *self._scales.shape[1:])
+        return self._inverse_root @ X @ self._inverse_root.mT
+
+    def natural(self, v):
+        return self._of_rows(self._relative(v))
+
+    def whitened(self, raw):
+        Y = self._standardised(raw)
+        return np.einsum("kij,pij->kp", Y, self._units) / self._deviation
+
+    @property
+    def parts(self):
+        return {"scales": slice(None)}
+
+    def size(self, v):
+        return max(np.abs(v).max(), 2.0 * np.abs(self._relative(v)).max())
+
+    def attributes(self):
+        return {
+            "scales_": Attribute(self._scales, "covariance"),
+            "means_": Attribute(self.family.means(self.parameters), "real"),
+        }
+
+    def derivatives(self, v):
+        return self._changes(self._relative(v), np.zeros(len(v)))
+
+    def _changes(self, V, of_degrees):
+        """Derivatives where natural parameters move by V and degrees by so many."""
+        scales = 2.0 * self._root @ V @ self._root.mT
+        means = self._degrees[:, None, None] * scales + of_degrees[:, None, None] * self._scales
+        return {"scales_": scales, "means_": means.reshape(len(V), -1)}
+
+
+class WishartTangents(FixedDegreesWishartTangents):
+    """Of degrees of freedom and scales."""
+
+    @property
+    def n_own(self):
+        return 1 + super().n_own
+
+    @cached_property
+    def _own_deviation(self):
+        """What log |X| varies by besides the trace of Y."""
+        d, degrees = self._scales.shape[1], self._degrees
+        halves = 0.5 * (degrees[:, None] - np.arange(d))
+        return np.sqrt(polygamma(1, halves).sum(axis=1) - 2.0 * d / degrees)
+
+    def _moves(self, v):
+        """Moves of n / 2, and V."""
+        halves = v[:, 0] / self._own_deviation
+        shared = (halves / self._degrees)[:, None, None] * np.eye(self._scales.shape[1])
+        return halves, self._relative(v[:, 1:]) - shared
+
+    def natural(self, v):
+        halves, V = self._moves(v)
+        return np.column_stack([halves, self._of_rows(V)])
+
+    def whitened(self, raw):
+        trace = np.trace(self._standardised(raw[:, 1:]), axis1=1, axis2=2)
+        own = (raw[:, 0] - trace / self._degrees) / self._own_deviation
+        return np.column_stack([own, super().whitened(raw[:, 1:])])
+
+    @property
+    def parts(self):
+        return {"degrees of freedom": slice(0, 1), "scales": slice(1, None)}
+
+    def size(self, v):
+        halves, V = self._moves(v)
+        return max(
+            np.abs(v).max(), 2.0 * np.abs(V).max(), np.abs(2.0 * halves / self._degrees).max()
+        )
+
+    def attributes(self):
+        degrees = Attribute(self._degrees, "positive")
+        return {"degrees_of_freedom_": degrees, **super().attributes()}
+
+    def derivatives(self, v):
+        halves, V = self._moves(v)
+        return {"degrees_of_freedom_": 2.0 * halves, **self._changes(V, 2.0 * halves)}
