@@ -18,9 +18,9 @@ of what is held out (of the genome itself) after one pass, and when as much CPU 
 recursion takes for one pass. Medians over seeds, which differ in starts and orders. The recursion
 is NumPy's, a symbol at a time, and "us" the CPU time of a symbol.
 
-In equal time the best pieces are at least as good on all three streams, so the recursion is here
-and no solver. In a single pass it is better on clicks, and a compiled kernel would be so in equal
-time, too: the README has the figures.
+In equal time the best pieces explain what is held out at least as well on all three streams. In
+predicting what comes next the recursion is ahead on clicks, and behind on the others. The README
+has the figures, and what a compiled kernel would change.
 """
 
 import argparse
