@@ -134,15 +134,15 @@ class Coordinates(ABC):
         """What coordinates stand for: names, and which columns they are."""
 
     @abstractmethod
-    def check_determined(self, n_observations, has_prior):
+    def check_determined(self, n_observations, prior):
         """Raise ValueError where it is plain that data do not determine what is learnt.
 
         Parameters
         ----------
         n_observations : float
             Total weight of the data.
-        has_prior : bool
-            Whether there is a prior, which may determine what data do not.
+        prior : Statistics or None
+            The prior's pseudo-statistics, which may determine what data do not.
         """
 
 
@@ -188,7 +188,7 @@ class ComponentCoordinates(Coordinates):
         x[:, columns] = roots * ((roots * x[:, columns]).sum(axis=0) * inverse(norms))
         return x
 
-    def check_determined(self, n_observations, has_prior):
+    def check_determined(self, n_observations, prior):
         """Refuse components that have no data."""
         masses = self.model.masses(self._statistics)
         if not (masses > 0.0).all():

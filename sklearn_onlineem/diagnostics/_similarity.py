@@ -22,7 +22,7 @@ __all__ = ["unseen_changes"]
 _NONE = 1e-9
 
 
-def unseen_changes(model, sizes):
+def unseen_changes(model, sizes, told=()):
     """Return how many changes of the states' coordinates leave all that is known as it is.
 
     Parameters
@@ -30,6 +30,8 @@ def unseen_changes(model, sizes):
     model : LinearDynamicalModel
     sizes : ndarray of shape (n_components,)
         How large each state is, as states may be in units of any size.
+    told : collection of (str, str), default=()
+        What is learnt that a prior tells something of: names of a part, and of its parameter.
 
     Returns
     -------
@@ -40,7 +42,7 @@ def unseen_changes(model, sizes):
     """
     model, k = _in_units(model, sizes), model.n_components
     units = np.eye(k * k + k)
-    every = [_changes(model, unit[: k * k].reshape(k, k), unit[k * k :]) for unit in units]
+    every = [_changes(model, unit[: k * k].reshape(k, k), unit[k * k :], told) for unit in units]
     known, learnt = (
         {name: np.array([pair[i][name].ravel() for pair in every]).T for name in every[0][i]}
         for i in (0, 1)
@@ -61,8 +63,8 @@ def _in_units(model, sizes):
     )
 
 
-def _changes(model, E, s):
-    """Relative changes of what is known, and of what is learnt, by part and parameter."""
+def _changes(model, E, s, told):
+    """Relative changes of what is known or told, and of what is learnt, by part and parameter."""
     first, step, reading = model.initial, model.transitions, model.emissions
     A, C, b = step.matrix, reading.matrix, step.offset
     # Rows and their noise may be in units of any size.
@@ -79,7 +81,7 @@ def _changes(model, E, s):
     known, learnt = {}, {}
     for (part, what), change in every.items():
         regression = getattr(model, part)
-        if what not in regression.learnt:
+        if what not in regression.learnt or (part, what) in told:
             known[part, what] = change
             continue
         learnt[part, what] = change

@@ -59,7 +59,7 @@ class SystemCoordinates(Coordinates):
         if self.shape[1] == 0:
             raise ValueError("There is no information on a system of which nothing is learnt.")
 
-    def check_determined(self, n_observations, has_prior):
+    def check_determined(self, n_observations, prior):
         """Refuse what no data determine, and first states of too few sequences."""
         degrees = n_observations * float(self._statistics.initial.degrees[0])
         if "covariance" in self.model.initial.learnt and degrees <= self.model.n_components:
@@ -68,11 +68,21 @@ class SystemCoordinates(Coordinates):
                 " dimensions, initial_state_covariance_ is not determined: it takes more sequences"
                 " than dimensions. Leave it out of em_vars, or give it a prior."
             )
-        if not has_prior:
-            self._check_coordinates()
+        self._check_coordinates(() if prior is None else self._told_by(prior))
 
-    def _check_coordinates(self):
-        n_changes, moved = unseen_changes(self.model, self._sizes)
+    def _told_by(self, prior):
+        """What a prior tells something of, by part and parameter."""
+        for part in _NAMES:
+            moments, n_inputs = getattr(prior, part), getattr(self.model, part).matrix.shape[1]
+            if moments.scatter[0, :n_inputs, :n_inputs].any():
+                yield part, "matrix"
+            if moments.weight[0] > 0.0:
+                yield part, "offset"
+            if moments.degrees[0] > 0.0:
+                yield part, "covariance"
+
+    def _check_coordinates(self, told):
+        n_changes, moved = unseen_changes(self.model, self._sizes, set(told))
         if n_changes:
             names = ", ".join(_NAMES[part][what] for part, what in moved)
             raise ValueError(

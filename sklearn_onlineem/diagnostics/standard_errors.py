@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem.diagnostics._known import coordinates_of
 from sklearn_onlineem.diagnostics._missing import missing_of
-from sklearn_onlineem.diagnostics._reading import model_and_data, prior_share
+from sklearn_onlineem.diagnostics._reading import model_and_data, prior_of, prior_share
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.statistics import combine
 
@@ -225,10 +225,9 @@ def standard_errors(estimator, X, robust=False, **where):
     """
     check_bool("robust of standard_errors", robust)
     model, data = model_and_data(estimator, X, **where)
-    prior = prior_share(estimator, data)
-    statistics = combine([(1.0, model.e_step(data)[0]), *prior])
+    statistics = combine([(1.0, model.e_step(data)[0]), *prior_share(estimator, data)])
     coordinates = coordinates_of(model, statistics)
-    coordinates.check_determined(data.total_weight, has_prior=bool(prior))
+    coordinates.check_determined(data.total_weight, prior_of(estimator))
     _check_robust(robust, data)
     missing, basis = missing_of(coordinates, data), _basis(coordinates)
     information = np.eye(len(basis)) - basis @ missing.dense() @ basis.T

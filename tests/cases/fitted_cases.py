@@ -16,7 +16,7 @@ from sklearn_onlineem.em import batch_step
 from sklearn_onlineem.families import Bernoulli, FixedDegreesWishart, Wishart
 from sklearn_onlineem.models import EndState, GivenLength
 
-_SEEDS = {Bernoulli: 3, Wishart: 1, FixedDegreesWishart: 1}
+_SEEDS = {Bernoulli: 3, FixedDegreesWishart: 6, Wishart: 6}
 TERMINATIONS = {GivenLength: "given_length", EndState: "end_state"}
 STILL = [
     case

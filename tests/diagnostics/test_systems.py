@@ -301,25 +301,27 @@ def test_what_is_not_determined_is_refused_by_name(rng):
 
 
 def test_a_prior_may_determine_what_data_do_not(rng):
-    _, X = autoregression_in_noise(rng)
+    X = list(simulated(rng, 1, 60, 0.8, 1.0, 1.0, 0.3))
     learnt = ["transition_matrices", "transition_covariance", "observation_matrices"]
-    names = [*learnt, "initial_state_mean", "initial_state_covariance"]
-    kalman = KalmanFilter(1, em_vars=names, max_iter=700, random_state=0, **EXACT)
+    first = ["initial_state_mean", "initial_state_covariance"]
     prior = {
         "observation": {"matrix": [[1.0]], "matrix_precision": 50.0},
         "initial": {"covariance": 1.0, "degrees_of_freedom": 5.0},
     }
-    informed = converged(clone(kalman).set_params(prior=prior), X)
-    converged(kalman, X)
-    assert standard_errors(informed, X).errors["observation_matrices_"] > 0.0
-    with pytest.raises(ValueError, match="sequences and states of 1 dim.*initial_state_cov"):
-        standard_errors(kalman, X)
-    kalman.set_params(em_vars=names[:4])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        kalman.fit(X)
-    with pytest.raises(ValueError, match="not positive definite|do not determine"):
-        standard_errors(kalman, X)
+
+    def fitted(em_vars, prior=None, **known):
+        return converged(KalmanFilter(1, em_vars=em_vars, prior=prior, **known), X)
+
+    errors = standard_errors(fitted([*learnt, *first], prior), X).errors
+    assert errors["observation_matrices_"] > 0.0 < errors["initial_state_covariance_"]
+    with pytest.raises(ValueError, match="Of 1 sequences.*1 dim.*initial_state_covariance_ is not"):
+        standard_errors(fitted([*learnt, *first]), X)
+    # What a prior of the noise of rows tells does not say how large the states are.
+    noise = {"observation": {"covariance": 0.3, "degrees_of_freedom": 5.0}}
+    learnt += ["observation_covariance"]
+    free = {"initial_state_covariance": [[0.0]]}
+    with pytest.raises(ValueError, match="do not determine .*observation_matrices_: changes"):
+        standard_errors(fitted(learnt, noise, **free), X)
 
 
 def test_a_system_that_is_known_has_no_information(rng):
