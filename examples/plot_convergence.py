@@ -4,8 +4,8 @@ Has it converged, and how sure is it?
 =====================================
 
 "Did not converge" says little. How much is still to be gained, how fast it comes, and how sure the
-parameters are once it has come, can be told from the model and its data. Of a
-stream, too: whether it has learnt what its batches can teach, and whether its source has changed.
+parameters are once it has come, can be told from the model and its data. Of a stream, too: whether
+it has learnt what its batches can teach, and whether its source has changed.
 
 Run as a script, it may have the folder for pictures as its argument.
 """
