@@ -82,15 +82,21 @@ def test_stochastic_em_makes_all_passes(case, average_from, rng):
     assert math.isfinite(model.score(X))
 
 
+# Where components lie apart from the start on, draws are certain: one of these data sets will do.
+N_TRIES = 5
+
+
 @exact_estimators
 def test_stochastic_em_is_not_em(case, rng):
-    X = draw(case, rng)
-    exact, drawn = (
-        made(case, solver=solver, max_iter=2).fit(X) for solver in ("batch", "stochastic")
-    )
-    # They have one start.
-    assert_allclose(exact.lower_bounds_[0], drawn.lower_bounds_[0], rtol=1e-12)
-    assert differ(exact, drawn)
+    def found(X):
+        exact, drawn = (
+            made(case, solver=solver, max_iter=2).fit(X) for solver in ("batch", "stochastic")
+        )
+        # They have one start.
+        assert_allclose(exact.lower_bounds_[0], drawn.lower_bounds_[0], rtol=1e-12)
+        return differ(exact, drawn)
+
+    assert any(found(draw(case, rng)) for _ in range(N_TRIES))
 
 
 def differ(one, other):
@@ -110,13 +116,16 @@ def test_same_seed_same_bits(case, rng):
 
 @all_estimators
 def test_a_stream_of_draws_has_a_seed_too(case, rng):
-    X = draw(case, rng, 300)
-    start = made(case, solver="batch", max_iter=1).fit(X)
-    first, again, other = (
-        drawing_from(start, seed).partial_fit(X[:100]).partial_fit(X[100:]) for seed in (1, 1, 2)
-    )
-    assert_identical(state_of(again), state_of(first))
-    assert differ(first, other)
+    def found(X):
+        start = made(case, solver="batch", max_iter=1).fit(X)
+        first, again, other = (
+            drawing_from(start, seed).partial_fit(X[:100]).partial_fit(X[100:])
+            for seed in (1, 1, 2)
+        )
+        assert_identical(state_of(again), state_of(first))
+        return differ(first, other)
+
+    assert any(found(draw(case, rng, 300)) for _ in range(N_TRIES))
 
 
 def drawing_from(start, seed):
