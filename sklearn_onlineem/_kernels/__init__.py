@@ -12,6 +12,7 @@
 #   _collapsed_counts   collapsed Gibbs sampling of components, without Gaussian ones
 #   _topics             latent Dirichlet allocation: what documents say of their topics
 #   _topic_sweeps       ... topics of all tokens, drawn given those of the others
+#   _topic_logs         ... expected logarithms of proportions, given the topics of all tokens
 #   _topic_tables       ... tables of words and topics
 #   _responsibilities   log-sum-exp over components, labels, sampled assignments
 #   _small_matrices     factorising and comparing K matrices of d x d

@@ -18,9 +18,11 @@
 #if defined(__GNUC__)
 #define SIMD_INLINE static inline __attribute__((always_inline))
 #define SIMD_UNUSED __attribute__((unused))
+#define RARELY(x) __builtin_expect(!!(x), 0)
 #else
 #define SIMD_INLINE static inline
 #define SIMD_UNUSED
+#define RARELY(x) (x)
 #endif
 
 /* Functions between OPTIMISE_BEGIN(option) and OPTIMISE_END are compiled with one more option,

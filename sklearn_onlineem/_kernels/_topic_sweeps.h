@@ -4,6 +4,9 @@
 
 #include "_topics.h"
 
+/* What is counted for single tokens comes from all over a table, too. */
+#define TOKENS_AHEAD 16
+
 /* The tokens of one document. */
 typedef struct {
     ptrdiff_t n_tokens;
@@ -17,13 +20,19 @@ typedef struct {
 /* How often words have topics. */
 typedef struct {
     ptrdiff_t P;
-    float *word_topic;  /* (V, P) */
-    double *totals;     /* (P,) */
-    float *inverses;    /* (P,) 1 / (totals + V beta) */
-    float *raised;      /* (P,) 1 / (totals + 1 + V beta) */
-    const float *betas; /* (P,) beta */
-    double beta_sum;    /* V beta */
+    float *word_topic; /* (V, P) */
+    double *totals;    /* (P,) */
+    float *inverses;   /* (P,) 1 / (totals + V beta) */
+    float *raised;     /* (P,) 1 / (totals + 1 + V beta) */
+    float beta;
+    double beta_sum;   /* V beta */
 } TopicCounts;
+
+/* The same of one document. */
+typedef struct {
+    float *n;     /* (P,) tokens of each topic */
+    float *theta; /* (P,) (n + alpha) / (totals + V beta): what all its words have in common */
+} Shares;
 
 SIMD_INLINE void fetch_words_ahead(
     const TokenList *document, const TopicCounts *counts, ptrdiff_t t)
@@ -34,40 +43,6 @@ SIMD_INLINE void fetch_words_ahead(
             (size_t)counts->P * sizeof(float));
 }
 
-/* n (P,) <- how many tokens have each topic; return how many have any. */
-SIMD_INLINE ptrdiff_t count_document(const TokenList *document, const ptrdiff_t P, float *n)
-{
-    ptrdiff_t seen = 0;
-    memset(n, 0, (size_t)P * sizeof *n);
-    for (ptrdiff_t t = 0; t < document->n_tokens; t++)
-        if (document->topics[t] >= 0) {
-            n[document->topics[t]] += 1;
-            seen++;
-        }
-    return seen;
-}
-
-/* The topic of a token at a share of all weights; sum <- their sum. */
-SIMD_INLINE int choose_topic(
-    const float *alpha, const ptrdiff_t P, const Scan *scan, float uniform, double *sum)
-{
-    const float *ends = scan->running + P - TOPIC_LANES;
-    LaneSums sums;
-    *sum = sum_lanes(ends, &sums);
-    if (!is_sum(sums.total)) {
-        *sum = FLT_MIN;
-        weigh_alike(alpha, P, scan);
-        sum_lanes(ends, &sums);
-    }
-    return (int)choose(scan->running, P, &sums, uniform);
-}
-
-/* A token that changes its topic, and what that changes the inverses of the two to. */
-typedef struct {
-    int to, from; /* P: none */
-    float to_inverse, from_inverse;
-} Move;
-
 /* 1 / (totals + more + V beta) of a topic, but no more than leaves room for what it multiplies. */
 SIMD_INLINE float inverse_total(const TopicCounts *counts, ptrdiff_t k, double more)
 {
@@ -75,128 +50,194 @@ SIMD_INLINE float inverse_total(const TopicCounts *counts, ptrdiff_t k, double m
     return (float)(inverse < 1e30 ? inverse : 1e30);
 }
 
-SIMD_INLINE void count_token(const TopicCounts *counts, ptrdiff_t k, double change)
+SIMD_INLINE void share_topic(
+    const TokenList *document, const TopicCounts *counts, ptrdiff_t k, const Shares *shares)
 {
-    counts->totals[k] += change;
-    counts->raised[k] = inverse_total(counts, k, 1);
+    shares->theta[k] = (shares->n[k] + document->alpha[k]) * counts->inverses[k];
 }
 
-/* Count that a token leaves `from`, and that the one before it came to `to`. What is needed of
- * either case is made before it is known whether these are one topic. */
-SIMD_INLINE void count_move(const TopicCounts *counts, Move *move)
+/* shares <- those of a document's topics; return how many tokens have any. */
+SIMD_INLINE ptrdiff_t begin_shares(
+    const TokenList *document, const TopicCounts *counts, const Shares *shares)
 {
-    if (move->from < counts->P) {
-        const float other = inverse_total(counts, move->from, -1);
-        const float same = inverse_total(counts, move->from, 0);
-        move->from_inverse = move->from == move->to ? same : other;
-        count_token(counts, move->from, -1);
-    }
-    if (move->to < counts->P) count_token(counts, move->to, 1);
+    ptrdiff_t seen = 0;
+    memset(shares->n, 0, (size_t)counts->P * sizeof *shares->n);
+    for (ptrdiff_t t = 0; t < document->n_tokens; t++)
+        if (document->topics[t] >= 0) {
+            shares->n[document->topics[t]] += 1;
+            seen++;
+        }
+    for (ptrdiff_t k = 0; k < counts->P; k++) share_topic(document, counts, k, shares);
+    return seen;
 }
 
-/* n (P,), inverses (P,) <- themselves after a move; running <- sums along lanes of the weights
- * (n + alpha) (words + beta) inverses, where words (P,) has what came, and still what leaves. */
-SIMD_INLINE void move_and_weigh_counts(
-    const TopicCounts *counts, const Move *move, const float *alpha, const float *words,
-    const Scan *scan, float *n)
+/* Topics of words are drawn from weights (words + beta) theta: running <- their sums along lanes,
+ * and sums. Where `leaves_out`, the weight of topic `without` is not among them. */
+SIMD_INLINE void weigh_word(
+    const TopicCounts *counts, const float *words, const Shares *shares, const int leaves_out,
+    const int without, const Scan *scan, LaneSums *sums)
 {
     const ptrdiff_t P = counts->P;
-    float *inverses = counts->inverses;
+    const float *theta = shares->theta;
+    float *running = scan->running;
 #if defined(__GNUC__)
-    const Vector betas = OF_VECTOR(counts->betas);
-    const Vector to = EACH_OF_VECTOR(move->to_inverse), from = EACH_OF_VECTOR(move->from_inverse);
+    const float beta = counts->beta;
+    const Vector betas = EACH_OF_VECTOR(beta);
     VectorInts numbers = VECTOR_NUMBERS;
-    Vector sums[PARTS] = {{0}};
+    Vector along[PARTS] = {{0}};
     for (ptrdiff_t row = 0; row < P; row += TOPIC_LANES)
         for (int part = 0; part < PARTS; part++, numbers += WIDTH) {
             const ptrdiff_t k = row + part * WIDTH;
-            /* `to` is known last, so that everything else is done before. */
-            const VectorInts is_to = numbers == move->to, is_from = numbers == move->from;
-            const Vector leaves = ONE_AT(numbers, move->from);
-            const Vector comes = ONE_AT(numbers, move->to);
-            VectorInts inverse = *(const VectorInts *)(inverses + k);
-            inverse = ((VectorInts)to & is_to) | (inverse & ~is_to);
-            inverse = ((VectorInts)from & is_from) | (inverse & ~is_from);
-            Vector here = OF_VECTOR(n + k) - leaves;
-            Vector word = OF_VECTOR(words + k) - leaves + betas;
-            Vector x = ((here + OF_VECTOR(alpha + k)) + comes) * (word * (Vector)inverse);
-            sums[part] += x;
-            IN_VECTOR(n + k) = here + comes;
-            IN_VECTOR(inverses + k) = (Vector)inverse;
-            IN_VECTOR(scan->running + k) = sums[part];
+            Vector share = OF_VECTOR(theta + k);
+            if (leaves_out) share = (Vector)((VectorInts)share & (numbers != without));
+            along[part] += (OF_VECTOR(words + k) + betas) * share;
+            IN_VECTOR(running + k) = along[part];
         }
 #else
-    float sums[TOPIC_LANES] = {0};
-    if (move->to < P) {
-        n[move->to] += 1;
-        inverses[move->to] = move->to_inverse;
-    }
-    if (move->from < P) {
-        n[move->from] -= 1;
-        inverses[move->from] = move->from_inverse;
-    }
+    float along[TOPIC_LANES] = {0};
     for (ptrdiff_t k = 0; k < P; k += TOPIC_LANES)
         EACH_LANE {
-            float word = words[k + lane] - (k + lane == move->from ? 1.0f : 0.0f);
-            sums[lane] += (n[k + lane] + alpha[k + lane])
-                * ((word + counts->betas[lane]) * inverses[k + lane]);
-            scan->running[k + lane] = sums[lane];
+            float share = leaves_out && k + lane == without ? 0 : theta[k + lane];
+            running[k + lane] = along[lane] += (words[k + lane] + counts->beta) * share;
         }
 #endif
+    sum_lanes(running + P - TOPIC_LANES, sums);
+}
+
+/* The sum of all weights, or of none that matters: the topics that there are have a word that no
+ * topic explains in equal shares. */
+SIMD_INLINE float usable_sum(
+    const float *alpha, const ptrdiff_t P, const Scan *scan, LaneSums *sums)
+{
+    if (is_sum(sums->total)) return sums->total;
+    weigh_alike(alpha, P, scan);
+    sum_lanes(scan->running + P - TOPIC_LANES, sums);
+    return FLT_MIN;
+}
+
+/* A token leaves its topic: counts and shares <- themselves without it. */
+SIMD_INLINE void leave(
+    const TokenList *document, const TopicCounts *counts, const int k, float *words,
+    const Shares *shares)
+{
+    words[k] -= 1;
+    shares->n[k] -= 1;
+    counts->totals[k] -= 1;
+    counts->raised[k] = counts->inverses[k];
+    counts->inverses[k] = inverse_total(counts, k, 0);
+    share_topic(document, counts, k, shares);
+}
+
+/* A token has a topic: counts and shares <- themselves with it. */
+SIMD_INLINE void join(
+    const TokenList *document, const TopicCounts *counts, const int k, float *words,
+    const Shares *shares)
+{
+    words[k] += 1;
+    shares->n[k] += 1;
+    counts->totals[k] += 1;
+    counts->inverses[k] = counts->raised[k];
+    counts->raised[k] = inverse_total(counts, k, 1);
+    share_topic(document, counts, k, shares);
 }
 
 /* A sweep of collapsed Gibbs sampling over the tokens of a document: topics and counts <-
- * themselves after it, probabilities (n_tokens,) <- p(w | all other tokens). n (P,) is scratch. */
+ * themselves after it, probabilities (n_tokens,) <- p(w | all other tokens). shares is scratch.
+ *
+ * Each token waits for the topic of the one before it, which adds to the weight of that topic
+ * alone. So all weights are made without it while its topic is being drawn, and a draw goes through
+ * three parts: the weights of all topics but the token's own, then that of its own, and last
+ * what the topic of the token before has gained.
+ *
+ * A CPU does not load a row before single numbers that were stored in it have left for the cache,
+ * where they do not go before all that comes before them is done. This is why the token's own topic
+ * is left out in registers, and leaves memory only after the row has been loaded. */
 SIMD_CLONES SIMD_UNUSED static void collapsed_document(
-    const TokenList *document, const TopicCounts *all_counts, const Scan *all_scan, float *n,
-    double *probabilities)
+    const TokenList *all_tokens, const TopicCounts *all_counts, const Scan *all_scan,
+    const Shares *all_shares, double *probabilities)
 {
+    const TokenList document = *all_tokens;
     const TopicCounts counts = *all_counts;
     const Scan scan = *all_scan;
+    const Shares shares = *all_shares;
     const ptrdiff_t P = counts.P;
     const int none = (int)P;
-    Move move = {none, none, 0, 0};
-    double seen = (double)count_document(document, P, n);
-    for (ptrdiff_t t = 0; t < document->n_tokens; t++) {
-        float *words = counts.word_topic + document->tokens[t] * P;
-        fetch_words_ahead(document, &counts, t);
-        move.from = document->topics[t] < 0 ? none : document->topics[t];
-        if (move.from < none) seen -= 1;
-        count_move(&counts, &move);
-        move_and_weigh_counts(&counts, &move, document->alpha, words, &scan, n);
-        move.to = choose_topic(
-            document->alpha, P, &scan, uniform_of(document->key, (uint64_t)t), probabilities + t);
-        probabilities[t] /= seen + document->alpha_sum;
+    int last = none;
+    float *last_words = counts.word_topic;
+    double seen = (double)begin_shares(&document, &counts, &shares);
+    for (ptrdiff_t t = 0; t < document.n_tokens; t++) {
+        float *words = counts.word_topic + document.tokens[t] * P;
+        const int from = document.topics[t] < 0 ? none : document.topics[t];
+        float own = 0, gained = 0;
+        LaneSums sums;
+        fetch_words_ahead(&document, &counts, t);
+        weigh_word(&counts, words, &shares, 1, from, &scan, &sums);
+        if (from < none) {
+            seen -= 1;
+            leave(&document, &counts, from, words, &shares);
+            own = (words[from] + counts.beta) * shares.theta[from];
+        }
+        if (last < none) {
+            const float before = (words[last] + counts.beta) * shares.theta[last];
+            join(&document, &counts, last, last_words, &shares);
+            gained = (words[last] + counts.beta) * shares.theta[last] - before;
+        }
+        float total = sums.total + own + gained, sum = total;
+        /* A topic may lose by a token where alpha_k > V beta. */
+        if (RARELY(!(gained >= 0) || !is_sum(total))) {
+            weigh_word(&counts, words, &shares, 0, none, &scan, &sums);
+            sum = usable_sum(document.alpha, P, &scan, &sums);
+            total = sums.total;
+            own = 0;
+        }
+        probabilities[t] = sum / (seen + document.alpha_sum);
+        const float x = uniform_of(document.key, (uint64_t)t) * total;
+        const int here = x < sums.total, own_or_last = x < sums.total + own ? from : last;
+        const int other = (int)choose_at(scan.running, P, &sums, here ? x : 0);
+        last = here ? other : own_or_last;
+        last_words = words;
+        document.topics[t] = last;
         seen += 1;
-        if (move.from < none) words[move.from] -= 1;
-        words[move.to] += 1;
-        move.to_inverse = counts.raised[move.to];
-        document->topics[t] = move.to;
     }
-    if (move.to < none) {
-        counts.inverses[move.to] = move.to_inverse;
-        count_token(&counts, move.to, 1);
+    if (last < none) join(&document, &counts, last, last_words, &shares);
+}
+
+/* The same with the counts of the last pass, in which each token has its own part. */
+SIMD_CLONES SIMD_UNUSED static void stochastic_document(
+    const TokenList *all_tokens, const TopicCounts *all_counts, const Scan *all_scan,
+    const Shares *all_shares, double *probabilities)
+{
+    const TokenList document = *all_tokens;
+    const TopicCounts counts = *all_counts;
+    const Scan scan = *all_scan;
+    const Shares shares = *all_shares;
+    const ptrdiff_t P = counts.P;
+    const double seen = (double)begin_shares(&document, &counts, &shares);
+    const double scale = 1 / (seen + document.alpha_sum);
+    for (ptrdiff_t t = 0; t < document.n_tokens; t++) {
+        const float *words = counts.word_topic + document.tokens[t] * P;
+        LaneSums sums;
+        fetch_words_ahead(&document, &counts, t);
+        weigh_word(&counts, words, &shares, 0, 0, &scan, &sums);
+        probabilities[t] = usable_sum(document.alpha, P, &scan, &sums) * scale;
+        const float x = uniform_of(document.key, (uint64_t)t) * sums.total;
+        document.topics[t] = (int)choose_at(scan.running, P, &sums, x);
     }
 }
 
-/* The same with the counts of the last pass, in which each token has its own part. theta (P,) is
- * scratch, too. */
-SIMD_CLONES SIMD_UNUSED static void stochastic_document(
-    const TokenList *document, const TopicCounts *all_counts, const Scan *all_scan, float *n,
-    float *theta, double *probabilities)
+/* The sum of log x (n,), which is lost. Logarithms are of products of up to four, for which x has
+ * to be between 1e-70 and 1e70. */
+SIMD_UNUSED static double sum_of_logs(double *x, ptrdiff_t n)
 {
-    const TopicCounts counts = *all_counts;
-    const Scan scan = *all_scan;
-    const ptrdiff_t P = counts.P;
-    double seen = (double)count_document(document, P, n);
-    for (ptrdiff_t k = 0; k < P; k++) theta[k] = (n[k] + document->alpha[k]) * counts.inverses[k];
-    for (ptrdiff_t t = 0; t < document->n_tokens; t++) {
-        fetch_words_ahead(document, &counts, t);
-        weigh(counts.word_topic + document->tokens[t] * P, counts.betas, theta, P, &scan);
-        document->topics[t] = choose_topic(
-            document->alpha, P, &scan, uniform_of(document->key, (uint64_t)t), probabilities + t);
-        probabilities[t] /= seen + document->alpha_sum;
+    double sum = 0;
+    for (int i = 0; i < 2; i++) {
+        const ptrdiff_t pairs = n / 2;
+        multiply(x + n - pairs, pairs, x);
+        n -= pairs;
     }
+    log_all(x, n);
+    for (ptrdiff_t i = 0; i < n; i++) sum += x[i];
+    return sum;
 }
 
 /* word_topic (V, P) <- how often words have topics: of every n_parts-th word alone */
@@ -204,9 +245,12 @@ SIMD_UNUSED static void count_words(
     const int *tokens, const int *topics, ptrdiff_t n_tokens, ptrdiff_t P, int part, int n_parts,
     float *word_topic)
 {
-    for (ptrdiff_t t = 0; t < n_tokens; t++)
+    for (ptrdiff_t t = 0; t < n_tokens; t++) {
+        const ptrdiff_t ahead = t + TOKENS_AHEAD;
+        if (ahead < n_tokens) fetch_row(word_topic + tokens[ahead] * P + topics[ahead], 1);
         if (n_parts == 1 || tokens[t] % n_parts == part)
             word_topic[tokens[t] * P + topics[t]] += 1;
+    }
 }
 
 #endif

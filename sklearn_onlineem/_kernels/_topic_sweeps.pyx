@@ -5,6 +5,7 @@ seed, the document's number and the token.
 """
 
 from cython.parallel cimport prange
+from libc.limits cimport INT_MAX
 from libc.math cimport fmax
 from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free
@@ -20,26 +21,19 @@ from ._arena cimport (
     take_doubles,
 )
 from ._arrays cimport require
-from ._gamma_functions cimport polygamma
 from ._openmp cimport busy_threads, omp_get_thread_num
 from ._topics cimport (
     FLT_MIN,
     MOST_TOKENS,
-    TOPIC_LANES,
     Scan,
     check_allowed,
     check_lanes,
     check_prior,
-    log_all,
     most_prior,
     stream_of,
     sum_rows,
     take_floats,
 )
-
-cdef extern from "_topics.h" nogil:
-    void add_expected_logs(const double* alpha, const float* n, Py_ssize_t P, double scale,
-                           double shift, double* out)
 
 cdef extern from "_topic_sweeps.h" nogil:
     ctypedef struct TokenList:
@@ -55,18 +49,19 @@ cdef extern from "_topic_sweeps.h" nogil:
         double* totals
         float* inverses
         float* raised
-        const float* betas
+        float beta
         double beta_sum
+    ctypedef struct Shares:
+        float* n
+        float* theta
     void collapsed_document(const TokenList* document, const TopicCounts* counts,
-                            const Scan* scan, float* n, double* probabilities)
+                            const Scan* scan, const Shares* shares, double* probabilities)
     void stochastic_document(const TokenList* document, const TopicCounts* counts,
-                             const Scan* scan, float* n, float* theta, double* probabilities)
+                             const Scan* scan, const Shares* shares, double* probabilities)
+    double sum_of_logs(double* x, Py_ssize_t n)
     float inverse_total(const TopicCounts* counts, Py_ssize_t k, double more)
     void count_words(const int* tokens, const int* topics, Py_ssize_t n_tokens, Py_ssize_t P,
                      int part, int n_parts, float* word_topic)
-
-cdef enum:
-    BLOCK = 64      # documents, whose sums are made by one thread
 
 cdef struct Tokens:
     Py_ssize_t n                # documents
@@ -81,13 +76,13 @@ cdef struct Tokens:
     const unsigned char* allowed    # (n, K) or NULL
     int* topics
     const double* alpha
+    const float* float_alpha        # (P,), 0 in the padding
     double alpha_sum
 
 # The scratch memory of a thread.
 cdef struct TokenSpace:
-    float* alpha                # (P,)
-    float* n                    # (P,)
-    float* theta                # (P,)
+    float* alpha                # (P,) of the topics that the document may use
+    Shares shares
     Scan scan
     double* probabilities       # (most_tokens,)
 
@@ -95,9 +90,9 @@ cdef struct TokenSpace:
 cdef struct TokenMemory:
     Arena counted
     char* threads
+    float* alpha                # (P,)
     float* inverses             # (P,)
     float* raised               # (P,)
-    float* betas                # (P,)
     double* totals              # (P,)
     double* log_likelihoods     # (n,)
 
@@ -105,8 +100,8 @@ cdef struct TokenMemory:
 cdef TokenSpace lay_out_tokens(const Tokens* problem, Arena* arena) noexcept nogil:
     cdef TokenSpace space
     space.alpha = take_floats(arena, problem.P)
-    space.n = take_floats(arena, problem.P)
-    space.theta = take_floats(arena, problem.P)
+    space.shares.n = take_floats(arena, problem.P)
+    space.shares.theta = take_floats(arena, problem.P)
     space.scan.weights = take_floats(arena, problem.P)
     space.scan.running = take_floats(arena, problem.P)
     space.probabilities = take_doubles(arena, problem.most_tokens)
@@ -118,9 +113,9 @@ cdef TokenMemory lay_out_sweep(const Tokens* problem, Arena* arena) noexcept nog
     memory.counted = counting_arena()
     lay_out_tokens(problem, &memory.counted)
     memory.threads = take_arenas(arena, problem.n_threads, &memory.counted)
+    memory.alpha = take_floats(arena, problem.P)
     memory.inverses = take_floats(arena, problem.P)
     memory.raised = take_floats(arena, problem.P)
-    memory.betas = take_floats(arena, problem.P)
     memory.totals = take_doubles(arena, problem.P)
     memory.log_likelihoods = take_doubles(arena, problem.n)
     return memory
@@ -134,40 +129,42 @@ cdef TopicCounts counts_of(
     cdef Py_ssize_t k
     counts.P, counts.beta_sum = problem.P, problem.V * beta
     counts.word_topic = <float*> word_topic
-    counts.totals, counts.betas = memory.totals, memory.betas
+    counts.beta, counts.totals = <float> fmax(beta, FLT_MIN), memory.totals
     counts.inverses, counts.raised = memory.inverses, memory.raised
     for k in range(problem.P):
         counts.totals[k] = totals[k]
         counts.inverses[k] = inverse_total(&counts, k, 0)
         counts.raised[k] = inverse_total(&counts, k, 1)
-        memory.betas[k] = <float> fmax(beta, FLT_MIN)
     return counts
+
+
+cdef double take_alpha(
+    const Tokens* problem, const unsigned char* allowed, float* alpha
+) noexcept nogil:
+    """alpha (P,) <- alpha, 0 of topics that are not allowed; return its sum."""
+    cdef Py_ssize_t k
+    cdef double total = 0
+    memset(alpha, 0, problem.P * sizeof(float))
+    for k in range(problem.K):
+        if allowed == NULL or allowed[k]:
+            alpha[k] = <float> fmax(problem.alpha[k], FLT_MIN)
+            total += alpha[k]
+    return total
 
 
 cdef TokenList token_list(
     const Tokens* problem, Py_ssize_t d, const TokenSpace* space
 ) noexcept nogil:
     cdef TokenList document
-    cdef Py_ssize_t k, start = problem.offsets[d]
+    cdef Py_ssize_t start = problem.offsets[d]
     document.n_tokens = problem.offsets[d + 1] - start
     document.tokens, document.topics = problem.tokens + start, problem.topics + start
-    document.alpha, document.alpha_sum = space.alpha, 0
     document.key = stream_of(problem.seed, d)
-    for k in range(problem.P):
-        space.alpha[k] = 0
-        if k < problem.K and (problem.allowed == NULL or problem.allowed[d * problem.K + k]):
-            space.alpha[k] = <float> fmax(problem.alpha[k], FLT_MIN)
-            document.alpha_sum += space.alpha[k]
+    document.alpha, document.alpha_sum = problem.float_alpha, problem.alpha_sum
+    if problem.allowed != NULL:
+        document.alpha = space.alpha
+        document.alpha_sum = take_alpha(problem, problem.allowed + d * problem.K, space.alpha)
     return document
-
-
-cdef double sum_of_logs(double* probabilities, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef double total = 0
-    log_all(probabilities, n)
-    for i in range(n):
-        total += probabilities[i]
-    return total
 
 
 cdef double draw_document(
@@ -177,10 +174,9 @@ cdef double draw_document(
     cdef TokenSpace space = lay_out_tokens(problem, &arena)
     cdef TokenList document = token_list(problem, d, &space)
     if collapsed:
-        collapsed_document(&document, counts, &space.scan, space.n, space.probabilities)
+        collapsed_document(&document, counts, &space.scan, &space.shares, space.probabilities)
     else:
-        stochastic_document(&document, counts, &space.scan, space.n, space.theta,
-                            space.probabilities)
+        stochastic_document(&document, counts, &space.scan, &space.shares, space.probabilities)
     return sum_of_logs(space.probabilities, document.n_tokens)
 
 
@@ -189,6 +185,7 @@ cdef int check_tokens(
     const unsigned char[:, ::1] allowed, int[::1] topics, const double[::1] alpha,
 ) except -1:
     cdef Py_ssize_t d, i
+    cdef int V, K
     cdef bint present = True, valid = True
     problem.n, problem.K = offsets.shape[0] - 1, alpha.shape[0]
     require(problem.n > 0 and problem.K > 0 and problem.V > 0 and problem.n_threads > 0,
@@ -202,15 +199,16 @@ cdef int check_tokens(
         problem.most_tokens = max(problem.most_tokens, offsets[d + 1] - offsets[d])
     require(problem.most_tokens < MOST_TOKENS, "a document has less than 2^24 tokens")
     check_allowed(allowed, problem.n, problem.K)
-    for d in range(problem.n):
+    V, K = <int> min(problem.V, INT_MAX), <int> min(problem.K, INT_MAX)
+    for i in range(tokens.shape[0]):
+        present &= 0 <= tokens[i] < V
+        valid &= -1 <= topics[i] < K
+    for d in range(problem.n if valid and allowed.shape[0] > 0 else 0):
         for i in range(offsets[d], offsets[d + 1]):
-            present &= 0 <= tokens[i] < problem.V
-            valid &= -1 <= topics[i] < problem.K
-            if valid and allowed.shape[0] > 0 and topics[i] >= 0:
-                valid = allowed[d, topics[i]] != 0
+            valid &= topics[i] < 0 or allowed[d, topics[i]] != 0
     require(present, "words are rows of the table")
     require(valid, "topics are among those that the document may use, or -1")
-    problem.alpha_sum = check_prior(alpha)
+    check_prior(alpha)
     problem.tokens = &tokens[0] if tokens.shape[0] > 0 else NULL
     problem.topics = &topics[0] if tokens.shape[0] > 0 else NULL
     problem.offsets, problem.alpha = &offsets[0], &alpha[0]
@@ -249,6 +247,8 @@ def collapsed_sweep(
     cdef TokenMemory memory = lay_out_sweep(&problem, &arena)
     cdef TopicCounts counts
     with nogil:
+        problem.float_alpha = memory.alpha
+        problem.alpha_sum = take_alpha(&problem, NULL, memory.alpha)
         counts = counts_of(&problem, &word_topic[0, 0], &totals[0], beta, &memory)
         for d in range(problem.n):
             log_likelihood += draw_document(
@@ -298,6 +298,8 @@ def esca_sweep(
     cdef TokenMemory memory = lay_out_sweep(&problem, &arena)
     cdef TopicCounts counts
     with nogil:
+        problem.float_alpha = memory.alpha
+        problem.alpha_sum = take_alpha(&problem, NULL, memory.alpha)
         counts = counts_of(&problem, &word_topic[0, 0], &totals[0], beta, &memory)
         for d in prange(problem.n, schedule="dynamic", num_threads=n_threads,
                         use_threads_if=n_threads > 1):
@@ -314,105 +316,3 @@ def esca_sweep(
             log_likelihood += memory.log_likelihoods[d]
     free(scratch)
     return log_likelihood
-
-
-# What blocks of documents need for their sums.
-cdef struct LogMemory:
-    double* alpha               # (P,), 1 in the padding
-    double* prior_logs          # (P,)
-    float* counts               # (n_blocks, P)
-    double* logs                # (n_blocks, P)
-    double* sums                # (n_blocks, P)
-
-
-cdef LogMemory lay_out_logs(Py_ssize_t n_blocks, Py_ssize_t P, Arena* arena) noexcept nogil:
-    cdef LogMemory memory
-    memory.alpha = take_doubles(arena, P)
-    memory.prior_logs = take_doubles(arena, P)
-    memory.counts = take_floats(arena, n_blocks * P)
-    memory.logs = take_doubles(arena, n_blocks * P)
-    memory.sums = take_doubles(arena, n_blocks * P)
-    return memory
-
-
-cdef void add_document_logs(
-    const Tokens* problem, Py_ssize_t d, const double* alpha, const double* prior_logs, float* n,
-    double* logs, double* sums,
-) noexcept nogil:
-    """sums (P,) <- sums + E log theta of a document; n, logs (P,) are scratch."""
-    cdef Py_ssize_t i, k
-    cdef const unsigned char* allowed = NULL
-    cdef double alpha_sum = problem.alpha_sum
-    if problem.allowed != NULL:
-        allowed = problem.allowed + d * problem.K
-        alpha_sum = 0
-        for k in range(problem.K):
-            alpha_sum += alpha[k] if allowed[k] else 0
-    memset(n, 0, problem.P * sizeof(float))
-    for i in range(problem.offsets[d], problem.offsets[d + 1]):
-        n[problem.topics[i]] += 1
-    memset(logs, 0, problem.P * sizeof(double))
-    add_expected_logs(
-        alpha, n, problem.P, 1,
-        polygamma(alpha_sum + (problem.offsets[d + 1] - problem.offsets[d])).digamma, logs)
-    for k in range(problem.K):
-        # What is not allowed has no part in this document, which so says nothing of its prior.
-        sums[k] += prior_logs[k] if allowed != NULL and not allowed[k] else logs[k]
-
-
-def expected_logs(
-    const int[::1] topics,                  # IN (N,)
-    const int64_t[::1] offsets,             # IN (n + 1,): where documents begin
-    const unsigned char[:, ::1] allowed,    # IN (n, K) or (0, 0): topics a document may use
-    const double[::1] alpha,                # IN (K,)
-    double[::1] out,                        # OUT (K,)
-    int n_threads,
-):
-    """out <- the sum over documents of E log theta_k = psi(alpha_k + n_dk) - psi(alpha_0 + n_d).
-
-    Of topics that a document may not use it is that of the prior.
-    """
-    cdef Tokens problem
-    cdef Py_ssize_t n = offsets.shape[0] - 1, K = alpha.shape[0], block, n_blocks, d, i, k, P
-    cdef bint valid = True
-    P = (K + TOPIC_LANES - 1) // TOPIC_LANES * TOPIC_LANES
-    require(n > 0 and K > 0 and n_threads > 0, "documents, topics, threads")
-    require(out.shape[0] == K and offsets[0] == 0 and offsets[n] == topics.shape[0],
-            "offsets of all topics, a sum for each")
-    for d in range(n):
-        require(offsets[d] <= offsets[d + 1], "offsets do not fall")
-    for i in range(topics.shape[0]):
-        valid &= 0 <= topics[i] < K
-    require(valid, "every token has a topic")
-    check_allowed(allowed, n, K)
-    problem.n, problem.K, problem.P, problem.alpha_sum = n, K, P, check_prior(alpha)
-    problem.topics = <int*> &topics[0] if topics.shape[0] > 0 else NULL
-    problem.offsets = &offsets[0]
-    problem.allowed = &allowed[0, 0] if allowed.shape[0] > 0 else NULL
-    n_blocks = (n + BLOCK - 1) // BLOCK
-    n_threads = busy_threads(n_threads, n_blocks)
-    cdef LogMemory memory
-    cdef Arena arena = counting_arena()
-    lay_out_logs(n_blocks, P, &arena)
-    cdef void* scratch = allocate(&arena)
-    arena = arena_in(scratch)
-    memory = lay_out_logs(n_blocks, P, &arena)
-    with nogil:
-        memset(memory.prior_logs, 0, P * sizeof(double))
-        memset(memory.counts, 0, P * sizeof(float))
-        memset(memory.sums, 0, n_blocks * P * sizeof(double))
-        for k in range(P):
-            memory.alpha[k] = alpha[k] if k < K else 1
-        add_expected_logs(memory.alpha, memory.counts, P, 1, polygamma(problem.alpha_sum).digamma,
-                          memory.prior_logs)
-        for block in prange(n_blocks, schedule="static", num_threads=n_threads,
-                            use_threads_if=n_threads > 1):
-            for d in range(block * BLOCK, min(n, (block + 1) * BLOCK)):
-                add_document_logs(&problem, d, memory.alpha, memory.prior_logs,
-                                  memory.counts + block * P, memory.logs + block * P,
-                                  memory.sums + block * P)
-        memset(&out[0], 0, K * sizeof(double))
-        for block in range(n_blocks):
-            for k in range(K):
-                out[k] += memory.sums[block * P + k]
-    free(scratch)

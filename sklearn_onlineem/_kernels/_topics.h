@@ -1,47 +1,8 @@
-/* Topics of the tokens of documents: drawn, or shared in the mean.
- *
- * A row of topics has P floats: K, and zeros up to a multiple of TOPIC_LANES. A topic is drawn from
- * weights p by sums that run along each lane (k = lane, lane + 16, ...): the lanes' last sums say
- * the lane, and the sums along it the place. All sums are of fixed lanes, so that vectors of all
- * widths give the same bits.
- */
+/* Topics of the tokens of documents, given those of words: drawn, or shared in the mean. */
 #ifndef SKLEARN_ONLINEEM_TOPICS_H
 #define SKLEARN_ONLINEEM_TOPICS_H
 
-#include <float.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include "_compiler.h"
-#include "_simd.h"
-
-#define TOPIC_LANES 16
-#define EACH_LANE for (int lane = 0; lane < TOPIC_LANES; lane++)
-
-/* Vectors are those of GCC and clang; others get loops. Lanes are cut into vectors that most CPUs
- * have: GCC would take wider ones apart in memory. */
-#if defined(__GNUC__)
-#if defined(__x86_64__)
-#define WIDTH 8
-#define EACH_OF_VECTOR(x) {x, x, x, x, x, x, x, x}
-#define VECTOR_NUMBERS {0, 1, 2, 3, 4, 5, 6, 7}
-#else
-#define WIDTH 4
-#define EACH_OF_VECTOR(x) {x, x, x, x}
-#define VECTOR_NUMBERS {0, 1, 2, 3}
-#endif
-#define PARTS (TOPIC_LANES / WIDTH)
-typedef float Vector __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
-typedef int32_t VectorInts __attribute__((vector_size(4 * WIDTH), aligned(4), may_alias));
-typedef float Quad __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int32_t QuadInts __attribute__((vector_size(16), aligned(4), may_alias));
-#define IN_VECTOR(x) (*(Vector *)(x))
-#define OF_VECTOR(x) (*(const Vector *)(x))
-/* 1 at a number, and 0 elsewhere; `numbers` are those of the vector. */
-#define ONE_AT(numbers, number) ((Vector)(((numbers) == (number)) & (VectorInts)ONES))
-#define ONES ((Vector)EACH_OF_VECTOR(1))
-#endif
+#include "_topic_draws.h"
 
 typedef struct {
     ptrdiff_t n_words;   /* that differ */
@@ -52,46 +13,11 @@ typedef struct {
     ptrdiff_t P;
 } Document;
 
-/* Rows of words are all over the vocabulary, so those of words to come are fetched ahead. */
-#define WORDS_AHEAD 8
-
-SIMD_INLINE void fetch_row(const void *row, const size_t bytes)
-{
-#if defined(__GNUC__)
-    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)row + i);
-#endif
-}
-
 SIMD_INLINE void fetch_ahead(const Document *document, ptrdiff_t i)
 {
     const size_t P = (size_t)document->P;
     if (i + WORDS_AHEAD < document->n_words)
         fetch_row(document->table + document->words[i + WORDS_AHEAD] * P, P * sizeof(float));
-}
-
-typedef struct {
-    float *weights; /* (P,) */
-    float *running; /* (P,) sums of the weights along lanes */
-} Scan;
-
-/* Steele, Lea, Flood (2014): the finaliser of SplitMix64. */
-SIMD_INLINE uint64_t mixed(uint64_t x)
-{
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
-/* The key of a stream of random numbers within that of another one. */
-SIMD_INLINE uint64_t stream_of(uint64_t key, uint64_t number)
-{
-    return mixed(key + (number + 1) * 0x9e3779b97f4a7c15u);
-}
-
-/* In [0, 1): a multiple of 2^-24, so that its product with a normal x is less than x. */
-SIMD_INLINE float uniform_of(uint64_t key, uint64_t number)
-{
-    return (float)(int32_t)(stream_of(key, number) >> 40) * 5.9604644775390625e-08f;
 }
 
 /* weights <- (n + alpha) phi, running <- sums along lanes */
@@ -148,85 +74,6 @@ SIMD_INLINE void move_and_weigh(
 #endif
 }
 
-/* Whether a topic can be drawn: if not, weights are all 0, or too large for a float. */
-SIMD_INLINE int is_sum(float sum) { return sum >= FLT_MIN && sum <= FLT_MAX; }
-
-/* The same for a word that no topic explains: the topics that there are have it in equal shares. */
-SIMD_UNUSED static void weigh_alike(const float *alpha, const ptrdiff_t P, const Scan *scan)
-{
-    float sums[TOPIC_LANES] = {0};
-    for (ptrdiff_t k = 0; k < P; k += TOPIC_LANES)
-        EACH_LANE {
-            scan->weights[k + lane] = alpha[k + lane] > 0 ? 1.0f : 0.0f;
-            scan->running[k + lane] = sums[lane] += scan->weights[k + lane];
-        }
-}
-
-/* Sums of lanes, which are four columns of four and go down one column after the other: bounds[i]
- * are the sums before the lanes of row i, and bounds[i + 1] those after them. Each of these sums is
- * at least the one before it, and more where the lane's own is not 0. */
-typedef struct {
-    float bounds[5][4];
-    float total;
-} LaneSums;
-
-/* The sum of all weights; `last` (TOPIC_LANES,) are the sums of lanes. */
-SIMD_INLINE float sum_lanes(const float *last, LaneSums *sums)
-{
-#if defined(__GNUC__)
-    Quad down[4];
-    down[0] = *(const Quad *)last;
-    for (int i = 1; i < 4; i++) down[i] = down[i - 1] + *(const Quad *)(last + 4 * i);
-    const float first = down[3][0], second = first + down[3][1], third = second + down[3][2];
-    const Quad start = {0, first, second, third};
-    *(Quad *)sums->bounds[0] = start;
-    for (int i = 0; i < 4; i++) *(Quad *)sums->bounds[i + 1] = start + down[i];
-    return sums->total = third + down[3][3];
-#else
-    float down[4] = {0}, start[5] = {0};
-    for (int lane = 0; lane < TOPIC_LANES; lane++) down[lane % 4] += last[lane];
-    for (int j = 0; j < 4; j++) start[j + 1] = start[j] + down[j];
-    for (int j = 0; j < 4; j++) {
-        float sum = 0;
-        sums->bounds[0][j] = start[j];
-        for (int i = 0; i < 4; i++) sums->bounds[i + 1][j] = start[j] + (sum += last[4 * i + j]);
-    }
-    return sums->total = start[4];
-#endif
-}
-
-/* How many lanes are wholly below x. */
-SIMD_INLINE int count_lanes(const LaneSums *sums, float x)
-{
-#if defined(__GNUC__)
-    const Quad here = {x, x, x, x};
-    QuadInts count = {0};
-    for (int i = 1; i < 5; i++) count -= here >= *(const Quad *)sums->bounds[i];
-    return (count[0] + count[1]) + (count[2] + count[3]);
-#else
-    int count = 0;
-    for (int i = 1; i < 5; i++)
-        for (int j = 0; j < 4; j++) count += x >= sums->bounds[i][j];
-    return count;
-#endif
-}
-
-/* The topic at a share of all weights: first the lane, then the place in it. Where rounding would
- * leave more of x than there is in the lane, its first place of any weight is taken, so that
- * nothing of weight 0 ever is. */
-SIMD_INLINE ptrdiff_t choose(
-    const float *running, const ptrdiff_t P, const LaneSums *sums, float uniform)
-{
-    float x = uniform * sums->total;
-    int number = count_lanes(sums, x), i = number % 4, j = number / 4;
-    const float *lane = running + 4 * i + j;
-    x -= sums->bounds[i][j];
-    x = x < lane[P - TOPIC_LANES] ? x : 0;
-    ptrdiff_t place = 0;
-    for (ptrdiff_t k = 0; k < P - TOPIC_LANES; k += TOPIC_LANES) place += x >= lane[k];
-    return place * TOPIC_LANES + 4 * i + j;
-}
-
 /* row (P,) <- row + scale x */
 SIMD_INLINE void add_scaled_row(const float *x, float scale, const ptrdiff_t P, float *row)
 {
@@ -275,7 +122,8 @@ SIMD_INLINE void draw_topic(Chain *chain, uint64_t key, ptrdiff_t token, float s
         weigh_alike(document->alpha, P, &chain->scan);
         sum_lanes(ends, &sums);
     }
-    chain->last = (int)choose(chain->scan.running, P, &sums, uniform_of(key, (uint64_t)token));
+    chain->last = (int)choose_at(
+        chain->scan.running, P, &sums, uniform_of(key, (uint64_t)token) * sums.total);
     chain->topics[token] = chain->last;
     if (scale > 0)
         add_scaled_row(
@@ -425,6 +273,13 @@ SIMD_CLONES SIMD_UNUSED static void bound_of_topics(
 {
     for (ptrdiff_t k = 0; k < P; k++)
         out[k] = log_gamma_double(alpha[k] + n[k]) - n[k] * log_double(theta[k]);
+}
+
+/* x (n,) <- x y */
+SIMD_CLONES SIMD_UNUSED static void multiply(
+    const double *RESTRICT y, ptrdiff_t n, double *RESTRICT x)
+{
+    for (ptrdiff_t i = 0; i < n; i++) x[i] *= y[i];
 }
 
 /* x (n,) <- log x, x > 0 */

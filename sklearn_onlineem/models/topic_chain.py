@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sklearn_onlineem._kernels import _topic_sweeps
+from sklearn_onlineem._kernels import _topic_logs, _topic_sweeps
 from sklearn_onlineem.models._chain import Chain
 from sklearn_onlineem.models.topic_inference import ALL_TOPICS, padded
 
@@ -135,7 +135,7 @@ class TopicChain(Chain):
     def _mean_logs(self):
         """Mean expected logarithms of proportions, given the topics of the tokens."""
         totals = np.empty(self._model.n_components)
-        _topic_sweeps.expected_logs(
+        _topic_logs.expected_logs(
             self._topics, self._offsets, self._allowed, self._model.alpha, totals,
             self._data.n_threads,
         )  # fmt: skip

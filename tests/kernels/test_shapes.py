@@ -205,7 +205,7 @@ CALLS = [
          {("word_topic", 0)}),
     Call("_topic_sweeps.esca_sweep",
          (*TOKENS, PER_DOCUMENT[1], np.zeros(4, np.intc), *COUNTS, *COUNTS, ones(K), 0.1, 0, 1)),
-    Call("_topic_sweeps.expected_logs",
+    Call("_topic_logs.expected_logs",
          (np.zeros(4, np.intc), TOKENS[1], PER_DOCUMENT[1], ones(K), ones(K), 1)),
     Call("_topics.e_step",
          (*DOCUMENTS, *PER_DOCUMENT, TOPICS, ones(K), np.arange(S), 0, 2, 1, 0, False, ones(D, K),

@@ -1,0 +1,156 @@
+"""Latent Dirichlet allocation: expected logarithms of proportions, given the topics of tokens.
+
+    E log theta_k = psi(alpha_k + n_dk) - psi(alpha_0 + n_d)
+
+Most documents have few of all topics, so that no psi is evaluated for what they have, but what
+their tokens add to it: psi(alpha + n) = psi(alpha + 1) + sum_{0 < j < n} 1 / (alpha + j). The first
+token is counted apart: for small alpha it adds nearly all, and digits would be lost.
+"""
+
+from cython.parallel cimport prange
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from ._arena cimport Arena, allocate, arena_in, counting_arena, take_doubles
+from ._arrays cimport require
+from ._gamma_functions cimport polygamma
+from ._openmp cimport busy_threads
+from ._topics cimport check_allowed, check_prior
+
+cdef enum:
+    BLOCK = 64      # documents, whose sums are made by one thread
+
+cdef struct Documents:
+    Py_ssize_t n
+    Py_ssize_t K
+    const int* topics
+    const int64_t* offsets
+    const unsigned char* allowed    # (n, K) or NULL
+    const double* alpha
+    double shift                    # psi(alpha_0)
+    double alpha_sum
+
+# What a block of documents adds up to.
+cdef struct Sums:
+    double* n                   # (K,) of a document; 0 between documents
+    double* present             # (K,) documents with tokens of a topic
+    double* rises               # (K,) what all tokens but their first add
+    double* shifts              # (K,) psi(alpha_0 + n_d), or psi(alpha_0) if it is not allowed
+
+
+cdef Sums lay_out(Py_ssize_t K, Arena* arena) noexcept nogil:
+    cdef Sums sums
+    sums.n, sums.present = take_doubles(arena, K), take_doubles(arena, K)
+    sums.rises, sums.shifts = take_doubles(arena, K), take_doubles(arena, K)
+    return sums
+
+
+cdef void add_tokens(
+    const Documents* documents, Py_ssize_t d, const Sums* sums
+) noexcept nogil:
+    cdef Py_ssize_t i, k
+    cdef double n
+    for i in range(documents.offsets[d], documents.offsets[d + 1]):
+        k = documents.topics[i]
+        n = sums.n[k]
+        sums.n[k] = n + 1
+        sums.rises[k] += 1 / (documents.alpha[k] + n) if n > 0 else 0
+    for k in range(documents.K):
+        sums.present[k] += sums.n[k] > 0
+        sums.n[k] = 0
+
+
+cdef void add_shifts(
+    const Documents* documents, Py_ssize_t d, const Sums* sums
+) noexcept nogil:
+    cdef Py_ssize_t k
+    cdef const unsigned char* allowed = documents.allowed + d * documents.K
+    cdef double n = documents.offsets[d + 1] - documents.offsets[d]
+    cdef double shift, alpha_sum = documents.alpha_sum
+    if documents.allowed != NULL:
+        alpha_sum = 0
+        for k in range(documents.K):
+            alpha_sum += documents.alpha[k] if allowed[k] else 0
+    shift = polygamma(alpha_sum + n).digamma
+    for k in range(documents.K):
+        # What is not allowed has no part in this document, which so says nothing of its prior.
+        sums.shifts[k] += (
+            shift if documents.allowed == NULL or allowed[k] else documents.shift
+        )
+
+
+def expected_logs(
+    const int[::1] topics,                  # IN (N,)
+    const int64_t[::1] offsets,             # IN (n + 1,): where documents begin
+    const unsigned char[:, ::1] allowed,    # IN (n, K) or (0, 0): topics a document may use
+    const double[::1] alpha,                # IN (K,)
+    double[::1] out,                        # OUT (K,)
+    int n_threads,
+):
+    """out <- the sum over documents of E log theta_k = psi(alpha_k + n_dk) - psi(alpha_0 + n_d).
+
+    Of topics that a document may not use it is that of the prior.
+    """
+    cdef Documents documents
+    cdef Py_ssize_t n = offsets.shape[0] - 1, K = alpha.shape[0], block, n_blocks, d, i
+    cdef bint valid = True
+    require(n > 0 and K > 0 and n_threads > 0, "documents, topics, threads")
+    require(out.shape[0] == K and offsets[0] == 0 and offsets[n] == topics.shape[0],
+            "offsets of all topics, a sum for each")
+    for d in range(n):
+        require(offsets[d] <= offsets[d + 1], "offsets do not fall")
+    for i in range(topics.shape[0]):
+        valid &= 0 <= topics[i] < K
+    require(valid, "every token has a topic")
+    check_allowed(allowed, n, K)
+    documents.n, documents.K, documents.alpha_sum = n, K, check_prior(alpha)
+    documents.shift = polygamma(documents.alpha_sum).digamma
+    documents.topics = &topics[0] if topics.shape[0] > 0 else NULL
+    documents.offsets, documents.alpha = &offsets[0], &alpha[0]
+    documents.allowed = &allowed[0, 0] if allowed.shape[0] > 0 else NULL
+    n_blocks = (n + BLOCK - 1) // BLOCK
+    n_threads = busy_threads(n_threads, n_blocks)
+    cdef Arena arena = counting_arena()
+    lay_out(n_blocks * K, &arena)
+    cdef void* scratch = allocate(&arena)
+    arena = arena_in(scratch)
+    cdef Sums sums = lay_out(n_blocks * K, &arena)
+    with nogil:
+        for block in prange(n_blocks, schedule="static", num_threads=n_threads,
+                            use_threads_if=n_threads > 1):
+            add_block(&documents, block, &sums)
+        add_up(&documents, n_blocks, &sums, &out[0])
+    free(scratch)
+
+
+cdef void add_block(
+    const Documents* documents, Py_ssize_t block, const Sums* all_sums
+) noexcept nogil:
+    cdef Py_ssize_t d, K = documents.K, start = block * K
+    cdef Sums sums
+    sums.n, sums.present = all_sums.n + start, all_sums.present + start
+    sums.rises, sums.shifts = all_sums.rises + start, all_sums.shifts + start
+    memset(sums.n, 0, K * sizeof(double))
+    memset(sums.present, 0, K * sizeof(double))
+    memset(sums.rises, 0, K * sizeof(double))
+    memset(sums.shifts, 0, K * sizeof(double))
+    for d in range(block * BLOCK, min(documents.n, (block + 1) * BLOCK)):
+        add_tokens(documents, d, &sums)
+        add_shifts(documents, d, &sums)
+
+
+cdef void add_up(
+    const Documents* documents, Py_ssize_t n_blocks, const Sums* sums, double* out
+) noexcept nogil:
+    cdef Py_ssize_t block, k, K = documents.K
+    cdef double present, alpha
+    for k in range(K):
+        alpha, present, out[k] = documents.alpha[k], 0, 0
+        for block in range(n_blocks):
+            present += sums.present[block * K + k]
+            out[k] += sums.rises[block * K + k] - sums.shifts[block * K + k]
+        if present < documents.n:
+            out[k] += (documents.n - present) * polygamma(alpha).digamma
+        if present > 0:
+            out[k] += present * polygamma(alpha + 1).digamma
