@@ -1,6 +1,6 @@
 """What the hidden variables take of the information: its products with a direction, and itself.
 
-Of a mixture both are exact; of a chain they are central differences of the score.
+Of a mixture both are exact; of hidden chains they are central differences of the score.
 """
 
 from __future__ import annotations
@@ -188,11 +188,11 @@ def _matrices(frame):
 
 
 class ChainMissing:
-    """Missing information of a hidden Markov model, by central differences of its E-step.
+    """Missing information of hidden chains, discrete or linear, by differences of the E-step.
 
-    The derivative of the expected statistics along a direction of natural parameters is their
-    covariance given the data, which is the missing information. Differences have errors of some
-    1e-8 of its largest value.
+    The derivative of the expected complete score of one model, as another that moves expects it, is
+    the covariance of complete scores given the data, which is the missing information. Central
+    differences have errors of some 1e-8 of its largest value.
     """
 
     overlaps = None

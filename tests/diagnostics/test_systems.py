@@ -223,6 +223,23 @@ def test_offsets_cost_no_digits(offset):
         np.testing.assert_allclose(value, expected[name], rtol=1e-4)
 
 
+def test_lanczos_finds_the_eigenvalues_of_the_matrix(rng):
+    """Of more coordinates than products make a matrix of: loadings of 30 features, and noise."""
+    C = rng.standard_normal((30, 2))
+    X = list(simulated(rng, 6, 15, 0.5 * np.eye(2), C, np.eye(2), np.eye(30)))
+    kalman = KalmanFilter(
+        2, transition_matrices=0.5 * np.eye(2), observation_matrices=C,
+        em_vars=["observation_matrices", "observation_covariance"], solver="batch",
+        observation_covariance_type="diag", reg_covar=0.0, tol=1e-6, max_iter=200,
+    ).fit(X)  # fmt: skip
+    data = kalman._input().read(X)
+    coordinates = coordinates_of(kalman.model_, kalman.model_.e_step(data)[0])
+    assert coordinates.shape == (1, 90)
+    expected = np.linalg.eigvalsh(missing_of(coordinates, data).dense())[::-1][:5]
+    found = missing_information(kalman, X, n_values=5, tol=1e-8)
+    np.testing.assert_allclose(found.eigenvalues, expected, rtol=1e-6)
+
+
 def test_measured_contraction(rng):
     """Of the error of the parameters, and of the gap of the log-likelihood."""
     found = still(autoregression_in_noise)
