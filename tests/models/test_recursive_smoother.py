@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cases.comparing import assert_close
+from cases.enumeration import Enumeration
 
 from benchmarks.papers._recursive_learning import OnlineEM, ScoreSmoother, moved
 from benchmarks.papers._recursive_smoother import (
@@ -77,6 +78,28 @@ def test_running_averages_are_smoothed_statistics(kind):
     expected = evidence.start, evidence.transitions, emitted
     assert_close(tuple(found), tuple(part / len(X) for part in expected), rtol=1e-11)
     assert_close(log_likelihoods.sum(), log_likelihood, rtol=1e-12)
+
+
+@pytest.mark.parametrize("decays", [True, False], ids=["averages", "random step sizes"])
+@pytest.mark.parametrize("kind", EMISSIONS)
+def test_statistics_are_those_of_all_paths(kind, decays):
+    """A symbol, and the move to it, weigh its step size times what later ones have left of it."""
+    rng, n = np.random.default_rng(7), 6
+    chain, X = chain_of(kind, rng), symbols(kind, n, rng)
+    gammas = 1.0 / np.arange(1, n + 1) if decays else rng.uniform(0.1, 0.6, size=n)
+    smoother, log_likelihoods = smoothed(chain, X, gammas)
+    rows = chain.emissions.features(X)
+    log_densities = np.array([chain.emissions.log_density(row) for row in rows])
+    truth = Enumeration(model_of(chain), log_densities)
+    weights = gammas * np.append(np.cumprod(1.0 - gammas[:0:-1])[::-1], 1.0)
+    states = np.eye(N_STATES)[truth.paths]
+    expected = (
+        weights[0] * np.einsum("p,pk->k", truth.shares, states[:, 0]),
+        np.einsum("t,p,pti,ptj->ij", weights[1:], truth.shares, states[:, :-1], states[:, 1:]),
+        np.einsum("t,p,ptk,ts->ks", weights, truth.shares, states, rows),
+    )
+    assert_close(tuple(smoother.statistics()), expected, rtol=1e-11)
+    assert_close(log_likelihoods.sum(), truth.log_likelihood, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", EMISSIONS)
