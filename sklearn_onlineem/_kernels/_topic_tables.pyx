@@ -8,6 +8,7 @@ from libc.string cimport memset
 from ._arena cimport Arena, allocate, arena_in, counting_arena, take_doubles
 from ._arrays cimport require
 from ._openmp cimport busy_threads
+from ._simd cimport restricted, simd_void
 from ._topics cimport check_lanes, log_all
 
 cdef enum:
@@ -31,13 +32,40 @@ cdef void add_up_blocks(
             out[k] += sums[block * K + k]
 
 
+cdef simd_void sum_columns(
+    const double* counts, Py_ssize_t V, Py_ssize_t K, restricted totals
+) noexcept nogil:
+    """totals (K,) <- sums of counts (V, K), four words at a time: totals are loaded less often"""
+    cdef Py_ssize_t _v, k
+    memset(totals, 0, K * sizeof(double))
+    for _v in range(V // 4):
+        for k in range(K):
+            totals[k] += (counts[k] + counts[K + k]) + (counts[2 * K + k] + counts[3 * K + k])
+        counts += 4 * K
+    for _v in range(V % 4):
+        for k in range(K):
+            totals[k] += counts[k]
+        counts += K
+
+
+cdef simd_void smooth_columns(
+    const double* counts, double smoothing, const double* factors, Py_ssize_t V, Py_ssize_t K,
+    restricted out,
+) noexcept nogil:
+    """out (V, K) <- (counts + smoothing) * factors"""
+    cdef Py_ssize_t v, k
+    for v in range(V):
+        for k in range(K):
+            out[v * K + k] = (counts[v * K + k] + smoothing) * factors[k]
+
+
 def normalise_columns(
     const double[:, ::1] counts,    # IN (V, K)
     double smoothing,
     double[:, ::1] out,             # OUT (V, K): (counts + smoothing) / their sums
     double[::1] totals,             # OUT (K,): sums of counts; where smoothed ones are 0 or less,
 ):                                  # columns become 0
-    cdef Py_ssize_t V = counts.shape[0], K = counts.shape[1], v, k
+    cdef Py_ssize_t V = counts.shape[0], K = counts.shape[1], k
     cdef double total
     check_tables(counts, out)
     require(totals.shape[0] == K, "a total for each topic")
@@ -47,16 +75,11 @@ def normalise_columns(
     arena = arena_in(scratch)
     cdef double* inverse = take_doubles(&arena, K)
     with nogil:
-        memset(&totals[0], 0, K * sizeof(double))
-        for v in range(V):
-            for k in range(K):
-                totals[k] += counts[v, k]
+        sum_columns(&counts[0, 0], V, K, &totals[0])
         for k in range(K):
             total = totals[k] + V * smoothing
             inverse[k] = 1 / total if total > 0 else 0
-        for v in range(V):
-            for k in range(K):
-                out[v, k] = (counts[v, k] + smoothing) * inverse[k]
+        smooth_columns(&counts[0, 0], smoothing, inverse, V, K, &out[0, 0])
         free(scratch)
 
 
@@ -74,6 +97,23 @@ def add_tables(
         for v in range(V):
             for k in range(K):
                 out[v, k] = a * x[v, k] + b * y[v, k]
+
+
+def scale_columns(
+    const double[:, ::1] table,     # IN (V, K)
+    const double[::1] factors,      # IN (K,)
+    double[:, ::1] out,             # OUT (V, K): table * factors
+    int n_threads,
+):
+    cdef Py_ssize_t V = table.shape[0], K = table.shape[1], v, k
+    check_tables(table, out)
+    require(factors.shape[0] == K and n_threads > 0, "a factor for each topic; threads")
+    n_threads = busy_threads(n_threads, (V + BLOCK - 1) // BLOCK)
+    with nogil:
+        for v in prange(V, schedule="static", num_threads=n_threads,
+                        use_threads_if=n_threads > 1):
+            for k in range(K):
+                out[v, k] = table[v, k] * factors[k]
 
 
 cdef void add_divergences(

@@ -13,6 +13,7 @@ from sklearn_onlineem._kernels._topic_tables import (
     add_tables,
     column_divergences,
     normalise_columns,
+    scale_columns,
 )
 from sklearn_onlineem.data import Documents, Rows
 from sklearn_onlineem.data._checks import array_of
@@ -181,7 +182,9 @@ class LatentDirichletModel(Model):
 
     def own_statistics(self, like=None):
         mean_logs = psi(self.alpha) - psi(self.alpha.sum())
-        return TopicStatistics(self.topics_T * (self.length * self.shares), 0.0, 1.0, mean_logs)
+        counts_T, n_threads = np.empty_like(self.topics_T), getattr(like, "n_threads", 1)
+        scale_columns(self.topics_T, self.length * self.shares, counts_T, n_threads)
+        return TopicStatistics(counts_T, 0.0, 1.0, mean_logs)
 
     def m_step(self, statistics):
         topics_T, length, alpha = self.topics_T, self.length, self._alpha_of(statistics)

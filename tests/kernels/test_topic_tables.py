@@ -10,6 +10,7 @@ from sklearn_onlineem._kernels._topic_tables import (
     column_divergences,
     normalise_columns,
     pad_rows,
+    scale_columns,
 )
 
 
@@ -30,6 +31,14 @@ def test_tables_are_added(shape, rng):
     x, y, out = rng.random(shape), rng.random(shape), np.full(shape, np.nan)
     add_tables(0.5, x, 3.0, y, out)
     assert_array_equal(out, 0.5 * x + 3.0 * y)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (600, 50)])
+def test_columns_are_scaled(shape, n_threads, rng):
+    table, factors, out = rng.random(shape), rng.random(shape[1]), np.full(shape, np.nan)
+    scale_columns(table, factors, out, n_threads)
+    assert_array_equal(out, table * factors)
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
@@ -71,6 +80,8 @@ def test_tables_of_other_shapes_are_refused(rng):
             normalise_columns(p, 0.0, q, np.empty(3))
     with pytest.raises(ValueError, match="for each topic"):
         column_divergences(p, p, np.empty(2), 1)
+    with pytest.raises(ValueError, match="for each topic"):
+        scale_columns(p, np.ones(2), p.copy(), 1)
     with pytest.raises(ValueError, match="multiple of 16"):
         pad_rows(p, np.empty((4, 3), np.float32), 1)
     with pytest.raises(ValueError, match="for each word"):
