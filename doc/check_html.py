@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = str(Path(__file__).parents[1])
 PACKAGE = "sklearn_onlineem"
-ROOMS = ("em", "data", "families", "models", "diagnostics", "distributed")
+ROOMS = ("em", "data", "families", "models", "diagnostics", "displays", "distributed")
 MODULES = (PACKAGE, *(f"{PACKAGE}.{room}" for room in ROOMS))
 OUTSIDE = r"""["']?(?:https?:)?//"""
 LOADED = {

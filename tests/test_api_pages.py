@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import sklearn_onlineem
-from sklearn_onlineem import data, diagnostics, distributed, em, families, models
+from sklearn_onlineem import data, diagnostics, displays, distributed, em, families, models
 
 PAGE = Path(__file__).parents[1] / "doc" / "api.rst"
-MODULES = [sklearn_onlineem, em, data, families, models, diagnostics, distributed]
+MODULES = [sklearn_onlineem, em, data, families, models, diagnostics, displays, distributed]
 # Tables of names, which the pages of what they name describe.
 TABLES = {"BETA_SCHEDULES", "SCHEDULES", "SOLVERS", "STOPPING_RULES", "__version__"}
 
