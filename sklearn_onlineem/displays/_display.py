@@ -1,6 +1,9 @@
 """What all displays share: axes that may be given, and a figure that needs no pyplot."""
 
 import io
+import math
+
+import numpy as np
 
 
 class Display:
@@ -10,14 +13,33 @@ class Display:
     is left open and no window appears; it follows the style in ``matplotlib.rcParams``.
     """
 
-    def _axes(self, ax, n_rows=1, n_columns=1, **options):
+    def _axes(self, ax, n_rows=1, n_columns=1, *, figsize=None, **options):
         """`ax`, or the axes of a new figure; as an array if there are several."""
+        n_axes = n_rows * n_columns
         self._is_mine = ax is None
         if ax is None:
-            ax = new_figure().subplots(n_rows, n_columns, **options)
-        first = ax if n_rows * n_columns == 1 else ax.flat[0]
+            ax = new_figure(figsize=figsize).subplots(n_rows, n_columns, **options)
+        elif n_axes > 1 or not hasattr(ax, "figure"):
+            ax = np.asarray(ax, dtype=object)
+            if ax.size != n_axes:
+                raise ValueError(
+                    f"ax of {type(self).__name__}.plot: {n_axes} axes are drawn, got {ax.size}."
+                )
+            ax = ax if n_axes > 1 else ax.item()
+        first = ax if n_axes == 1 else ax.flat[0]
         self.ax_, self.figure_ = ax, first.figure
         return ax
+
+    def _panels(self, ax, n_panels, n_columns, *, figsize=None):
+        """An array of axes, as many as there are panels; those of a new figure fill its rows."""
+        n_columns = min(n_columns, n_panels)
+        shape = (1, n_panels) if ax is not None else (math.ceil(n_panels / n_columns), n_columns)
+        found = np.array(self._axes(ax, *shape, figsize=figsize), dtype=object).ravel()
+        axes = found[:n_panels]
+        for unused in found[n_panels:]:
+            unused.remove()
+        self.ax_ = axes if n_panels > 1 else axes[0]
+        return axes
 
     def _repr_png_(self):
         """The picture for a notebook, unless the figure is the caller's, who will show it."""

@@ -1,0 +1,112 @@
+"""What displays draw alike: a cycle that reads in greyscale, and regions that hold a given mass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import cycle, islice
+
+import numpy as np
+from scipy import stats
+
+__all__ = ["Diamonds", "Ellipses", "colors", "foreground", "haloed", "line_styles", "opacities",
+           "without_frame"]
+
+_DASHES = ["-", "--", "-.", ":", (0, (7, 1.5)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 1))]
+# The lightest part of a colour map would not be seen on paper.
+_MAP_RANGE = 0.0, 0.88
+
+
+def colors(n):
+    """Return `n` colours: of the style's cycle, or of its colour map if they are more."""
+    import matplotlib
+
+    cycled = matplotlib.rcParams["axes.prop_cycle"].by_key().get("color", ["C0"])
+    if n <= len(cycled):
+        return [matplotlib.colors.to_hex(color) for color in cycled[:n]]
+    of_map = matplotlib.colormaps[matplotlib.rcParams["image.cmap"]]
+    return [matplotlib.colors.to_hex(color) for color in of_map(np.linspace(*_MAP_RANGE, n))]
+
+
+def foreground():
+    """Return the colour in which the style writes."""
+    import matplotlib
+
+    return matplotlib.rcParams["text.color"]
+
+
+def line_styles(n):
+    """Return `n` line styles, which tell lines apart where colours do not."""
+    return list(islice(cycle(_DASHES), n))
+
+
+def opacities(weights, least=0.25):
+    """Return opacities that grow with weights, from `least` for 0 to 1 for the largest."""
+    weights = np.asarray(weights, dtype=float)
+    return least + (1.0 - least) * weights / weights.max()
+
+
+def haloed(text):
+    """Surround a text with the colour of the background, so that it reads on anything."""
+    from matplotlib import patheffects
+
+    halo = patheffects.withStroke(linewidth=2.5, foreground=text.axes.get_facecolor())
+    text.set_path_effects([halo])
+    return text
+
+
+def without_frame(ax, *sides):
+    """Take sides of the frame away, all but left and bottom unless they are named."""
+    ax.spines[list(sides or ("top", "right"))].set_visible(False)
+
+
+# ----------------------------------------------------------------------------- regions of a mass
+
+
+@dataclass(frozen=True)
+class Ellipses:
+    r"""Regions of Gaussians in the plane, :math:`(x - m)' S^{-1} (x - m) \le r^2`.
+
+    That of mass p has :math:`r^2 = F^{-1}_{\chi^2_2}(p) = -2 \log(1 - p)`.
+
+    Parameters
+    ----------
+    centres : ndarray of shape (K, 2)
+    covariances : ndarray of shape (K, 2, 2)
+    """
+
+    centres: np.ndarray
+    covariances: np.ndarray
+
+    def patch(self, k, mass, **style):
+        """Return the boundary of the region of component k that holds this mass."""
+        from matplotlib.patches import Ellipse
+
+        variances, axes = np.linalg.eigh(self.covariances[k])
+        radius = np.sqrt(stats.chi2.ppf(mass, 2))
+        width, height = 2.0 * radius * np.sqrt(np.maximum(variances, 0.0))
+        angle = np.degrees(np.arctan2(axes[1, 0], axes[0, 0]))
+        return Ellipse(self.centres[k], width, height, angle=angle, **style)
+
+
+@dataclass(frozen=True)
+class Diamonds:
+    r"""Regions of Laplace components in the plane, :math:`\sum_j |x_j - m_j| / b_j \le r`.
+
+    Distances are exponential variables, so that their sum has a gamma distribution of shape 2, and
+    the region of mass p has its quantile as r.
+
+    Parameters
+    ----------
+    centres, scales : ndarray of shape (K, 2)
+    """
+
+    centres: np.ndarray
+    scales: np.ndarray
+
+    def patch(self, k, mass, **style):
+        """Return the boundary of the region of component k that holds this mass."""
+        from matplotlib.patches import Polygon
+
+        corners = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+        radius = stats.gamma.ppf(mass, 2.0)
+        return Polygon(self.centres[k] + radius * self.scales[k] * corners, closed=True, **style)

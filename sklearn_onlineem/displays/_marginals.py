@@ -1,0 +1,308 @@
+"""Components by single features: densities over a histogram, or probabilities over shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatch
+
+import numpy as np
+from scipy import stats
+
+from sklearn_onlineem.displays._drawing import (
+    colors,
+    foreground,
+    line_styles,
+    opacities,
+    without_frame,
+)
+from sklearn_onlineem.families import (
+    Bernoulli,
+    Categorical,
+    CompoundDirichlet,
+    DiagonalGaussian,
+    Exponential,
+    FixedShapeGamma,
+    FullGaussian,
+    Gamma,
+    Laplace,
+    Multinomial,
+    Poisson,
+    SphericalGaussian,
+    TiedGaussian,
+)
+
+__all__ = ["Marginal", "Profile", "has_profile", "marginal", "profile"]
+
+# What lies beyond these quantiles, of the mixture and of the rows, is not shown.
+_TAIL = 0.002
+_N_POINTS = 400
+# Counts in a wider range are binned.
+_MOST_BARS = 60
+_MOST_IN_LEGEND = 8
+_MOST_MARKED = 40
+_BAR_ALPHA = 0.22
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """The distribution of one feature, by components, and a histogram of it.
+
+    Parameters
+    ----------
+    name : str
+        Of the feature.
+    x : ndarray of shape (n_points,)
+    densities : ndarray of shape (n_points, K)
+        Of the components, times their weights: densities, or probabilities of counts and codes.
+    heights : ndarray of shape (n_bins,), default=None
+        Of the histogram of the rows, as a density.
+    edges : ndarray of shape (n_bins + 1,), default=None
+    is_discrete : bool, default=False
+        Whether values are counts or codes.
+    is_nominal : bool, default=False
+        Whether they are codes, between which is nothing.
+    """
+
+    name: str
+    x: np.ndarray
+    densities: np.ndarray
+    heights: np.ndarray | None = None
+    edges: np.ndarray | None = None
+    is_discrete: bool = False
+    is_nominal: bool = False
+
+    def draw(self, ax, weights, line_kw):
+        """Return the bars, the lines of the components, and that of the mixture."""
+        bars = None
+        if self.heights is not None:
+            gap = 0.85 if self.is_discrete and np.diff(self.edges).max() == 1.0 else 1.0
+            bars = _draw_bars(ax, self.edges[:-1], self.heights, np.diff(self.edges), gap)
+        is_marked = self.is_discrete and len(self.x) <= _MOST_MARKED
+        look = ax, self.x, self.is_nominal
+        lines = _draw_lines(*look, self.densities, weights, is_marked, line_kw)
+        total = _draw_total(*look, self.densities.sum(axis=1))
+        ax.set(xlabel=self.name, ylabel="probability" if self.is_discrete else "density")
+        ax.set_ylim(0.0, 1.08 * self._top())
+        ax.margins(x=0.02)
+        _finish(ax, is_integer=self.is_discrete)
+        return bars, lines, total
+
+    def _top(self):
+        """Height of the picture: a density that has no bound must not hide the rest."""
+        total = self.densities.sum(axis=1)
+        if self.is_discrete or not total.max() > 4.0 * np.quantile(total, 0.95):
+            return max(total.max(), 0.0 if self.heights is None else self.heights.max())
+        return np.quantile(total, 0.98) if self.heights is None else 1.15 * self.heights.max()
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Probabilities of features, by components, and their shares in the rows.
+
+    Parameters
+    ----------
+    names : list of str
+        Of the features.
+    labels : tuple of two str
+        Of the axes.
+    probabilities : ndarray of shape (n_features, K)
+        By component.
+    average : ndarray of shape (n_features,)
+        Of the mixture.
+    shares : ndarray of shape (n_features,), default=None
+        In the rows.
+    """
+
+    names: list
+    labels: tuple
+    probabilities: np.ndarray
+    average: np.ndarray
+    shares: np.ndarray | None = None
+
+    def draw(self, ax, weights, line_kw):
+        """Return the bars, the lines of the components, and that of the mixture."""
+        x, bars = np.arange(len(self.names)), None
+        if self.shares is not None:
+            bars = _draw_bars(ax, x - 0.5, self.shares, 1.0, 0.85)
+        lines = _draw_lines(ax, x, True, self.probabilities, weights, True, line_kw)
+        total = _draw_total(ax, x, True, self.average)
+        ax.set_ylim(bottom=0.0)
+        ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
+        step = max(1, -(-len(x) // 30))
+        is_wide = len(x) * max(map(len, self.names)) > 70
+        ax.set_xticks(x[::step], self.names[::step], rotation=90 if is_wide else 0)
+        _finish(ax)
+        return bars, lines, total
+
+
+def _draw_bars(ax, left, heights, widths, share):
+    offset = 0.5 * (1.0 - share) * widths
+    style = {"align": "edge", "color": foreground(), "alpha": _BAR_ALPHA, "linewidth": 0.0}
+    return ax.bar(left + offset, heights, share * widths, label="data", zorder=1, **style)
+
+
+def _draw_lines(ax, x, is_nominal, values, weights, is_marked, line_kw):
+    K, seen = values.shape[1], weights > 0.0
+    is_short = np.count_nonzero(seen) <= _MOST_IN_LEGEND
+    # Between codes many lines are a thicket, where a dash for each component can be read.
+    dashed = is_nominal and not is_short
+    looks = zip(colors(K), line_styles(K), opacities(weights), strict=True)
+    lines = []
+    for k, (color, line_style, alpha) in enumerate(looks):
+        style = {
+            "color": color,
+            "linestyle": "none" if dashed else line_style,
+            "alpha": alpha,
+            "linewidth": 1.7 if is_short else 1.0,
+            "marker": "_" if dashed else "o" if is_marked and is_short else "none",
+            "markersize": 6.0 if dashed else 3.5,
+            "label": f"{k} ({weights[k]:.2g})" if is_short else f"_{k}",
+            "visible": bool(seen[k]),
+            "zorder": 3,
+        }
+        lines += ax.plot(x, values[:, k], **{**style, **line_kw})
+    return lines
+
+
+def _draw_total(ax, x, is_nominal, values):
+    """The mixture, beneath its components: where there is one alone, both are seen."""
+    style = {"color": foreground(), "alpha": 0.45, "linewidth": 3.5, "solid_joinstyle": "round"}
+    if is_nominal:
+        style = {"color": foreground(), "linestyle": "none", "marker": "_", "markersize": 13.0}
+        style["markeredgewidth"] = 2.0
+    return ax.plot(x, values, label="mixture", zorder=2, **style)[0]
+
+
+def _finish(ax, is_integer=False):
+    from matplotlib.ticker import MaxNLocator
+
+    if is_integer:
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    without_frame(ax)
+
+
+# ------------------------------------------------------------------------- densities of features
+
+
+@singledispatch
+def distribution(family, parameters, j):
+    """Return the distribution of feature j under all components, as scipy's."""
+    raise ValueError(
+        f"{type(family).__name__} has no distributions of single features that could be drawn."
+    )
+
+
+@distribution.register(FullGaussian)
+@distribution.register(TiedGaussian)
+def _matrix_gaussian(family, parameters, j):
+    return stats.norm(parameters.mean[:, j], np.sqrt(parameters.covariance[:, j, j]))
+
+
+@distribution.register(DiagonalGaussian)
+@distribution.register(SphericalGaussian)
+def _axis_gaussian(family, parameters, j):
+    mean = parameters.mean
+    return stats.norm(mean[:, j], np.sqrt(np.broadcast_to(parameters.covariance, mean.shape)[:, j]))
+
+
+@distribution.register(Laplace)
+def _laplace(family, parameters, j):
+    return stats.laplace(parameters.location[:, j], parameters.scale[:, j])
+
+
+@distribution.register(Exponential)
+def _exponential(family, parameters, j):
+    return stats.expon(scale=parameters[:, j])
+
+
+@distribution.register(Gamma)
+@distribution.register(FixedShapeGamma)
+def _gamma(family, parameters, j):
+    shapes, rates = family.shapes_and_rates(parameters)
+    return stats.gamma(shapes[:, j], scale=1.0 / rates[:, j])
+
+
+@distribution.register(Poisson)
+def _poisson(family, parameters, j):
+    return stats.poisson(parameters[:, j])
+
+
+def marginal(model, column, j, name):
+    """Return the marginal of feature j of a mixture; `column` are its values, or None."""
+    if isinstance(model.family, Categorical):
+        return _marginal_of_codes(model, column, j, name)
+    of_components = distribution(model.family, model.parameters, j)
+    low, high = _range(model.weights, of_components, column)
+    if isinstance(model.family, Poisson):
+        return _marginal_of_counts(model, of_components, column, name, int(low), int(high))
+    x = np.linspace(low, high, _N_POINTS)
+    heights, edges = (None, None) if column is None else _histogram(column, low, high)
+    densities = model.weights * of_components.pdf(x[:, None])
+    return Marginal(name, x, densities, heights, edges)
+
+
+def _range(weights, of_components, column):
+    """Quantiles of the mixture, and of the values, between which nearly all lies."""
+    seen = weights > 0.0
+    ends = []
+    for tail in (_TAIL, 1.0 - _TAIL):
+        quantiles = of_components.ppf(tail)[seen]
+        x = np.linspace(quantiles.min(), quantiles.max(), _N_POINTS)
+        is_above = of_components.cdf(x[:, None]) @ weights >= tail
+        ends.append(x[is_above.argmax()] if is_above.any() else x[-1])
+    if column is not None:
+        found = np.quantile(column, [_TAIL, 1.0 - _TAIL])
+        ends = [min(ends[0], found[0]), max(ends[1], found[1])]
+    return ends
+
+
+def _histogram(column, low, high):
+    inside = column[(column >= low) & (column <= high)]
+    n_bins = int(np.clip(2.0 * len(inside) ** (1.0 / 3.0), 10, 60))
+    counts, edges = np.histogram(inside, np.linspace(low, high, n_bins + 1))
+    return counts / (len(column) * np.diff(edges)), edges
+
+
+def _marginal_of_counts(model, of_components, column, name, low, high):
+    x = np.arange(low, high + 1)
+    heights = edges = None
+    if column is not None:
+        width = -(-len(x) // _MOST_BARS)
+        edges = np.arange(low, high + width + 1, width) - 0.5
+        heights = np.histogram(column, edges)[0] / (len(column) * width)
+    densities = model.weights * of_components.pmf(x[:, None])
+    return Marginal(name, x, densities, heights, edges, is_discrete=True)
+
+
+def _marginal_of_codes(model, column, j, name):
+    n = model.family.n_categories
+    probabilities = model.parameters.reshape(len(model.weights), -1, n)[:, j]
+    heights = edges = None
+    if column is not None:
+        heights = np.bincount(column.astype(int), minlength=n) / len(column)
+        edges = np.arange(n + 1) - 0.5
+    densities = (model.weights[:, None] * probabilities).T
+    return Marginal(name, np.arange(n), densities, heights, edges, True, is_nominal=True)
+
+
+# ----------------------------------------------------------------------- probabilities of features
+
+
+def profile(model, X, chosen, names, xlabel):
+    """Return the profile of features of a mixture; X are rows, or None."""
+    shares_counts = isinstance(model.family, Multinomial | CompoundDirichlet)
+    means = model.family.means(model.parameters)
+    average = model.weights @ means
+    mean_row = None if X is None else np.asarray(X.mean(axis=0), dtype=float).ravel()
+    if shares_counts:
+        means = means / means.sum(axis=1, keepdims=True)
+        average = average / average.sum()
+        mean_row = None if mean_row is None else mean_row / max(mean_row.sum(), 1e-300)
+    shares = None if mean_row is None else mean_row[chosen]
+    labels = xlabel, "share of counts" if shares_counts else "probability of 1"
+    return Profile([names[j] for j in chosen], labels, means[:, chosen].T, average[chosen], shares)
+
+
+def has_profile(family):
+    """Whether features are compared side by side."""
+    return isinstance(family, Bernoulli | Multinomial | CompoundDirichlet)

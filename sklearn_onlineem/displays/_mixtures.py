@@ -1,0 +1,206 @@
+"""What displays read of a mixture: its model, rows as it takes them, names and chosen features."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_onlineem.data import Rows
+from sklearn_onlineem.diagnostics._reading import model_and_data
+from sklearn_onlineem.displays._drawing import Diamonds, Ellipses
+from sklearn_onlineem.displays._planes import Plane, discriminant_directions, projected
+from sklearn_onlineem.families import (
+    DiagonalGaussian,
+    FullGaussian,
+    Laplace,
+    SphericalGaussian,
+    TiedGaussian,
+)
+from sklearn_onlineem.models import MixtureModel
+
+_PLANAR = FullGaussian, TiedGaussian, DiagonalGaussian, SphericalGaussian, Laplace
+
+__all__ = [
+    "chosen_features",
+    "feature_names",
+    "mixture_of",
+    "plane_of",
+    "regions_along",
+    "rows_of",
+    "some_rows",
+    "telling",
+]
+
+
+def mixture_of(estimator):
+    """Return the model of a fitted mixture, of this library or scikit-learn's.
+
+    Raises
+    ------
+    NotFittedError
+        If the estimator is not fitted.
+    TypeError
+        If it is no mixture.
+    """
+    name = type(estimator).__name__
+    if not hasattr(estimator, "fit"):
+        raise TypeError(f"a mixture is needed, got {name}, which is no estimator.")
+    check_is_fitted(estimator)
+    model = getattr(estimator, "model_", None)
+    if isinstance(model, MixtureModel):
+        return model
+    if model is None and hasattr(estimator, "precisions_cholesky_"):
+        return _model_of_precisions(estimator)
+    raise TypeError(f"a mixture is needed, and {name} has no components with weights.")
+
+
+def _model_of_precisions(estimator):
+    """The model of scikit-learn's Gaussian mixtures."""
+    means, covariances = estimator.means_, np.asarray(estimator.covariances_)
+    identity = np.eye(means.shape[1])
+    if estimator.covariance_type == "tied":
+        covariances = covariances[None]
+    elif estimator.covariance_type in ("diag", "spherical"):
+        covariances = covariances.reshape(len(means), -1, 1) * identity
+    family = TiedGaussian() if len(covariances) < len(means) else FullGaussian()
+    return MixtureModel(family, estimator.weights_, family.gaussians(means, covariances))
+
+
+def rows_of(estimator, X):
+    """Return rows as the estimator takes them, an array or CSR array; None of None."""
+    if X is None:
+        return None
+    if hasattr(estimator, "model_"):
+        return model_and_data(estimator, X)[1].X
+    estimator.score_samples(X)  # says what is wrong with X
+    return np.ascontiguousarray(X, dtype=np.float64)
+
+
+def some_rows(X, max_rows):
+    """Return at most so many rows, evenly chosen; None of None."""
+    if X is None or len(X) <= max_rows:
+        return X
+    return X[np.linspace(0, len(X) - 1, max_rows).astype(int)]
+
+
+def feature_names(estimator):
+    """Return the names of the features, or numbers."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        return [f"feature {j}" for j in range(estimator.n_features_in_)]
+    return [str(name) for name in names]
+
+
+def chosen_features(estimator, features):
+    """Return indices of features given by number or name, one or a list of them.
+
+    Raises
+    ------
+    TypeError
+        If they are neither.
+    ValueError
+        If there is no such feature, or one comes twice.
+    """
+    names, d = feature_names(estimator), estimator.n_features_in_
+    try:
+        listed = [features] if isinstance(features, str | Integral) else list(features)
+    except TypeError:
+        listed = [None]
+    chosen = []
+    for feature in listed:
+        if isinstance(feature, str) and feature in names:
+            chosen.append(names.index(feature))
+        elif isinstance(feature, Integral) and not isinstance(feature, bool) and 0 <= feature < d:
+            chosen.append(int(feature))
+        elif isinstance(feature, str | Integral):
+            raise ValueError(
+                f"features: {type(estimator).__name__} has no feature {feature!r}, of n_features={d}."
+            )
+        else:
+            raise TypeError(f"features must be numbers or names of features, got {features!r}.")
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise ValueError(f"features must be one or several, each once, got {features!r}.")
+    return chosen
+
+
+def telling(weights, values, spreads, n):
+    """Return the features in which components differ most, by the spread that they have.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (K,)
+    values : ndarray of shape (K, n_features) or (K, n_features, n_values)
+    spreads : ndarray of shape (n_features,)
+        Variances of the features within components, up to a factor.
+    n : int
+    """
+    deviations = values - np.tensordot(weights, values, 1)
+    between = np.tensordot(weights, deviations**2, 1)
+    between = between.reshape(len(spreads), -1).sum(axis=1)
+    order = np.argsort(-between / np.maximum(spreads, 1e-300), kind="stable")
+    return sorted(order[:n].tolist())
+
+
+# ------------------------------------------------------------------------------------- the plane
+
+
+def plane_of(model, names, chosen=None, X=None):
+    """Return a mixture in a plane, and the plane's two directions, (d, 2).
+
+    Parameters
+    ----------
+    model : MixtureModel
+    names : list of str
+        Of all features.
+    chosen : list of two int, default=None
+        Features. None: the directions in which components differ most, or the features, where only
+        along these regions are known.
+    X : ndarray of shape (n_rows, d), default=None
+        Rows to draw.
+
+    Raises
+    ------
+    ValueError
+        If components have no regions of known mass.
+    """
+    check_planar(model)
+    axes, directions = _axes_of(model, names, chosen)
+    regions = regions_along(model, directions)
+    if X is None:
+        return Plane(axes, regions), directions
+    components = model.posterior(Rows(X)).argmax(axis=1)
+    return Plane(axes, regions, X @ directions, components), directions
+
+
+def _axes_of(model, names, chosen):
+    """Names and directions of the axes."""
+    if chosen is None and isinstance(model.family, Laplace):
+        location, scale = model.parameters
+        chosen = telling(model.weights, location, model.weights @ scale**2, 2)
+    if chosen is not None:
+        return tuple(names[j] for j in chosen), np.eye(len(names))[:, chosen]
+    gaussians = model.parameters
+    directions = discriminant_directions(model.weights, gaussians.mean, gaussians.covariance)
+    return ("first discriminant", "second discriminant"), directions
+
+
+def regions_along(model, directions):
+    """Return the regions of the components in the plane of two directions, (d, 2)."""
+    check_planar(model)
+    if isinstance(model.family, Laplace):
+        location, scale = model.parameters
+        return Diamonds(location @ directions, scale @ directions)
+    gaussians = model.parameters
+    covariances = projected(gaussians.covariance, directions, model.n_components)
+    return Ellipses(gaussians.mean @ directions, covariances)
+
+
+def check_planar(model):
+    """Raise ValueError if components have no regions of known mass in a plane."""
+    if not isinstance(model.family, _PLANAR):
+        raise ValueError(
+            f"{type(model.family).__name__} components have no regions of known mass in a plane;"
+            " Gaussian and Laplace components have."
+        )

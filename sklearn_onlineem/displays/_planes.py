@@ -1,0 +1,182 @@
+"""Components in the plane: of two features, or of the two directions that tell them apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from sklearn_onlineem.displays._drawing import (
+    Diamonds,
+    Ellipses,
+    colors,
+    foreground,
+    haloed,
+    opacities,
+    without_frame,
+)
+
+__all__ = ["Plane", "discriminant_directions", "projected"]
+
+# Of the spread of means along a direction, by that of the rows: less is rounding.
+_TINY = 1e-9
+_MOST_NUMBERED = 30
+_POINT_ALPHA = 0.6
+_OUTER_WIDTH, _INNER_WIDTH = 0.9, 0.7
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Components and rows in a plane.
+
+    Parameters
+    ----------
+    names : tuple of two str
+        Of the axes.
+    regions : Ellipses or Diamonds
+        Of the components.
+    points : ndarray of shape (n_rows, 2), default=None
+    components : ndarray of int of shape (n_rows,), default=None
+        The most probable component of each point.
+    """
+
+    names: tuple
+    regions: Ellipses | Diamonds
+    points: np.ndarray | None = None
+    components: np.ndarray | None = None
+
+    def draw(self, ax, weights, masses, scatter_kw, line_kw):
+        """Return the points, the patches (K, n_masses), and the numbers of the components."""
+        of_components = colors(len(weights))
+        scatter = self.draw_points(ax, of_components, scatter_kw)
+        patches = self.draw_regions(ax, weights, masses, of_components, line_kw)
+        labels = self.draw_centres(ax, weights)
+        self.frame(ax)
+        name_masses(ax, masses)
+        return scatter, patches, labels
+
+    def frame(self, ax):
+        """Name the axes, and show all that is there."""
+        ax.set(xlabel=self.names[0], ylabel=self.names[1])
+        ax.margins(0.03)
+        ax.autoscale_view()
+        without_frame(ax)
+
+    def draw_points(self, ax, of_components, scatter_kw):
+        """Draw the points, if there are any, in the colours of their components."""
+        if self.points is None:
+            return None
+        size = float(np.clip(4000.0 / max(1, len(self.points)), 3.0, 16.0))
+        style = {"s": size, "alpha": _POINT_ALPHA, "linewidths": 0.0, "zorder": 1}
+        if not {"c", "color"} & set(scatter_kw):
+            style["c"] = [of_components[k] for k in self.components]
+        return ax.scatter(*self.points.T, **{**style, **scatter_kw})
+
+    def draw_regions(self, ax, weights, masses, of_components, line_kw):
+        """Draw the regions, inner ones darker; those of weight 0 are there but not visible."""
+        patches = np.empty((len(weights), len(masses)), dtype=object)
+        alphas = opacities(weights)
+        inner = _depths(masses)
+        for k, j in np.ndindex(patches.shape):
+            style = {
+                "edgecolor": (of_components[k], alphas[k]),
+                "facecolor": (of_components[k], 0.22 * alphas[k]),
+                "linewidth": _OUTER_WIDTH + _INNER_WIDTH * inner[j],
+                "zorder": 2.0 + 0.1 * inner[j],
+                "visible": bool(weights[k] > 0.0),
+            }
+            patches[k, j] = ax.add_patch(self.regions.patch(k, masses[j], **{**style, **line_kw}))
+        return patches
+
+    def draw_centres(self, ax, weights):
+        """Number the components at their centres; if they are many, points have to do."""
+        seen = np.flatnonzero(weights)
+        if len(seen) > _MOST_NUMBERED:
+            centres = self.regions.centres[seen]
+            ax.scatter(*centres.T, s=14, marker="+", c=foreground(), linewidths=0.8, zorder=4)
+            return []
+        size = "medium" if len(seen) <= 12 else "small"
+        style = {"ha": "center", "va": "center", "weight": "bold", "size": size, "zorder": 4}
+        centres = self.regions.centres
+        return [haloed(ax.text(*centres[k], str(k), clip_on=True, **style)) for k in seen]
+
+
+def name_masses(ax, masses):
+    """Say what regions hold, by the widths of their boundaries."""
+    from matplotlib.lines import Line2D
+
+    widths = _OUTER_WIDTH + _INNER_WIDTH * _depths(masses)
+    handles = [
+        Line2D([], [], color=foreground(), alpha=0.6, linewidth=width, label=f"{100 * mass:.4g} %")
+        for mass, width in zip(masses, widths, strict=True)
+    ]
+    ax.legend(handles=handles, title="mass", fontsize="small", title_fontsize="small")
+
+
+def _depths(masses):
+    """How many of the regions each is within."""
+    masses = np.asarray(masses)
+    return (masses[:, None] < masses).sum(axis=1)
+
+
+# -------------------------------------------------------------------------------- the directions
+
+
+def discriminant_directions(weights, means, covariances):
+    r"""Return the two directions along which components differ most, by their own spread.
+
+    They maximise :math:`v' B v / v' W v`, the spread of the means by the mean spread of the
+    components, and are scaled to :math:`v' W v = 1`. Where means span fewer directions, those of
+    largest W follow, of features in units of their standard deviations.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (K,)
+    means : ndarray of shape (K, d)
+    covariances : ndarray of shape (K or 1, d, d), (K, d) or (K, 1)
+        Matrices, or variances of features.
+
+    Returns
+    -------
+    directions : ndarray of shape (d, 2)
+    """
+    deviations = means - weights @ means
+    within = _mean_covariance(weights, covariances, means.shape[1])
+    between = (weights * deviations.T) @ deviations
+    units = np.sqrt(np.diag(within) + np.diag(between))
+    within, between = (matrix / np.outer(units, units) for matrix in (within, between))
+    ratios, found = linalg.eigh(between, within)
+    n_found = min(2, int(np.count_nonzero(ratios > _TINY)))
+    directions = found[:, ::-1][:, :n_found]
+    if n_found < 2:
+        rest = _widest(within, directions)[:, : 2 - n_found]
+        directions = np.hstack([directions, rest])
+    directions = directions / units[:, None]
+    # Signs of eigenvectors mean nothing: the largest coefficient is positive.
+    largest = np.abs(directions * units[:, None]).argmax(axis=0)
+    return directions * np.sign(directions[largest, [0, 1]])
+
+
+def _mean_covariance(weights, covariances, d):
+    if covariances.ndim == 2:
+        return np.diag(np.broadcast_to(weights @ covariances, (d,)))
+    shared = len(covariances) == 1
+    return covariances[0] if shared else np.einsum("k,kij->ij", weights, covariances)
+
+
+def _widest(within, directions):
+    """Principal directions of the components, uncorrelated with those given, of unit spread."""
+    basis = linalg.null_space(directions.T @ within) if directions.size else np.eye(len(within))
+    variances, found = np.linalg.eigh(basis.T @ within @ basis)
+    widest = basis @ found[:, ::-1]
+    return widest / np.sqrt(np.einsum("ij,ik,kj->j", widest, within, widest))
+
+
+def projected(covariances, directions, n_components):
+    """Return V' S V of covariances in any of the four shapes, an ndarray of shape (K, 2, 2)."""
+    if covariances.ndim == 2:
+        variances = np.broadcast_to(covariances, (n_components, len(directions)))
+        return np.einsum("di,kd,dj->kij", directions, variances, directions)
+    found = directions.T @ covariances @ directions
+    return np.broadcast_to(found, (n_components, 2, 2))

@@ -1,0 +1,309 @@
+"""How many components: information criteria and held-out scores."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_onlineem.displays._display import Display
+from sklearn_onlineem.displays._drawing import colors, line_styles, without_frame
+
+__all__ = ["ModelSelectionDisplay"]
+
+_MARKERS = {"bic": "o", "aic": "s", "score": "D"}
+_BAND_ALPHA = 0.18
+_SCORES = "mean_test_"
+
+
+class ModelSelectionDisplay(Display):
+    r"""BIC, AIC and held-out scores against the number of components.
+
+    Scores alone are drawn as they are: higher is better. With BIC or AIC all are in nats per
+    sample, and lower is better: :math:`\mathrm{BIC} / 2n`, :math:`\mathrm{AIC} / 2n`, and the
+    negative score. So they can be compared: AIC stands for the held-out score. The best of each is
+    marked.
+
+    Parameters
+    ----------
+    n_components : array-like of int of shape (n_models,)
+    bic, aic : array-like of shape (n_models,), default=None
+        Information criteria on `n_samples` samples.
+    score : array-like of shape (n_models,), default=None
+        Held-out scores: log-likelihoods per sample, in nats, where they stand beside BIC or AIC.
+    score_std : array-like of shape (n_models,), default=None
+        Their standard deviations over folds, drawn as a band.
+    n_samples : int, default=None
+        Samples that BIC and AIC are of; needed with these.
+    parameter : str, default="n_components"
+        What is on the horizontal axis.
+
+    Attributes
+    ----------
+    ax_ : Axes
+    figure_ : Figure
+    lines_ : dict of str to Line2D
+        Of "bic", "aic" and "score", as far as they are there.
+    marks_ : dict of str to Line2D
+        The best of each.
+    best_ : dict of str to int
+        The number of components that is best by each.
+    band_ : FillBetweenPolyCollection or None
+
+    Raises
+    ------
+    ValueError
+        If there is no criterion, one has another length, or `n_samples` is missing.
+
+    Examples
+    --------
+    >>> from sklearn_onlineem.displays import ModelSelectionDisplay
+    >>> display = ModelSelectionDisplay([1, 2, 3], score=[-3.1, -2.2, -2.4]).plot()
+    >>> display.best_
+    {'score': 2}
+    """
+
+    def __init__(
+        self,
+        n_components,
+        *,
+        bic=None,
+        aic=None,
+        score=None,
+        score_std=None,
+        n_samples=None,
+        parameter="n_components",
+    ):
+        self.n_components = np.asarray(n_components)
+        given = {"bic": bic, "aic": aic, "score": score, "score_std": score_std}
+        for name, values in given.items():
+            values = None if values is None else np.asarray(values, dtype=float)
+            if values is not None and values.shape != self.n_components.shape:
+                raise ValueError(
+                    f"{name} of ModelSelectionDisplay must be of shape {self.n_components.shape},"
+                    f" as n_components, got {values.shape}."
+                )
+            setattr(self, name, values)
+        self.n_samples, self.parameter = n_samples, parameter
+        if not self._names():
+            raise ValueError("ModelSelectionDisplay needs at least one of bic, aic and score.")
+        if self._is_cost() and not (n_samples is not None and n_samples > 0):
+            raise ValueError("ModelSelectionDisplay needs n_samples above 0 with bic and aic.")
+
+    @classmethod
+    def from_estimator(cls, estimator, *, parameter="n_components", ax=None, **options):
+        """Draw what a search over the number of components has found.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted `GridSearchCV`, or another search with `cv_results_`, over the number of
+            components, also of a step of a pipeline. Of several candidates with one number the
+            best is drawn; of several metrics that by which it was refitted.
+        parameter : str, default="n_components"
+            Name of the parameter that was searched, without the names of steps.
+        ax : Axes, default=None
+            Where to draw. None: a new figure.
+        **options
+            As of `plot`.
+
+        Returns
+        -------
+        display : ModelSelectionDisplay
+
+        Raises
+        ------
+        NotFittedError
+            If the search is not fitted.
+        TypeError
+            If it is no search.
+        ValueError
+            If it did not search over the parameter, or has several metrics and none to refit by.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.model_selection import GridSearchCV
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> from sklearn_onlineem.displays import ModelSelectionDisplay
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.poisson(rng.choice([1.0, 20.0], size=(300, 1)))
+        >>> search = GridSearchCV(PoissonMixture(random_state=0), {"n_components": [1, 2]})
+        >>> ModelSelectionDisplay.from_estimator(search.fit(X)).best_
+        {'score': 2}
+        """
+        name = type(estimator).__name__
+        if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
+            raise TypeError(f"a search with cv_results_ is needed, got {name}.")
+        if not hasattr(estimator, "cv_results_"):
+            check_is_fitted(estimator)
+            raise TypeError(
+                f"a search with cv_results_ is needed, got {name}; fitted estimators of several"
+                " numbers are drawn by from_estimators."
+            )
+        results, metric = estimator.cv_results_, _metric(estimator)
+        numbers = _searched(estimator, parameter)
+        scores = results[_SCORES + metric]
+        kept = _best_of_each(numbers, scores)
+        band = results["std_test_" + metric][kept]
+        score = {"score": scores[kept], "score_std": band, "parameter": parameter}
+        return cls(numbers[kept], **score).plot(ax=ax, **options)
+
+    @classmethod
+    def from_estimators(
+        cls, estimators, X, X_test=None, *, parameter="n_components", ax=None, **options
+    ):
+        """Draw BIC and AIC of fitted estimators on X, and their scores on other data.
+
+        Parameters
+        ----------
+        estimators : list of estimators
+            Fitted, with `bic` and `aic`. Of several with one number of components the best is
+            drawn, by each criterion.
+        X : object
+            Data that they were fitted to.
+        X_test : object, default=None
+            Data that they were not fitted to.
+        parameter : str, default="n_components"
+            Name of the parameter in which they differ.
+        ax : Axes, default=None
+            Where to draw. None: a new figure.
+        **options
+            As of `plot`.
+
+        Returns
+        -------
+        display : ModelSelectionDisplay
+
+        Raises
+        ------
+        NotFittedError
+            If an estimator is not fitted.
+        TypeError
+            If one has no `bic`, `aic` or `score_samples`, or no such parameter.
+        ValueError
+            If there are none, or data are invalid.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> from sklearn_onlineem.displays import ModelSelectionDisplay
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.poisson(rng.choice([1.0, 20.0], size=(300, 1)))
+        >>> mixtures = [PoissonMixture(n, random_state=0).fit(X) for n in (1, 2, 3)]
+        >>> display = ModelSelectionDisplay.from_estimators(mixtures, X)
+        >>> display.best_["bic"], display.bic.argmin()
+        (2, 1)
+        """
+        estimators = list(estimators)
+        if not estimators:
+            raise ValueError("estimators of ModelSelectionDisplay.from_estimators: there are none.")
+        numbers = np.array([_number(estimator, parameter) for estimator in estimators])
+        bic = np.array([estimator.bic(X) for estimator in estimators])
+        aic = np.array([estimator.aic(X) for estimator in estimators])
+        by_bic, by_aic = _best_of_each(numbers, -bic), _best_of_each(numbers, -aic)
+        n_samples = len(estimators[0].score_samples(X))
+        criteria = {"bic": bic[by_bic], "aic": aic[by_aic], "n_samples": n_samples}
+        if X_test is not None:
+            scores = np.array([estimator.score(X_test) for estimator in estimators])
+            criteria["score"] = scores[_best_of_each(numbers, scores)]
+        return cls(numbers[by_bic], **criteria, parameter=parameter).plot(ax=ax, **options)
+
+    def plot(self, ax=None, *, line_kw=None):
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, default=None
+            Where to draw. None: a new figure.
+        line_kw : dict, default=None
+            What `Axes.plot` takes besides.
+
+        Returns
+        -------
+        self : ModelSelectionDisplay
+        """
+        from matplotlib.ticker import MaxNLocator
+
+        ax, is_cost = self._axes(ax), self._is_cost()
+        self.lines_, self.marks_, self.best_, self.band_ = {}, {}, {}, None
+        looks = zip(self._names(), colors(3), line_styles(3), strict=False)
+        for name, color, line_style in looks:
+            values = self._values(name)
+            best = int(np.nanargmin(values) if is_cost else np.nanargmax(values))
+            self.best_[name] = int(self.n_components[best])
+            label = f"{self._label(name)}, best {self.best_[name]}"
+            style = {"color": color, "linestyle": line_style, "label": label}
+            style |= {"marker": _MARKERS[name], "markersize": 3.5 if len(values) <= 25 else 0.0}
+            line = ax.plot(self.n_components, values, **{**style, **(line_kw or {})})[0]
+            at = {"linestyle": "none", "color": line.get_color(), "marker": _MARKERS[name]}
+            size = {"markersize": 9.0, "markerfacecolor": "none", "markeredgewidth": 1.6}
+            mark = ax.plot(self.n_components[best], values[best], **at, **size)[0]
+            self.lines_[name], self.marks_[name] = line, mark
+            if name == "score" and self.score_std is not None:
+                band = values - self.score_std, values + self.score_std
+                look = {"color": line.get_color(), "alpha": _BAND_ALPHA, "linewidth": 0.0}
+                self.band_ = ax.fill_between(self.n_components, *band, **look)
+        unit = "nats per sample (lower is better)" if is_cost else "score (higher is better)"
+        xlabel = "number of components" if self.parameter == "n_components" else self.parameter
+        ax.set(xlabel=xlabel, ylabel=unit)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.legend()
+        without_frame(ax)
+        return self
+
+    def _names(self):
+        return [name for name in _MARKERS if getattr(self, name) is not None]
+
+    def _is_cost(self):
+        return self.bic is not None or self.aic is not None
+
+    def _values(self, name):
+        values = getattr(self, name)
+        if name == "score":
+            return -values if self._is_cost() else values
+        return values / (2.0 * self.n_samples)
+
+    def _label(self, name):
+        if name == "score":
+            return "held out"
+        return f"{name.upper()} / 2n"
+
+
+def _metric(search):
+    """Name of the metric in `cv_results_`."""
+    if _SCORES + "score" in search.cv_results_:
+        return "score"
+    if isinstance(search.refit, str):
+        return search.refit
+    raise ValueError(
+        f"{type(search).__name__} has several metrics: refit= must name the one to draw."
+    )
+
+
+def _searched(search, parameter):
+    """Values of the parameter, of each candidate."""
+    results, name = search.cv_results_, type(search).__name__
+    keys = [key for key in results if key.startswith("param_")]
+    keys = [key for key in keys if key.removeprefix("param_").split("__")[-1] == parameter]
+    if len(keys) != 1:
+        raise ValueError(f"{name} did not search over one {parameter}: found {keys}.")
+    if np.ma.is_masked(results[keys[0]]):
+        raise ValueError(f"{name}: some candidates have no {parameter}.")
+    return np.array(results[keys[0]].tolist())
+
+
+def _number(estimator, parameter):
+    name = type(estimator).__name__
+    needed = "bic", "aic", "score_samples", parameter
+    lacking = [part for part in needed if not hasattr(estimator, part)]
+    if lacking:
+        raise TypeError(f"{name} cannot be compared with others: it has no {', '.join(lacking)}.")
+    check_is_fitted(estimator)
+    return getattr(estimator, parameter)
+
+
+def _best_of_each(numbers, values):
+    """Indices of the highest value of each number, by rising number."""
+    order = np.lexsort((-values, numbers))
+    return order[np.unique(numbers[order], return_index=True)[1]]

@@ -1,0 +1,201 @@
+"""Which component has which row: responsibilities as a map."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_onlineem.displays._display import Display
+
+__all__ = ["ResponsibilityDisplay"]
+
+# Rows of the sum of responsibilities may be rounded in single precision.
+_TOLERANCE = 1e-4
+_MOST_GROUPS = 20
+
+
+class ResponsibilityDisplay(Display):
+    """Responsibilities of components for rows, sorted by component: a staircase if all is clear.
+
+    Rows run from left to right, by their most probable component and from sure to unsure within it;
+    components run from top to bottom.
+
+    Parameters
+    ----------
+    responsibilities : ndarray of shape (n_rows, n_components)
+        Of each row, adding up to 1.
+
+    Attributes
+    ----------
+    ax_ : Axes
+    figure_ : Figure
+    image_ : AxesImage
+        Of responsibilities, transposed.
+    order_ : ndarray of int of shape (n_rows,)
+        The row that is drawn at each place.
+    boundaries_ : LineCollection or None
+        Between the rows of components, where these are at most 20.
+
+    Raises
+    ------
+    ValueError
+        If responsibilities are no table of numbers from 0 to 1, whose rows add up to 1.
+
+    See Also
+    --------
+    MixtureDisplay : Data and components.
+
+    Examples
+    --------
+    >>> from sklearn_onlineem.displays import ResponsibilityDisplay
+    >>> found = [[0.2, 0.8], [0.6, 0.4], [1.0, 0.0]]
+    >>> ResponsibilityDisplay.from_predictions(found).order_
+    array([2, 1, 0])
+    """
+
+    def __init__(self, responsibilities):
+        self.responsibilities = _checked(responsibilities)
+
+    @classmethod
+    def from_estimator(cls, estimator, X, *, ax=None, **options):
+        """Draw the responsibilities of a fitted estimator for the rows of X.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted, with `predict_proba`: a mixture, or a hidden Markov model, whose states are
+            drawn as components.
+        X : object
+            Data, as `predict_proba` takes them.
+        ax : Axes, default=None
+            Where to draw. None: a new figure.
+        **options
+            As of `plot`.
+
+        Returns
+        -------
+        display : ResponsibilityDisplay
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        TypeError
+            If it has no `predict_proba`.
+        ValueError
+            If X is invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import GaussianMixture
+        >>> from sklearn_onlineem.displays import ResponsibilityDisplay
+        >>> X = np.array([[0.0], [9.0], [1.0], [10.0], [8.0]])
+        >>> mixture = GaussianMixture(2, covariance_type="tied", random_state=0).fit(X)
+        >>> display = ResponsibilityDisplay.from_estimator(mixture, X)
+        >>> X[display.order_, 0]
+        array([ 0.,  1., 10.,  9.,  8.])
+        """
+        if not hasattr(estimator, "predict_proba"):
+            name = type(estimator).__name__
+            raise TypeError(f"{name} has no predict_proba; from_predictions takes what it has.")
+        check_is_fitted(estimator)
+        found = estimator.predict_proba(X)
+        found = np.concatenate(found) if isinstance(found, list) else found
+        return cls.from_predictions(found, ax=ax, **options)
+
+    @classmethod
+    def from_predictions(cls, responsibilities, *, ax=None, **options):
+        """Draw responsibilities.
+
+        Parameters
+        ----------
+        responsibilities : array-like of shape (n_rows, n_components)
+            Of each row, adding up to 1: of components, states, or topics.
+        ax : Axes, default=None
+            Where to draw. None: a new figure.
+        **options
+            As of `plot`.
+
+        Returns
+        -------
+        display : ResponsibilityDisplay
+
+        Raises
+        ------
+        ValueError
+            If they are no table of numbers from 0 to 1, whose rows add up to 1.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem.displays import ResponsibilityDisplay
+        >>> display = ResponsibilityDisplay.from_predictions([[0.1, 0.9], [0.7, 0.3]])
+        >>> display.image_.get_array().tolist()
+        [[0.7, 0.1], [0.3, 0.9]]
+        """
+        return cls(responsibilities).plot(ax=ax, **options)
+
+    def plot(self, ax=None, *, sort=True, cmap="Greys", colorbar=True, im_kw=None):
+        """Draw.
+
+        Parameters
+        ----------
+        ax : Axes, default=None
+            Where to draw. None: a new figure.
+        sort : bool, default=True
+            Whether rows are sorted by component; else they are drawn as they came.
+        cmap : str or Colormap, default="Greys"
+        colorbar : bool, default=True
+        im_kw : dict, default=None
+            What `Axes.imshow` takes besides.
+
+        Returns
+        -------
+        self : ResponsibilityDisplay
+        """
+        n_rows, n_components = self.responsibilities.shape
+        components = self.responsibilities.argmax(axis=1)
+        sureness = self.responsibilities.max(axis=1)
+        by_component = np.lexsort((-sureness, components))
+        self.order_ = by_component if sort else np.arange(n_rows)
+        ax, sorted_rows = self._axes(ax), self.responsibilities[self.order_]
+        extent = (0.0, n_rows, n_components - 0.5, -0.5)
+        style = {"cmap": cmap, "vmin": 0.0, "vmax": 1.0, "aspect": "auto", "extent": extent}
+        self.image_ = ax.imshow(sorted_rows.T, **{**style, **(im_kw or {})})
+        self.boundaries_ = self._draw_boundaries(components) if sort else None
+        order = ", sorted by component" if sort else ""
+        ax.set(xlabel="rows" + order, ylabel="component")
+        _whole_ticks(ax, n_components)
+        if colorbar:
+            bar = self.figure_.colorbar(self.image_, ax=ax, label="responsibility", pad=0.02)
+            bar.outline.set_visible(False)
+        return self
+
+    def _draw_boundaries(self, components):
+        sizes = np.bincount(components, minlength=self.responsibilities.shape[1])
+        ends = np.unique(np.cumsum(sizes))[:-1]
+        if np.count_nonzero(sizes) > _MOST_GROUPS:
+            return None
+        ends = ends[ends > 0]
+        style = {"color": "C0", "linewidth": 0.8, "linestyle": (0, (4, 3)), "alpha": 0.8}
+        transform = self.ax_.get_xaxis_transform()
+        return self.ax_.vlines(ends, 0.0, 1.0, transform=transform, **style)
+
+
+def _whole_ticks(ax, n_components):
+    from matplotlib.ticker import MaxNLocator
+
+    ax.yaxis.set_major_locator(MaxNLocator(nbins=min(n_components, 10), integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _checked(responsibilities):
+    found = np.asarray(responsibilities, dtype=float)
+    if found.ndim != 2 or not found.size:
+        raise ValueError(
+            f"responsibilities must be of shape (n_rows, n_components), got shape {found.shape}."
+        )
+    sums = found.sum(axis=1)
+    if not (found >= 0.0).all() or not (np.abs(sums - 1.0) <= _TOLERANCE).all():
+        raise ValueError("responsibilities must not be negative, and rows must add up to 1.")
+    return found

@@ -1,0 +1,216 @@
+"""Topics by their words."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sklearn_onlineem.displays._display import Display
+from sklearn_onlineem.displays._drawing import foreground, haloed
+
+__all__ = ["TopicsDisplay"]
+
+_MOST_COLUMNS = 4
+# In inches.
+_WORD, _TITLE = 0.17, 0.36
+_BAR_ALPHA = 0.35
+
+
+class TopicsDisplay(Display):
+    """The most probable words of topics, as bars in a panel for each.
+
+    Topics are sorted by their share of all words, which their titles say; bars have a common scale.
+
+    Parameters
+    ----------
+    words : list of list of str
+        Of each topic, the most probable first.
+    probabilities : array-like of shape (n_topics, n_words)
+        Of these words.
+    shares : array-like of shape (n_topics,), default=None
+        Of all words that each topic has.
+    numbers : sequence of int, default=None
+        Of the topics. None: from 0 up.
+
+    Attributes
+    ----------
+    ax_ : ndarray of Axes of shape (n_topics,), or Axes
+    figure_ : Figure
+        As high as the topics need, where it is our own.
+    bars_ : list of BarContainer
+        Of each topic.
+    labels_ : list of list of Text
+        The words on the bars of each topic.
+
+    Raises
+    ------
+    ValueError
+        If the parts are not of the same numbers of topics and words.
+
+    Examples
+    --------
+    >>> from sklearn_onlineem.displays import TopicsDisplay
+    >>> words = [["ale", "bun"], ["dog", "cat"]]
+    >>> display = TopicsDisplay(words, [[0.6, 0.2], [0.5, 0.3]], shares=[0.7, 0.3]).plot()
+    >>> [ax.get_title(loc="left") for ax in display.ax_]
+    ['topic 0 (70 %)', 'topic 1 (30 %)']
+    """
+
+    def __init__(self, words, probabilities, shares=None, numbers=None):
+        self.words = [list(topic) for topic in words]
+        self.probabilities = np.asarray(probabilities, dtype=float)
+        self.shares = None if shares is None else np.asarray(shares, dtype=float)
+        self.numbers = range(len(self.words)) if numbers is None else list(numbers)
+        lengths = [len(topic) for topic in self.words]
+        n_shares = len(lengths) if self.shares is None else len(self.shares)
+        n_words = {(len(lengths), length) for length in lengths}
+        if n_words != {self.probabilities.shape} or not len(self.numbers) == n_shares == len(words):
+            raise ValueError(
+                "words, probabilities, shares and numbers of TopicsDisplay must be of the same"
+                " topics, with as many words each."
+            )
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, *, feature_names=None, n_words=8, topics=None, ax=None, **options
+    ):
+        """Draw the topics of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted, with `components_`: latent Dirichlet allocation, of this library or
+            scikit-learn's. Probabilities are those of the words of each topic, normalised.
+        feature_names : array-like of str of shape (n_features,), default=None
+            The words, as `get_feature_names_out` of a vectoriser gives them. None: the names that
+            the estimator has seen, or else numbers.
+        n_words : int, default=8
+            Words of each topic; all where there are fewer.
+        topics : list of int, default=None
+            Which to draw, in this order. None: all, the largest first.
+        ax : array-like of Axes, default=None
+            Where to draw, one for each topic. None: a new figure.
+        **options
+            As of `plot`.
+
+        Returns
+        -------
+        display : TopicsDisplay
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        TypeError
+            If it has no topics.
+        ValueError
+            If there are not as many names as words, no such topics, or `n_words` is below 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import LatentDirichletAllocation
+        >>> from sklearn_onlineem.displays import TopicsDisplay
+        >>> X = np.repeat([[5, 4, 0, 0], [0, 0, 6, 3]], 50, axis=0)
+        >>> lda = LatentDirichletAllocation(2, random_state=0).fit(X)
+        >>> names = ["ale", "bun", "car", "dog"]
+        >>> display = TopicsDisplay.from_estimator(lda, feature_names=names, n_words=2)
+        >>> sorted(display.words)
+        [['ale', 'bun'], ['car', 'dog']]
+        """
+        components = _components(estimator)
+        n_topics, n_features = components.shape
+        if isinstance(n_words, bool) or not isinstance(n_words, Integral) or n_words < 1:
+            raise ValueError(f"n_words of {cls.__name__} must be at least 1, got {n_words!r}.")
+        names = _names(estimator, feature_names, n_features)
+        masses = components.sum(axis=1)
+        largest = np.argsort(-masses, kind="stable").tolist()
+        chosen = largest if topics is None else _chosen(estimator, topics, n_topics)
+        probabilities = components[chosen] / masses[chosen][:, None]
+        top = np.argsort(-probabilities, axis=1, kind="stable")[:, :n_words]
+        words = [[names[j] for j in row] for row in top]
+        values = np.take_along_axis(probabilities, top, axis=1)
+        return cls(words, values, (masses / masses.sum())[chosen], chosen).plot(ax=ax, **options)
+
+    def plot(self, ax=None, *, bar_kw=None):
+        """Draw.
+
+        Parameters
+        ----------
+        ax : array-like of Axes, default=None
+            Where to draw, one for each topic. None: a new figure, with four in a row.
+        bar_kw : dict, default=None
+            What `Axes.barh` takes besides.
+
+        Returns
+        -------
+        self : TopicsDisplay
+
+        Raises
+        ------
+        ValueError
+            If `ax` are not as many as the topics.
+        """
+        import matplotlib
+
+        n_topics, n_words = self.probabilities.shape
+        n_columns = min(_MOST_COLUMNS, n_topics)
+        height = -(-n_topics // n_columns) * (_TITLE + _WORD * n_words) + 0.4
+        size = matplotlib.rcParams["figure.figsize"][0], max(2.0, height)
+        axes = self._panels(ax, n_topics, n_columns, figsize=size)
+        self.bars_, self.labels_ = [], []
+        for i, panel in enumerate(axes):
+            self._draw_topic(panel, i, bar_kw or {})
+        return self
+
+    def _draw_topic(self, ax, i, bar_kw):
+        places, values = np.arange(len(self.words[i])), self.probabilities[i]
+        style = {"height": 0.86, "color": "C0", "alpha": _BAR_ALPHA, "linewidth": 0.0}
+        self.bars_.append(ax.barh(places, values, **{**style, **bar_kw}))
+        at = {"x": 0.02, "transform": ax.get_yaxis_transform(), "va": "center", "clip_on": True}
+        look = {"size": "small", "color": foreground()}
+        words = zip(places, self.words[i], strict=True)
+        self.labels_.append([haloed(ax.text(y=y, s=word, **at, **look)) for y, word in words])
+        ax.set(xlim=(0.0, 1.02 * self.probabilities.max()), yticks=[])
+        ax.set_ylim(len(places) - 0.45, -0.55)
+        ax.tick_params(labelsize="x-small")
+        ax.locator_params(axis="x", nbins=3)
+        ax.label_outer()
+        ax.spines[["top", "right", "bottom"]].set_visible(False)
+        share = "" if self.shares is None else f" ({100 * self.shares[i]:.2g} %)"
+        ax.set_title(f"topic {self.numbers[i]}{share}", loc="left", size="small")
+
+
+def _components(estimator):
+    name = type(estimator).__name__
+    if not hasattr(estimator, "fit"):
+        raise TypeError(f"an estimator with topics is needed, got {name}.")
+    check_is_fitted(estimator)
+    components = getattr(estimator, "components_", None)
+    if components is None or np.ndim(components) != 2 or not (np.asarray(components) >= 0.0).all():
+        raise TypeError(f"{name} has no topics: no components_ of words that are not negative.")
+    return np.asarray(components, dtype=float)
+
+
+def _names(estimator, feature_names, n_features):
+    if feature_names is None:
+        feature_names = getattr(estimator, "feature_names_in_", range(n_features))
+    names = [str(name) for name in feature_names]
+    if len(names) != n_features:
+        raise ValueError(
+            f"feature_names must be {n_features} names, as {type(estimator).__name__} has words,"
+            f" got {len(names)}."
+        )
+    return names
+
+
+def _chosen(estimator, topics, n_topics):
+    chosen = list(topics)
+    if not chosen or not all(isinstance(k, Integral) and 0 <= k < n_topics for k in chosen):
+        raise ValueError(
+            f"topics must be numbers of the {n_topics} topics of {type(estimator).__name__},"
+            f" got {topics!r}."
+        )
+    return [int(k) for k in chosen]
