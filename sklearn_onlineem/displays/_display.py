@@ -41,6 +41,15 @@ class Display:
         self.ax_ = axes if n_panels > 1 else axes[0]
         return axes
 
+    def _legend(self, handles):
+        """Say what lines are: above all axes, or in the first where they are the caller's."""
+        if not self._is_mine:
+            np.ravel(self.ax_)[0].legend(handles=handles, fontsize="small")
+            return
+        look = {"fontsize": "small", "frameon": False, "handlelength": 2.4}
+        n_columns = min(5, len(handles))
+        self.figure_.legend(handles=handles, loc="outside upper center", ncols=n_columns, **look)
+
     def _repr_png_(self):
         """The picture for a notebook, unless the figure is the caller's, who will show it."""
         if not getattr(self, "_is_mine", False):

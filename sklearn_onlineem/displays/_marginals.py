@@ -129,7 +129,7 @@ class Profile:
         ax.set_ylim(bottom=0.0)
         ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
         step = max(1, -(-len(x) // 30))
-        is_wide = len(x) * max(map(len, self.names)) > 70
+        is_wide = len(x) * max(map(len, self.names)) > 45
         ax.set_xticks(x[::step], self.names[::step], rotation=90 if is_wide else 0)
         _finish(ax)
         return bars, lines, total
@@ -147,7 +147,7 @@ def _draw_lines(ax, x, is_nominal, values, weights, is_marked, line_kw):
     # Between codes many lines are a thicket, where a dash for each component can be read.
     dashed = is_nominal and not is_short
     looks = zip(colors(K), line_styles(K), opacities(weights), strict=True)
-    lines = []
+    lines, largest = [], int(weights.argmax())
     for k, (color, line_style, alpha) in enumerate(looks):
         style = {
             "color": color,
@@ -156,12 +156,19 @@ def _draw_lines(ax, x, is_nominal, values, weights, is_marked, line_kw):
             "linewidth": 1.7 if is_short else 1.0,
             "marker": "_" if dashed else "o" if is_marked and is_short else "none",
             "markersize": 6.0 if dashed else 3.5,
-            "label": f"{k} ({weights[k]:.2g})" if is_short else f"_{k}",
+            "label": _label(k, weights[k], is_short, k == largest),
             "visible": bool(seen[k]),
             "zorder": 3,
         }
         lines += ax.plot(x, values[:, k], **{**style, **line_kw})
     return lines
+
+
+def _label(k, weight, is_short, is_largest):
+    """Name of a component in a legend; where they are many, one stands for all."""
+    if is_short:
+        return f"{k} ({weight:.2g})" if weight > 0.0 else f"_{k}"
+    return "components" if is_largest else f"_{k}"
 
 
 def _draw_total(ax, x, is_nominal, values):

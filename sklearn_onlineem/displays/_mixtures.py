@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.diagnostics._reading import model_and_data
 from sklearn_onlineem.displays._drawing import Diamonds, Ellipses
-from sklearn_onlineem.displays._planes import Plane, discriminant_directions, projected
+from sklearn_onlineem.displays._planes import Plane, Projection, discriminant_directions
 from sklearn_onlineem.families import (
     DiagonalGaussian,
     FullGaussian,
@@ -27,7 +27,7 @@ __all__ = [
     "feature_names",
     "mixture_of",
     "plane_of",
-    "regions_along",
+    "projection_of",
     "rows_of",
     "some_rows",
     "telling",
@@ -116,7 +116,7 @@ def chosen_features(estimator, features):
             chosen.append(int(feature))
         elif isinstance(feature, str | Integral):
             raise ValueError(
-                f"features: {type(estimator).__name__} has no feature {feature!r}, of n_features={d}."
+                f"features: {type(estimator).__name__} has {d} features, and no {feature!r}."
             )
         else:
             raise TypeError(f"features must be numbers or names of features, got {features!r}.")
@@ -125,29 +125,16 @@ def chosen_features(estimator, features):
     return chosen
 
 
-def telling(weights, values, spreads, n):
-    """Return the features in which components differ most, by the spread that they have.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (K,)
-    values : ndarray of shape (K, n_features) or (K, n_features, n_values)
-    spreads : ndarray of shape (n_features,)
-        Variances of the features within components, up to a factor.
-    n : int
-    """
-    deviations = values - np.tensordot(weights, values, 1)
-    between = np.tensordot(weights, deviations**2, 1)
-    between = between.reshape(len(spreads), -1).sum(axis=1)
-    order = np.argsort(-between / np.maximum(spreads, 1e-300), kind="stable")
-    return sorted(order[:n].tolist())
+def telling(scores, n):
+    """Return the numbers of the n highest scores, in their order as features."""
+    return sorted(np.argsort(-scores, kind="stable")[:n].tolist())
 
 
 # ------------------------------------------------------------------------------------- the plane
 
 
-def plane_of(model, names, chosen=None, X=None):
-    """Return a mixture in a plane, and the plane's two directions, (d, 2).
+def projection_of(model, names, chosen=None):
+    """Return the plane in which a mixture is drawn.
 
     Parameters
     ----------
@@ -155,10 +142,12 @@ def plane_of(model, names, chosen=None, X=None):
     names : list of str
         Of all features.
     chosen : list of two int, default=None
-        Features. None: the directions in which components differ most, or the features, where only
-        along these regions are known.
-    X : ndarray of shape (n_rows, d), default=None
-        Rows to draw.
+        Features. None: discriminant directions, about the mean of the mixture; or two features,
+        where only along these regions are known.
+
+    Returns
+    -------
+    projection : Projection
 
     Raises
     ------
@@ -166,35 +155,36 @@ def plane_of(model, names, chosen=None, X=None):
         If components have no regions of known mass.
     """
     check_planar(model)
-    axes, directions = _axes_of(model, names, chosen)
-    regions = regions_along(model, directions)
-    if X is None:
-        return Plane(axes, regions), directions
-    components = model.posterior(Rows(X)).argmax(axis=1)
-    return Plane(axes, regions, X @ directions, components), directions
-
-
-def _axes_of(model, names, chosen):
-    """Names and directions of the axes."""
     if chosen is None and isinstance(model.family, Laplace):
         location, scale = model.parameters
-        chosen = telling(model.weights, location, model.weights @ scale**2, 2)
+        deviations = location - model.weights @ location
+        chosen = telling((model.weights @ deviations**2) / (model.weights @ scale**2), 2)
     if chosen is not None:
-        return tuple(names[j] for j in chosen), np.eye(len(names))[:, chosen]
-    gaussians = model.parameters
-    directions = discriminant_directions(model.weights, gaussians.mean, gaussians.covariance)
-    return ("first discriminant", "second discriminant"), directions
+        axes = tuple(names[j] for j in chosen)
+        return Projection(axes, np.eye(len(names))[:, chosen], np.zeros(len(names)))
+    means, covariances = model.parameters.mean, model.parameters.covariance
+    directions = discriminant_directions(model.weights, means, covariances)
+    axes = "first discriminant", "second discriminant"
+    return Projection(axes, directions, model.weights @ means)
 
 
-def regions_along(model, directions):
-    """Return the regions of the components in the plane of two directions, (d, 2)."""
+def plane_of(model, projection, X=None):
+    """Return components, and rows if they are given, as they lie in a plane."""
+    regions = _regions(model, projection)
+    if X is None:
+        return Plane(projection.names, regions)
+    components = model.posterior(Rows(X)).argmax(axis=1)
+    return Plane(projection.names, regions, projection.points(X), components)
+
+
+def _regions(model, projection):
     check_planar(model)
     if isinstance(model.family, Laplace):
         location, scale = model.parameters
-        return Diamonds(location @ directions, scale @ directions)
-    gaussians = model.parameters
-    covariances = projected(gaussians.covariance, directions, model.n_components)
-    return Ellipses(gaussians.mean @ directions, covariances)
+        return Diamonds(projection.points(location), scale @ projection.directions)
+    means, covariances = model.parameters.mean, model.parameters.covariance
+    projected = projection.covariances(covariances, model.n_components)
+    return Ellipses(projection.points(means), projected)
 
 
 def check_planar(model):

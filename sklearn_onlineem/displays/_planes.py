@@ -17,13 +17,43 @@ from sklearn_onlineem.displays._drawing import (
     without_frame,
 )
 
-__all__ = ["Plane", "discriminant_directions", "projected"]
+__all__ = ["Plane", "Projection", "discriminant_directions", "mass_handles"]
 
 # Of the spread of means along a direction, by that of the rows: less is rounding.
 _TINY = 1e-9
 _MOST_NUMBERED = 30
 _POINT_ALPHA = 0.6
 _OUTER_WIDTH, _INNER_WIDTH = 0.9, 0.7
+
+
+@dataclass(frozen=True)
+class Projection:
+    """How rows lie in a plane, (x - origin) V.
+
+    Parameters
+    ----------
+    names : tuple of two str
+        Of the axes.
+    directions : ndarray of shape (d, 2)
+        V.
+    origin : ndarray of shape (d,)
+    """
+
+    names: tuple
+    directions: np.ndarray
+    origin: np.ndarray
+
+    def points(self, X):
+        """Return rows in the plane, an ndarray of shape (n_rows, 2)."""
+        return (X - self.origin) @ self.directions
+
+    def covariances(self, covariances, n_components):
+        """Return V' S V of covariances in any of the four shapes, (K, 2, 2)."""
+        V = self.directions
+        if covariances.ndim == 2:
+            variances = np.broadcast_to(covariances, (n_components, len(V)))
+            return np.einsum("di,kd,dj->kij", V, variances, V)
+        return np.broadcast_to(V.T @ covariances @ V, (n_components, 2, 2))
 
 
 @dataclass(frozen=True)
@@ -53,7 +83,6 @@ class Plane:
         patches = self.draw_regions(ax, weights, masses, of_components, line_kw)
         labels = self.draw_centres(ax, weights)
         self.frame(ax)
-        name_masses(ax, masses)
         return scatter, patches, labels
 
     def frame(self, ax):
@@ -102,16 +131,15 @@ class Plane:
         return [haloed(ax.text(*centres[k], str(k), clip_on=True, **style)) for k in seen]
 
 
-def name_masses(ax, masses):
-    """Say what regions hold, by the widths of their boundaries."""
+def mass_handles(masses):
+    """Return what says in a legend which region holds which mass."""
     from matplotlib.lines import Line2D
 
     widths = _OUTER_WIDTH + _INNER_WIDTH * _depths(masses)
-    handles = [
-        Line2D([], [], color=foreground(), alpha=0.6, linewidth=width, label=f"{100 * mass:.4g} %")
+    return [
+        Line2D([], [], color=foreground(), linewidth=width, label=f"{100 * mass:.4g} % of mass")
         for mass, width in zip(masses, widths, strict=True)
     ]
-    ax.legend(handles=handles, title="mass", fontsize="small", title_fontsize="small")
 
 
 def _depths(masses):
@@ -171,12 +199,3 @@ def _widest(within, directions):
     variances, found = np.linalg.eigh(basis.T @ within @ basis)
     widest = basis @ found[:, ::-1]
     return widest / np.sqrt(np.einsum("ij,ik,kj->j", widest, within, widest))
-
-
-def projected(covariances, directions, n_components):
-    """Return V' S V of covariances in any of the four shapes, an ndarray of shape (K, 2, 2)."""
-    if covariances.ndim == 2:
-        variances = np.broadcast_to(covariances, (n_components, len(directions)))
-        return np.einsum("di,kd,dj->kij", directions, variances, directions)
-    found = directions.T @ covariances @ directions
-    return np.broadcast_to(found, (n_components, 2, 2))

@@ -13,17 +13,16 @@ from sklearn_onlineem.displays._mixtures import (
     feature_names,
     mixture_of,
     plane_of,
-    regions_along,
+    projection_of,
     rows_of,
     some_rows,
 )
-from sklearn_onlineem.displays._planes import Plane
 from sklearn_onlineem.displays.mixture import checked_masses
 
 __all__ = ["MergeDisplay"]
 
 _MOST_ROWS = 5000
-_MOST_NAMED = 10
+_MOST_NAMED, _MOST_BOLD = 9, 12
 
 
 class MergeDisplay(Display):
@@ -152,9 +151,13 @@ class MergeDisplay(Display):
                 f" are {len(all_names) if chosen is None else len(chosen)}."
             )
         rows = some_rows(rows_of(estimator, X), _MOST_ROWS)
-        merged, directions = plane_of(model, all_names, chosen, rows)
-        planes = [Plane(merged.names, regions_along(one, directions)) for one in models]
+        projection = projection_of(model, all_names, chosen)
+        merged, planes = (
+            plane_of(model, projection, rows),
+            [plane_of(m, projection) for m in models],
+        )
         weights = [one.weights for one in models]
+        merged = plane_of(model, projection, rows)
         return cls(merged, planes, model.weights, weights, names).plot(ax=ax, **options)
 
     def plot(self, ax=None, *, mass=0.9, scatter_kw=None, site_kw=None, merged_kw=None):
@@ -184,40 +187,41 @@ class MergeDisplay(Display):
         grey = [foreground()] * len(self.weights)
         self.scatter_ = self.merged.draw_points(ax, grey, {"alpha": 0.25, **(scatter_kw or {})})
         self.sites_ = self._draw_sites(ax, mass, site_kw or {})
-        style = {"facecolor": "none", "linewidth": 2.4, "zorder": 3, **(merged_kw or {})}
+        width = 2.4 if len(self.weights) <= _MOST_BOLD else 1.5
+        style = {"facecolor": "none", "linewidth": width, "zorder": 3, **(merged_kw or {})}
         self.merged_ = self.merged.draw_regions(ax, self.weights, (mass,), grey, style)[:, 0]
         self.labels_ = self.merged.draw_centres(ax, self.weights)
         self.merged.frame(ax)
-        self._name_lines(ax, mass)
+        self._name_lines(mass)
         return self
 
     def _draw_sites(self, ax, mass, site_kw):
         drawn, n = [], len(self.sites)
-        looks = zip(self.sites, self.site_weights, colors(n), line_styles(n), strict=True)
+        width = 1.2 if len(self.weights) <= _MOST_BOLD else 0.8
+        # Where sites are too many to be told apart, they look alike.
+        named = n <= _MOST_NAMED
+        cycled = (colors(n), line_styles(n)) if named else (["C0"] * n, ["-"] * n)
+        looks = zip(self.sites, self.site_weights, *cycled, strict=True)
         for site, weights, color, line_style in looks:
-            style = {"facecolor": "none", "linestyle": line_style, "linewidth": 1.2, **site_kw}
+            style = {"facecolor": "none", "linestyle": line_style, "linewidth": width, **site_kw}
             drawn.append(site.draw_regions(ax, weights, (mass,), [color] * len(weights), style))
         return [patches[:, 0] for patches in drawn]
 
-    def _name_lines(self, ax, mass):
+    def _name_lines(self, mass):
         """Name the sites, by the looks of their lines."""
-        from matplotlib.lines import Line2D
+        shown = [(f"merged, {100 * mass:.4g} % of mass", self.merged_)]
+        if len(self.sites) > _MOST_NAMED:
+            shown.append((f"{len(self.sites)} sites", self.sites_[0]))
+        else:
+            shown += zip(self.names, self.sites_, strict=True)
+        self._legend([_handle(name, patches[0]) for name, patches in shown])
 
-        shown = [(name, patches[0]) for name, patches in zip(self.names, self.sites_, strict=True)]
-        shown = [("merged", self.merged_[0]), *shown[:_MOST_NAMED]]
-        handles = [
-            Line2D(
-                [],
-                [],
-                color=patch.get_edgecolor()[:3],
-                linestyle=patch.get_linestyle(),
-                linewidth=patch.get_linewidth(),
-                label=name,
-            )
-            for name, patch in shown
-        ]
-        title = f"{100 * mass:.4g} % of mass"
-        ax.legend(handles=handles, title=title, fontsize="small", title_fontsize="small")
+
+def _handle(name, patch):
+    from matplotlib.lines import Line2D
+
+    look = {"color": patch.get_edgecolor()[:3], "linestyle": patch.get_linestyle()}
+    return Line2D([], [], linewidth=patch.get_linewidth(), label=name, **look)
 
 
 def _model_of_site(site, i, n_features):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from numbers import Real
 
 import numpy as np
+from scipy.special import rel_entr
 
 from sklearn_onlineem.displays._display import Display
 from sklearn_onlineem.displays._marginals import Marginal, Profile, has_profile, marginal, profile
@@ -13,12 +14,20 @@ from sklearn_onlineem.displays._mixtures import (
     feature_names,
     mixture_of,
     plane_of,
+    projection_of,
     rows_of,
     some_rows,
     telling,
 )
-from sklearn_onlineem.displays._planes import Plane
-from sklearn_onlineem.families import Categorical, Exponential, FixedShapeGamma, Gamma, Poisson
+from sklearn_onlineem.displays._planes import Plane, mass_handles
+from sklearn_onlineem.families import (
+    Bernoulli,
+    Categorical,
+    Exponential,
+    FixedShapeGamma,
+    Gamma,
+    Poisson,
+)
 
 __all__ = ["MixtureDisplay", "checked_masses"]
 
@@ -93,9 +102,7 @@ class MixtureDisplay(Display):
             raise ValueError("weights of MixtureDisplay must not be negative, and not all 0.")
 
     @classmethod
-    def from_estimator(
-        cls, estimator, X=None, *, features=None, max_rows=5000, ax=None, **options
-    ):
+    def from_estimator(cls, estimator, X=None, *, features=None, max_rows=5000, ax=None, **options):
         """Draw a fitted mixture.
 
         Parameters
@@ -110,8 +117,8 @@ class MixtureDisplay(Display):
             its density, or two. None: all where these are at most two; else two discriminant
             directions of Gaussian components, those of :math:`v' B v / v' W v`, largest first,
             scaled to :math:`v' W v = 1` (B is the covariance of the means, W the mean
-            covariance), and of other components the features in which these differ most: two of
-            Laplace components, four of counts, durations and codes, 30 side by side.
+            covariance), and of other components the features that tell most of the component: two
+            of Laplace components, four of counts, durations and codes, 30 side by side.
         max_rows : int, default=5000
             Most rows that are drawn as points: evenly chosen. Histograms and shares are of all.
         ax : Axes or array-like of Axes, default=None
@@ -142,8 +149,8 @@ class MixtureDisplay(Display):
         >>> mixture = PoissonMixture(2, random_state=0).fit(X)
         >>> display = MixtureDisplay.from_estimator(mixture, X)
         >>> heights = [bar.get_height() for bar in display.bars_[0]]
-        >>> round(sum(heights), 2), len(display.curves_[0])
-        (1.0, 2)
+        >>> f"{sum(heights):.2f}", len(display.curves_[0])
+        ('1.00', 2)
         """
         model = mixture_of(estimator)
         if isinstance(max_rows, bool) or not isinstance(max_rows, int | np.integer) or max_rows < 1:
@@ -196,20 +203,11 @@ class MixtureDisplay(Display):
             self.bars_.append(bars)
             self.curves_.append(curves)
             self.totals_.append(total)
-        if self.totals_:
-            self._name_lines()
+        if self.ellipses_ is not None:
+            self._legend(mass_handles(masses))
+        else:
+            self._legend(np.ravel(self.ax_)[0].get_legend_handles_labels()[0])
         return self
-
-    def _name_lines(self):
-        """Say what bars and lines are: above the panels, where the figure is our own."""
-        first = np.ravel(self.ax_)[0]
-        if not self._is_mine:
-            first.legend(fontsize="small")
-            return
-        handles, labels = first.get_legend_handles_labels()
-        style = {"frameon": False, "fontsize": "small", "handlelength": 2.4}
-        n_columns = min(5, len(labels))
-        self.figure_.legend(handles, labels, loc="outside upper center", ncols=n_columns, **style)
 
 
 def checked_masses(masses):
@@ -252,18 +250,25 @@ def _panels_of(estimator, model, names, chosen, X, max_rows):
         raise ValueError(
             f"features: {type(estimator).__name__} is drawn in one or two, got {len(chosen)}."
         )
-    plane, directions = plane_of(model, names, chosen, some_rows(X, max_rows))
-    return [plane], directions
+    projection = projection_of(model, names, chosen)
+    return [plane_of(model, projection, some_rows(X, max_rows))], projection.directions
 
 
 def _most_telling(model, n):
-    means = model.family.means(model.parameters)
-    values, average = means, model.weights @ means
-    if isinstance(model.family, Categorical):
-        values, average = model.parameters.reshape(*means.shape, -1), np.ones(means.shape[1])
-    # Counts and durations vary the more the larger they are.
-    spreads = average**2 if isinstance(model.family, Exponential | Gamma) else average
-    return telling(model.weights, values, spreads, n)
+    """The n features that tell most of the component, by mean KL divergences to the average."""
+    family, weights = model.family, model.weights
+    means = family.means(model.parameters)
+    average = weights @ means
+    if isinstance(family, Categorical):
+        means = model.parameters.reshape(*means.shape, -1)
+        told = rel_entr(means, np.tensordot(weights, means, 1)).sum(axis=2)
+    elif isinstance(family, Exponential | Gamma | FixedShapeGamma):
+        told = np.log(average / means)
+    else:
+        told = rel_entr(means, average)
+        if isinstance(family, Bernoulli):
+            told = told + rel_entr(1.0 - means, 1.0 - average)
+    return telling(weights @ told, n)
 
 
 def _column(X, j):

@@ -192,8 +192,8 @@ class ModelSelectionDisplay(Display):
         >>> X = rng.poisson(rng.choice([1.0, 20.0], size=(300, 1)))
         >>> mixtures = [PoissonMixture(n, random_state=0).fit(X) for n in (1, 2, 3)]
         >>> display = ModelSelectionDisplay.from_estimators(mixtures, X)
-        >>> display.best_["bic"], display.bic.argmin()
-        (2, 1)
+        >>> display.best_
+        {'bic': 2, 'aic': 2}
         """
         estimators = list(estimators)
         if not estimators:

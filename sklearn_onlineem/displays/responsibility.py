@@ -90,11 +90,11 @@ class ResponsibilityDisplay(Display):
         >>> import numpy as np
         >>> from sklearn_onlineem import GaussianMixture
         >>> from sklearn_onlineem.displays import ResponsibilityDisplay
-        >>> X = np.array([[0.0], [9.0], [1.0], [10.0], [8.0]])
+        >>> X = np.array([[1.0], [4.0], [0.0], [3.0]])
         >>> mixture = GaussianMixture(2, covariance_type="tied", random_state=0).fit(X)
         >>> display = ResponsibilityDisplay.from_estimator(mixture, X)
         >>> X[display.order_, 0]
-        array([ 0.,  1., 10.,  9.,  8.])
+        array([0., 1., 4., 3.])
         """
         if not hasattr(estimator, "predict_proba"):
             name = type(estimator).__name__

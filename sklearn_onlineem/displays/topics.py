@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem.displays._display import Display
-from sklearn_onlineem.displays._drawing import foreground, haloed
+from sklearn_onlineem.displays._drawing import foreground, without_frame
 
 __all__ = ["TopicsDisplay"]
 
@@ -163,6 +163,10 @@ class TopicsDisplay(Display):
         self.bars_, self.labels_ = [], []
         for i, panel in enumerate(axes):
             self._draw_topic(panel, i, bar_kw or {})
+            if self._is_mine and i + n_columns < n_topics:
+                panel.set_xticks([])
+        if self._is_mine:
+            self.figure_.supxlabel("probability", size="small")
         return self
 
     def _draw_topic(self, ax, i, bar_kw):
@@ -172,13 +176,12 @@ class TopicsDisplay(Display):
         at = {"x": 0.02, "transform": ax.get_yaxis_transform(), "va": "center", "clip_on": True}
         look = {"size": "small", "color": foreground()}
         words = zip(places, self.words[i], strict=True)
-        self.labels_.append([haloed(ax.text(y=y, s=word, **at, **look)) for y, word in words])
+        self.labels_.append([ax.text(y=y, s=word, **at, **look) for y, word in words])
         ax.set(xlim=(0.0, 1.02 * self.probabilities.max()), yticks=[])
         ax.set_ylim(len(places) - 0.45, -0.55)
         ax.tick_params(labelsize="x-small")
         ax.locator_params(axis="x", nbins=3)
-        ax.label_outer()
-        ax.spines[["top", "right", "bottom"]].set_visible(False)
+        without_frame(ax, "top", "right", "bottom")
         share = "" if self.shares is None else f" ({100 * self.shares[i]:.2g} %)"
         ax.set_title(f"topic {self.numbers[i]}{share}", loc="left", size="small")
 
