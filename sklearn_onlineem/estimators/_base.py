@@ -173,7 +173,10 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
 
     solver: str | Solver = parameter(
         default="auto",
-        valid=[StrOptions(set(SOLVERS) - {"newton", "gibbs", "componentwise"}), Solver],
+        valid=[
+            StrOptions(set(SOLVERS) - {"newton", "gibbs", "componentwise", "recursive"}),
+            Solver,
+        ],
     )
     eta0: float | str = parameter(
         default="auto", valid=[Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})]
