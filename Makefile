@@ -69,7 +69,7 @@ fuzz: $(BUILT) $(VENV)/extra-test
 
 doctest: $(BUILT) $(VENV)/extra-test
 	$(SANITIZED) $(BIN)/python -m pytest --doctest-modules sklearn_onlineem
-	$(SANITIZED) $(BIN)/python -m pytest --doctest-glob '*.rst' --doctest-glob '*.md' README.md doc/*.rst
+	$(SANITIZED) $(BIN)/python -m pytest --doctest-glob '*.rst' --doctest-glob '*.md' README.md doc/*.rst doc/guide/*.rst
 
 lint: $(VENV)/extra-lint
 	$(BIN)/ruff check
