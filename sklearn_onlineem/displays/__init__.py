@@ -1,3 +1,6 @@
 """Pictures of estimators and of what they have learnt; matplotlib is imported when one is drawn."""
 
-__all__ = []
+from sklearn_onlineem.displays.state_paths import StatePathDisplay
+from sklearn_onlineem.displays.transitions import TransitionDisplay
+
+__all__ = ["StatePathDisplay", "TransitionDisplay"]
