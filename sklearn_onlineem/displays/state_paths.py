@@ -148,10 +148,10 @@ class StatePathDisplay(Display):
         >>> from sklearn_onlineem.displays import StatePathDisplay
         >>> hmm = CategoricalHMM(2, emissionprob_init=[[0.9, 0.1], [0.1, 0.9]], params="")
         >>> hmm = hmm.set_params(transmat_init=[[0.9, 0.1], [0.1, 0.9]])
-        >>> X = np.array([[0], [0], [1], [0], [1], [1], [1]])
+        >>> X = np.array([[0], [0], [0], [1], [0], [0], [1], [1], [1]])
         >>> display = StatePathDisplay.from_estimator(hmm.fit(X), X, symbols=["heads", "tails"])
         >>> display.states
-        array([0, 0, 0, 0, 1, 1, 1])
+        array([0, 0, 0, 0, 0, 0, 1, 1, 1])
         """
         is_chains = hasattr(type(estimator), "transmat_") and not hasattr(estimator, "decode")
         needed = ["transmat_", "predict_proba"]
