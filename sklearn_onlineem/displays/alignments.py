@@ -121,6 +121,15 @@ class AlignmentDisplay(Display):
         -----
         All beginnings and all ends of the strings are compared, so that time goes by the squares of
         both lengths: it is meant for words and lines, not for pages.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import EditDistanceClassifier
+        >>> from sklearn_onlineem.displays import AlignmentDisplay
+        >>> wrong, right = ["recieve", "adress", "teh"] * 5, ["receive", "address", "the"] * 5
+        >>> classifier = EditDistanceClassifier().fit(wrong, right)
+        >>> "".join(AlignmentDisplay.from_estimator(classifier, "addres").target)
+        'address'
         """
         edit = estimator
         if hasattr(type(estimator), "edit_distance_"):

@@ -39,6 +39,17 @@ class Band(NamedTuple):
     ----------
     mean, deviation : ndarray of shape (n_rows, n_features)
         In the units of the features.
+
+    Examples
+    --------
+    What two rows were expected to be, drawn beside what they were:
+
+    >>> from sklearn_onlineem.displays import Band, ForecastDisplay
+    >>> band = Band([[1.0], [2.0]], [[0.5], [0.5]])
+    >>> display = ForecastDisplay([1.0, 2.5], predicted=band).plot(kinds=["predicted"])
+    >>> display.innovations
+    array([[0.],
+           [1.]])
     """
 
     mean: np.ndarray
@@ -155,6 +166,18 @@ class ForecastDisplay(Display):
             If it does not filter, smooth and forecast rows.
         ValueError
             If X is not one sequence, or `n_steps` is no integer from 0 up.
+
+        Examples
+        --------
+        A level that moves little is forecast where it is, and less surely the farther ahead:
+
+        >>> import numpy as np
+        >>> from sklearn_onlineem import KalmanFilter
+        >>> from sklearn_onlineem.displays import ForecastDisplay
+        >>> kalman = KalmanFilter(1, transition_covariance=0.1, em_vars=[]).fit([[3.0]] * 50)
+        >>> display = ForecastDisplay.from_estimator(kalman, [[3.0]] * 50, n_steps=2)
+        >>> display.forecast.mean.ravel().round(2), display.forecast.deviation.ravel().round(2)
+        (array([3., 3.]), array([1.17, 1.21]))
         """
         methods = ["filter", "smooth", "forecast", "impute", "observation_matrices_"]
         check_suits(estimator, cls, methods, "it is no Kalman filter, which forecasts rows.")

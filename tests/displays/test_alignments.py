@@ -31,9 +31,9 @@ def probability(edit, path, x, y):
         names = ("substitution", "deletion", "insertion")
         tables = [getattr(edit, f"{name}_probabilities_") for name in names]
     product = 1.0
-    for (i, j), (k, l) in zip(path[:-1], path[1:], strict=True):
-        a = edit.symbols_.index(x[i]) if k > i else None
-        b = edit.symbols_.index(y[j]) if l > j else None
+    for (i, j), (di, dj) in zip(path, np.diff(path, axis=0), strict=False):
+        a = edit.symbols_.index(x[i]) if di else None
+        b = edit.symbols_.index(y[j]) if dj else None
         if tables is not None:
             product *= tables[2][b] if a is None else tables[1][a] if b is None else tables[0][a, b]
         elif a is None or b is None:
