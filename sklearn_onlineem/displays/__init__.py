@@ -1,3 +1,17 @@
 """Pictures of estimators and of what they have learnt; matplotlib is imported when one is drawn."""
 
-__all__ = []
+from sklearn_onlineem.displays.alignments import AlignmentDisplay
+from sklearn_onlineem.displays.forecasts import Band, ForecastDisplay
+from sklearn_onlineem.displays.learning_curves import LearningCurve, LearningCurveDisplay
+from sklearn_onlineem.displays.state_paths import StatePathDisplay
+from sklearn_onlineem.displays.transitions import TransitionDisplay
+
+__all__ = [
+    "AlignmentDisplay",
+    "Band",
+    "ForecastDisplay",
+    "LearningCurve",
+    "LearningCurveDisplay",
+    "StatePathDisplay",
+    "TransitionDisplay",
+]
