@@ -475,6 +475,7 @@ def algorithm_world(case):
         "report": None,
         "deep": True,
         "values": [0.4, 0.2, 0.1],
+        "share": 0.5,
         "tol": 1e-3,
     }
     values_of = [
