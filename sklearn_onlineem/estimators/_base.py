@@ -32,6 +32,7 @@ from sklearn_onlineem.em import (
 )
 from sklearn_onlineem.em.settings import merged_params
 from sklearn_onlineem.estimators._callbacks import checked_callbacks
+from sklearn_onlineem.estimators._fit_tasks import CallbackSupportMixin, FitTasks
 from sklearn_onlineem.estimators._fitted import Fitted, FittedAttribute
 from sklearn_onlineem.estimators._learnt_prior import LearntPrior, LearntStart
 from sklearn_onlineem.estimators._missing import check_complete
@@ -42,7 +43,7 @@ from sklearn_onlineem.estimators._parameters import (
     is_container,
     parameter,
 )
-from sklearn_onlineem.estimators._persistence import PersistentState
+from sklearn_onlineem.estimators._persistence import CALLBACKS, PersistentState
 from sklearn_onlineem.estimators._reports import (
     report_end,
     report_pass,
@@ -89,7 +90,7 @@ class Rules(NamedTuple):
 
 
 @estimator
-class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
+class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimator):
     """Base of all estimators: an input, an initialiser, a prior and a solver make a fit.
 
     Parameters
@@ -239,11 +240,13 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
                 self._check_structure()
             reader = self._input(fresh=not resumes)
             data = reader.read(X, y, **where)
+            tasks = FitTasks(self, X, y, 1 if resumes else getattr(self, "n_init", 1))
             with single_threaded_blas(data.n_rows):
                 for training in self._starts(data, random_state, resumes):
                     training.callbacks = self._callbacks(reader.attributes)
                     plan = self._plan(training, data)
                     passes = self._solver().passes(training, data, plan)
+                    passes = tasks.observed(passes, training, reader.attributes)
                     run(training, passes, self.max_iter, partial(report_pass, self))
                     report_end(self, training)
                     score = self._score_of(training, data)
@@ -251,6 +254,7 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
                         best, best_score = training, score
             self._finish(best, data)
             self._commit(best, reader.attributes)
+            tasks.end()
         return self
 
     @property
@@ -524,7 +528,8 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
     def _as_of(self, training, attributes):
         """Return a copy that is fitted as a training is now, and calls nobody when it goes on."""
         copied = object.__new__(type(self))
-        kept = {name: value for name, value in vars(self).items() if name not in self._transient}
+        left_out = {*self._transient, CALLBACKS}
+        kept = {name: value for name, value in vars(self).items() if name not in left_out}
         copied.__dict__ = kept | {"callbacks": None}
         copied._fitted = self._fitted_with(training.kept(), attributes)
         return copied
@@ -689,8 +694,12 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
             return bounds[-1]
         return math.nan if step is None else step.log_likelihood
 
-    # A lock can't be pickled, and rules may hold callbacks; they are the parameters'.
-    _transient = "_mutex", "_present_rules"
+    # A lock can't be pickled, rules may hold callbacks, which are the parameters', and tasks of a
+    # fit end with it.
+    _transient = (
+        "_mutex", "_present_rules", "_callback_fit_ctx", "_skl_callbacks_to_teardown",
+        "_parent_callback_ctx",
+    )  # fmt: skip
 
     def _kept(self):
         state = super()._kept()

@@ -114,3 +114,80 @@ def test_parameters_of_early_stopping_are_checked(arguments):
     (name,) = arguments
     with pytest.raises(ValueError, match=f"{name} must be"):
         EarlyStopping([[1]], **arguments)
+
+
+# ------------------------------------------------------------------- scikit-learn's own callbacks
+
+has_sklearn_callbacks = pytest.mark.skipif(
+    not hasattr(PoissonMixture, "set_callbacks"), reason="scikit-learn has callbacks from 1.9 on"
+)
+
+
+class Listener:
+    """Follows scikit-learn's protocol, and notes what it hears."""
+
+    def __init__(self, stop_after=np.inf):
+        self.heard, self.fitted, self.stop_after = [], [], stop_after
+
+    def setup(self, estimator, context):
+        self.heard.append("setup")
+
+    def on_fit_task_begin(self, estimator, context):
+        self.heard.append(f"begin {context.task_name}")
+
+    def on_fit_task_end(self, estimator, context, *, X, fitted_estimator):
+        self.heard.append(f"end {context.task_name}")
+        if fitted_estimator is not None:
+            self.fitted.append((fitted_estimator.score(X), fitted_estimator.model_))
+        return len(self.fitted) >= self.stop_after
+
+    def teardown(self, estimator, context):
+        self.heard.append("teardown")
+
+
+@has_sklearn_callbacks
+@all_estimators
+def test_scikit_learns_callbacks_hear_of_each_pass(case, rng):
+    X, _ = case.data(rng, 40)
+    listener = Listener()
+    estimator = case(solver="batch", tol=0.0, max_iter=2).set_callbacks(listener)
+    fitted = estimator.fit(X)
+    passes = 2 * ["begin pass", "end pass"]
+    assert listener.heard == ["setup", "begin fit", *passes, "end fit", "teardown"]
+    assert_close(listener.fitted[-1][1], fitted.model_)
+    assert listener.fitted[-1][0] == fitted.score(X)
+    # They are no part of what was learnt.
+    assert_close(pickle.loads(pickle.dumps(fitted.set_callbacks())).model_, fitted.model_)
+    stopping = Listener(stop_after=1)
+    assert estimator.set_callbacks(stopping).fit(X).n_iter_ == 1
+
+
+@has_sklearn_callbacks
+def test_starts_are_tasks_and_failures_end_them(rng):
+    X = rng.poisson(5.0, size=(30, 1))
+    listener = Listener()
+    mixture = PoissonMixture(1, n_init=2, max_iter=1, tol=0.0, solver="batch")
+    mixture.set_callbacks(listener).fit(X)
+    start = ["begin start", "begin pass", "end pass", "end start"]
+    assert listener.heard == ["setup", "begin fit", *start, *start, "end fit", "teardown"]
+    listener.heard.clear()
+
+    def fail(step):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        mixture.set_params(n_init=1, callbacks=[fail]).fit(X)
+    assert listener.heard == ["setup", "begin fit", "begin pass", "teardown"]
+
+
+@has_sklearn_callbacks
+def test_searches_hand_their_callbacks_on(rng, capsys):
+    from sklearn.callback import ProgressBar
+    from sklearn.model_selection import GridSearchCV
+
+    X = rng.poisson(5.0, size=(30, 1))
+    mixture = PoissonMixture(1, max_iter=2, tol=0.0)
+    grid = GridSearchCV(mixture, {"beta": [0.6, 0.9]}, cv=2, refit=False)
+    grid.set_callbacks(ProgressBar()).fit(X)
+    assert "PoissonMixture" in capsys.readouterr().out
+    assert set(vars(mixture)) == set(mixture.get_params())
