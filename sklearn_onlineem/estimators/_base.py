@@ -380,7 +380,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     def _learn_next(self, X, y, **where):
         """Learn a batch of a stream that is not the first."""
         rules = self._rules()
-        training, callbacks = rules.training, self._callbacks()
+        training, callbacks = rules.training, checked_callbacks(rules.callbacks, self, None)
         try:
             data = rules.reader.read(X, y, **where)
         finally:
