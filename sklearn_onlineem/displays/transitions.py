@@ -32,6 +32,8 @@ __all__ = ["TransitionDisplay"]
 _MOST_ANNOTATED = 12
 _MOST_NUMBERED_EDGES = 6
 _MOST_LETTERS = 40
+# Radius in points of a circle that has room for a letter.
+_LEAST_LETTERED = 8.0
 
 
 class TransitionDisplay(Display):
@@ -272,7 +274,7 @@ class TransitionDisplay(Display):
         self.labels_ = []
         for i, beside in enumerate(outward(where, sizes)):
             name, texts = self.names[i], []
-            if is_few and 4.0 * len(name) < 1.6 * sizes[i]:
+            if is_few and sizes[i] > max(2.5 * len(name), _LEAST_LETTERED):
                 ax.annotate(name, where[i], color=inks[i], fontsize=font, zorder=5, **inside)
             else:
                 texts.append(name)
