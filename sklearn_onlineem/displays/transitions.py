@@ -268,7 +268,11 @@ class TransitionDisplay(Display):
 
     def _name_nodes(self, ax, where, sizes, inks):
         """Names within circles that have room for them, else beside; durations of few beside."""
+        from matplotlib.patheffects import withStroke
+
         is_few = len(self.names) <= _MOST_ANNOTATED
+        # Arrows may pass below.
+        halo = [withStroke(linewidth=2.0, foreground=self.figure_.get_facecolor())]
         font = "medium" if is_few else "xx-small"
         inside = {"ha": "center", "va": "center_baseline"}
         self.labels_ = []
@@ -283,6 +287,7 @@ class TransitionDisplay(Display):
             if is_few and self.end[i] > 0.0:
                 texts.append(f"ends: {self.end[i]:.2g}")
             look = {"textcoords": "offset points", "fontsize": font, "zorder": 5}
+            look["path_effects"] = halo
             self.labels_.append(ax.annotate("\n".join(texts), where[i], **look, **beside))
 
 
