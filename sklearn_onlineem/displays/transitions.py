@@ -32,6 +32,8 @@ __all__ = ["TransitionDisplay"]
 _MOST_ANNOTATED = 12
 _MOST_NUMBERED_EDGES = 6
 _MOST_LETTERS = 40
+# Radius in points of a circle that has room for a letter.
+_LEAST_LETTERED = 8.0
 
 
 class TransitionDisplay(Display):
@@ -266,13 +268,17 @@ class TransitionDisplay(Display):
 
     def _name_nodes(self, ax, where, sizes, inks):
         """Names within circles that have room for them, else beside; durations of few beside."""
+        from matplotlib.patheffects import withStroke
+
         is_few = len(self.names) <= _MOST_ANNOTATED
+        # Arrows may pass below.
+        halo = [withStroke(linewidth=2.0, foreground=self.figure_.get_facecolor())]
         font = "medium" if is_few else "xx-small"
         inside = {"ha": "center", "va": "center_baseline"}
         self.labels_ = []
         for i, beside in enumerate(outward(where, sizes)):
             name, texts = self.names[i], []
-            if is_few and 4.0 * len(name) < 1.6 * sizes[i]:
+            if is_few and sizes[i] > max(2.5 * len(name), _LEAST_LETTERED):
                 ax.annotate(name, where[i], color=inks[i], fontsize=font, zorder=5, **inside)
             else:
                 texts.append(name)
@@ -281,6 +287,7 @@ class TransitionDisplay(Display):
             if is_few and self.end[i] > 0.0:
                 texts.append(f"ends: {self.end[i]:.2g}")
             look = {"textcoords": "offset points", "fontsize": font, "zorder": 5}
+            look["path_effects"] = halo
             self.labels_.append(ax.annotate("\n".join(texts), where[i], **look, **beside))
 
 
