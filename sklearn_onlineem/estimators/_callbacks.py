@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import suppress
+from weakref import WeakKeyDictionary
 
 __all__ = ["checked_callbacks"]
+
+# A signature takes as long to read as some updates do.
+_ASKING = WeakKeyDictionary()
+_POSITIONAL = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
 def checked_callbacks(callbacks, estimator, attributes):
@@ -53,15 +59,17 @@ class _WithEstimator:
 def _asks_for_estimator(callback):
     """Whether a function needs two arguments; a second one that has a default is its own."""
     try:
-        signature = inspect.signature(callback)
-    except (TypeError, ValueError):  # built in
-        return False
-    return not _takes(signature, 1) and _takes(signature, 2)
+        return _ASKING[callback]
+    except (KeyError, TypeError):  # new, or nothing that can be a key
+        asks = _n_needed(callback) == 2
+    with suppress(TypeError):
+        _ASKING[callback] = asks
+    return asks
 
 
-def _takes(signature, n_arguments):
+def _n_needed(callback):
     try:
-        signature.bind(*range(n_arguments))
-    except TypeError:
-        return False
-    return True
+        parameters = inspect.signature(callback).parameters.values()
+    except (TypeError, ValueError):  # built in
+        return 1
+    return sum(p.kind in _POSITIONAL and p.default is p.empty for p in parameters)

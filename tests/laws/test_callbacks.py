@@ -68,9 +68,14 @@ def test_a_second_argument_that_has_a_value_is_the_callbacks_own():
         def __call__(self, step, *, extra=None):
             seen.append(extra)
 
+    class Unhashable(list):
+        def __call__(self, step):
+            seen.append("unhashable")
+
     callbacks = [note, Watch(), partial(lambda a, step: seen.append(a), 1), seen.append]
+    callbacks.append(Unhashable())
     PoissonMixture(1, callbacks=callbacks).partial_fit([[1], [2]])
-    assert seen[:3] == ["mine", None, 1] and seen[3].n_rows == 2
+    assert seen[:3] == ["mine", None, 1] and seen[3].n_rows == 2 and seen[4] == "unhashable"
 
 
 def test_a_callback_that_stops_by_the_estimator_stops_there(rng):
