@@ -1,4 +1,4 @@
-"""The version is the same wherever it stands; `check_version.py v1.2.0` is about a release's tag."""
+"""The version is the same wherever it stands; `check_version.py v1.2.0` asks the tag, too."""
 
 import re
 import sys
