@@ -31,7 +31,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 install = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))$(1), sep='\n')" \
 	| $(BIN)/python -m pip install --quiet --requirement /dev/stdin
 
-.PHONY: demo test test-minima test-rivals rivals fuzz lint format doctest doc clean distclean
+.PHONY: demo test test-minima test-rivals rivals fuzz lint format doctest doc release-check clean distclean
 
 demo: $(BUILT)
 	$(BIN)/python examples/plot_digits_stream.py build/demo
@@ -69,7 +69,7 @@ fuzz: $(BUILT) $(VENV)/extra-test
 
 doctest: $(BUILT) $(VENV)/extra-test
 	$(SANITIZED) $(BIN)/python -m pytest --doctest-modules sklearn_onlineem
-	$(SANITIZED) $(BIN)/python -m pytest --doctest-glob '*.rst' --doctest-glob '*.md' README.md doc/*.rst
+	$(SANITIZED) $(BIN)/python -m pytest --doctest-glob '*.rst' --doctest-glob '*.md' README.md doc/*.rst doc/guide/*.rst
 
 lint: $(VENV)/extra-lint
 	$(BIN)/ruff check
@@ -84,6 +84,12 @@ format: $(VENV)/extra-lint
 doc: $(BUILT) $(VENV)/extra-doc
 	$(BIN)/python -m sphinx -b html doc doc/_build/html
 	$(BIN)/python doc/check_html.py doc/_build/html
+
+# What a release needs: sdist and wheel, made and installed where nothing else is, and a version that
+# the tag TAG, the changelog and the citation have, too.
+release-check:
+	PYTHON="$(PYTHON)" .ci/check_distributions
+	$(PYTHON) .ci/check_version.py $(TAG)
 
 clean:
 	rm -rf build dist *.egg-info $(VENV)/built*

@@ -14,12 +14,17 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
     # Beside the pages, which are then complete without a network.
     "sphinx-mathjax-offline",
+    # The changelog is Markdown.
+    "myst_parser",
     "numpydoc",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build"]
+source_suffix = {".rst": "restructuredtext"}
 default_role = "py:obj"
 
 templates_path = ["_templates"]

@@ -6,6 +6,7 @@ from sklearn_onlineem.diagnostics.certificates import (
     step_certificate,
 )
 from sklearn_onlineem.diagnostics.drift import Drift, DriftWarning, DriftWatch
+from sklearn_onlineem.diagnostics.early_stopping import EarlyStopping
 from sklearn_onlineem.diagnostics.information import (
     Direction,
     MissingInformation,
@@ -20,6 +21,7 @@ __all__ = [
     "Drift",
     "DriftWarning",
     "DriftWatch",
+    "EarlyStopping",
     "MissingInformation",
     "StandardErrors",
     "StreamCertificate",

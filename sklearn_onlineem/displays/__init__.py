@@ -1,15 +1,27 @@
 """Pictures of estimators and of what they have learnt; matplotlib is imported when one is drawn."""
 
+from sklearn_onlineem.displays.alignments import AlignmentDisplay
+from sklearn_onlineem.displays.forecasts import Band, ForecastDisplay
+from sklearn_onlineem.displays.learning_curves import LearningCurve, LearningCurveDisplay
 from sklearn_onlineem.displays.merge import MergeDisplay
 from sklearn_onlineem.displays.mixture import MixtureDisplay
 from sklearn_onlineem.displays.model_selection import ModelSelectionDisplay
 from sklearn_onlineem.displays.responsibility import ResponsibilityDisplay
+from sklearn_onlineem.displays.state_paths import StatePathDisplay
 from sklearn_onlineem.displays.topics import TopicsDisplay
+from sklearn_onlineem.displays.transitions import TransitionDisplay
 
 __all__ = [
+    "AlignmentDisplay",
+    "Band",
+    "ForecastDisplay",
+    "LearningCurve",
+    "LearningCurveDisplay",
     "MergeDisplay",
     "MixtureDisplay",
     "ModelSelectionDisplay",
     "ResponsibilityDisplay",
+    "StatePathDisplay",
     "TopicsDisplay",
+    "TransitionDisplay",
 ]

@@ -7,6 +7,7 @@ from sklearn_onlineem.em.componentwise import Componentwise
 from sklearn_onlineem.em.convergence import Outlook, expected_passes
 from sklearn_onlineem.em.forgetting import forgetting_factors, forgetting_step_sizes
 from sklearn_onlineem.em.inertia import Exact, Inertia, Sampled, SampledInertia, exact_inertia
+from sklearn_onlineem.em.recursive import Recursive
 from sklearn_onlineem.em.schedules import (
     BETA_SCHEDULES,
     SCHEDULES,
@@ -53,6 +54,7 @@ __all__ = [
     "Carried",
     "CarriedStep",
     "Componentwise",
+    "Recursive",
     "Constant",
     "Exact",
     "Forgetting",

@@ -36,6 +36,10 @@ class Carried(NamedTuple):
         mass = before + n
         return Carried(mass, combine([(n / mass, evidence), (before / mass, self.statistics)]))
 
+    def keeping(self, share):
+        """Return it with a share of its mass, or None if that is nothing."""
+        return self._replace(mass=share * self.mass) if share > 0.0 else None
+
     def total(self, prior=()):
         """Return the statistics per observation, with those of priors, terms of all together."""
         if not prior:

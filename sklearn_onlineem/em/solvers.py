@@ -15,6 +15,7 @@ import numpy as np
 from sklearn_onlineem.em.bayesian import BayesianOnline
 from sklearn_onlineem.em.componentwise import Componentwise
 from sklearn_onlineem.em.inertia import Exact, Inertia
+from sklearn_onlineem.em.recursive import Recursive
 from sklearn_onlineem.em.sampling import Sampler
 from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solver import Solver, shuffled_pass
@@ -353,4 +354,5 @@ SOLVERS = {
     "componentwise": Componentwise,
     "gibbs": Gibbs,
     "newton": Newton,
+    "recursive": Recursive,
 }

@@ -11,6 +11,7 @@ from sklearn_onlineem.data import LengthDistribution
 from sklearn_onlineem.em.carried import Carried
 from sklearn_onlineem.em.steps import CarriedStep, Step, StructuralStep
 from sklearn_onlineem.models import Model
+from sklearn_onlineem.models.row_by_row import SmoothedStatistics
 from sklearn_onlineem.statistics import Statistics, pooled
 
 __all__ = ["Average", "State", "check_types", "step_rng"]
@@ -60,7 +61,7 @@ class State(NamedTuple):
         Size of the data so far, as learning rates count it: see `Training.size_of`.
     n_rows : int
         Rows read so far; each pass counts.
-    carried : Carried or None
+    carried : Carried, SmoothedStatistics or None
         The statistics of all observations, where the last step carried them along.
     """
 
@@ -74,7 +75,7 @@ class State(NamedTuple):
     average: Average | None = None
     size_seen: float = 0.0
     n_rows: int = 0
-    carried: Carried | None = None
+    carried: Carried | SmoothedStatistics | None = None
 
     @property
     def own_statistics(self):
@@ -88,9 +89,7 @@ class State(NamedTuple):
     def restarted(self, n_rows):
         """Return a state of which the last `n_rows` rows count only, as after a `Restart`."""
         kept = min(1.0, n_rows / self.n_rows) if self.n_rows else 1.0
-        carried = self.carried
-        if carried is not None:
-            carried = carried._replace(mass=kept * carried.mass) if kept > 0.0 else None
+        carried = None if self.carried is None else self.carried.keeping(kept)
         return self._replace(size_seen=kept * self.size_seen, carried=carried)
 
     def check(self):
@@ -122,7 +121,7 @@ _STATE_TYPES = {
     "average": Average | None,
     "size_seen": Real,
     "n_rows": Integral,
-    "carried": Carried | None,
+    "carried": Carried | SmoothedStatistics | None,
 }
 
 

@@ -57,8 +57,9 @@ class Training:
     prior : Statistics, default=None
         Pseudo-statistics of the whole stream; a step that stands for n observations takes 1/n.
     callbacks : tuple of callables, default=()
-        Each is called with the `Step` after an update. A `Restart` lets learning rates begin anew;
-        any other true value ends the fit.
+        Each is called with the `Step` after an update, and with the training itself if its
+        attribute `takes_training` is true. A `Restart` lets learning rates begin anew; any other
+        true value ends the fit.
     observations_needed : float, default=1.0
         How many determine the model, for schedules that count in these.
     size_unit : float, default=1.0
@@ -283,7 +284,8 @@ class Training:
 
     def _call_back(self, step):
         for callback in self.callbacks:
-            answer = callback(step)
+            takes_training = getattr(callback, "takes_training", False)
+            answer = callback(step, self) if takes_training else callback(step)
             if isinstance(answer, Restart):
                 self.state = self.state.restarted(answer.n_rows)
             else:

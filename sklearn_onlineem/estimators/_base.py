@@ -31,6 +31,8 @@ from sklearn_onlineem.em import (
     run,
 )
 from sklearn_onlineem.em.settings import merged_params
+from sklearn_onlineem.estimators._callbacks import checked_callbacks
+from sklearn_onlineem.estimators._fit_tasks import CallbackSupportMixin, FitTasks
 from sklearn_onlineem.estimators._fitted import Fitted, FittedAttribute
 from sklearn_onlineem.estimators._learnt_prior import LearntPrior, LearntStart
 from sklearn_onlineem.estimators._missing import check_complete
@@ -41,7 +43,7 @@ from sklearn_onlineem.estimators._parameters import (
     is_container,
     parameter,
 )
-from sklearn_onlineem.estimators._persistence import PersistentState
+from sklearn_onlineem.estimators._persistence import CALLBACKS, PersistentState
 from sklearn_onlineem.estimators._reports import (
     report_end,
     report_pass,
@@ -88,7 +90,7 @@ class Rules(NamedTuple):
 
 
 @estimator
-class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
+class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimator):
     """Base of all estimators: an input, an initialiser, a prior and a solver make a fit.
 
     Parameters
@@ -147,6 +149,8 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
         Each is called after every update with what it did, a tuple (eta, log_likelihood,
         kl_divergence, n_rows), see :class:`~sklearn_onlineem.em.Step`. Learning rates begin anew
         if one returns :class:`~sklearn_onlineem.em.Restart`; any other true value ends the fit.
+        One that needs a second argument gets a copy of the estimator, fitted as of that update and
+        without callbacks; see :class:`~sklearn_onlineem.diagnostics.EarlyStopping`.
         If one raises, the estimator is as it was before `fit` or `partial_fit`. Meanwhile the
         estimator answers as it did before `fit`; in `partial_fit` it has the new model.
 
@@ -173,7 +177,10 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
 
     solver: str | Solver = parameter(
         default="auto",
-        valid=[StrOptions(set(SOLVERS) - {"newton", "gibbs", "componentwise"}), Solver],
+        valid=[
+            StrOptions(set(SOLVERS) - {"newton", "gibbs", "componentwise", "recursive"}),
+            Solver,
+        ],
     )
     eta0: float | str = parameter(
         default="auto", valid=[Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})]
@@ -233,10 +240,13 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
                 self._check_structure()
             reader = self._input(fresh=not resumes)
             data = reader.read(X, y, **where)
+            tasks = FitTasks(self, X, y, 1 if resumes else getattr(self, "n_init", 1))
             with single_threaded_blas(data.n_rows):
                 for training in self._starts(data, random_state, resumes):
+                    training.callbacks = self._callbacks(reader.attributes)
                     plan = self._plan(training, data)
                     passes = self._solver().passes(training, data, plan)
+                    passes = tasks.observed(passes, training, reader.attributes)
                     run(training, passes, self.max_iter, partial(report_pass, self))
                     report_end(self, training)
                     score = self._score_of(training, data)
@@ -244,6 +254,7 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
                         best, best_score = training, score
             self._finish(best, data)
             self._commit(best, reader.attributes)
+            tasks.end()
         return self
 
     @property
@@ -352,10 +363,12 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
                 given = initialiser.given(data)
                 if given is not None:
                     training = self._training_of(given, data, random_state)
+                    training.callbacks = self._callbacks(reader.attributes)
                     self._solver().step(training, data, self._schedule(training))
                 else:
                     model, pseudo_statistics = initialiser.stream_model(data, random_state)
                     training = self._training_of(model, data, random_state)
+                    training.callbacks = self._callbacks(reader.attributes)
                     solver = self._solver()
                     training.start_from(data, pseudo_statistics, _START_PASSES, solver)
             if self._solver().carries:
@@ -367,7 +380,7 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
     def _learn_next(self, X, y, **where):
         """Learn a batch of a stream that is not the first."""
         rules = self._rules()
-        training, callbacks = rules.training, _checked_callbacks(rules.callbacks)
+        training, callbacks = rules.training, checked_callbacks(rules.callbacks, self, None)
         try:
             data = rules.reader.read(X, y, **where)
         finally:
@@ -404,8 +417,9 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
             rules = self._rules_for(training, getattr(self, "n_features_in_", 0))
         return rules
 
-    def _callbacks(self):
-        return _checked_callbacks(self.callbacks)
+    def _callbacks(self, attributes=None):
+        """The callbacks, checked; with what validation found in data, if these are the first."""
+        return checked_callbacks(self.callbacks, self, attributes)
 
     def _validate_params(self):
         super()._validate_params()
@@ -501,13 +515,24 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
 
     def _commit(self, training, attributes):
         """Take a training and what validation found, if the data are the first, at once."""
-        if attributes:
-            values = (getattr(self, name) for name in self._structural_parameters)
-            structure = tuple(copy.deepcopy(x) if is_container(x) else x for x in values)
-            self._fitted = Fitted(training, attributes, structure)
-        else:
-            self._fitted = self._fitted._replace(training=training)
+        self._fitted = self._fitted_with(training, attributes)
         self.__dict__.pop("_present_rules", None)
+
+    def _fitted_with(self, training, attributes):
+        if not attributes:
+            return self._fitted._replace(training=training)
+        values = (getattr(self, name) for name in self._structural_parameters)
+        structure = tuple(copy.deepcopy(x) if is_container(x) else x for x in values)
+        return Fitted(training, attributes, structure)
+
+    def _as_of(self, training, attributes):
+        """Return a copy that is fitted as a training is now, and calls nobody when it goes on."""
+        copied = object.__new__(type(self))
+        left_out = {*self._transient, CALLBACKS}
+        kept = {name: value for name, value in vars(self).items() if name not in left_out}
+        copied.__dict__ = kept | {"callbacks": None}
+        copied._fitted = self._fitted_with(training.kept(), attributes)
+        return copied
 
     def _seen(self):
         """Return the estimator as it is now, read at once: nothing learnt meanwhile changes it."""
@@ -669,8 +694,12 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
             return bounds[-1]
         return math.nan if step is None else step.log_likelihood
 
-    # A lock can't be pickled, and rules may hold callbacks; they are the parameters'.
-    _transient = "_mutex", "_present_rules"
+    # A lock can't be pickled, rules may hold callbacks, which are the parameters', and tasks of a
+    # fit end with it.
+    _transient = (
+        "_mutex", "_present_rules", "_callback_fit_ctx", "_skl_callbacks_to_teardown",
+        "_parent_callback_ctx",
+    )  # fmt: skip
 
     def _kept(self):
         state = super()._kept()
@@ -691,17 +720,6 @@ class OnlineEM(PersistentState, DensityMixin, BaseEstimator):
 
 def _drawn_seed(random_state):
     return tuple(random_state.randint(np.iinfo(np.int32).max, size=4).tolist())
-
-
-def _checked_callbacks(callbacks):
-    """The callbacks, checked before anything is learnt: their list may have grown."""
-    if callbacks is None:
-        return ()
-    if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
-        raise ValueError(
-            f"callbacks must be a list of functions of a step, or None; got {callbacks!r}."
-        )
-    return tuple(callbacks)
 
 
 def _equal(values, others):

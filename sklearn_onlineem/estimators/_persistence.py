@@ -10,8 +10,10 @@ from sklearn.exceptions import InconsistentVersionWarning
 from sklearn_onlineem._values import checksum
 from sklearn_onlineem._version import __version__
 
-__all__ = ["PersistentState"]
+__all__ = ["CALLBACKS", "PersistentState"]
 
+# Where scikit-learn keeps what `set_callbacks` was given; it was not learnt.
+CALLBACKS = "_skl_callbacks"
 _VERSION, _CHECKSUM = "_sklearn_onlineem_version", "_checksum"
 
 
@@ -81,7 +83,7 @@ def _warn_of_version(name, version):
 def _checksum_of(kind, state):
     """A checksum of names of parameters, and of all that was learnt."""
     names = _names(kind)
-    learnt = {name: value for name, value in state.items() if name not in names}
+    learnt = {name: value for name, value in state.items() if name not in {*names, CALLBACKS}}
     return checksum((sorted(names & state.keys()), sorted(learnt.items())))
 
 

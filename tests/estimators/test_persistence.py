@@ -20,6 +20,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_onlineem import (
+    CategoricalHMM,
     CompoundDirichlet,
     EditDistance,
     EditDistanceClassifier,
@@ -47,6 +48,7 @@ from sklearn_onlineem.em import (
     Online,
     PowerDecay,
     PowerDecayInRows,
+    Recursive,
     Sampled,
     SplitMerge,
     State,
@@ -140,6 +142,9 @@ def fitted_in_all_ways(rng):
     yield CompoundDirichlet(solver=Newton(), max_iter=2).fit(counts)
     yield LatentDirichletAllocation(2, solver=Gibbs(), max_iter=2).fit(counts)
     yield PoissonMixture(2, solver=Gibbs(n_draws=1), prior={"rate": 1.0}, max_iter=2).fit(counts)
+    symbols = counts[:, :1] % 3
+    recursive = CategoricalHMM(2, solver=Recursive(warm_up=5)).partial_fit(symbols[:30])
+    yield recursive.partial_fit(symbols[30:])
     yield GaussianHMM(2, termination="absorbing_states", absorbing_states=[1]).partial_fit(X)
     words = ["ab", "ba", "abc"]
     for parametrization in ("tied", "full"):

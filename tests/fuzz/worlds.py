@@ -26,6 +26,7 @@ from sklearn_onlineem.data import Documents, Rows
 from sklearn_onlineem.diagnostics import (
     Drift,
     DriftWatch,
+    EarlyStopping,
     StreamCertificate,
     convergence_certificate,
     missing_information,
@@ -475,6 +476,7 @@ def algorithm_world(case):
         "report": None,
         "deep": True,
         "values": [0.4, 0.2, 0.1],
+        "share": 0.5,
         "tol": 1e-3,
     }
     values_of = [
@@ -533,7 +535,9 @@ def certificates_world(case):
     values = {"model": model, "data": data, "prior": evidence, "step": step, "n_errors": 2.0}
     values |= {"history": [step, step], "half_life": 3.0, "n_rows": 3}
     found, drift = step_certificate(model, data), Drift(3, 2, "certificate")
-    return [step_certificate, found, certificate, watch, drift, em.Restart(3)], values
+    mixture = GaussianMixture(1).fit(np.arange(5.0)[:, None])
+    stopping, values["estimator"] = EarlyStopping(np.ones((5, 1))), mixture
+    return [step_certificate, found, certificate, watch, drift, stopping, em.Restart(3)], values
 
 
 def _named(kind, cases, build, **options):

@@ -16,6 +16,7 @@ import sklearn_onlineem._kernels as kernels
 
 N, D, K, S, W = 6, 2, 3, 2, 4
 PRODUCTS = 2 + 3
+STATISTICS = K + K * K + K * 2 * S
 LABELS = np.array([-1, 0, 1, 2, -1, 0], np.intc)
 ASSIGNED = np.array([0, 0, 1, 2, 1, 0], np.intc)
 OFFSETS = np.array([0, 2, N])
@@ -125,6 +126,10 @@ CALLS = [
     Call("_collapsed_counts.collapsed_sweep",
          (*CSR, False, 3, ones(D, K), ones(D, K), 2.0 * ones(K), 1.0, ones(K), shares(N),
           np.zeros(N, np.intc))),
+    Call("_recursive_symbols.learn",
+         (np.zeros((N, 2), int), np.zeros(N, int), np.zeros(N, int), ones(N), ones(STATISTICS), S,
+          0, 1e-10, "ste", shares(K), shares(K, K), shares(K, 2 * S), shares(K),
+          ones(K, STATISTICS), ones(N))),
     Call("_compound_dirichlet.largest_counts", (*CSR, False, np.zeros(D + 1, int)),
          {("largest", 0)}),
     Call("_compound_dirichlet.encode",

@@ -6,8 +6,9 @@ from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem.em import SOLVERS, Solver
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
@@ -28,6 +29,10 @@ class CategoricalHMM(BaseHMM):
 
     Parameters
     ----------
+    solver : str or Solver, default="auto"
+        How `fit` learns. "auto", "online", "batch", "stochastic" and "bayesian" as for all
+        estimators. "recursive": an M-step after each row, for streams too,
+        :class:`~sklearn_onlineem.em.Recursive`.
     n_features : int, default=None
         Number of symbols. None: as many as `emissionprob_init` has, and without it one more than
         the largest code in the first data.
@@ -61,6 +66,10 @@ class CategoricalHMM(BaseHMM):
     array([39, 79])
     """
 
+    solver: str | Solver = parameter(
+        default="auto",
+        valid=[StrOptions(set(SOLVERS) - {"newton", "gibbs", "componentwise"}), Solver],
+    )
     n_features: int | None = parameter(
         default=None, valid=[None, Interval(Integral, 1, None, closed="left")], structural=True
     )

@@ -73,7 +73,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     """
 
     solver: str | Solver = parameter(
-        default="auto", valid=[StrOptions(set(SOLVERS) - {"newton"}), Solver]
+        default="auto", valid=[StrOptions(set(SOLVERS) - {"newton", "recursive"}), Solver]
     )
     n_components: int = parameter(
         default=1,

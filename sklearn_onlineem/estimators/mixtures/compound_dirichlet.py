@@ -78,7 +78,8 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
     """
 
     solver: str | Solver = parameter(
-        default="auto", valid=[StrOptions(set(SOLVERS) - {"gibbs", "componentwise"}), Solver]
+        default="auto",
+        valid=[StrOptions(set(SOLVERS) - {"gibbs", "componentwise", "recursive"}), Solver],
     )
     prior: dict | LearntPrior | None = parameter(default=None, valid=[None, dict, LearntPrior])
     alpha_init: object = parameter(default=None, valid=[None, "array-like"])

@@ -1,0 +1,33 @@
+"""The version is the same wherever it stands; `check_version.py v1.2.0` asks the tag, too."""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def version_in(name, pattern):
+    found = re.search(pattern, (ROOT / name).read_text(), re.MULTILINE)
+    if found is None:
+        sys.exit(f"{name} says no version")
+    return found[1]
+
+
+def main(tag=None):
+    versions = {
+        "sklearn_onlineem/_version.py": version_in(
+            "sklearn_onlineem/_version.py", r'^__version__ = "(.+)"$'
+        ),
+        "CITATION.cff": version_in("CITATION.cff", r"^version: (.+)$"),
+    }
+    if tag is not None:
+        versions["the tag"] = tag.removeprefix("v")
+        versions["CHANGELOG.md"] = version_in("CHANGELOG.md", r"^## \[(\S+)\]")
+    if len(set(versions.values())) > 1:
+        sys.exit(f"versions differ: {versions}")
+    print(f"version {versions['CITATION.cff']} in {', '.join(versions)}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,139 @@
+"""What pictures of states and sequences share: colours that read in grey, runs, ticks, checks."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+# Of many ticks, as many as have room at 640 pixels.
+_MOST_TICKS = 13
+# The ends of a colour map are too close to black and white for what is drawn on them.
+_FIRST_COLOUR, _LAST_COLOUR = 0.12, 0.92
+
+
+def colour_map(cmap=None):
+    """A colour map, by default that of the user's style."""
+    import matplotlib as mpl
+
+    return mpl.colormaps[mpl.rcParams["image.cmap"] if cmap is None else cmap]
+
+
+def state_colours(n_states, cmap=None):
+    """Colours of states from dark to light, as shades of grey tell them apart, too."""
+    return colour_map(cmap)(np.linspace(_FIRST_COLOUR, _LAST_COLOUR, n_states))
+
+
+def text_colour():
+    """That of the user's style."""
+    import matplotlib as mpl
+
+    return mpl.rcParams["text.color"]
+
+
+def ink_on(colours):
+    """Black or white for each colour, whichever is easier to read on it."""
+    linear = np.asarray(colours)[..., :3] ** 2.2
+    luminance = linear @ [0.2126, 0.7152, 0.0722]
+    # Where the contrast with black and that with white are equal (WCAG 2).
+    return np.where(luminance > 0.179, "black", "white")
+
+
+def runs(values):
+    """First index, length and value of each run of equal values."""
+    values = np.asarray(values)
+    firsts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]][: len(values)])
+    return firsts, np.diff(np.r_[firsts, len(values)]), values[firsts]
+
+
+def some_of(n, most=_MOST_TICKS):
+    """Indices below n in even steps of 1, 2, 5, 10, ..., as many as have room."""
+    steps = (factor * 10**power for power in range(9) for factor in (1, 2, 5))
+    step = next(step for step in steps if (n - 1) // step + 1 <= most)
+    return np.arange(0, n, step)
+
+
+def label_axis(axis, names, most=_MOST_TICKS):
+    """Put names at 0, 1, ... of an axis, as many as have room."""
+    shown = some_of(len(names), most)
+    axis.set_ticks(shown, labels=[names[i] for i in shown])
+
+
+def names_of(names, n, what):
+    """Names as strings, 0, 1, ... where none are given."""
+    names = range(n) if names is None else list(names)
+    if len(names) != n:
+        raise ValueError(f"names must name all {n} {what}, got {len(names)}.")
+    return [str(name) for name in names]
+
+
+def check_suits(estimator, display, methods, because):
+    """Raise TypeError if an estimator lacks what a display shows, NotFittedError if it is unfitted.
+
+    Parameters
+    ----------
+    estimator : object
+    display : type
+    methods : iterable of str
+        Attributes of its class that a display needs.
+    because : str
+        Why: what else it is that the display shows.
+    """
+    if isinstance(estimator, type) or not all(hasattr(type(estimator), m) for m in methods):
+        name = getattr(estimator, "__name__", type(estimator).__name__)
+        raise TypeError(f"{display.__name__} can't show {name}: {because}")
+    check_is_fitted(estimator)
+
+
+def one_sequence(X, display):
+    """Rows of one sequence as floats, NaN for what is missing, and the names of their columns.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows,) or (n_rows, n_features)
+    display : type
+    """
+    columns = getattr(X, "columns", None)
+    names = None if columns is None else [str(name) for name in columns]
+    try:
+        rows = X.to_numpy() if columns is not None else np.ma.asarray(X)
+        rows = np.ma.filled(np.ma.asarray(rows).astype(float), np.nan)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{display.__name__} shows one sequence of numbers, of shape (n_rows, n_features): pass"
+            " one of a list."
+        ) from error
+    rows = rows[:, None] if rows.ndim == 1 else rows
+    if rows.ndim != 2 or not rows.size:
+        raise ValueError(
+            f"{display.__name__} shows one sequence, of shape (n_rows, n_features), got"
+            f" {rows.shape}."
+        )
+    return rows, names
+
+
+def index_of(feature, names):
+    """Index of a feature that is given by its index or its name."""
+    if isinstance(feature, str) and feature in names:
+        return names.index(feature)
+    if isinstance(feature, Integral) and 0 <= feature < len(names):
+        return int(feature)
+    raise ValueError(f"there is no feature {feature!r}; there are {len(names)}: {names!r:.80}.")
+
+
+def shade_gaps(ax, is_gap, **options):
+    """Hatch the spans of rows that were not observed, from half a row before to half a row after.
+
+    Returns
+    -------
+    gaps : PolyCollection or None
+        None if there are none.
+    """
+    firsts, lengths, values = runs(is_gap)
+    spans = [(f - 0.5, n) for f, n, v in zip(firsts, lengths, values, strict=True) if v]
+    if not spans:
+        return None
+    look = {"facecolor": "none", "edgecolor": text_colour(), "alpha": 0.25}
+    look |= {"linewidth": 0.0, "hatch": "////", "label": "not observed", "zorder": 0.5}
+    return ax.broken_barh(spans, (0, 1), transform=ax.get_xaxis_transform(), **(look | options))

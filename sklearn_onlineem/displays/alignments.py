@@ -1,0 +1,226 @@
+"""How two strings are aligned by a learnt edit distance: a lattice, its posterior and best path."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sklearn_onlineem.displays._display import Display
+from sklearn_onlineem.displays._states import check_suits, colour_map, some_of
+
+__all__ = ["AlignmentDisplay"]
+
+_MARKS = {"match": "o", "mismatch": "X", "delete": "v", "insert": ">"}
+_STEPS = {"match": (1, 1), "mismatch": (1, 1), "delete": (1, 0), "insert": (0, 1)}
+# As many symbols as have room at 640 pixels, beside and above each other.
+_MOST_ACROSS, _MOST_DOWN = 60, 32
+# Longer paths are drawn with a finer line.
+_LONG = 30
+
+
+class AlignmentDisplay(Display):
+    r"""Lattice of a source and a target: where scripts of edit operations go, and the best of them.
+
+    The heat at node (i, j) is the probability that a script that makes both strings has made
+    exactly the first i symbols of the source and j of the target on its way,
+
+    .. math::
+        p(i, j \mid x, y) = \frac{p(x_{1..i}, y_{1..j}) \, p(x_{i+1..}, y_{j+1..})}
+        {\delta_\# \, p(x, y)},
+
+    as operations are independent; each of the two scripts has an end, of probability
+    :math:`\delta_\#`, and the whole has one. A heat that is narrow says that there is one way to
+    align the strings, a wide one that the best path is one of many.
+
+    Parameters
+    ----------
+    source, target : str or sequence
+    operations : list of (kind, source symbol, target symbol)
+        The path, as `Alignment` has it: "match", "mismatch", "delete" or "insert"; None stands for
+        no symbol.
+    posterior : array-like of shape (n_source + 1, n_target + 1), default=None
+        Probabilities of the nodes. None: the path alone.
+
+    Attributes
+    ----------
+    source, target : list
+    operations : list of (kind, source symbol, target symbol)
+    path : ndarray of shape (n_operations + 1, 2)
+        Nodes (i, j) of the path, from (0, 0).
+    posterior : ndarray of shape (n_source + 1, n_target + 1) or None
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    im_ : matplotlib AxesImage or None
+        The heat.
+    line_ : matplotlib Line2D
+        The path.
+    marks_ : dict of matplotlib Line2D by kind
+        Operations, at the nodes where they arrive.
+
+    Raises
+    ------
+    ValueError
+        If the operations do not make both strings, or the posterior is of another shape.
+
+    References
+    ----------
+    Ristad & Yianilos, "Learning string-edit distance", IEEE PAMI 1998, section 2.3.
+
+    Examples
+    --------
+    >>> from sklearn_onlineem import EditDistance
+    >>> from sklearn_onlineem.displays import AlignmentDisplay
+    >>> pairs = [("recieve", "receive"), ("adress", "address"), ("teh", "the")] * 10
+    >>> edit = EditDistance().fit(pairs)
+    >>> display = AlignmentDisplay.from_estimator(edit, "adres", "address")
+    >>> [kind for kind, *_ in display.operations]
+    ['match', 'insert', 'match', 'match', 'match', 'insert', 'match']
+    >>> display.posterior[1:3, 2].round(2)  # either of the two d may be the one that is inserted
+    array([0.5, 0.5])
+    """
+
+    def __init__(self, source, target, operations, *, posterior=None):
+        self.source, self.target = list(source), list(target)
+        self.operations = list(operations)
+        self.path = _path(self.operations)
+        shape = len(self.source) + 1, len(self.target) + 1
+        if tuple(self.path[-1] + 1) != shape:
+            raise ValueError(f"operations must lead to {shape}, they lead to {self.path[-1] + 1}.")
+        self.posterior = None if posterior is None else np.asarray(posterior, dtype=float)
+        if posterior is not None and self.posterior.shape != shape:
+            raise ValueError(f"posterior must be of shape {shape}, got {self.posterior.shape}.")
+
+    @classmethod
+    def from_estimator(cls, estimator, source, target=None, *, ax=None, **options):
+        """Align two strings by a fitted edit distance, and draw it.
+
+        Parameters
+        ----------
+        estimator : EditDistance or EditDistanceClassifier
+        source : str or sequence of hashables
+        target : str or sequence of hashables, default=None
+            None: the word that a classifier predicts.
+        ax : matplotlib Axes, default=None
+            None: those of a new figure.
+        **options
+            Arguments of `plot`.
+
+        Returns
+        -------
+        display : AlignmentDisplay
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        TypeError
+            If it does not align strings.
+        ValueError
+            If a string is invalid, or `target` is missing and the estimator predicts none.
+
+        Notes
+        -----
+        All beginnings and all ends of the strings are compared, so that time goes by the squares of
+        both lengths: it is meant for words and lines, not for pages.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import EditDistanceClassifier
+        >>> from sklearn_onlineem.displays import AlignmentDisplay
+        >>> wrong, right = ["recieve", "adress", "teh"] * 5, ["receive", "address", "the"] * 5
+        >>> classifier = EditDistanceClassifier().fit(wrong, right)
+        >>> "".join(AlignmentDisplay.from_estimator(classifier, "addres").target)
+        'address'
+        """
+        edit = estimator
+        if hasattr(type(estimator), "edit_distance_"):
+            check_suits(estimator, cls, ["predict"], "it predicts no word.")
+            edit = estimator.edit_distance_
+            target = estimator.predict([source])[0] if target is None else target
+        check_suits(edit, cls, ["align", "pairwise", "operations_"], "it aligns no strings.")
+        if target is None:
+            raise ValueError(f"target must be given, as {type(edit).__name__} predicts none.")
+        operations = edit.align(source, target).operations
+        display = cls(source, target, operations, posterior=_node_posterior(edit, source, target))
+        return display.plot(ax, **options)
+
+    def plot(self, ax=None, *, cmap=None):
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None: those of a new figure.
+        cmap : str, default=None
+            Name of a colour map. None: ``rcParams["image.cmap"]``.
+
+        Returns
+        -------
+        self : AlignmentDisplay
+        """
+        ax = self._axes(ax)
+        shape = len(self.source) + 1, len(self.target) + 1
+        self.im_ = None
+        if self.posterior is not None:
+            self.im_ = ax.imshow(self.posterior, cmap=colour_map(cmap), vmin=0.0, vmax=1.0)
+            self.figure_.colorbar(self.im_, ax=ax, label="posterior probability")
+        # Square cells where the strings are alike, wider ones where one is much longer.
+        ax.set_aspect("equal" if 0.4 < shape[0] / shape[1] < 2.5 else "auto")
+        ax.set(xlim=(-0.5, shape[1] - 0.5), ylim=(shape[0] - 0.5, -0.5))
+        self._draw_path(ax)
+        _write(ax.yaxis, self.source, _MOST_DOWN)
+        _write(ax.xaxis, self.target, _MOST_ACROSS)
+        ax.xaxis.tick_top()
+        ax.xaxis.set_label_position("top")
+        ax.set(xlabel="target", ylabel="source")
+        ax.grid(False)
+        return self
+
+    def _draw_path(self, ax):
+        from matplotlib.patheffects import withStroke
+
+        i, j = self.path.T
+        width, size = (1.8, 7.0) if len(i) <= _LONG else (1.0, 3.5)
+        # White in black is seen on any heat.
+        rim = [withStroke(linewidth=2.2 * width, foreground="black")]
+        (self.line_,) = ax.plot(j, i, color="white", linewidth=width, path_effects=rim)
+        kinds = np.array([kind for kind, *_ in self.operations])
+        self.marks_ = {}
+        for kind in [kind for kind in _MARKS if kind in kinds]:
+            there = 1 + np.flatnonzero(kinds == kind)
+            (self.marks_[kind],) = ax.plot(
+                j[there], i[there], _MARKS[kind], color="white", markeredgecolor="black",
+                markeredgewidth=0.4 * width, markersize=size, label=kind,
+            )  # fmt: skip
+        if self.marks_:
+            below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.02), "ncols": 4}
+            ax.legend(fontsize="small", **below)
+
+
+def _path(operations):
+    """Nodes of a path, from (0, 0)."""
+    for kind, *_ in operations:
+        if kind not in _STEPS:
+            raise ValueError(f"operations has {kind!r}; it may have {', '.join(_STEPS)}.")
+    steps = [(0, 0), *(_STEPS[kind] for kind, *_ in operations)]
+    return np.cumsum(steps, axis=0)
+
+
+def _node_posterior(edit, source, target):
+    """Probabilities of the nodes of the lattice, from distances of beginnings and of ends."""
+    lengths = range(len(source) + 1), range(len(target) + 1)
+    heads = ([text[:i] for i in n] for text, n in zip((source, target), lengths, strict=True))
+    tails = ([text[i:] for i in n] for text, n in zip((source, target), lengths, strict=True))
+    before = edit.pairwise(*heads, kind="stochastic")
+    after = edit.pairwise(*tails, kind="stochastic")
+    log_end = np.log(edit.operations_["end"])
+    return np.exp(before[-1, -1] - before - after - log_end)
+
+
+def _write(axis, symbols, most):
+    """Put symbols at 1, 2, ... of an axis, as many as have room; 0 is before the first."""
+    n = len(symbols)
+    shown = some_of(n, most)
+    axis.set_ticks(shown + 1, labels=[str(symbols[i]) for i in shown])
+    axis.set_tick_params(length=0.0)
+    if n > 25:
+        axis.set_tick_params(labelsize="x-small")

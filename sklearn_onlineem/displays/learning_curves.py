@@ -1,0 +1,379 @@
+"""How estimators learnt: what they foresaw, their learning rates, and how far updates moved."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from sklearn_onlineem.displays._display import Display
+from sklearn_onlineem.displays._states import check_suits
+
+__all__ = ["LearningCurve", "LearningCurveDisplay"]
+
+_PANELS = {
+    "log_likelihood": "log-likelihood\nbefore the update\n(nats per observation)",
+    "eta": "learning rate",
+    "kl_divergence": "KL(new || old)\n(nats)",
+    "certificate": "certificate\n(nats)",
+}
+_USUAL = ["log_likelihood", "eta", "kl_divergence"]
+# A bold line averages one in so many updates.
+_SHARE_AVERAGED = 25
+_LINE_STYLES = ["-", "--", "-.", ":"]
+_MARKERS = "osD^vP*X"
+# Markers in a row that can be told from a line.
+_MOST_MARKERS = 25
+
+
+class LearningCurve(NamedTuple):
+    """What a sequence of updates has left on record, as arrays.
+
+    Attributes
+    ----------
+    n_rows : ndarray of shape (n_updates,)
+        Rows read up to and including each update.
+    log_likelihood : ndarray of shape (n_updates,)
+        Mean log-likelihood of each batch before the update, in nats per observation.
+    eta : ndarray of shape (n_updates,), default=None
+        Learning rates; infinity for steps of batch EM.
+    kl_divergence : ndarray of shape (n_updates,), default=None
+        Joint KL(new model || old model), in nats per observation.
+    certificate : ndarray of shape (n_updates,), default=None
+        Of each batch, whatever the rate, in nats per observation.
+
+    Examples
+    --------
+    >>> from sklearn_onlineem.displays import LearningCurve
+    >>> from sklearn_onlineem.em import Step
+    >>> LearningCurve.of([Step(1.0, -3.0, 0.5, 100), Step(0.5, -2.0, 0.1, 250)]).n_rows
+    array([100, 250])
+    """
+
+    n_rows: np.ndarray
+    log_likelihood: np.ndarray
+    eta: np.ndarray | None = None
+    kl_divergence: np.ndarray | None = None
+    certificate: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, steps):
+        """Return the curve of steps, as `history_` and callbacks have them.
+
+        Parameters
+        ----------
+        steps : iterable of Step
+
+        Returns
+        -------
+        curve : LearningCurve
+        """
+        steps = list(steps)
+        return cls(*(np.array([getattr(step, name) for step in steps]) for name in cls._fields))
+
+
+class LearningCurveDisplay(Display):
+    """Learning curves: log-likelihoods, learning rates and movements against rows read.
+
+    The log-likelihood of a batch *before* the model learns it is prequential: of rows that it has
+    not seen, as long as there is one pass, so that no data need to be held out. Steps of batch EM
+    are drawn as marks, as is the one that begins a stream: they have seen their rows.
+
+    scikit-learn's `LearningCurveDisplay` is another one: it fits anew for each size of the training
+    set, with cross-validation, and shows scores at the end of fits. This one fits nothing; it shows
+    what one fit, or a stream, went through.
+
+    Parameters
+    ----------
+    curves : dict of LearningCurve by str
+        Curves by their names.
+
+    Attributes
+    ----------
+    curves : dict of LearningCurve by str
+    ax_ : ndarray of matplotlib Axes, or one
+        One above the other, one for each of the panels.
+    figure_ : matplotlib Figure
+    lines_ : dict of matplotlib Line2D by (panel, name)
+        Online updates; log-likelihoods are averages over a few, where these are many.
+    marks_ : dict of matplotlib Line2D by name
+        Log-likelihoods of steps of batch EM, where there are any.
+    raw_lines_ : dict of matplotlib Line2D by name
+        Log-likelihoods of each update, pale, where the line is an average.
+
+    Raises
+    ------
+    ValueError
+        If there is no curve, or arrays of a curve are not of one length.
+
+    Examples
+    --------
+    A stream beside batch EM on the same rows:
+
+    >>> import numpy as np
+    >>> from sklearn_onlineem import PoissonMixture
+    >>> from sklearn_onlineem.displays import LearningCurveDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(rng.choice([2.0, 20.0], size=(1000, 1)))
+    >>> stream = PoissonMixture(2, random_state=0)
+    >>> for batch in np.split(X, 20):
+    ...     stream = stream.partial_fit(batch)
+    >>> batch = PoissonMixture(2, solver="batch", tol=0.0, max_iter=3, random_state=0).fit(X)
+    >>> display = LearningCurveDisplay.from_estimator({"online": stream, "batch": batch})
+    >>> display.marks_["batch"].get_xdata()
+    array([1000, 2000, 3000])
+    """
+
+    def __init__(self, curves):
+        if not curves:
+            raise ValueError("curves must have one curve at least.")
+        self.curves = {str(name): _checked(name, curve) for name, curve in curves.items()}
+
+    @classmethod
+    def from_estimator(cls, estimator, *, ax=None, **options):
+        """Draw the history of one fitted estimator, or of several.
+
+        Parameters
+        ----------
+        estimator : object, or dict of objects by str
+            Estimators of the library, by the names that they are to have. What has been kept
+            elsewhere can be drawn beside them: in the place of an estimator, there may be a list of
+            steps, as a callback (``callbacks=[steps.append]``) collects them, or a `LearningCurve`.
+            A `history_` has the latest 10,000 updates.
+        ax : matplotlib Axes, or array of them, default=None
+            As many as there are panels. None: those of a new figure.
+        **options
+            Arguments of `plot`.
+
+        Returns
+        -------
+        display : LearningCurveDisplay
+
+        Raises
+        ------
+        NotFittedError
+            If an estimator is not fitted.
+        TypeError
+            If one has no `history_`.
+        ValueError
+            If there is none, or it has learnt nothing.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> from sklearn_onlineem.displays import LearningCurveDisplay
+        >>> mixture = PoissonMixture(1)
+        >>> for count in [1, 2, 3]:
+        ...     mixture = mixture.partial_fit(np.full((10, 1), count))
+        >>> display = LearningCurveDisplay.from_estimator(mixture)
+        >>> display.curves["PoissonMixture"].n_rows
+        array([10, 20, 30])
+        """
+        if not isinstance(estimator, dict):
+            estimator = {type(estimator).__name__: estimator}
+        return cls({name: cls._curve(one) for name, one in estimator.items()}).plot(ax, **options)
+
+    @classmethod
+    def _curve(cls, what):
+        if isinstance(what, LearningCurve):
+            return what
+        if isinstance(what, list):
+            return LearningCurve.of(what)
+        check_suits(what, cls, ["history_"], "it has no history_ of its updates.")
+        return LearningCurve.of(what.history_)
+
+    def plot(self, ax=None, *, panels=None, window=None):
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, or array of them, default=None
+            As many as there are panels. None: those of a new figure.
+        panels : list of str, default=None
+            Of "log_likelihood", "eta", "kl_divergence" and "certificate". None: the first three as
+            far as there is anything to draw; with `ax`, as many of them as it has axes.
+        window : int, default=None
+            Updates that a point of the line of log-likelihoods averages, weighted by their rows: it
+            and those before. None: one in 25 of the updates of a curve. Steps of batch EM are not
+            averaged.
+
+        Returns
+        -------
+        self : LearningCurveDisplay
+
+        Raises
+        ------
+        ValueError
+            If a panel is unknown or empty, `window` is no integer above 0, or the axes are not as
+            many as the panels.
+        """
+        if window is not None and (not isinstance(window, Integral) or window < 1):
+            raise ValueError(f"window must be an integer above 0, got {window!r}.")
+        panels = self._checked_panels(panels, None if ax is None else np.size(ax))
+        axes = self._stacked_axes(ax, len(panels))
+        self.lines_, self.raw_lines_, self.marks_ = {}, {}, {}
+        for panel, one in zip(panels, axes, strict=True):
+            for i, name in enumerate(self.curves):
+                self._draw(one, panel, name, i, window)
+            one.set_ylabel(_PANELS[panel])
+            if panel != "log_likelihood":
+                _make_logarithmic(one)
+        if self.raw_lines_:
+            drawn = [*self.marks_.values(), *self._lines_of("log_likelihood")]
+            _focus(axes[panels.index("log_likelihood")], self.raw_lines_.values(), drawn)
+        axes[-1].set_xlabel("rows read")
+        if len(self.curves) > 1:
+            axes[0].legend(fontsize="small", ncols=1 + (len(self.curves) - 1) // 5)
+        return self
+
+    def _checked_panels(self, panels, n_axes):
+        """Panels to draw: those that are named, or the usual ones that are not empty."""
+        full = [panel for panel in _PANELS if any(map(_has(panel), self.curves.values()))]
+        if panels is None:
+            panels = [panel for panel in _USUAL if panel in full][:n_axes]
+        for panel in panels:
+            if panel not in full:
+                why = "there is nothing to draw" if panel in _PANELS else f"not in {[*_PANELS]}"
+                raise ValueError(f"panels has {panel!r}: {why}.")
+        if not len(panels) or n_axes not in (None, len(panels)):
+            raise ValueError(f"ax must be as many Axes as panels: {len(panels)}, got {n_axes}.")
+        return list(panels)
+
+    def _lines_of(self, panel):
+        return [line for (where, _), line in self.lines_.items() if where == panel]
+
+    def _stacked_axes(self, ax, n):
+        if ax is not None:
+            ax = np.ravel(ax)
+            return np.ravel(self._axes(ax if n > 1 else ax[0], n))
+        heights = {"height_ratios": [2.0 if i == 0 else 1.0 for i in range(n)]}
+        axes = np.ravel(self._axes(None, n, sharex=True, gridspec_kw=heights))
+        width, height = self.figure_.get_size_inches()
+        self.figure_.set_size_inches(width, height * (0.8 + 0.2 * n))
+        return axes
+
+    def _draw(self, ax, panel, name, i, window):
+        curve = self.curves[name]
+        style = {"color": f"C{i}", "linestyle": _LINE_STYLES[i % 4]}
+        if panel == "log_likelihood":
+            self._draw_log_likelihood(ax, name, style | {"label": name}, i, window)
+            return
+        values = _drawable(_or_nan(getattr(curve, panel), curve.n_rows))
+        has_seen = _has_seen(curve)
+        if has_seen[0] and not has_seen.all():
+            # A stream begins with passes over its first batch, the last of which says little.
+            values[0] = np.nan
+        (self.lines_[panel, name],) = ax.plot(curve.n_rows, values, linewidth=1.0, **style)
+
+    def _draw_log_likelihood(self, ax, name, style, i, window):
+        curve = self.curves[name]
+        has_seen, values = _has_seen(curve), self._averaged(ax, name, style["color"], window)
+        if not has_seen.all():
+            drawn = np.where(has_seen, np.nan, values)
+            (self.lines_["log_likelihood", name],) = ax.plot(curve.n_rows, drawn, **style)
+            style |= {"label": "_nolegend_"}
+        if has_seen.any():
+            drawn = np.where(has_seen, values, np.nan)
+            # As many marks as can be told apart.
+            marked = np.flatnonzero(has_seen)[:: 1 + has_seen.sum() // _MOST_MARKERS].tolist()
+            style |= {"marker": _MARKERS[i % 8], "markersize": 4.0, "markevery": marked}
+            (self.marks_[name],) = ax.plot(curve.n_rows, drawn, **style)
+
+    def _averaged(self, ax, name, colour, window):
+        """Log-likelihoods as their line shows them; where these are averages, draw them, pale."""
+        curve = self.curves[name]
+        if window is None:
+            window = max(1, len(curve.n_rows) // _SHARE_AVERAGED)
+        is_online = ~_has_seen(curve)
+        if window == 1 or not is_online.any():
+            return curve.log_likelihood
+        (self.raw_lines_[name],) = ax.plot(
+            curve.n_rows, np.where(is_online, curve.log_likelihood, np.nan), color=colour,
+            alpha=0.3, linewidth=0.7, zorder=1.5,
+        )  # fmt: skip
+        # What was read before the first update is not known of a history that has been cut.
+        n_rows = np.diff(curve.n_rows)
+        weights = np.r_[n_rows[:1], n_rows].astype(float)
+        values = curve.log_likelihood.astype(float)
+        values[is_online] = _trailing_means(values[is_online], weights[is_online], window)
+        return values
+
+
+def _checked(name, curve):
+    n_rows = np.asarray(curve.n_rows)
+    if n_rows.ndim != 1 or not len(n_rows):
+        raise ValueError(f"the curve {name!r} has no updates: its n_rows are of {n_rows.shape}.")
+    if not (np.diff(n_rows) > 0).all():
+        raise ValueError(
+            f"n_rows of the curve {name!r} do not rise: it may be of several fits or starts."
+        )
+    arrays = {"n_rows": n_rows}
+    for field in LearningCurve._fields[1:]:
+        values = getattr(curve, field)
+        if values is not None:
+            arrays[field] = np.asarray(values, dtype=float)
+            if arrays[field].shape != n_rows.shape:
+                raise ValueError(
+                    f"{field} of the curve {name!r} must be of shape {n_rows.shape}, got"
+                    f" {arrays[field].shape}."
+                )
+    return LearningCurve(**arrays)
+
+
+def _has_seen(curve):
+    """Which updates were steps of batch EM, which take the rows as often as need be."""
+    return np.isinf(_or_nan(curve.eta, curve.n_rows))
+
+
+def _drawable(values):
+    """Values as an axis of logarithms shows them, NaN where it can't."""
+    return np.where((values > 0.0) & np.isfinite(values), values, np.nan)
+
+
+def _or_nan(values, like):
+    return np.full(len(like), np.nan) if values is None else values
+
+
+def _has(panel):
+    """Whether a curve has anything to draw in a panel."""
+
+    def has(curve):
+        values = _or_nan(getattr(curve, panel), curve.n_rows)
+        values = values if panel == "log_likelihood" else _drawable(values)
+        return bool(np.isfinite(values).any())
+
+    return has
+
+
+def _trailing_means(values, weights, window):
+    """Weighted means of each value and of those before it, as many as there are in a window."""
+    before = np.zeros(window - 1)
+    values = sliding_window_view(np.r_[before, values], window)
+    weights = sliding_window_view(np.r_[before, weights], window)
+    return (values * weights).sum(axis=1) / weights.sum(axis=1)
+
+
+def _make_logarithmic(ax):
+    from matplotlib.ticker import LogFormatterSciNotation
+
+    ax.set_yscale("log")
+    formatter = LogFormatterSciNotation(minor_thresholds=(1.5, 0.4))
+    ax.yaxis.set_minor_formatter(formatter)
+    ax.tick_params("y", which="minor", labelsize="x-small")
+
+
+def _focus(ax, raw_lines, lines):
+    """Let the axis show averages and most single values: the rarest would flatten all others."""
+    shown = [np.quantile(_finite(line), [0.01, 0.99]) for line in raw_lines]
+    shown += map(_finite, lines)
+    low, high = np.concatenate(shown).min(), np.concatenate(shown).max()
+    margin = 0.05 * (high - low) or 0.5
+    ax.set_ylim(low - margin, high + margin)
+
+
+def _finite(line):
+    values = np.asarray(line.get_ydata(), dtype=float)
+    return values[np.isfinite(values)]

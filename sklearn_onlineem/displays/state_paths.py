@@ -1,0 +1,361 @@
+"""A sequence with its hidden states: bands behind the data, posteriors below."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sklearn_onlineem.displays._display import Display
+from sklearn_onlineem.displays._states import (
+    check_suits,
+    index_of,
+    ink_on,
+    label_axis,
+    names_of,
+    one_sequence,
+    runs,
+    shade_gaps,
+    some_of,
+    state_colours,
+    text_colour,
+)
+
+__all__ = ["StatePathDisplay"]
+
+# More lines are one tangle, in which a legend helps nobody.
+_MOST_IN_LEGEND = 6
+# Shares of the width of a picture of 640 pixels that a name needs.
+_LETTER, _PADDING = 0.013, 0.006
+_LINE_STYLES = ["-", "--", ":", "-."]
+
+
+class StatePathDisplay(Display):
+    """A sequence, its hidden states as bands, and their posterior probabilities as a heat strip.
+
+    What was not observed is hatched where it is whole rows, and a gap in the line else. The strip
+    is read with the bands: where several states are grey, the path is a guess.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows,) or (n_rows, n_features)
+        One sequence, NaN for what was not observed. The columns of a data frame have names.
+    states : array-like of int of shape (n_rows,)
+        0 .. n_states - 1.
+    posterior : array-like of shape (n_rows, n_states), default=None
+        Probabilities of the states in each row. None: no strip.
+    names : list of str, default=None
+        Of the states. None: their numbers.
+    symbols : bool or list of str, default=False
+        Whether X holds codes of symbols, drawn as marks and not as lines; or their names.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+    states : ndarray of int of shape (n_rows,)
+    posterior : ndarray of shape (n_rows, n_states) or None
+    ax_ : matplotlib Axes, or ndarray of two
+        Of the sequence, and of the strip.
+    figure_ : matplotlib Figure
+    bands_ : dict of matplotlib PolyCollection by state
+        Bands of the states that occur, from half a row before to half a row after.
+    lines_ : list of matplotlib Line2D
+        The features.
+    gaps_ : matplotlib PolyCollection or None
+        Rows of which nothing that is drawn was observed.
+    im_ : matplotlib AxesImage
+        The heat strip, if there is one.
+    text_ : list of matplotlib Text
+        Names of states on bands that have room for them.
+
+    Raises
+    ------
+    ValueError
+        If X is not one sequence, or the rest does not suit it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import GaussianHMM
+    >>> from sklearn_onlineem.displays import StatePathDisplay
+    >>> X = np.repeat([[0.0], [9.0], [0.0]], 20, axis=0)
+    >>> X = X + np.random.default_rng(0).normal(size=X.shape)
+    >>> hmm = GaussianHMM(2, random_state=0).fit(X)
+    >>> X[30:35] = np.nan
+    >>> display = StatePathDisplay.from_estimator(hmm, X)
+    >>> np.flatnonzero(np.diff(display.states))
+    array([19, 39])
+    >>> display.gaps_.get_paths()[0].get_extents().intervalx
+    array([29.5, 34.5])
+    """
+
+    def __init__(self, X, states, *, posterior=None, names=None, symbols=False):
+        self.X, columns = one_sequence(X, type(self))
+        self.feature_names = columns or [f"feature {j}" for j in range(self.X.shape[1])]
+        self.states = _checked_states(states, len(self.X))
+        n_states, self.posterior = int(self.states.max()) + 1, None
+        if posterior is not None:
+            self.posterior = _checked_posterior(posterior, len(self.X), n_states)
+            n_states = self.posterior.shape[1]
+        elif names is not None:
+            n_states = max(n_states, len(names))
+        self.names = names_of(names, n_states, "states")
+        self.symbols = symbols
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, X, *, algorithm=None, names=None, symbols=None, ax=None, **options
+    ):
+        r"""Decode a sequence by a fitted hidden Markov model, and draw it.
+
+        Of a mixture of Markov chains, whose component does not change on the way, it draws what is
+        known so far, :math:`p(k \mid x_1, \dots, x_t)`, and the most probable component. That
+        reads all beginnings of the sequence, so that time goes by the square of its length.
+
+        Parameters
+        ----------
+        estimator : object
+            GaussianHMM and its kin, or MarkovChainMixture.
+        X : array-like of shape (n_rows, n_features)
+            One sequence, NaN for what was not observed.
+        algorithm : {"viterbi", "map"}, default=None
+            Of `decode`. None: the estimator's.
+        names : list of str, default=None
+            Of the states. None: their numbers.
+        symbols : bool or list of str, default=None
+            Whether X holds codes of symbols, or their names. None: whether it does for that
+            estimator.
+        ax : matplotlib Axes, or array of two, default=None
+            One: without the strip. None: those of a new figure.
+        **options
+            Arguments of `plot`.
+
+        Returns
+        -------
+        display : StatePathDisplay
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        TypeError
+            If it has no discrete states that follow each other.
+        ValueError
+            If X is not one sequence, or an argument does not suit the estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import CategoricalHMM
+        >>> from sklearn_onlineem.displays import StatePathDisplay
+        >>> hmm = CategoricalHMM(2, emissionprob_init=[[0.9, 0.1], [0.1, 0.9]], params="")
+        >>> hmm = hmm.set_params(transmat_init=[[0.9, 0.1], [0.1, 0.9]])
+        >>> X = np.array([[0], [0], [0], [1], [0], [0], [1], [1], [1]])
+        >>> display = StatePathDisplay.from_estimator(hmm.fit(X), X, symbols=["heads", "tails"])
+        >>> display.states
+        array([0, 0, 0, 0, 0, 0, 1, 1, 1])
+        """
+        is_chains = hasattr(type(estimator), "transmat_") and not hasattr(estimator, "decode")
+        needed = ["transmat_", "predict_proba"]
+        check_suits(estimator, cls, needed, "it has no discrete states that follow each other.")
+        rows, _ = one_sequence(X, cls)
+        shaped = rows if np.ndim(X) == 1 else X
+        if is_chains:
+            if algorithm is not None:
+                raise ValueError(f"{type(estimator).__name__} has no algorithm to decode by.")
+            beginnings = [rows[:t].astype(np.int64) for t in range(1, len(rows) + 1)]
+            posterior = np.asarray(estimator.predict_proba(beginnings))
+            states = posterior.argmax(axis=1)
+        else:
+            posterior = np.asarray(estimator.predict_proba(shaped))
+            _, states = estimator.decode(shaped, algorithm=algorithm)
+        if symbols is None:
+            symbols = is_chains or _emits_symbols(estimator, rows)
+        display = cls(X, states, posterior=posterior, names=names, symbols=symbols)
+        return display.plot(ax, **options)
+
+    @classmethod
+    def from_predictions(
+        cls, X, states, *, posterior=None, names=None, symbols=False, ax=None, **options
+    ):
+        """Draw a sequence and the states that anything has found in it.
+
+        Parameters
+        ----------
+        X, states, posterior, names, symbols
+            As of the class.
+        ax : matplotlib Axes, or array of two, default=None
+            None: those of a new figure.
+        **options
+            Arguments of `plot`.
+
+        Returns
+        -------
+        display : StatePathDisplay
+
+        Raises
+        ------
+        ValueError
+            If X is not one sequence, or the rest does not suit it.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem.displays import StatePathDisplay
+        >>> display = StatePathDisplay.from_predictions([1.0, 1.2, 7.0], [0, 0, 1])
+        >>> display.bands_[0].get_paths()[0].get_extents().intervalx
+        array([-0.5,  1.5])
+        """
+        display = cls(X, states, posterior=posterior, names=names, symbols=symbols)
+        return display.plot(ax, **options)
+
+    def plot(self, ax=None, *, features=None, cmap=None):
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, or array of two, default=None
+            One: without the strip. None: those of a new figure.
+        features : list of int or str, default=None
+            Which features are drawn, by index or name. None: all.
+        cmap : str, default=None
+            Name of the colour map that states have their colours from, dark to light. None:
+            ``rcParams["image.cmap"]``.
+
+        Returns
+        -------
+        self : StatePathDisplay
+
+        Raises
+        ------
+        ValueError
+            If there is no such feature, or the axes are too many.
+        """
+        shown = range(self.X.shape[1]) if features is None else list(features)
+        shown = [index_of(feature, self.feature_names) for feature in shown]
+        top, strip = self._two_axes(ax)
+        colours = state_colours(len(self.names), cmap)
+        self._draw_bands(top, colours)
+        self.gaps_ = shade_gaps(top, np.isnan(self.X[:, shown]).all(axis=1))
+        (self._draw_features if self.symbols is False else self._draw_symbols)(top, shown)
+        self._explain(top)
+        top.set_xlim(-0.5, len(self.X) - 0.5)
+        if strip is None:
+            top.set_xlabel("row")
+        else:
+            self._draw_strip(strip, colours)
+        return self
+
+    def _two_axes(self, ax):
+        """Axes of the sequence and of the strip, None where there is none."""
+        ax = None if ax is None else np.ravel(ax)
+        n_axes = 1 if self.posterior is None else 2
+        if ax is not None and not 1 <= len(ax) <= n_axes:
+            raise ValueError(f"ax must be {n_axes} Axes at most, got {len(ax)}.")
+        if n_axes == 1 or (ax is not None and len(ax) == 1):
+            return self._axes(None if ax is None else ax[0]), None
+        heights = {"height_ratios": [3.0, 1.0 if len(self.names) < 8 else 1.6]}
+        return self._axes(ax, 2, sharex=True, gridspec_kw=heights)
+
+    def _draw_bands(self, ax, colours):
+        firsts, lengths, values = runs(self.states)
+        spans, self.bands_ = np.column_stack([firsts - 0.5, lengths]), {}
+        for k in np.unique(self.states).tolist():
+            self.bands_[k] = ax.broken_barh(
+                spans[values == k], (0, 1), transform=ax.get_xaxis_transform(), alpha=0.45,
+                facecolor=colours[k], linewidth=0.0, zorder=0.4,
+            )  # fmt: skip
+        letters = np.array([len(self.names[k]) for k in values])
+        has_room = lengths > (_LETTER * letters + _PADDING) * len(self.states)
+        self.text_ = [
+            ax.text(
+                first + 0.5 * (length - 1), 0.985, self.names[k], ha="center", va="top",
+                fontsize="small", transform=ax.get_xaxis_transform(), clip_on=True,
+            )
+            for first, length, k in zip(
+                firsts[has_room], lengths[has_room], values[has_room], strict=True
+            )
+        ]  # fmt: skip
+
+    def _draw_features(self, ax, shown):
+        is_few = len(shown) <= _MOST_IN_LEGEND
+        self.lines_ = []
+        for i, j in enumerate(shown):
+            style = _LINE_STYLES[i % 4] if is_few else "-"
+            (line,) = ax.plot(
+                self.X[:, j], style, label=self.feature_names[j], linewidth=1.2 if is_few else 0.6,
+                marker=".", markersize=3.0, markevery=_alone(self.X[:, j]),
+            )  # fmt: skip
+            self.lines_.append(line)
+        # The names of the states need the top.
+        ax.margins(y=0.12)
+        if len(shown) == 1:
+            ax.set_ylabel(self.feature_names[shown[0]])
+            self.lines_[0].set_color(text_colour())
+
+    def _explain(self, ax):
+        """A legend of the lines, if they are a few, and of gaps."""
+        lines = self.lines_ if 1 < len(self.lines_) <= _MOST_IN_LEGEND else []
+        handles = [*lines, *([] if self.gaps_ is None else [self.gaps_])]
+        if handles:
+            above = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": len(handles)}
+            ax.legend(handles=handles, frameon=False, fontsize="small", borderpad=0.2, **above)
+
+    def _draw_symbols(self, ax, shown):
+        if len(shown) != 1:
+            raise ValueError(f"symbols are drawn of one feature, got {len(shown)}.")
+        symbols = self.X[:, shown[0]]
+        codes = np.unique(symbols[~np.isnan(symbols)])
+        self.lines_ = ax.plot(symbols, "|", color=text_colour(), markersize=7.0)
+        if isinstance(self.symbols, bool | np.bool):
+            ax.set_yticks(codes[some_of(len(codes))])
+        else:
+            label_axis(ax.yaxis, list(map(str, self.symbols)))
+        ax.margins(y=0.3 if len(codes) <= 4 else 0.12)
+        ax.set_ylabel("symbol")
+
+    def _draw_strip(self, ax, colours):
+        is_light = ink_on(ax.get_facecolor()) == "black"
+        self.im_ = ax.imshow(
+            self.posterior.T, cmap="Greys" if is_light else "Greys_r", vmin=0.0, vmax=1.0,
+            extent=(-0.5, len(self.X) - 0.5, len(self.names) - 0.5, -0.5), aspect="auto",
+            interpolation="nearest",
+        )  # fmt: skip
+        # A swatch of each state beside its row says which band is which.
+        limits = ax.get_xlim(), ax.get_ylim()
+        ax.barh(
+            np.arange(len(self.names)), 0.012, 1.0, left=-0.016, color=colours, clip_on=False,
+            transform=ax.get_yaxis_transform(),
+        )  # fmt: skip
+        ax.set(xlim=limits[0], ylim=limits[1], xlabel="row", ylabel="posterior")
+        ax.tick_params("y", pad=9.0, length=0.0)
+        label_axis(ax.yaxis, self.names, 6)
+        ax.grid(False)
+
+
+def _alone(values):
+    """Indices of values between missing ones, which a line would not show."""
+    seen = np.r_[False, ~np.isnan(values), False]
+    return np.flatnonzero(seen[1:-1] & ~seen[:-2] & ~seen[2:]).tolist()
+
+
+def _emits_symbols(estimator, rows):
+    """Whether a column holds codes of symbols: more have probabilities than there are columns."""
+    probabilities = getattr(estimator, "emissionprob_", None)
+    return probabilities is not None and rows.shape[1] == 1 < probabilities.shape[1]
+
+
+def _checked_states(states, n_rows):
+    states = np.asarray(states)
+    if states.shape != (n_rows,):
+        raise ValueError(f"states must be of shape ({n_rows},), got {states.shape}.")
+    if not np.issubdtype(states.dtype, np.integer) or states.min() < 0:
+        raise ValueError("states must be whole numbers from 0 up.")
+    return states
+
+
+def _checked_posterior(posterior, n_rows, n_states):
+    posterior = np.asarray(posterior, dtype=float)
+    if posterior.ndim != 2 or len(posterior) != n_rows or posterior.shape[1] < n_states:
+        raise ValueError(
+            f"posterior must be of shape ({n_rows}, n_states), n_states >= {n_states}, got"
+            f" {posterior.shape}."
+        )
+    return posterior

@@ -1,0 +1,321 @@
+"""Transitions between states: a heat map with numbers, or a graph with expected durations."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+
+from sklearn_onlineem.displays._display import Display
+from sklearn_onlineem.displays._graphs import (
+    arrow,
+    jumps,
+    layout,
+    number_place,
+    occupancies,
+    outward,
+    radii,
+)
+from sklearn_onlineem.displays._states import (
+    check_suits,
+    colour_map,
+    ink_on,
+    label_axis,
+    names_of,
+    state_colours,
+    text_colour,
+)
+
+__all__ = ["TransitionDisplay"]
+
+# More numbers than these can't be read at 640 pixels.
+_MOST_ANNOTATED = 12
+_MOST_NUMBERED_EDGES = 6
+_MOST_LETTERS = 40
+# Radius in points of a circle that has room for a letter.
+_LEAST_LETTERED = 8.0
+
+
+class TransitionDisplay(Display):
+    r"""Transition probabilities of a Markov chain, as a heat map or as a graph.
+
+    The expected duration of a visit to state i is that of a geometric distribution,
+    :math:`1 / (1 - A_{ii})` rows.
+
+    Parameters
+    ----------
+    transmat : array-like of shape (n_states, n_states)
+        Probabilities of the transitions from row to column. Rows add up to 1, or to less where the
+        sequence may end.
+    names : list of str, default=None
+        Of the states. None: their numbers.
+
+    Attributes
+    ----------
+    transmat : ndarray of shape (n_states, n_states)
+    end : ndarray of shape (n_states,)
+        What rows lack to 1: probabilities that the sequence ends after the state.
+    durations : ndarray of shape (n_states,)
+        Expected durations in rows; infinity where a state is never left.
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    im_ : matplotlib AxesImage
+        Of the heat map.
+    text_ : ndarray of matplotlib Text, or None
+        Its numbers; None if there are too many to be read.
+    nodes_ : matplotlib PathCollection
+        States of the graph.
+    edges_ : dict of matplotlib FancyArrowPatch by (from, to)
+    labels_ : list of matplotlib Text
+        Names of the states of the graph, with their durations.
+
+    Raises
+    ------
+    ValueError
+        If `transmat` is no square matrix of probabilities, or `names` are not as many.
+
+    References
+    ----------
+    Rabiner, "A tutorial on hidden Markov models and selected applications in speech recognition",
+    Proceedings of the IEEE 77, 1989, eq. (5).
+
+    Examples
+    --------
+    >>> from sklearn_onlineem.displays import TransitionDisplay
+    >>> display = TransitionDisplay([[0.9, 0.1], [0.5, 0.5]], names=["calm", "rough"]).plot()
+    >>> display.durations.round(9)
+    array([10.,  2.])
+    >>> [text.get_text() for text in display.text_.flat]
+    ['0.90', '0.10', '0.50', '0.50']
+    """
+
+    def __init__(self, transmat, *, names=None):
+        self.transmat = _checked(transmat)
+        self.names = names_of(names, len(self.transmat), "states")
+        self.end = np.maximum(1.0 - self.transmat.sum(axis=1), 0.0)
+        # Rows add up to 1 but for rounding.
+        self.end[self.end < 1e-6] = 0.0
+        with np.errstate(divide="ignore"):
+            self.durations = 1.0 / (1.0 - np.minimum(self.transmat.diagonal(), 1.0))
+
+    @classmethod
+    def from_estimator(cls, estimator, *, component=None, names=None, ax=None, **options):
+        """Draw the transitions of a fitted hidden Markov model, or of a mixture of Markov chains.
+
+        Parameters
+        ----------
+        estimator : object
+            With `transmat_`: GaussianHMM and its kin, or MarkovChainMixture.
+        component : int, default=None
+            Of a mixture: whose transitions are drawn. None: those of the only one.
+        names : list of str, default=None
+            Of the states, or of a mixture's symbols. None: their numbers.
+        ax : matplotlib Axes, default=None
+            None: those of a new figure.
+        **options
+            Arguments of `plot`.
+
+        Returns
+        -------
+        display : TransitionDisplay
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        TypeError
+            If it has no transitions.
+        ValueError
+            If `component` is needed and not given, or there is no such one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import GaussianHMM
+        >>> from sklearn_onlineem.displays import TransitionDisplay
+        >>> levels = np.repeat([[0.0], [9.0]] * 10, [10, 40] * 10, axis=0)
+        >>> X = levels + np.random.default_rng(0).normal(size=levels.shape)
+        >>> hmm = GaussianHMM(2, random_state=0).fit(X)
+        >>> display = TransitionDisplay.from_estimator(hmm, kind="graph")
+        >>> np.sort(display.durations).round()  # the last visit has not ended
+        array([10., 44.])
+        """
+        check_suits(estimator, cls, ["transmat_"], "it has no transmat_, transitions of states.")
+        transmat = _of_component(estimator, np.asarray(estimator.transmat_), component)
+        return cls(transmat, names=names).plot(ax, **options)
+
+    def plot(self, ax=None, *, kind="matrix", cmap=None, threshold=None, positions=None):
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None: those of a new figure.
+        kind : {"matrix", "graph"}, default="matrix"
+            "matrix": a heat map, with numbers up to 12 states; of more, with a bar of colours that
+            go by square roots, so that rare transitions are seen. "graph": states whose areas are
+            their shares of the time, and arrows that are wider the more of the ways out of a
+            state they are, up to 6 states with the probabilities of the transitions.
+        cmap : str, default=None
+            Name of a colour map. None: ``rcParams["image.cmap"]``.
+        threshold : float, default=None
+            Of a graph: a transition has an arrow if it is at least that share of the ways out of
+            its state. None: 0.05, and 0.1 of more than 12 states.
+        positions : array-like of shape (n_states, 2), default=None
+            Of the states in a graph. None: by networkx, where it is installed and there are more
+            than 6, so that states between which one goes often are close; else on a circle.
+
+        Returns
+        -------
+        self : TransitionDisplay
+
+        Raises
+        ------
+        ValueError
+            If `kind` is unknown, or an argument of the other kind is given.
+        """
+        if kind == "matrix":
+            if threshold is not None or positions is not None:
+                raise ValueError("threshold and positions are for kind='graph'.")
+            return self._plot_matrix(ax, cmap)
+        if kind != "graph":
+            raise ValueError(f"kind must be 'matrix' or 'graph', got {kind!r}.")
+        return self._plot_graph(ax, cmap, threshold, positions)
+
+    # ----------------------------------------------------------------------------------- heat map
+
+    def _plot_matrix(self, ax, cmap):
+        from matplotlib.colors import Normalize, PowerNorm
+
+        ax = self._axes(ax)
+        n_states, has_end = len(self.names), self.end.any()
+        shown = np.column_stack([self.transmat, self.end]) if has_end else self.transmat
+        is_annotated = n_states <= _MOST_ANNOTATED
+        norm = Normalize(0.0, 1.0) if is_annotated else PowerNorm(0.5, 0.0, 1.0)
+        self.im_ = ax.imshow(shown, cmap=colour_map(cmap), norm=norm)
+        ax.grid(False)
+        columns = [*self.names, "end"] if has_end else self.names
+        label_axis(ax.yaxis, self.names)
+        label_axis(ax.xaxis, columns)
+        if is_annotated and sum(map(len, columns)) > _MOST_LETTERS:
+            for label in ax.get_xticklabels():
+                label.set(rotation=40, ha="right", rotation_mode="anchor")
+        ax.set(xlabel="to", ylabel="from")
+        self.text_ = self._annotate(ax, shown) if is_annotated else None
+        if is_annotated:
+            self._show_durations(ax)
+        else:
+            self.figure_.colorbar(self.im_, ax=ax, label="probability")
+        return self
+
+    def _annotate(self, ax, shown):
+        inks = ink_on(self.im_.to_rgba(shown))
+        size = "medium" if len(shown) <= 8 else "x-small"
+        text = np.empty(shown.shape, dtype=object)
+        for i, j in np.ndindex(*shown.shape):
+            text[i, j] = ax.text(
+                j, i, f"{shown[i, j]:.2f}", ha="center", va="center", color=inks[i, j],
+                fontsize=size,
+            )  # fmt: skip
+        return text
+
+    def _show_durations(self, ax):
+        right = ax.secondary_yaxis("right")
+        right.set_ticks(np.arange(len(self.names)), labels=list(map(_rounded, self.durations)))
+        right.set_ylabel("expected duration (rows)")
+        right.tick_params(length=0)
+
+    # -------------------------------------------------------------------------------------- graph
+
+    def _plot_graph(self, ax, cmap, threshold, positions):
+        n_states = len(self.names)
+        where, ways_out = self._positions(positions), jumps(self.transmat)
+        if threshold is None:
+            threshold = 0.05 if n_states <= _MOST_ANNOTATED else 0.1
+        ax, ink = self._axes(ax), text_colour()
+        sizes = radii(occupancies(self.transmat))
+        self.edges_ = {
+            (i, j): ax.add_patch(arrow(where[[i, j]], sizes[[i, j]], ways_out[i, j], ink))
+            for i, j in np.argwhere((ways_out >= threshold) & (ways_out > 0.0)).tolist()
+        }
+        colours = state_colours(n_states, cmap)
+        self.nodes_ = ax.scatter(
+            *where.T, s=(2.0 * sizes) ** 2, c=colours, edgecolors=ink, linewidths=1.0, zorder=3
+        )
+        if n_states <= _MOST_NUMBERED_EDGES:
+            self._number_edges(ax, where)
+        self._name_nodes(ax, where, sizes, ink_on(colours))
+        ax.set_aspect("equal")
+        ax.margins(0.25 if n_states <= _MOST_ANNOTATED else 0.08)
+        ax.set_axis_off()
+        return self
+
+    def _positions(self, positions):
+        if positions is None:
+            return layout(self.transmat)
+        where, shape = np.asarray(positions, dtype=float), (len(self.names), 2)
+        if where.shape != shape:
+            raise ValueError(f"positions must be of shape {shape}, got {where.shape}.")
+        return where
+
+    def _number_edges(self, ax, where):
+        ground = self.figure_.get_facecolor()
+        box = {"boxstyle": "round,pad=0.1", "linewidth": 0, "facecolor": ground}
+        for i, j in self.edges_:
+            x, y = number_place(where[[i, j]])
+            number = f"{self.transmat[i, j]:.2g}"
+            ax.text(x, y, number, ha="center", va="center", fontsize="small", bbox=box, zorder=4)
+
+    def _name_nodes(self, ax, where, sizes, inks):
+        """Names within circles that have room for them, else beside; durations of few beside."""
+        from matplotlib.patheffects import withStroke
+
+        is_few = len(self.names) <= _MOST_ANNOTATED
+        # Arrows may pass below.
+        halo = [withStroke(linewidth=2.0, foreground=self.figure_.get_facecolor())]
+        font = "medium" if is_few else "xx-small"
+        inside = {"ha": "center", "va": "center_baseline"}
+        self.labels_ = []
+        for i, beside in enumerate(outward(where, sizes)):
+            name, texts = self.names[i], []
+            if is_few and sizes[i] > max(2.5 * len(name), _LEAST_LETTERED):
+                ax.annotate(name, where[i], color=inks[i], fontsize=font, zorder=5, **inside)
+            else:
+                texts.append(name)
+            if is_few:
+                texts.append(f"{_rounded(self.durations[i])} rows")
+            if is_few and self.end[i] > 0.0:
+                texts.append(f"ends: {self.end[i]:.2g}")
+            look = {"textcoords": "offset points", "fontsize": font, "zorder": 5}
+            look["path_effects"] = halo
+            self.labels_.append(ax.annotate("\n".join(texts), where[i], **look, **beside))
+
+
+def _checked(transmat):
+    transmat = np.array(transmat, dtype=float)
+    if transmat.ndim != 2 or len(transmat) != transmat.shape[1] or not len(transmat):
+        raise ValueError(f"transmat must be a square matrix, got shape {transmat.shape}.")
+    if not (transmat.min() >= 0.0 and transmat.sum(axis=1).max() < 1.0 + 1e-4):
+        raise ValueError("transmat must hold probabilities, whose rows add up to 1 at most.")
+    return transmat
+
+
+def _of_component(estimator, transmat, component):
+    """The matrix of a component of a mixture, or the only one."""
+    name = type(estimator).__name__
+    if transmat.ndim == 2:
+        if component is not None:
+            raise ValueError(f"component is for mixtures of chains; {name} is one chain.")
+        return transmat
+    if component is None and len(transmat) == 1:
+        component = 0
+    if not isinstance(component, Integral) or not 0 <= component < len(transmat):
+        raise ValueError(f"component of {name} must be in 0..{len(transmat) - 1}, got {component}.")
+    return transmat[component]
+
+
+def _rounded(duration):
+    """A duration in three digits at most, as the picture has room for."""
+    if np.isinf(duration):
+        return "\N{INFINITY}"
+    return f"{duration:.3g}" if duration < 1000.0 else f"{duration:,.0f}"

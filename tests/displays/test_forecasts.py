@@ -1,0 +1,145 @@
+"""Bands around sequences, forecasts and innovations."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
+
+from sklearn_onlineem import KalmanFilter
+from sklearn_onlineem.displays import ForecastDisplay
+from sklearn_onlineem.displays.forecasts import autocorrelations
+
+
+@pytest.fixture
+def kalman(rng):
+    X = np.column_stack([np.sin(np.arange(80) / 5), np.cos(np.arange(80) / 5)])
+    return KalmanFilter(2, max_iter=3, tol=0.0, random_state=0).fit(
+        X + 0.2 * rng.normal(size=(80, 2))
+    )
+
+
+@pytest.fixture
+def X(rng):
+    X = np.column_stack([np.sin(np.arange(60) / 5), np.cos(np.arange(60) / 5)])
+    X += 0.2 * rng.normal(size=(60, 2))
+    X[20:25] = X[30, 1] = np.nan
+    return X
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def edges_of(band, n):
+    """Lower and upper edge of a band of n rows."""
+    vertices = band.get_paths()[0].vertices
+    return vertices[1 : n + 1, 1], vertices[n + 2 : 2 * n + 2, 1][::-1]
+
+
+def test_lines_and_bands_are_the_estimators_moments(kalman, X):
+    kinds = ["smoothed", "filtered", "predicted"]
+    display = ForecastDisplay.from_estimator(kalman, X, n_steps=7, kinds=kinds, feature=1, mass=0.8)
+    C, d, R = (
+        getattr(kalman, f"observation_{name}_") for name in ("matrices", "offsets", "covariance")
+    )
+    future, covariances = kalman.forecast(X, n_steps=7, return_cov=True)
+    foreseen = kalman.predict(X, return_cov=True)
+    expected = {"forecast": (future[:, 1], covariances[:, 1, 1])}
+    expected["predicted"] = foreseen[0][:, 1], foreseen[1][:, 1, 1]
+    for kind in ("smooth", "filter"):
+        means, covariances = getattr(kalman, kind)(X)
+        kind += "ed"
+        expected[kind] = (means @ C.T + d)[:, 1], np.einsum("i,tij,j->t", C[1], covariances, C[1])
+    assert set(display.lines_) == set(display.bands_) == set(expected)
+    for kind, (mean, variance) in expected.items():
+        assert_allclose(display.lines_[kind].get_ydata(), mean)
+        width = norm.ppf(0.9) * np.sqrt(variance)
+        low, high = edges_of(display.bands_[kind], len(mean))
+        assert_allclose((low, high), (mean - width, mean + width))
+    assert_array_equal(display.lines_["forecast"].get_xdata(), np.arange(60, 67))
+    # A forecast is of rows, which have noise.
+    assert (expected["forecast"][1] > R[1, 1]).all()
+
+
+def test_gaps_and_what_is_put_into_them(kalman, X):
+    display = ForecastDisplay.from_estimator(kalman, X, feature=1)
+    spans = [path.get_extents().intervalx.tolist() for path in display.gaps_.get_paths()]
+    assert spans == [[19.5, 24.5], [29.5, 30.5]]
+    assert_array_equal(display.imputed_.get_xdata(), [*range(20, 25), 30])
+    assert_array_equal(display.imputed_.get_ydata(), kalman.impute(X)[np.isnan(X[:, 1]), 1])
+    assert_array_equal(display.points_.get_ydata(), X[~np.isnan(X[:, 1]), 1])
+    assert len(display.lines_["forecast"].get_xdata()) == 16
+    whole = ForecastDisplay.from_estimator(kalman, np.nan_to_num(X), n_steps=0)
+    assert whole.gaps_ is whole.imputed_ is None and set(whole.lines_) == {"smoothed"}
+
+
+def test_innovations_and_their_autocorrelation(kalman, X):
+    display = ForecastDisplay.from_estimator(kalman, X, n_lags=4)
+    means, covariances = kalman.predict(X, return_cov=True)
+    innovations = (X - means)[:, 0] / np.sqrt(covariances[:, 0, 0])
+    assert_allclose(display.innovations[:, 0], innovations)
+    centred = np.nan_to_num(innovations - np.nanmean(innovations))
+    expected = [(centred[lag:] * centred[:-lag]).sum() for lag in range(1, 5)]
+    heights = display.correlations_.markerline.get_ydata()
+    assert_allclose(heights, np.divide(expected, (centred**2).sum()))
+    assert_allclose(display.limit_, norm.ppf(0.975) / np.sqrt(55))
+
+
+def test_white_noise_is_within_the_band_and_walks_are_not(rng):
+    noise = rng.normal(size=1000)
+    noise[rng.random(1000) < 0.2] = np.nan
+    correlations, n_seen = autocorrelations(noise, 30)
+    assert n_seen == np.isfinite(noise).sum()
+    assert (np.abs(correlations) > 1.96 / np.sqrt(n_seen)).sum() <= 4
+    assert autocorrelations(rng.normal(size=1000).cumsum(), 1)[0] > 0.9
+    assert_array_equal(autocorrelations(np.full(5, np.nan), 2)[0], 0.0)
+
+
+def test_whitening_shows_a_wrong_model(rng):
+    level = rng.normal(size=(200, 1)).cumsum(axis=0) + rng.normal(size=(200, 1))
+    share_outside = []
+    for variance in (1.0, 0.001):
+        kalman = KalmanFilter(1, em_vars=[], transition_covariance=variance).fit(level)
+        display = ForecastDisplay.from_estimator(kalman, level)
+        heights = np.abs(display.correlations_.markerline.get_ydata())
+        share_outside.append((heights > display.limit_).mean())
+    assert share_outside[0] < 0.15 and share_outside[1] > 0.5
+
+
+def test_names_of_columns_choose_features(kalman, X):
+    frame = pd.DataFrame(X, columns=["height", "depth"])
+    fitted = KalmanFilter(1, max_iter=1, random_state=0).fit(frame)
+    display = ForecastDisplay.from_estimator(
+        fitted, frame, feature="depth", ax=Figure().add_subplot()
+    )
+    assert display.ax_.get_ylabel() == "depth"
+    assert_array_equal(display.points_.get_ydata(), frame["depth"].dropna())
+
+
+def test_bands_of_others():
+    band = np.array([[1.0], [2.0]]), np.array([[0.1], [0.1]])
+    display = ForecastDisplay([1.0, 2.5], predicted=band)
+    display.plot(kinds=["predicted"])
+    assert_allclose(display.innovations[:, 0], [0.0, 5.0])
+    with pytest.raises(ValueError, match="kinds has 'smoothed'"):
+        display.plot()
+    with pytest.raises(ValueError, match="predicted must be two arrays"):
+        ForecastDisplay([1.0], predicted=band)
+    with pytest.raises(ValueError, match="imputed must be of shape"):
+        ForecastDisplay([1.0], imputed=[1.0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"mass": 1.0}, "mass must be"),
+        ({"feature": 2}, "no feature 2"),
+        ({"kinds": ["guessed"]}, "kinds has 'guessed'"),
+        ({"n_lags": 60}, "n_lags must be"),
+        ({"n_steps": -1}, "n_steps must be"),
+    ],
+)
+def test_arguments_act_or_are_refused(kalman, X, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ForecastDisplay.from_estimator(kalman, X, **arguments)

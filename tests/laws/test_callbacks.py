@@ -1,0 +1,198 @@
+"""What callbacks get, and what they can do."""
+
+import pickle
+from functools import partial
+
+import numpy as np
+import pytest
+from cases.comparing import assert_close
+from cases.merged_cases import MERGED
+
+from sklearn_onlineem import PoissonMixture
+from sklearn_onlineem.diagnostics import EarlyStopping
+from sklearn_onlineem.distributed import DistributedEM
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*took no step:UserWarning"
+)
+all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)
+
+
+@all_estimators
+def test_a_callback_that_asks_for_it_gets_the_estimator_of_each_update(case, rng):
+    X, _ = case.data(rng, 40)
+    seen = []
+
+    def note(step, estimator):
+        assert estimator.history_[-1] is step
+        seen.append((estimator, estimator.model_, estimator.score(X)))
+
+    fitted = case(solver="batch", tol=0.0, max_iter=3, callbacks=[note]).fit(X)
+    assert len(seen) == 3 and seen[-1][0] is not fitted
+    assert_close(seen[-1][1], fitted.model_)
+    # A copy stays as it was.
+    for (copied, model, score), n_iter in zip(seen, (1, 2, 3), strict=True):
+        assert copied.model_ is model and copied.score(X) == score
+        assert len(copied.history_) == n_iter
+    seen.clear()
+    stream = case(callbacks=[note])
+    for part in (X[:20], X[20:30], X[30:]):
+        stream.partial_fit(part)
+        assert_close(seen[-1][1], stream.model_)
+    # It may go on by itself, and calls nobody.
+    seen[0][0].partial_fit(X[20:30])
+    assert len(seen) == 3
+    assert_close(seen[0][0].model_, seen[1][1])
+    assert len(pickle.loads(pickle.dumps(seen[1][0])).history_) == 2
+
+
+@all_estimators
+def test_shards_have_callbacks_that_ask_for_the_estimator(case, rng):
+    X, _ = case.data(rng, 40)
+    models = []
+    estimator = case(
+        tol=0.0, max_iter=2, callbacks=[lambda step, copied: models.append(copied.model_)]
+    )
+    fitted = DistributedEM(estimator, n_shards=2, n_jobs=1).fit(X).estimator_
+    assert len(models) == 2
+    assert_close(models[-1], fitted.model_)
+
+
+def test_a_second_argument_that_has_a_value_is_the_callbacks_own():
+    seen = []
+
+    def note(step, name="mine"):
+        seen.append(name)
+
+    class Watch:
+        def __call__(self, step, *, extra=None):
+            seen.append(extra)
+
+    class Unhashable(list):
+        def __call__(self, step):
+            seen.append("unhashable")
+
+    callbacks = [note, Watch(), partial(lambda a, step: seen.append(a), 1), seen.append]
+    callbacks.append(Unhashable())
+    PoissonMixture(1, callbacks=callbacks).partial_fit([[1], [2]])
+    assert seen[:3] == ["mine", None, 1] and seen[3].n_rows == 2 and seen[4] == "unhashable"
+
+
+def test_a_callback_that_stops_by_the_estimator_stops_there(rng):
+    X = rng.poisson(rng.choice([2.0, 20.0], size=(200, 1)))
+    enough = [lambda step, estimator: estimator.n_steps_ == 4]
+    mixture = PoissonMixture(2, solver="batch", tol=0.0, callbacks=enough, random_state=0)
+    assert mixture.fit(X).n_iter_ == 4
+
+
+# ------------------------------------------------------------------------------- early stopping
+
+
+def test_fits_end_when_held_out_scores_no_longer_rise(rng):
+    X, held_out = rng.poisson(rng.choice([2.0, 6.0, 20.0], size=(2, 60, 1)))
+    stopping = EarlyStopping(held_out, patience=3)
+    mixture = PoissonMixture(8, solver="batch", tol=0.0, max_iter=500, random_state=0)
+    mixture.set_params(callbacks=[stopping]).fit(X)
+    rows, scores = map(np.array, zip(*stopping.scores, strict=True))
+    assert mixture.n_iter_ == len(scores) < 500
+    assert scores.argmax() == len(scores) - 1 - (3 + 1)
+    assert stopping.best_estimator.score(held_out) == scores.max()
+    assert (rows == 60 * np.arange(1, len(rows) + 1)).all()
+    # Another fit begins anew, with the same result.
+    mixture.fit(X)
+    assert [score for _, score in stopping.scores] == scores.tolist()
+
+
+def test_scores_may_be_few_and_gains_small(rng):
+    X = rng.poisson(rng.choice([2.0, 20.0], size=(60, 1)))
+    stopping = EarlyStopping(X, patience=1, min_gain=1e9, every=3)
+    mixture = PoissonMixture(2, solver="batch", tol=0.0, callbacks=[stopping], random_state=0)
+    # The first score is the best, two more are no better by that much.
+    assert mixture.fit(X).n_iter_ == 9
+    assert [rows for rows, _ in stopping.scores] == [180, 360, 540]
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"patience": 0}, {"every": 1.5}, {"min_gain": -1.0}, {"patience": True}]
+)
+def test_parameters_of_early_stopping_are_checked(arguments):
+    (name,) = arguments
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        EarlyStopping([[1]], **arguments)
+
+
+# ------------------------------------------------------------------- scikit-learn's own callbacks
+
+has_sklearn_callbacks = pytest.mark.skipif(
+    not hasattr(PoissonMixture, "set_callbacks"), reason="scikit-learn has callbacks from 1.9 on"
+)
+
+
+class Listener:
+    """Follows scikit-learn's protocol, and notes what it hears."""
+
+    def __init__(self, stop_after=np.inf):
+        self.heard, self.fitted, self.stop_after = [], [], stop_after
+
+    def setup(self, estimator, context):
+        self.heard.append("setup")
+
+    def on_fit_task_begin(self, estimator, context):
+        self.heard.append(f"begin {context.task_name}")
+
+    def on_fit_task_end(self, estimator, context, *, X, fitted_estimator):
+        self.heard.append(f"end {context.task_name}")
+        if fitted_estimator is not None:
+            self.fitted.append((fitted_estimator.score(X), fitted_estimator.model_))
+        return len(self.fitted) >= self.stop_after
+
+    def teardown(self, estimator, context):
+        self.heard.append("teardown")
+
+
+@has_sklearn_callbacks
+@all_estimators
+def test_scikit_learns_callbacks_hear_of_each_pass(case, rng):
+    X, _ = case.data(rng, 40)
+    listener = Listener()
+    estimator = case(solver="batch", tol=0.0, max_iter=2).set_callbacks(listener)
+    fitted = estimator.fit(X)
+    passes = 2 * ["begin pass", "end pass"]
+    assert listener.heard == ["setup", "begin fit", *passes, "end fit", "teardown"]
+    assert_close(listener.fitted[-1][1], fitted.model_)
+    assert listener.fitted[-1][0] == fitted.score(X)
+    # They are no part of what was learnt.
+    assert_close(pickle.loads(pickle.dumps(fitted.set_callbacks())).model_, fitted.model_)
+    stopping = Listener(stop_after=1)
+    assert estimator.set_callbacks(stopping).fit(X).n_iter_ == 1
+
+
+@has_sklearn_callbacks
+def test_starts_are_tasks_and_failures_end_them(rng):
+    X = rng.poisson(5.0, size=(30, 1))
+    listener = Listener()
+    mixture = PoissonMixture(1, n_init=2, max_iter=1, tol=0.0, solver="batch")
+    mixture.set_callbacks(listener).fit(X)
+    start = ["begin start", "begin pass", "end pass", "end start"]
+    assert listener.heard == ["setup", "begin fit", *start, *start, "end fit", "teardown"]
+    listener.heard.clear()
+
+    def fail(step):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        mixture.set_params(n_init=1, callbacks=[fail]).fit(X)
+    assert listener.heard == ["setup", "begin fit", "begin pass", "teardown"]
+
+
+@has_sklearn_callbacks
+def test_searches_hand_their_callbacks_on(rng, capsys):
+    from sklearn.callback import ProgressBar
+    from sklearn.model_selection import GridSearchCV
+
+    X = rng.poisson(5.0, size=(30, 1))
+    mixture = PoissonMixture(1, max_iter=2, tol=0.0)
+    grid = GridSearchCV(mixture, {"beta": [0.6, 0.9]}, cv=2, refit=False)
+    grid.set_callbacks(ProgressBar()).fit(X)
+    assert "PoissonMixture" in capsys.readouterr().out
+    assert set(vars(mixture)) == set(mixture.get_params())
