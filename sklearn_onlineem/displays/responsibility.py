@@ -160,7 +160,9 @@ class ResponsibilityDisplay(Display):
         self.order_ = by_component if sort else np.arange(n_rows)
         ax, sorted_rows = self._axes(ax), self.responsibilities[self.order_]
         extent = (0.0, n_rows, n_components - 0.5, -0.5)
-        style = {"cmap": cmap, "vmin": 0.0, "vmax": 1.0, "aspect": "auto", "extent": extent}
+        # Smoothed pixels would mix components.
+        style = {"cmap": cmap, "vmin": 0.0, "vmax": 1.0, "interpolation": "nearest"}
+        style |= {"aspect": "auto", "extent": extent}
         self.image_ = ax.imshow(sorted_rows.T, **{**style, **(im_kw or {})})
         self.boundaries_ = self._draw_boundaries(components) if sort else None
         order = ", sorted by component" if sort else ""

@@ -116,6 +116,6 @@ def test_estimators_without_topics_are_refused_by_name():
         TopicsDisplay.from_estimator(LatentDirichletAllocation(2))
     with pytest.raises(TypeError, match="GaussianMixture has no topics"):
         TopicsDisplay.from_estimator(GaussianMixture(1).fit([[0.0], [1.0]]))
-    signed = decomposition.PCA(1).fit(np.random.default_rng(0).normal(size=(9, 3)))
+    signed = decomposition.PCA(2).fit(np.random.default_rng(0).normal(size=(9, 3)))
     with pytest.raises(TypeError, match="PCA has no topics"):
         TopicsDisplay.from_estimator(signed)
