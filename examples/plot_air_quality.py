@@ -1,14 +1,14 @@
 """
-==================================
-Gaps in a year of air quality data
-==================================
+=======================================
+Gaps in half a year of air quality data
+=======================================
 
-A station in an Italian city measured its air for a year, an hour at a time: five reference
-instruments, five cheap sensors, temperature and humidity. One value in fourteen is missing. A
+A station in an Italian city measured its air for half a year, an hour at a time: five reference
+instruments, five cheap sensors, temperature and humidity. One value in thirteen is missing. A
 Kalman filter takes the gaps as they are, and says what was in them: it knows what the other
 instruments said in that hour, and what all of them said before and after.
 
-Here ``partial_fit`` reads the year once, week by week, as if it came from the station. Further
+Here ``partial_fit`` reads them once, week by week, as if it came from the station. Further
 values are hidden on purpose, in runs of up to a day, so that what the filter puts there can be
 compared with what was measured.
 
@@ -18,32 +18,19 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# The UCI data set 360 (De Vito) comes from its archive, or from the folder that the environment
-# variable ``SKLEARN_ONLINEEM_DATA`` names, where missing values are empty cells instead of -200.
-# The third variable, which was measured for a few weeks only, is left out.
+# Half a year of the UCI data set 360 (De Vito, CC BY 4.0). A variable that was measured for a few
+# weeks only is left out.
 
-import io
-import os
 import sys
-import zipfile
 from pathlib import Path
-from urllib.request import urlopen
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from sklearn_onlineem import KalmanFilter
 
-SOURCE = "https://archive.ics.uci.edu/static/public/360/air+quality.zip"
-local = Path(os.environ.get("SKLEARN_ONLINEEM_DATA", ""), "air_quality/air_quality.csv.gz")
-if local.exists():
-    X = np.genfromtxt(local, delimiter=",", skip_header=1, usecols=range(1, 14))
-else:
-    with urlopen(SOURCE) as answer, zipfile.ZipFile(io.BytesIO(answer.read())) as archive:
-        text = archive.read("AirQualityUCI.csv").decode("latin-1").replace(",", ".")
-    X = np.genfromtxt(io.StringIO(text), delimiter=";", skip_header=1, usecols=range(2, 15))
-    X = np.where(X == -200.0, np.nan, X)[:9357]
-X = np.delete(X, 2, axis=1)
+stored = np.load(Path(__file__).parent / "data" / "air_quality.npz")
+X = np.where(stored["scaled"] == -32768, np.nan, stored["scaled"] / stored["scale"])
 NAMES = "CO PT08.CO C6H6 PT08.NMHC NOx PT08.NOx NO2 PT08.NO2 PT08.O3 T RH AH".split()
 print(f"{len(X)} hours of {X.shape[1]} variables, {np.isnan(X).mean():.1%} missing")
 

@@ -1,0 +1,82 @@
+"""
+=========================================
+When did the economy change, and to what?
+=========================================
+
+Growth, inflation and unemployment move through regimes: years that are alike, and then others. A
+hidden Markov model finds three in fifty years of quarterly figures, tells how sure it is of each
+quarter, and how long a regime lasts; it was told of no recession.
+
+Run as a script, it may have the folder for a picture as its argument.
+"""
+
+# %%
+# The data
+# --------
+# US series of 1959 to 2009. Growth is that of real GDP and consumption, in percent a year;
+# inflation and the change of the unemployment rate are as they are.
+
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from sklearn_onlineem import GaussianHMM
+from sklearn_onlineem.displays import StatePathDisplay, TransitionDisplay
+
+series = np.genfromtxt(Path(__file__).parent / "data" / "macrodata.csv", delimiter=",", names=True)
+gdp, consumption = (400.0 * np.diff(np.log(series[name])) for name in ("realgdp", "realcons"))
+X = np.column_stack([gdp, consumption, series["infl"][1:], np.diff(series["unemp"])])
+NAMES = ["GDP growth", "consumption", "inflation", "change of unemployment"]
+years = series["year"][1:] + (series["quarter"][1:] - 1.0) / 4.0
+
+# %%
+# The model
+# ---------
+# Three states that are expected to last for some years, which is a prior on their transitions
+# (twenty quarters' worth). Several starts would be compared by ``score``; here one does.
+
+prior = np.full((3, 3), 1.5) + 18.5 * np.eye(3)
+hmm = GaussianHMM(
+    3, covariance_type="full", transmat_prior=prior, covars_prior=1.0, tol=1e-4, random_state=0
+).fit(X)
+order = np.argsort(hmm.means_[:, 0])
+path, posterior = hmm.predict(X), hmm.predict_proba(X)
+
+print(f"{'':<8}" + "".join(f"{name:>24}" for name in [*NAMES, "quarters it lasts"]))
+for state in order:
+    duration = 1.0 / (1.0 - hmm.transmat_[state, state])
+    row = [*hmm.means_[state], duration]
+    print(f"state {state:<2}" + "".join(f"{value:24.1f}" for value in row))
+
+# %%
+# Quarters in the state with the least growth, as intervals. The recessions of the National Bureau
+# of Economic Research began in 1960, 1969, 1973, 1980, 1981, 1990, 2001 and at the end of 2007.
+
+worst = path == order[0]
+edges = np.flatnonzero(np.diff(np.concatenate(([0], worst, [0])).astype(int)))
+print("least growth:", ", ".join(f"{years[a]:.2f}-{years[b - 1]:.2f}" for a, b in edges.reshape(-1, 2)))
+
+# %%
+# Bands and doubts
+# ----------------
+# The strip below the bands shows the posterior: where several states are grey, the path is a guess.
+# Features are numbered as in the table.
+
+fig, axes = plt.subplots(
+    3, 1, figsize=(8, 9), height_ratios=[4, 1.2, 4], layout="constrained"
+)
+names = ["recession", "inflation", "growth"]
+named = [names[int(np.flatnonzero(order == state)[0])] for state in range(3)]
+StatePathDisplay.from_estimator(hmm, X, names=named, ax=axes[:2])
+for ax in axes[:2]:
+    ticks = np.flatnonzero(years % 10.0 == 0.0)
+    ax.set_xticks(ticks, years[ticks].astype(int))
+    ax.set_xlabel("")
+TransitionDisplay.from_estimator(hmm, names=named, ax=axes[2])
+
+if len(sys.argv) > 1:
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    fig.savefig(folder / "regimes.png", dpi=100)

@@ -1,0 +1,82 @@
+"""
+==========================================
+Which digit was said? Learnt in one pass
+==========================================
+
+A hidden Markov model for each digit goes from left to right through its sounds. Recordings come one
+after the other, each is heard once, and the models that they made read digits that come later.
+
+Run as a script, it may have the folder for a picture as its argument.
+"""
+
+# %%
+# The data
+# --------
+# 200 recordings of one speaker of the Free Spoken Digit Dataset, as cepstral coefficients of frames
+# of 25 ms, ten of them a tenth of a second. Those with the first five takes are the test.
+
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from sklearn_onlineem import GaussianHMM
+from sklearn_onlineem.displays import StatePathDisplay
+
+stored = np.load(Path(__file__).parent / "data" / "spoken_digits.npz")
+frames = stored["mfcc_times_4"] / 4.0
+recordings = np.split(frames, np.cumsum(stored["lengths"])[:-1])
+digits, is_test = stored["digit"], stored["take"] < 5
+
+# %%
+# One pass
+# --------
+# Five states in a row: each stays, or goes to the next. A start that is cut into five equal parts
+# would do; here k-means gives the states of the first recording.
+
+N_STATES = 5
+moves = 0.8 * np.eye(N_STATES) + 0.2 * np.eye(N_STATES, k=1)
+moves[-1, -1] = 1.0
+
+
+def parts_of(recording):
+    """Means of five equal parts, where the states start."""
+    return np.array([part.mean(axis=0) for part in np.array_split(recording, N_STATES)])
+
+
+hmms = {}
+order = np.random.default_rng(0).permutation(np.flatnonzero(~is_test))
+accuracies = []
+test = np.flatnonzero(is_test)
+for n_heard, i in enumerate(order, start=1):
+    digit = int(digits[i])
+    if digit not in hmms:
+        hmms[digit] = GaussianHMM(
+            N_STATES, startprob_init=np.eye(N_STATES)[0], transmat_init=moves,
+            means_init=parts_of(recordings[i]), reg_covar=4.0, random_state=0,
+        )  # fmt: skip
+    hmms[digit].partial_fit([recordings[i]])
+    if n_heard % 15 == 0 and len(hmms) == 10:
+        scores = [hmms[d].score_samples([recordings[j] for j in test]) for d in range(10)]
+        accuracies.append((n_heard, np.mean(np.argmax(scores, axis=0) == digits[test])))
+        print(f"{n_heard:4} recordings heard: {accuracies[-1][1]:.0%} of {len(test)} are read")
+
+# %%
+# A word, and its sounds
+# ----------------------
+# The states of a "seven", over the first two coefficients.
+
+fig = plt.figure(figsize=(7, 7), layout="constrained")
+curve, path = fig.subfigures(2, 1, height_ratios=[2, 3])
+ax = curve.subplots()
+ax.plot(*zip(*accuracies, strict=True), "ko-")
+ax.set(xlabel="recordings heard", ylabel="test recordings read", ylim=(0, 1.03))
+seven = recordings[test[digits[test] == 7][0]]
+axes = path.subplots(2, 1, height_ratios=[3, 1], sharex=True)
+StatePathDisplay.from_estimator(hmms[7], seven, ax=axes, features=[0, 1])
+
+if len(sys.argv) > 1:
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    fig.savefig(folder / "spoken_digits.png", dpi=100)

@@ -1,0 +1,72 @@
+"""
+=======================================
+What are these documents about, in all?
+=======================================
+
+Latent Dirichlet allocation gives each document proportions of topics. It learns here from a stream
+of blog entries, fifty at a time: one pass over five hundred of them explains entries that it has
+not seen nearly as well as ten passes do, and the topics can be read.
+
+Run as a script, it may have the folder for a picture as its argument.
+"""
+
+# %%
+# The data
+# --------
+# Counts of words in 600 entries of the Daily KOS blog, of the American election year 2004.
+
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy import sparse
+
+from sklearn_onlineem import LatentDirichletAllocation
+from sklearn_onlineem.displays import TopicsDisplay
+
+stored = np.load(Path(__file__).parent / "data" / "kos.npz")
+words = stored["vocabulary"]
+parts = stored["counts"].astype(float), stored["words"].astype(np.int32), stored["ends"]
+counts = sparse.csr_matrix(parts, shape=(len(parts[2]) - 1, len(words)))
+order = np.random.default_rng(0).permutation(counts.shape[0])
+train, test = counts[order[:500]], counts[order[500:]]
+
+# %%
+# One pass, and nine more
+# -----------------------
+# Perplexity is by document completion: proportions from half of the words of each entry that was
+# held out, score of the other half. A lower one is better; that of the frequencies of words, which
+# knows no topics, is the one to beat.
+
+N_TOPICS = 12
+lda = LatentDirichletAllocation(N_TOPICS, random_state=0)
+perplexities = []
+for begin in 10 * list(range(0, 500, 50)):
+    lda.partial_fit(train[begin : begin + 50])
+    perplexities.append(lda.perplexity(test))
+
+shares = (np.asarray(train.sum(axis=0)).ravel() + 0.1) / (train.sum() + 0.1 * len(words))
+without = np.exp(-(test @ np.log(shares)).sum() / test.sum())
+
+print(f"frequencies of words    {without:8.0f}")
+print(f"one pass                {perplexities[9]:8.0f}")
+print(f"ten passes              {perplexities[-1]:8.0f}")
+
+# %%
+# The topics
+# ----------
+# Words that are most probable in a topic; the share of a topic in all entries is in its title.
+
+fig = plt.figure(figsize=(9, 9), layout="constrained")
+curve, panels = fig.subfigures(2, 1, height_ratios=[1, 3])
+ax = curve.subplots()
+ax.plot(50 * np.arange(1, 101), perplexities, "k-")
+ax.axvline(500, color="0.6", linestyle=":")
+ax.set(xlabel="entries read (dotted: one pass)", ylabel="perplexity", xscale="log")
+TopicsDisplay.from_estimator(lda, feature_names=words, n_words=6, ax=panels.subplots(3, 4))
+
+if len(sys.argv) > 1:
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    fig.savefig(folder / "topics.png", dpi=100)
