@@ -12,6 +12,7 @@ from numbers import Integral, Real
 from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
@@ -619,7 +620,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         return "_fitted" in self.__dict__
 
     n_features_in_ = FittedAttribute[int]("Columns of the data.")
-    feature_names_in_ = FittedAttribute["NDArray[np.object_]"](
+    feature_names_in_ = FittedAttribute[NDArray[np.object_]](
         "Names of the columns, where the first data had names."
     )
     aligned_members_ = FittedAttribute[list[bool]](

@@ -57,7 +57,7 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
 
     _parameter_constraints: dict = {"transformer": [HasMethods(["fit", "transform"])]}
 
-    def __init__(self, transformer):
+    def __init__(self, transformer: object) -> None:
         self.transformer = transformer
 
     # The transformer validates its own parameters.

@@ -1,4 +1,4 @@
-"""Typical code of users, whose types mypy is to find; `make lint` checks it, and nothing runs it."""
+"""Typical code of users, whose types mypy is to find; nothing runs it."""
 
 from __future__ import annotations
 

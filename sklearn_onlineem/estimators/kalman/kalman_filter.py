@@ -506,7 +506,7 @@ def _fitted_array(name, axes):
     sizes = {"k": "n_dim_state", "d": "n_features"}
     shape = ", ".join(sizes[axis] for axis in axes) + ("," if len(axes) == 1 else "")
 
-    def value(self):
+    def value(self) -> Floats:
         return self._exposed(array_of(self.model_, name))
 
     value.__doc__ = f"Fitted `{name}`, an ndarray of shape ({shape})."

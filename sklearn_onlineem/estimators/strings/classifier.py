@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from numbers import Integral
 from typing import NamedTuple, Self
@@ -88,7 +89,14 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         "prefit": ["boolean"],
     }
 
-    def __init__(self, edit_distance=None, *, dictionary=None, conditional=True, prefit=False):
+    def __init__(
+        self,
+        edit_distance: EditDistance | None = None,
+        *,
+        dictionary: Iterable[object] | None = None,
+        conditional: bool = True,
+        prefit: bool = False,
+    ) -> None:
         self.edit_distance = edit_distance
         self.dictionary = dictionary
         self.conditional = conditional

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,7 +37,7 @@ _PRIORS = Interval(Real, 1e-20, 1e20, closed="both")
 _MOST_SWEEPS = np.iinfo(np.intc).max
 
 
-def _no_criterion(self):
+def _no_criterion(self) -> NoReturn:
     raise AttributeError(
         f"{type(self).__name__} has neither bic nor aic: it has a lower bound of its likelihood"
         " only. Compare `perplexity` on held-out documents."
