@@ -76,6 +76,7 @@ lint: $(VENV)/extra-lint
 	$(BIN)/ruff format --check
 	PATH="$(BIN):$$PATH" cython-lint sklearn_onlineem
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/mypy
 
 format: $(VENV)/extra-lint
 	$(BIN)/ruff check --fix

@@ -12,6 +12,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
+from setuptools.modified import newer_group
 
 KERNELS = "sklearn_onlineem/_kernels"
 DEBUG = os.environ.get("SKLEARN_ONLINEEM_DEBUG", "") not in ("", "0")
@@ -60,9 +61,14 @@ class BuildKernels(build_ext):
         for kernel in self.extensions:
             kernel.extra_compile_args = FLAGS[compiler] + compile_openmp
             kernel.extra_link_args = STRIPPED[compiler] + SANITIZED + link_openmp
-        self.n_built, self.started = 0, time.monotonic()
-        print(f"compiling up to {len(self.extensions)} kernels", flush=True)
+        self.n_stale, self.n_built = sum(map(self.is_stale, self.extensions)), 0
+        self.started = time.monotonic()
+        print(f"compiling {self.n_stale} of {len(self.extensions)} kernels", flush=True)
         super().build_extensions()
+
+    def is_stale(self, kernel):
+        inputs = [*kernel.sources, *kernel.depends]
+        return self.force or newer_group(inputs, self.get_ext_fullpath(kernel.name), "newer")
 
     def build_extension(self, kernel):
         module = Path(self.get_ext_fullpath(kernel.name))
@@ -74,7 +80,7 @@ class BuildKernels(build_ext):
     def say_built(self, name):
         self.n_built += 1
         seconds = time.monotonic() - self.started
-        print(f"compiled {name}: {self.n_built} kernels in {seconds:.0f} s", flush=True)
+        print(f"{self.n_built} of {self.n_stale}: {name}, after {seconds:.0f} s", flush=True)
 
     def links(self, program, compile_flags, link_flags):
         with tempfile.TemporaryDirectory() as folder:
@@ -100,11 +106,18 @@ def kernels():
         )
         for source in sources
     ]
-    return cythonize(extensions, build_dir=f"{BUILD}/cython", compiler_directives=DIRECTIVES)
+    return cythonize(
+        extensions,
+        build_dir=f"{BUILD}/cython",
+        compiler_directives=DIRECTIVES,
+        nthreads=os.cpu_count() or 1,
+    )
 
 
-setup(
-    ext_modules=[] if BUILT else kernels(),
-    cmdclass={"build_ext": BuildKernels},
-    options={"build": {"build_base": BUILD}, "build_ext": {"parallel": True}},
-)
+# Processes that Cython starts may import this file anew.
+if __name__ == "__main__":
+    setup(
+        ext_modules=[] if BUILT else kernels(),
+        cmdclass={"build_ext": BuildKernels},
+        options={"build": {"build_base": BUILD}, "build_ext": {"parallel": True}},
+    )

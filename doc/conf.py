@@ -27,6 +27,8 @@ default_role = "py:obj"
 
 templates_path = ["_templates"]
 autosummary_generate = True
+# Types stand in the docstrings, with shapes.
+autodoc_typehints = "none"
 numpydoc_show_class_members = False
 
 intersphinx_mapping = {

@@ -6,25 +6,27 @@ import copy
 import math
 import threading
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral, Real
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 
 from sklearn_onlineem.em import (
     SCHEDULES,
     SOLVERS,
     STOPPING_RULES,
+    Chains,
     Plan,
     Solver,
     State,
+    Step,
     StructuralStep,
     Training,
     named_schedule,
@@ -32,6 +34,7 @@ from sklearn_onlineem.em import (
 )
 from sklearn_onlineem.em.settings import merged_params
 from sklearn_onlineem.estimators._callbacks import checked_callbacks
+from sklearn_onlineem.estimators._decorators import available_if
 from sklearn_onlineem.estimators._fit_tasks import CallbackSupportMixin, FitTasks
 from sklearn_onlineem.estimators._fitted import Fitted, FittedAttribute
 from sklearn_onlineem.estimators._learnt_prior import LearntPrior, LearntStart
@@ -55,6 +58,7 @@ from sklearn_onlineem.estimators._reports import (
 )
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import INVALID, naming, raise_named
+from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["N_JOBS", "OnlineEM"]
@@ -486,7 +490,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         return True
 
     @available_if(_may_be_prior)
-    def as_prior(self, weight):
+    def as_prior(self, weight: float) -> LearntPrior:
         """Return what was learnt as a prior: yesterday's model for today's data.
 
         Parameters
@@ -577,7 +581,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     def _generator(self):
         return np.random.default_rng(self._drawn_seed())
 
-    def get_params(self, deep=True):
+    def get_params(self, deep: bool = True) -> dict[str, object]:
         """Return the parameters by name, as they were given.
 
         Parameters
@@ -592,7 +596,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         params = super().get_params(deep)
         return params | {name: self.__dict__.get(name, params[name]) for name in self._defaults}
 
-    def set_params(self, **params):
+    def set_params(self, **params: object) -> Self:
         """Set parameters; one within a value, such as ``solver__average_from``, makes a new value.
 
         Parameters
@@ -615,9 +619,13 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     def __sklearn_is_fitted__(self):
         return "_fitted" in self.__dict__
 
-    n_features_in_ = FittedAttribute("Columns of the data.")
-    feature_names_in_ = FittedAttribute("Names of the columns, where the first data had names.")
-    aligned_members_ = FittedAttribute("Which of the members that were merged had to be aligned.")
+    n_features_in_ = FittedAttribute[int]("Columns of the data.")
+    feature_names_in_ = FittedAttribute[NDArray[np.object_]](
+        "Names of the columns, where the first data had names."
+    )
+    aligned_members_ = FittedAttribute[list[bool]](
+        "Which of the members that were merged had to be aligned."
+    )
     _dtype = FittedAttribute("Type of the first data, in which users see parameters.")
 
     @property
@@ -637,43 +645,43 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         return self._fitted_at_once.training
 
     @property
-    def model_(self):
+    def model_(self) -> Model:
         """The fitted model, a frozen value."""
         return self._training.state.model
 
     @property
-    def n_steps_(self):
+    def n_steps_(self) -> int:
         """Number of updates so far."""
         return self._training.state.n_steps
 
     @property
-    def n_samples_seen_(self):
+    def n_samples_seen_(self) -> float:
         """Number of observations (their total weight) that the model has learnt from."""
         seen = self._training.state.n_seen
         return int(seen) if float(seen).is_integer() else seen
 
     @property
-    def history_(self):
+    def history_(self) -> Sequence[Step]:
         """The latest updates, a list of (eta, log_likelihood, kl_divergence, n_rows)."""
         return self._training.history
 
     @property
-    def n_iter_(self):
+    def n_iter_(self) -> int:
         """Number of passes of the last `fit` over its data."""
         return self._training.n_iter
 
     @property
-    def converged_(self):
+    def converged_(self) -> bool:
         """Whether the last `fit` stopped because of `tol`."""
         return self._training.converged
 
     @property
-    def lower_bounds_(self):
+    def lower_bounds_(self) -> list[float]:
         """Mean log-likelihood of each pass of the last `fit`, before or during its updates."""
         return self._training.lower_bounds
 
     @property
-    def chains_(self):
+    def chains_(self) -> Chains:
         """Record of the chains of the last `fit` by Gibbs sampling, a `Chains` of `em`.
 
         An AttributeError if another solver fitted.
@@ -686,7 +694,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         return chains
 
     @property
-    def lower_bound_(self):
+    def lower_bound_(self) -> float:
         """The last of `lower_bounds_`; NaN of what was merged and has learnt nothing since."""
         training = self._training
         bounds, step = training.lower_bounds, training.state.step

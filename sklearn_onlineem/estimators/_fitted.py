@@ -1,7 +1,9 @@
 """What a fit leaves behind, and the attributes by which users read it."""
 
+from __future__ import annotations
+
 from functools import wraps
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from sklearn_onlineem.em import Training
 
@@ -26,20 +28,23 @@ class Fitted(NamedTuple):
     structure: tuple
 
 
-class FittedAttribute:
+Value = TypeVar("Value")
+
+
+class FittedAttribute(Generic[Value]):
     """One of the attributes that validation found.
 
     An instance may have a value of its own: that is how scikit-learn's validation writes it to the
     blank estimator that first data are checked with.
     """
 
-    def __init__(self, doc):
+    def __init__(self, doc: str) -> None:
         self.__doc__ = doc
 
     def __set_name__(self, owner, name):
         self._name = name
 
-    def __get__(self, instance, owner):
+    def __get__(self, instance: object, owner: type) -> Value:
         if instance is None:
             return self
         attributes = instance._fitted_at_once.attributes
@@ -48,11 +53,16 @@ class FittedAttribute:
         return attributes[self._name]
 
 
-def fitted_property(function):
-    """A property of what was learnt, all of which it reads at once."""
+# Type checkers know properties, and no functions that make some.
+if TYPE_CHECKING:
+    from builtins import property as fitted_property
+else:
 
-    @wraps(function)
-    def value(self):
-        return function(self._seen())
+    def fitted_property(function):
+        """A property of what was learnt, all of which it reads at once."""
 
-    return property(value)
+        @wraps(function)
+        def value(self):
+            return function(self._seen())
+
+        return property(value)

@@ -13,13 +13,15 @@ they were given, and `get_params` returns them so.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from operator import itemgetter
-from typing import dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
 
+from sklearn_onlineem._typing import Method
 from sklearn_onlineem.estimators._documentation import completed
 
 __all__ = ["are_same", "by_name", "contents", "estimator", "is_container", "parameter"]
@@ -47,7 +49,12 @@ class _Parameter:
         instance.__dict__.pop(self._name, None)
 
 
-def parameter(*, default, valid, structural=False, kw_only=True):
+Estimator = TypeVar("Estimator", bound=type)
+
+
+def parameter(
+    *, default: object, valid: list, structural: bool = False, kw_only: bool = True
+) -> Any:
     """Declare a parameter of an estimator.
 
     Parameters
@@ -66,7 +73,7 @@ def parameter(*, default, valid, structural=False, kw_only=True):
 
 
 @dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(parameter,))
-def estimator(cls):
+def estimator(cls: Estimator) -> Estimator:
     """Give an estimator its `__init__`, its constraints and a docstring with all parameters."""
     cls = dataclass(cls, eq=False, repr=False)
     declared = fields(cls)
@@ -122,7 +129,7 @@ def contents(value):
     return array.shape, array.tolist() if array.dtype.hasobject else array.tobytes()
 
 
-def by_name(remedy):
+def by_name(remedy: str) -> Callable[[Method], Method]:
     """Let a method say what to do where users of other libraries pass one argument too many.
 
     Parameters

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
-from sklearn.base import _fit_context
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.data._checks import room
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._decorators import fit_context
 from sklearn_onlineem.estimators._parameters import estimator
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
 from sklearn_onlineem.estimators._transactions import FitTransformMixin
@@ -144,8 +147,8 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
     # ------------------------------------------------------------------------------------ fitting
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, sample_weight=None):
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: RowData, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model to all of X.
 
         Parameters
@@ -169,7 +172,9 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         """
         return self._fit(X, y, sample_weight=sample_weight)
 
-    def partial_fit(self, X, y=None, sample_weight=None):
+    def partial_fit(
+        self, X: RowData, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Update the model with one batch of a stream.
 
         The first batch also provides what the start needs: unless initial parameters are given,
@@ -206,7 +211,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         with single_threaded_blas(len(data)):
             return getattr(seen.model_, method)(data, *arguments)
 
-    def score_samples(self, X):
+    def score_samples(self, X: RowData) -> Floats:
         """Return the log-likelihood of each sample.
 
         Parameters
@@ -227,7 +232,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         """
         return self._infer(X, "log_likelihood")
 
-    def score(self, X, y=None):
+    def score(self, X: RowData, y: object = None) -> float:
         """Return the mean log-likelihood of the samples in nats; higher is better.
 
         Parameters
@@ -249,7 +254,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         """
         return float(self.score_samples(X).mean())
 
-    def bic(self, X):
+    def bic(self, X: RowData) -> float:
         r"""Return the Bayesian information criterion on X; lower is better.
 
         It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n rows.
@@ -275,7 +280,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         penalty = seen.model_.n_parameters() * np.log(len(log_likelihoods))
         return float(-2.0 * log_likelihoods.mean() * len(log_likelihoods) + penalty)
 
-    def aic(self, X):
+    def aic(self, X: RowData) -> float:
         r"""Return the Akaike information criterion on X; lower is better.
 
         It is :math:`-2 \log L + 2 p`, of a model with p free parameters.

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, _fit_context
+from numpy.typing import ArrayLike
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval
 
+from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.data._checks import room
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._decorators import fit_context
 from sklearn_onlineem.estimators._outputs import SequenceOutput
 from sklearn_onlineem.estimators._parameters import by_name, estimator, parameter
 from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y, sequence_form
@@ -137,8 +141,15 @@ class SequenceEstimator(
 
     # ------------------------------------------------------------------------------------ fitting
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, lengths=None, groups=None):
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: SequenceData,
+        y: object = None,
+        *,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit the model to all sequences.
 
         Parameters
@@ -167,7 +178,15 @@ class SequenceEstimator(
         """
         return self._fit(X, y, lengths=lengths, groups=groups)
 
-    def partial_fit(self, X, y=None, *, lengths=None, groups=None, continues=False):
+    def partial_fit(
+        self,
+        X: SequenceData,
+        y: object = None,
+        *,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        continues: bool = False,
+    ) -> Self:
         """Update the model with a batch of sequences, or with a piece of one that continues.
 
         Parameters that were set since the last batch act from this one on; those that shape the
@@ -240,7 +259,9 @@ class SequenceEstimator(
         with naming(self), single_threaded_blas(data.n_rows):
             return getattr(seen.model_, method)(data, *arguments), reader
 
-    def score_samples(self, X, lengths=None, *, groups=None):
+    def score_samples(
+        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> Floats:
         """Return the log-likelihood of each sequence.
 
         Parameters
@@ -262,7 +283,14 @@ class SequenceEstimator(
         """
         return self._infer(X, lengths, groups, "log_likelihood")[0]
 
-    def score(self, X, y=None, *, lengths=None, groups=None):
+    def score(
+        self,
+        X: SequenceData,
+        y: object = None,
+        *,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> float:
         """Return the mean log-likelihood of the sequences in nats; higher is better.
 
         Parameters
@@ -288,7 +316,14 @@ class SequenceEstimator(
             check_rows_of_y(X, y)
         return float(log_likelihoods.mean())
 
-    def fit_transform(self, X, y=None, *, lengths=None, groups=None):
+    def fit_transform(
+        self,
+        X: SequenceData,
+        y: object = None,
+        *,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> FloatsOrList:
         """Fit, and return what `transform` makes of X.
 
         Parameters
@@ -311,7 +346,9 @@ class SequenceEstimator(
             return fitted.transform(X, lengths=lengths, groups=groups)
 
     @by_name("n_sequences is passed by name, and random_state is a parameter of the estimator")
-    def sample(self, n_samples=1, *, n_sequences=None):
+    def sample(
+        self, n_samples: int = 1, *, n_sequences: int | None = None
+    ) -> tuple[FloatsOrList, FloatsOrList] | tuple[FloatsOrList, IntegersOrList]:
         """Draw rows from the fitted model.
 
         Parameters
@@ -356,7 +393,9 @@ class SequenceEstimator(
         cuts = data.offsets[1:-1]
         return np.split(X, cuts), np.split(states, cuts)
 
-    def bic(self, X, lengths=None, *, groups=None):
+    def bic(
+        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> float:
         r"""Return the Bayesian information criterion on X; lower is better.
 
         It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n rows.
@@ -384,7 +423,9 @@ class SequenceEstimator(
             reader.form.offsets[-1]
         )
 
-    def aic(self, X, lengths=None, *, groups=None):
+    def aic(
+        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> float:
         r"""Return the Akaike information criterion on X; lower is better.
 
         It is :math:`-2 \log L + 2 p`, of a model with p free parameters.

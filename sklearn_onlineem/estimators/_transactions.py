@@ -7,6 +7,8 @@ from itertools import islice
 
 from sklearn.base import TransformerMixin
 
+from sklearn_onlineem._typing import FloatsOrList
+
 __all__ = ["FitTransformMixin", "as_it_was"]
 
 
@@ -45,7 +47,7 @@ def _undoing(training):
 class FitTransformMixin(TransformerMixin):
     """Mixin of transformers, whose `fit_transform` learns nothing where `transform` fails."""
 
-    def fit_transform(self, X, y=None, **fit_params):
+    def fit_transform(self, X: object, y: object = None, **fit_params: object) -> FloatsOrList:
         """Fit, and return what `transform` makes of X.
 
         Parameters

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem._typing import RandomState
 from sklearn_onlineem.em import SampledInertia, State, Training
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._parameters import are_same
@@ -25,16 +28,18 @@ _SMALLEST_SHARE = 1e-100
 # What a member has learnt, and others need not have.
 _OF_MEMBERS = ("feature_names_in_", "aligned_members_")
 
+Estimator = TypeVar("Estimator", bound=OnlineEM)
+
 
 def combine_estimators(
-    estimators,
-    weights=None,
-    method="entropic",
-    align="auto",
+    estimators: Iterable[Estimator],
+    weights: ArrayLike | None = None,
+    method: str = "entropic",
+    align: bool | str = "auto",
     *,
-    n_pseudo_samples=10_000,
-    random_state=None,
-):
+    n_pseudo_samples: int = 10_000,
+    random_state: RandomState = None,
+) -> Estimator:
     r"""Merge estimators of one class that were fitted apart, into one that continues from all.
 
     .. math::

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import copy
+from typing import Self
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, _fit_context, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem._typing import FloatsOrList, SequenceData
 from sklearn_onlineem.data._sparse import canonical_csr
+from sklearn_onlineem.estimators._decorators import fit_context
 from sklearn_onlineem.estimators._outputs import SequenceOutput
 from sklearn_onlineem.estimators._parameters import are_same
 from sklearn_onlineem.estimators._persistence import PersistentState
@@ -52,12 +57,12 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
 
     _parameter_constraints: dict = {"transformer": [HasMethods(["fit", "transform"])]}
 
-    def __init__(self, transformer):
+    def __init__(self, transformer: object) -> None:
         self.transformer = transformer
 
     # The transformer validates its own parameters.
-    @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y=None):
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: SequenceData, y: object = None) -> Self:
         """Fit a clone of the transformer to all rows.
 
         Parameters
@@ -78,8 +83,8 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         self.transformer_ = self._new_transformer().fit(self._form(X).X)
         return self
 
-    @_fit_context(prefer_skip_nested_validation=False)
-    def partial_fit(self, X, y=None):
+    @fit_context(prefer_skip_nested_validation=False)
+    def partial_fit(self, X: SequenceData, y: object = None) -> Self:
         """Update the transformer with the rows of further sequences; it must have `partial_fit`.
 
         Parameters
@@ -135,7 +140,7 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         with naming(self):
             return sequence_form(canonical_csr(X) if sparse.issparse(X) else X)
 
-    def transform(self, X):
+    def transform(self, X: SequenceData) -> FloatsOrList:
         """Transform each sequence.
 
         Parameters
@@ -157,7 +162,7 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         form = self._form(X)
         return form.restored(self.transformer_.transform(form.X))
 
-    def inverse_transform(self, X):
+    def inverse_transform(self, X: SequenceData) -> FloatsOrList:
         """Undo the transformation of each sequence.
 
         Parameters
@@ -184,13 +189,13 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
             raise TypeError(f"PerSequence: transformer has no inverse_transform: {name}.")
         return form.restored(self.transformer_.inverse_transform(form.X))
 
-    def get_feature_names_out(self, input_features=None):
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """Return what the transformer calls its outputs."""
         check_is_fitted(self)
         return self.transformer_.get_feature_names_out(input_features)
 
     @property
-    def n_features_in_(self):
+    def n_features_in_(self) -> int:
         """Number of features that the transformer was fitted to."""
         return self.transformer_.n_features_in_
 

@@ -6,9 +6,11 @@ from abc import abstractmethod
 from numbers import Integral, Real
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.estimators._clusters import STARTS
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._learnt_prior import LearntPrior
@@ -157,18 +159,18 @@ class BaseHMM(SequenceEstimator):
     # ------------------------------------------------------------------------------- fitted values
 
     @fitted_property
-    def startprob_(self):
+    def startprob_(self) -> Floats:
         """Probabilities of the first state, an ndarray of shape (n_components,)."""
         return self._exposed(self.model_.start)
 
     @fitted_property
-    def transmat_(self):
+    def transmat_(self) -> Floats:
         """Probabilities of moves, an ndarray of shape (n_components, n_components)."""
         model = self.model_
         return self._exposed(model.transmat[:, : model.n_components])
 
     @fitted_property
-    def endprob_(self):
+    def endprob_(self) -> Floats | None:
         """Probabilities of a silent end after each state, of shape (n_components,).
 
         Only with ``termination="end_state"``.
@@ -178,7 +180,7 @@ class BaseHMM(SequenceEstimator):
             raise AttributeError("endprob_ is a value of models with silent ends only.")
         return self._exposed(model.transmat[:, -1])
 
-    def get_stationary_distribution(self):
+    def get_stationary_distribution(self) -> Floats:
         """Return the distribution that the transitions keep, an ndarray of shape (n_components,).
 
         Raises
@@ -201,7 +203,9 @@ class BaseHMM(SequenceEstimator):
     def _n_features_out(self):
         return self.model_.n_components
 
-    def predict_proba(self, X, lengths=None, *, groups=None):
+    def predict_proba(
+        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> FloatsOrList:
         """Return the posterior probabilities of the states, given whole sequences.
 
         Parameters
@@ -224,7 +228,9 @@ class BaseHMM(SequenceEstimator):
         posterior, reader = self._infer(X, lengths, groups, "posterior")
         return reader.restored(posterior)
 
-    def transform(self, X, lengths=None, *, groups=None):
+    def transform(
+        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> FloatsOrList:
         """Return the posterior probabilities of the states, as `predict_proba` does.
 
         Parameters
@@ -246,7 +252,9 @@ class BaseHMM(SequenceEstimator):
         """
         return self.predict_proba(X, lengths=lengths, groups=groups)
 
-    def filter(self, X, lengths=None, *, groups=None):
+    def filter(
+        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> FloatsOrList:
         """Return the probabilities of the states given the rows so far, P(h_t | v_1..t).
 
         Parameters
@@ -269,7 +277,7 @@ class BaseHMM(SequenceEstimator):
         filtered, reader = self._infer(X, lengths, groups, "filtered")
         return reader.restored(filtered)
 
-    def live_filter(self):
+    def live_filter(self) -> StateFilter:
         """Return a filter that takes one row at a time.
 
         Returns
@@ -285,7 +293,9 @@ class BaseHMM(SequenceEstimator):
         check_is_fitted(self)
         return StateFilter(self.model_)
 
-    def predict(self, X, lengths=None, *, groups=None):
+    def predict(
+        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> IntegersOrList:
         """Return states: the most probable path, or with ``algorithm="map"`` one row at a time.
 
         Parameters
@@ -307,7 +317,14 @@ class BaseHMM(SequenceEstimator):
         """
         return self._decoded(X, lengths, groups, self.algorithm)[1]
 
-    def fit_predict(self, X, y=None, *, lengths=None, groups=None):
+    def fit_predict(
+        self,
+        X: SequenceData,
+        y: object = None,
+        *,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> IntegersOrList:
         """Fit, and return the states of X, as `predict` does.
 
         Parameters
@@ -329,7 +346,14 @@ class BaseHMM(SequenceEstimator):
             fitted = self.fit(X, y, lengths=lengths, groups=groups)
             return fitted.predict(X, lengths=lengths, groups=groups)
 
-    def decode(self, X, lengths=None, algorithm=None, *, groups=None):
+    def decode(
+        self,
+        X: SequenceData,
+        lengths: ArrayLike | None = None,
+        algorithm: str | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> tuple[float, IntegersOrList]:
         """Return states and how probable they are.
 
         Parameters

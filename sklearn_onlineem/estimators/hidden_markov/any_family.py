@@ -68,7 +68,7 @@ class HMM(BaseHMM):
         return FAMILIES[self.family]() if isinstance(self.family, str) else self.family
 
     @property
-    def parameters_(self):
+    def parameters_(self) -> object:
         """The family's parameters of all states."""
         return self.model_.parameters
 

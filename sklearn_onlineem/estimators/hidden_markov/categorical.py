@@ -8,6 +8,7 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.em import SOLVERS, Solver
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
@@ -109,6 +110,6 @@ class CategoricalHMM(BaseHMM):
         return dirichlet_prior(self.emissionprob_prior, family, self.n_components, n_features)
 
     @fitted_property
-    def emissionprob_(self):
+    def emissionprob_(self) -> Floats:
         """Probabilities of the symbols, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self.model_.parameters)

@@ -8,6 +8,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._families import COVARIANCE_TYPES
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
@@ -159,12 +160,12 @@ class GaussianHMM(BaseHMM):
         )
 
     @fitted_property
-    def means_(self):
+    def means_(self) -> Floats:
         """Means of the states, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self.model_.parameters.mean)
 
     @fitted_property
-    def covars_(self):
+    def covars_(self) -> Floats:
         """Covariance matrices of the states, (n_components, n_features, n_features)."""
         return self._exposed(self.model_.family.covariance_matrices(self.model_.parameters))
 

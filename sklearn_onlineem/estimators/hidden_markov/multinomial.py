@@ -7,6 +7,7 @@ from numbers import Real
 
 from sklearn.utils._param_validation import Interval
 
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
@@ -87,7 +88,7 @@ class MultinomialHMM(BaseHMM):
         return dirichlet_prior(self.emissionprob_prior, family, self.n_components, n_features)
 
     @fitted_property
-    def emissionprob_(self):
+    def emissionprob_(self) -> Floats:
         """Probabilities of the categories, an ndarray of shape (n_components, n_features)."""
         model = self.model_
         return self._exposed(model.family.probabilities(model.parameters))

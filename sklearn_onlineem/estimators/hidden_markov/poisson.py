@@ -8,6 +8,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._validation import finite_start
@@ -89,6 +90,6 @@ class PoissonHMM(BaseHMM):
         return Sums(np.full(self.n_components, float(self.lambdas_weight)), total)
 
     @fitted_property
-    def lambdas_(self):
+    def lambdas_(self) -> Floats:
         """Rates of the states, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self.model_.parameters)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem._typing import Floats, FloatsOrList, SequenceData
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._learnt_prior import LearntPrior
 from sklearn_onlineem.estimators._missing import filled
@@ -232,7 +234,9 @@ class KalmanFilter(SequenceEstimator):
         parts, reader = seen._infer(X, lengths, groups, method)
         return tuple(reader.restored(seen._exposed(part)) for part in parts)
 
-    def filter(self, X, lengths=None, *, groups=None):
+    def filter(
+        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> tuple[FloatsOrList, FloatsOrList]:
         """Return the moments of the states given the rows so far, p(h_t | v_1..t).
 
         Parameters
@@ -255,7 +259,14 @@ class KalmanFilter(SequenceEstimator):
         """
         return self._moments(X, lengths, groups, "filtered")
 
-    def smooth(self, X, lengths=None, *, lags=False, groups=None):
+    def smooth(
+        self,
+        X: SequenceData,
+        lengths: ArrayLike | None = None,
+        *,
+        lags: bool = False,
+        groups: ArrayLike | None = None,
+    ) -> tuple[FloatsOrList, ...]:
         """Return the moments of the states given whole sequences (Rauch, Tung & Striebel).
 
         Parameters
@@ -282,7 +293,9 @@ class KalmanFilter(SequenceEstimator):
         means, covariances, lag_covariances = self._moments(X, lengths, groups, "smoothed")
         return (means, covariances, lag_covariances) if lags else (means, covariances)
 
-    def transform(self, X, lengths=None, *, groups=None):
+    def transform(
+        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> FloatsOrList:
         """Return the means of the states given whole sequences, as `smooth` does.
 
         Parameters
@@ -304,7 +317,14 @@ class KalmanFilter(SequenceEstimator):
         """
         return self.smooth(X, lengths=lengths, groups=groups)[0]
 
-    def predict(self, X, lengths=None, *, return_cov=False, groups=None):
+    def predict(
+        self,
+        X: SequenceData,
+        lengths: ArrayLike | None = None,
+        *,
+        return_cov: bool = False,
+        groups: ArrayLike | None = None,
+    ) -> FloatsOrList | tuple[FloatsOrList, FloatsOrList]:
         """Return what each row is expected to be, given those before it.
 
         Parameters
@@ -329,7 +349,15 @@ class KalmanFilter(SequenceEstimator):
         means, covariances = self._moments(X, lengths, groups, "predicted")
         return (means, covariances) if return_cov else means
 
-    def forecast(self, X, n_steps=1, *, return_cov=False, lengths=None, groups=None):
+    def forecast(
+        self,
+        X: SequenceData,
+        n_steps: int = 1,
+        *,
+        return_cov: bool = False,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Floats | tuple[Floats, Floats]:
         """Return what the rows after the end of each sequence are expected to be.
 
         Parameters
@@ -362,7 +390,9 @@ class KalmanFilter(SequenceEstimator):
         parts = tuple(seen._exposed(part[0] if is_one else part) for part in parts)
         return parts if return_cov else parts[0]
 
-    def impute(self, X, lengths=None, *, groups=None):
+    def impute(
+        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> FloatsOrList:
         """Return X with its gaps filled by what they are expected to be, given whole sequences.
 
         Parameters
@@ -386,7 +416,9 @@ class KalmanFilter(SequenceEstimator):
         rows, reader = seen._infer(X, lengths, groups, "imputed")
         return reader.restored(seen._exposed(rows))
 
-    def score_rows(self, X, lengths=None, *, groups=None):
+    def score_rows(
+        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> FloatsOrList:
         """Return the log-likelihood of each row given those before it, log p(v_t | v_1..t-1).
 
         Low values are what the filter did not foresee; the sum over a sequence is what
@@ -413,8 +445,11 @@ class KalmanFilter(SequenceEstimator):
         return reader.restored(rows)
 
     def filter_update(
-        self, filtered_state_mean=None, filtered_state_covariance=None, observation=None
-    ):
+        self,
+        filtered_state_mean: ArrayLike | None = None,
+        filtered_state_covariance: ArrayLike | None = None,
+        observation: ArrayLike | None = None,
+    ) -> tuple[Floats, Floats]:
         """Return the filtered moments after one more row.
 
         Parameters
@@ -450,7 +485,7 @@ class KalmanFilter(SequenceEstimator):
             np.full(seen.n_features_in_, np.nan) if observation is None else filled(observation)
         )
 
-    def live_filter(self):
+    def live_filter(self) -> MomentFilter:
         """Return a filter that takes one row at a time.
 
         Returns
@@ -471,7 +506,7 @@ def _fitted_array(name, axes):
     sizes = {"k": "n_dim_state", "d": "n_features"}
     shape = ", ".join(sizes[axis] for axis in axes) + ("," if len(axes) == 1 else "")
 
-    def value(self):
+    def value(self) -> Floats:
         return self._exposed(array_of(self.model_, name))
 
     value.__doc__ = f"Fitted `{name}`, an ndarray of shape ({shape})."

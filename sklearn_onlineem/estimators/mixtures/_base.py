@@ -5,10 +5,12 @@ from __future__ import annotations
 from numbers import Integral, Real
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import ClassifierTags
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em import SOLVERS, Solver
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.estimators._clusters import STARTS
@@ -120,17 +122,17 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         return None if concentration is None else self.n_components * concentration
 
     @fitted_property
-    def weights_(self):
+    def weights_(self) -> Floats:
         """Mixture weights, an ndarray of shape (n_components,)."""
         return self._exposed(self.model_.weights)
 
     @fitted_property
-    def n_components_(self):
+    def n_components_(self) -> int:
         """Number of components that have any weight."""
         return self.model_.n_survivors
 
     @fitted_property
-    def means_(self):
+    def means_(self) -> Floats:
         """Means of the components, an ndarray of shape (n_components, n_features)."""
         model = self.model_
         return self._exposed(model.family.means(model.parameters))
@@ -139,7 +141,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     def _n_features_out(self):
         return self.model_.n_components
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: RowData) -> Floats:
         """Return the responsibility of each component for each row.
 
         Parameters
@@ -160,7 +162,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         """
         return self._infer(X, "posterior")
 
-    def predict(self, X):
+    def predict(self, X: RowData) -> Integers:
         """Return the most probable component of each row.
 
         Parameters
@@ -180,7 +182,9 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         """
         return self.predict_proba(X).argmax(axis=1)
 
-    def fit_predict(self, X, y=None, sample_weight=None):
+    def fit_predict(
+        self, X: RowData, y: object = None, sample_weight: ArrayLike | None = None
+    ) -> Integers:
         """Fit, and return the most probable component of each row of X.
 
         Parameters
@@ -203,7 +207,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         with as_it_was(self):
             return self.fit(X, y, sample_weight).predict(X)
 
-    def score_samples(self, X, predictive=False):
+    def score_samples(self, X: RowData, predictive: bool = False) -> Floats:
         """Return the log-likelihood of each sample.
 
         Parameters
@@ -259,7 +263,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         total = carried.statistics.scale(carried.mass)
         return total if prior is None else total + prior
 
-    def transform(self, X):
+    def transform(self, X: RowData) -> Floats:
         """Return the responsibilities, as `predict_proba` does.
 
         Parameters
@@ -280,7 +284,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         """
         return self.predict_proba(X)
 
-    def sample(self, n_samples=1):
+    def sample(self, n_samples: int = 1) -> tuple[Floats, Integers]:
         """Draw rows from the fitted mixture.
 
         Parameters

@@ -55,6 +55,6 @@ class Mixture(BaseMixture):
         return FAMILIES[self.family]() if isinstance(self.family, str) else self.family
 
     @property
-    def parameters_(self):
+    def parameters_(self) -> object:
         """The family's parameters of all components."""
         return self.model_.parameters

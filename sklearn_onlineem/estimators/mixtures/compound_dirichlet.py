@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils._param_validation import StrOptions
 
+from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em import SOLVERS, Solver
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._initialiser import Initialiser
@@ -101,11 +103,11 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
         return MixtureStatistics(np.zeros(1), emissions)
 
     @fitted_property
-    def alpha_(self):
+    def alpha_(self) -> Floats:
         """Parameters of the Dirichlet distribution, an ndarray of shape (n_features,)."""
         return self._exposed(self.model_.parameters.alpha[0])
 
-    def transform(self, X):
+    def transform(self, X: RowData) -> Floats:
         """Return the posterior mean proportions, (v + alpha) / (L + alpha_0), a dense array.
 
         Parameters
@@ -128,7 +130,7 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
         data, model = seen._input().read(X), seen.model_
         return model.family.posterior_mean(model.parameters, data.X)
 
-    def sample(self, n_samples=1, lengths=None):
+    def sample(self, n_samples: int = 1, lengths: ArrayLike | None = None) -> Floats:
         """Draw documents.
 
         Parameters
@@ -221,11 +223,13 @@ class CompoundDirichletMixture(BaseMixture):
         return given_dirichlets(family, self.alpha_init, self.n_components, rows)
 
     @fitted_property
-    def alpha_(self):
+    def alpha_(self) -> Floats:
         """Parameters of the Dirichlet distributions, an ndarray (n_components, n_features)."""
         return self._exposed(self.model_.parameters.alpha)
 
-    def sample(self, n_samples=1, lengths=None):
+    def sample(
+        self, n_samples: int = 1, lengths: ArrayLike | None = None
+    ) -> tuple[Floats, Integers]:
         """Draw documents from the fitted mixture.
 
         Parameters

@@ -6,6 +6,7 @@ from numbers import Real
 
 from sklearn.preprocessing import binarize
 
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
@@ -56,7 +57,7 @@ class PoissonMixture(BaseMixture):
         return Poisson()
 
     @property
-    def rates_(self):
+    def rates_(self) -> Floats:
         """Rates of the components, an ndarray of shape (n_components, n_features)."""
         return self.means_
 
@@ -104,7 +105,7 @@ class MultinomialMixture(BaseMixture):
         return Multinomial()
 
     @fitted_property
-    def probabilities_(self):
+    def probabilities_(self) -> Floats:
         """Probabilities of the words, an ndarray of shape (n_components, n_features)."""
         model = self.model_
         return self._exposed(model.family.probabilities(model.parameters))
@@ -158,6 +159,6 @@ class BernoulliMixture(BaseMixture):
         return X if self.binarize is None else binarize(X, threshold=self.binarize)
 
     @property
-    def probabilities_(self):
+    def probabilities_(self) -> Floats:
         """Probabilities of a one, an ndarray of shape (n_components, n_features)."""
         return self.means_

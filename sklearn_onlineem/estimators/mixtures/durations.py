@@ -7,6 +7,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._warnings import warn_user
@@ -50,7 +51,7 @@ class ExponentialMixture(BaseMixture):
         return Exponential()
 
     @property
-    def rates_(self):
+    def rates_(self) -> Floats:
         """Rates of the components, an ndarray of shape (n_components, n_features)."""
         return 1.0 / self.means_
 
@@ -110,12 +111,12 @@ class GammaMixture(BaseMixture):
         return np.where(zeros, X.dtype.type(self.zero_value), X)
 
     @fitted_property
-    def shapes_(self):
+    def shapes_(self) -> Floats:
         """Shapes, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self._shapes_and_rates()[0])
 
     @fitted_property
-    def rates_(self):
+    def rates_(self) -> Floats:
         """Rates, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self._shapes_and_rates()[1])
 

@@ -8,6 +8,7 @@ from numbers import Real
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._families import COVARIANCE_TYPES
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
@@ -143,17 +144,17 @@ class GaussianMixture(BaseMixture):
         return self._exposed(values)
 
     @fitted_property
-    def covariances_(self):
+    def covariances_(self) -> Floats:
         """Covariances of the components."""
         return self._in_shape(self.model_.parameters.covariance)
 
     @fitted_property
-    def precisions_(self):
+    def precisions_(self) -> Floats:
         """Inverse covariances of the components."""
         return self._in_shape(self.model_.parameters.precision)
 
     @fitted_property
-    def precisions_cholesky_(self):
+    def precisions_cholesky_(self) -> Floats:
         """Upper triangular factors P of the precisions, P P' = precision."""
         return self._in_shape(self.model_.parameters.precision_factor)
 

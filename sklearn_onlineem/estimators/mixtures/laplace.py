@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
@@ -58,11 +59,11 @@ class LaplaceMixture(BaseMixture):
         return Laplace()
 
     @fitted_property
-    def locations_(self):
+    def locations_(self) -> Floats:
         """Medians of the components, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self.model_.parameters.location)
 
     @fitted_property
-    def scales_(self):
+    def scales_(self) -> Floats:
         """Mean distances from the medians, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self.model_.parameters.scale)

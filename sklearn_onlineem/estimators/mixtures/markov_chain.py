@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from numbers import Integral
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 
+from sklearn_onlineem._typing import Floats, Integers, SequenceData
 from sklearn_onlineem.data._checks import room
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._lengths import checked_lengths
@@ -126,20 +129,28 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
             return sequence_form(X, lengths, groups)
 
     @fitted_property
-    def startprob_(self):
+    def startprob_(self) -> Floats:
         """Probabilities of the first symbol, an ndarray of shape (n_components, n_symbols)."""
         model = self.model_
         return self._exposed(model.family.start_probabilities(model.parameters))
 
     @fitted_property
-    def transmat_(self):
+    def transmat_(self) -> Floats:
         """Transition probabilities, an ndarray of shape (n_components, n_symbols, n_symbols)."""
         model = self.model_
         return self._exposed(model.family.transition_probabilities(model.parameters))
 
     # ------------------------------------------------------------------------------------ fitting
 
-    def fit(self, X, y=None, sample_weight=None, *, lengths=None, groups=None):
+    def fit(
+        self,
+        X: SequenceData,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Fit the model to all sequences.
 
         Parameters
@@ -169,7 +180,15 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         """
         return super().fit(self._sequences(X, lengths, groups), y, sample_weight)
 
-    def partial_fit(self, X, y=None, sample_weight=None, *, lengths=None, groups=None):
+    def partial_fit(
+        self,
+        X: SequenceData,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Update the model with one batch of whole sequences.
 
         The first batch also provides what the start needs: unless initial parameters are given,
@@ -192,7 +211,15 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         """
         return super().partial_fit(self._sequences(X, lengths, groups), y, sample_weight)
 
-    def fit_predict(self, X, y=None, sample_weight=None, *, lengths=None, groups=None):
+    def fit_predict(
+        self,
+        X: SequenceData,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Integers:
         """Fit, and return the most probable component of each sequence.
 
         Parameters
@@ -211,7 +238,15 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         """
         return super().fit_predict(self._sequences(X, lengths, groups), y, sample_weight)
 
-    def fit_transform(self, X, y=None, sample_weight=None, *, lengths=None, groups=None):
+    def fit_transform(
+        self,
+        X: SequenceData,
+        y: object = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Floats:
         """Fit, and return the responsibilities.
 
         Parameters
@@ -235,7 +270,9 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
     # ---------------------------------------------------------------------------------- inference
 
-    def predict_proba(self, X, lengths=None, *, groups=None):
+    def predict_proba(
+        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> Floats:
         """Return the responsibility of each component for each sequence.
 
         Parameters
@@ -257,7 +294,9 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         """
         return super().predict_proba(self._sequences(X, lengths, groups))
 
-    def predict(self, X, lengths=None, *, groups=None):
+    def predict(
+        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> Integers:
         """Return the most probable component of each sequence.
 
         Parameters
@@ -278,7 +317,9 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         """
         return super().predict(self._sequences(X, lengths, groups))
 
-    def transform(self, X, lengths=None, *, groups=None):
+    def transform(
+        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> Floats:
         """Return the responsibilities, as `predict_proba` does.
 
         Parameters
@@ -300,7 +341,14 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         """
         return self.predict_proba(X, lengths, groups=groups)
 
-    def score_samples(self, X, lengths=None, *, groups=None, predictive=False):
+    def score_samples(
+        self,
+        X: SequenceData,
+        lengths: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        predictive: bool = False,
+    ) -> Floats:
         """Return the log-likelihood of each sequence.
 
         Parameters
@@ -326,7 +374,14 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         """
         return super().score_samples(self._sequences(X, lengths, groups), predictive)
 
-    def score(self, X, y=None, *, lengths=None, groups=None):
+    def score(
+        self,
+        X: SequenceData,
+        y: object = None,
+        *,
+        lengths: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> float:
         """Return the mean log-likelihood of the sequences in nats; higher is better.
 
         Parameters
@@ -349,7 +404,9 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         """
         return super().score(self._sequences(X, lengths, groups))
 
-    def bic(self, X, lengths=None, *, groups=None):
+    def bic(
+        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> float:
         r"""Return the Bayesian information criterion on X; lower is better.
 
         It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n sequences.
@@ -373,7 +430,9 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         """
         return super().bic(self._sequences(X, lengths, groups))
 
-    def aic(self, X, lengths=None, *, groups=None):
+    def aic(
+        self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> float:
         r"""Return the Akaike information criterion on X; lower is better.
 
         It is :math:`-2 \log L + 2 p`, of a model with p free parameters.
@@ -397,7 +456,9 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         """
         return super().aic(self._sequences(X, lengths, groups))
 
-    def sample(self, n_samples=1, lengths=None):
+    def sample(
+        self, n_samples: int = 1, lengths: ArrayLike | None = None
+    ) -> tuple[list[Integers], Integers]:
         """Draw sequences from the fitted mixture.
 
         Parameters

@@ -6,6 +6,7 @@ from numbers import Real
 
 from sklearn.utils._param_validation import Interval
 
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
@@ -61,12 +62,12 @@ class WishartMixture(BaseMixture):
         return FixedDegreesWishart(self.degrees_of_freedom)
 
     @fitted_property
-    def degrees_of_freedom_(self):
+    def degrees_of_freedom_(self) -> Floats:
         """Degrees of freedom, an ndarray of shape (n_components,)."""
         return self._exposed(self._degrees_and_scales()[0])
 
     @fitted_property
-    def scales_(self):
+    def scales_(self) -> Floats:
         """Scale matrices, an ndarray of shape (n_components, side, side)."""
         return self._exposed(self._degrees_and_scales()[1])
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from numbers import Integral
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.estimators._decorators import fit_context
 from sklearn_onlineem.estimators._persistence import PersistentState
 from sklearn_onlineem.estimators._threads import threads_for
 from sklearn_onlineem.estimators._validation import naming
@@ -85,15 +89,22 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         "prefit": ["boolean"],
     }
 
-    def __init__(self, edit_distance=None, *, dictionary=None, conditional=True, prefit=False):
+    def __init__(
+        self,
+        edit_distance: EditDistance | None = None,
+        *,
+        dictionary: Iterable[object] | None = None,
+        conditional: bool = True,
+        prefit: bool = False,
+    ) -> None:
         self.edit_distance = edit_distance
         self.dictionary = dictionary
         self.conditional = conditional
         self.prefit = prefit
 
     # The distance may be fitted already.
-    @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y):
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: object, y: ArrayLike) -> Self:
         """Learn the distance from pairs, and take the dictionary.
 
         Parameters
@@ -130,7 +141,7 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         unfitted = EditDistance() if self.edit_distance is None else clone(self.edit_distance)
         return unfitted.fit(list(zip(X, y, strict=True)))
 
-    def predict(self, X):
+    def predict(self, X: object) -> NDArray[np.object_]:
         """Return the nearest word of the dictionary to each word.
 
         Parameters
@@ -152,7 +163,7 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         _, indices, classes = self._nearest(X, 1)
         return classes[indices[:, 0]]
 
-    def score(self, X, y):
+    def score(self, X: object, y: ArrayLike) -> float:
         """Return the share of the words of X whose nearest word is that of y.
 
         Parameters
@@ -183,7 +194,7 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
             )
         return float(np.mean([a == b for a, b in zip(found, y, strict=True)]))
 
-    def kneighbors(self, X, n_neighbors=5):
+    def kneighbors(self, X: object, n_neighbors: int = 5) -> tuple[Floats, Integers]:
         r"""Find the nearest words of the dictionary.
 
         Parameters
@@ -232,12 +243,12 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         return "_fitted" in vars(self)
 
     @property
-    def edit_distance_(self):
+    def edit_distance_(self) -> EditDistance:
         """The fitted distance."""
         return self._fitted.edit_distance
 
     @property
-    def classes_(self):
+    def classes_(self) -> NDArray[np.object_]:
         """The dictionary without repetitions, an ndarray of objects of shape (n_words,)."""
         return self._fitted.classes
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, _fit_context
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data._checks import room
 from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._decorators import fit_context
 from sklearn_onlineem.estimators._fitted import FittedAttribute
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._threads import threads_for
@@ -127,8 +130,8 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
 
     # ----------------------------------------------------------------------------------- fitting
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: object, y: object = None) -> Self:
         """Fit the model to all pairs.
 
         Parameters
@@ -148,7 +151,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         """
         return self._fit(X)
 
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X: object, y: object = None) -> Self:
         """Update the model with a batch of pairs.
 
         Parameters
@@ -200,7 +203,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
     def _n_features_out(self):
         return 1
 
-    def score_samples(self, X):
+    def score_samples(self, X: object) -> Floats:
         """Log-likelihood of each pair.
 
         Parameters
@@ -222,7 +225,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         seen = self._seen()
         return seen.model_.log_likelihood(seen._input().read(X))
 
-    def score(self, X, y=None):
+    def score(self, X: object, y: object = None) -> float:
         """Mean log-likelihood per pair; higher is better.
 
         Parameters
@@ -245,7 +248,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         """
         return float(self.score_samples(X).mean())
 
-    def transform(self, X):
+    def transform(self, X: object) -> Floats:
         """Distances of pairs, by the parameter `kind`.
 
         Parameters
@@ -266,7 +269,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         """
         return self._seen()._distances(X, None)[:, None]
 
-    def distance(self, x, y, kind=None):
+    def distance(self, x: object, y: object, kind: str | None = None) -> float:
         """Distance of a source and a target, in nats.
 
         Parameters
@@ -300,7 +303,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
             )
         return kind == "viterbi"
 
-    def pairwise(self, X, Y=None, kind=None):
+    def pairwise(self, X: object, Y: object = None, kind: str | None = None) -> Floats:
         """Distances of all sources from all targets.
 
         Parameters
@@ -336,7 +339,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         n_threads = threads_for(self.n_jobs, n_cells)
         return -seen.model_.pairwise(sources, targets, best, n_threads)
 
-    def align(self, x, y):
+    def align(self, x: object, y: object) -> Alignment:
         """The most probable script that makes a source and a target.
 
         Parameters
@@ -369,7 +372,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         operations = [(_kind_of(a, b), a, b) for a, b in path]
         return Alignment(operations, float(-model.best_log_probability(data)[0]))
 
-    def sample(self, n_samples=1):
+    def sample(self, n_samples: int = 1) -> tuple[list[tuple[object, object]], list[Integers]]:
         """Draw pairs of strings.
 
         Parameters
@@ -414,23 +417,23 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
     _makes_text = FittedAttribute("Whether all strings of the first data were text.")
 
     @property
-    def operations_(self):
+    def operations_(self) -> object:
         """Probabilities of the kinds of operations, summed over symbols."""
         model = self.model_
         return dict(zip(KINDS, model.operations.by_kind(model.probabilities).tolist(), strict=True))
 
     @property
-    def substitution_probabilities_(self):
+    def substitution_probabilities_(self) -> Floats:
         """Probabilities of all pairs of symbols."""
         return self._table(0)
 
     @property
-    def deletion_probabilities_(self):
+    def deletion_probabilities_(self) -> Floats:
         """Probabilities of deleting each symbol."""
         return self._table(1)
 
     @property
-    def insertion_probabilities_(self):
+    def insertion_probabilities_(self) -> Floats:
         """Probabilities of inserting each symbol."""
         return self._table(2)
 

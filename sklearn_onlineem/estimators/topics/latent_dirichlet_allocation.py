@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import psi
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.em import Batch, Gibbs, Solver, Stochastic
 from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.estimators._fitted import fitted_property
@@ -34,7 +37,7 @@ _PRIORS = Interval(Real, 1e-20, 1e20, closed="both")
 _MOST_SWEEPS = np.iinfo(np.intc).max
 
 
-def _no_criterion(self):
+def _no_criterion(self) -> NoReturn:
     raise AttributeError(
         f"{type(self).__name__} has neither bic nor aic: it has a lower bound of its likelihood"
         " only. Compare `perplexity` on held-out documents."
@@ -257,12 +260,12 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     # --------------------------------------------------------------------------- fitted attributes
 
     @fitted_property
-    def components_(self):
+    def components_(self) -> Floats:
         """Pseudo-counts of words in topics, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self._pseudo_counts())
 
     @fitted_property
-    def exp_dirichlet_component_(self):
+    def exp_dirichlet_component_(self) -> Floats:
         """Exp E[log phi], an ndarray of shape (n_components, n_features)."""
         counts = self._pseudo_counts()
         return self._exposed(np.exp(psi(counts) - psi(counts.sum(axis=1, keepdims=True))))
@@ -275,22 +278,22 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         return np.ascontiguousarray((model.topics_T * tokens).T)
 
     @fitted_property
-    def doc_topic_prior_(self):
+    def doc_topic_prior_(self) -> Floats:
         """Prior of proportions, an ndarray of shape (n_components,)."""
         return self._exposed(self.model_.alpha)
 
     @fitted_property
-    def topic_word_prior_(self):
+    def topic_word_prior_(self) -> Floats:
         """Prior of each word in each topic."""
         return self._training.prior.smoothing
 
     @property
-    def n_batch_iter_(self):
+    def n_batch_iter_(self) -> int:
         """Number of updates so far."""
         return self.n_steps_
 
     @property
-    def bound_(self):
+    def bound_(self) -> float:
         """Mean bound per document of the last pass, in nats."""
         return self.lower_bound_
 
@@ -300,7 +303,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     # ---------------------------------------------------------------------------------- inference
 
-    def transform(self, X, *, normalize=True):
+    def transform(self, X: RowData, *, normalize: bool = True) -> Floats:
         """Return the expected proportions of topics in documents.
 
         Parameters
@@ -329,7 +332,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             proportions *= (data.lengths + seen.model_.alpha.sum())[:, None]
         return proportions.astype(data.dtype, copy=False)
 
-    def score_samples(self, X):
+    def score_samples(self, X: RowData) -> Floats:
         """Return a lower bound of the log-likelihood of each document.
 
         It is that of its tokens in their order, given their number.
@@ -352,7 +355,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         """
         return super().score_samples(X)
 
-    def perplexity(self, X):
+    def perplexity(self, X: RowData) -> float:
         r"""Return the perplexity of documents by completion; lower is better.
 
         The tokens of each document are split into halves at random. One gives the proportions of
@@ -389,7 +392,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
                 raise ValueError("X must have a document with two tokens or more.")
         return float(np.exp(-log_likelihoods.sum() / n_tokens.sum()))
 
-    def top_words(self, feature_names=None, n=10):
+    def top_words(self, feature_names: ArrayLike | None = None, n: int = 10) -> list[list[str]]:
         """Return the most probable words of each topic.
 
         Parameters
@@ -427,7 +430,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         """Columns of the most probable words of each topic; of equals, the first."""
         return np.argsort(-self.model_.topics_T.T, axis=1, kind="stable")[:, :n]
 
-    def topic_coherence(self, X, n=10, measure="npmi"):
+    def topic_coherence(self, X: RowData, n: int = 10, measure: str = "npmi") -> Floats:
         """Return how often the top words of each topic occur together in documents.
 
         Parameters
@@ -468,7 +471,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         data = seen._reader().read(X)
         return np.array([coherence(data.X, words, measure) for words in seen._top(n)])
 
-    def sample(self, n_samples=1, lengths=None):
+    def sample(self, n_samples: int = 1, lengths: ArrayLike | None = None) -> tuple[Floats, Floats]:
         """Draw documents.
 
         Parameters

@@ -1,0 +1,42 @@
+"""Types in the signatures of what is public."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "Floats",
+    "FloatsOrList",
+    "Integers",
+    "IntegersOrList",
+    "Method",
+    "RandomState",
+    "RowData",
+    "SequenceData",
+    "SparseArray",
+]
+
+
+class SparseArray(Protocol):
+    """What SciPy's sparse arrays and matrices have; SciPy itself has no types."""
+
+    def tocsr(self) -> object:
+        """Return it in compressed rows."""
+
+
+# In float32 where the data are, so no more can be said of them.
+Floats: TypeAlias = NDArray[np.floating]
+Integers: TypeAlias = NDArray[np.integer]
+# What is said of a list of sequences is a list, of one array an array.
+FloatsOrList: TypeAlias = Floats | list[Floats]
+IntegersOrList: TypeAlias = Integers | list[Integers]
+RowData: TypeAlias = ArrayLike | SparseArray
+SequenceData: TypeAlias = RowData | Sequence[RowData]
+RandomState: TypeAlias = int | np.random.RandomState | None
+
+# A decorator that returns what it was given, as far as callers see.
+Method = TypeVar("Method")

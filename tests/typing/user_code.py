@@ -1,0 +1,85 @@
+"""Typical code of users, whose types mypy is to find; nothing runs it."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sklearn_onlineem import (
+    CategoricalHMM,
+    CompoundDirichlet,
+    EditDistance,
+    EditDistanceClassifier,
+    GaussianHMM,
+    GaussianMixture,
+    KalmanFilter,
+    LatentDirichletAllocation,
+    MarkovChainMixture,
+    PerSequence,
+    PoissonMixture,
+    combine_estimators,
+)
+
+Floats = NDArray[np.floating]
+Integers = NDArray[np.integer]
+
+X = np.zeros((100, 2))
+y = [0] * 100
+
+mixture = GaussianMixture(2, covariance_type="diag", eta0=1.0, random_state=0)
+assert_type(mixture, GaussianMixture)
+assert_type(mixture.fit(X), GaussianMixture)
+assert_type(mixture.partial_fit(X, sample_weight=np.ones(100)), GaussianMixture)
+assert_type(mixture.set_params(eta0=2.0), GaussianMixture)
+assert_type(mixture.get_params(), dict[str, object])
+assert_type(mixture.predict(X), Integers)
+assert_type(mixture.fit_predict(X), Integers)
+assert_type(mixture.predict_proba(X), Floats)
+assert_type(mixture.score_samples([[0.0, 1.0]]), Floats)
+assert_type(mixture.score(X), float)
+assert_type(mixture.bic(X), float)
+assert_type(mixture.sample(3), tuple[Floats, Integers])
+assert_type(mixture.means_, Floats)
+assert_type(mixture.covariances_, Floats)
+assert_type(mixture.n_features_in_, int)
+assert_type(mixture.n_steps_, int)
+assert_type(mixture.converged_, bool)
+assert_type(mixture.lower_bounds_, list[float])
+assert_type(mixture.eta0, float | str)
+assert_type(combine_estimators([mixture, mixture], weights=[1.0, 2.0]), GaussianMixture)
+PoissonMixture(2, prior=mixture.as_prior(10.0))
+
+assert_type(CompoundDirichlet().fit(X).alpha_, Floats)
+
+hmm = GaussianHMM(2, random_state=0).fit([X, X]).partial_fit(X, continues=True)
+assert_type(hmm, GaussianHMM)
+assert_type(hmm.predict(X), Integers | list[Integers])
+assert_type(hmm.decode([X, X]), tuple[float, Integers | list[Integers]])
+assert_type(hmm.transmat_, Floats)
+assert_type(CategoricalHMM(3).fit([[0], [1]], lengths=[1, 1]).emissionprob_, Floats)
+
+kalman = KalmanFilter(1).fit(X)
+assert_type(kalman.transform(X), Floats | list[Floats])
+assert_type(kalman.impute(X), Floats | list[Floats])
+
+topics = LatentDirichletAllocation(3).fit(X)
+assert_type(topics.components_, Floats)
+assert_type(topics.perplexity(X), float)
+assert_type(topics.top_words(n=3), list[list[str]])
+
+chains = MarkovChainMixture(2).fit([[0, 1], [1, 0, 1]])
+assert_type(chains.predict([[0, 1]]), Integers)
+
+pairs = [("colour", "color")]
+distance = EditDistance().fit(pairs)
+assert_type(distance, EditDistance)
+assert_type(distance.distance("a", "b"), float)
+assert_type(distance.pairwise(["a"], ["b"]), Floats)
+assert_type(EditDistanceClassifier(distance).fit(["a"], ["b"]), EditDistanceClassifier)
+assert_type(PerSequence(object()).fit([X]), PerSequence)
+
+GaussianMixture(covariance_type=3)  # type: ignore[arg-type]
+mixture.fit(X, weight=3)  # type: ignore[call-arg]
+mixture.sample("three")  # type: ignore[arg-type]
