@@ -1,7 +1,5 @@
 """Sphinx configuration."""
 
-import os
-
 from sklearn_onlineem import __version__
 
 project = "sklearn_onlineem"
@@ -38,12 +36,7 @@ intersphinx_mapping = {
     "sklearn": ("https://scikit-learn.org/stable/", None),
 }
 
-# Two examples download their data, unless these are at hand; their pages are then without results.
-NEEDS_DATA = "air_quality|phage_segments"
-EXECUTED = r"plot_" if "SKLEARN_ONLINEEM_DATA" in os.environ else rf"plot_(?!{NEEDS_DATA})"
-
 sphinx_gallery_conf = {
-    "filename_pattern": EXECUTED,
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "show_memory": False,

@@ -18,32 +18,19 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# The UCI data set 360 (De Vito) comes from its archive, or from the folder that the environment
-# variable ``SKLEARN_ONLINEEM_DATA`` names, where missing values are empty cells instead of -200.
-# The third variable, which was measured for a few weeks only, is left out.
+# UCI data set 360 (S. De Vito, CC BY 4.0), without the time, and without the one variable that was
+# measured for a few weeks only. An empty cell is a missing value.
 
-import io
-import os
 import sys
-import zipfile
 from pathlib import Path
-from urllib.request import urlopen
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from sklearn_onlineem import KalmanFilter
 
-SOURCE = "https://archive.ics.uci.edu/static/public/360/air+quality.zip"
-local = Path(os.environ.get("SKLEARN_ONLINEEM_DATA", ""), "air_quality/air_quality.csv.gz")
-if local.exists():
-    X = np.genfromtxt(local, delimiter=",", skip_header=1, usecols=range(1, 14))
-else:
-    with urlopen(SOURCE) as answer, zipfile.ZipFile(io.BytesIO(answer.read())) as archive:
-        text = archive.read("AirQualityUCI.csv").decode("latin-1").replace(",", ".")
-    X = np.genfromtxt(io.StringIO(text), delimiter=";", skip_header=1, usecols=range(2, 15))
-    X = np.where(X == -200.0, np.nan, X)[:9357]
-X = np.delete(X, 2, axis=1)
+DATA = Path(__file__).parents[1] / "data"
+X = np.genfromtxt(DATA / "air_quality.csv.xz", delimiter=",", skip_header=1)
 NAMES = "CO PT08.CO C6H6 PT08.NMHC NOx PT08.NOx NO2 PT08.NO2 PT08.O3 T RH AH".split()
 print(f"{len(X)} hours of {X.shape[1]} variables, {np.isnan(X).mean():.1%} missing")
 

@@ -20,31 +20,19 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# The sequence NC_001416.1 comes from the NCBI, or from the folder that the environment variable
-# ``SKLEARN_ONLINEEM_DATA`` names. One row is one base, as a code.
+# The sequence NC_001416.1 of the NCBI lies beside the examples. One row is one base, as a code.
 
 import gzip
-import os
 import sys
 from pathlib import Path
-from urllib.request import urlopen
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from sklearn_onlineem import CategoricalHMM
 
-SOURCE = (
-    "https://eutils.ncbi.nlm.nih.gov/entrez/eutils/efetch.fcgi"
-    "?db=nuccore&id=NC_001416.1&rettype=fasta&retmode=text"
-)
-local = Path(os.environ.get("SKLEARN_ONLINEEM_DATA", ""), "phage_lambda/lambda_phage.fa.gz")
-if local.exists():
-    fasta = gzip.decompress(local.read_bytes())
-else:
-    with urlopen(SOURCE) as answer:
-        fasta = answer.read()
-_, *lines = fasta.decode().splitlines()
+DATA = Path(__file__).parents[1] / "data"
+_, *lines = gzip.decompress((DATA / "lambda_phage.fa.gz").read_bytes()).decode().splitlines()
 X = np.array([["ACGT".index(base)] for base in "".join(lines)], dtype=float)
 
 # %%
