@@ -50,7 +50,8 @@ for n_labels, ours, theirs in zip(numbers, mixture_scores, classifier_scores, st
 # %%
 # What the unlabelled rows brought
 # --------------------------------
-# Bars are standard deviations over the ten draws.
+# Bars are standard deviations over the ten draws. With one label for each grower they are wide: the
+# mixture may settle on other groups, and then its mean says little.
 
 fig, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
 ways = {"mixture, all rows": mixture_scores, "logistic regression": classifier_scores}
