@@ -34,7 +34,7 @@ install = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.
 .PHONY: demo test test-minima test-rivals rivals fuzz lint format doctest doc release-check clean distclean
 
 demo: $(BUILT)
-	$(BIN)/python examples/plot_digits_stream.py build/demo
+	$(BIN)/python examples/streams/plot_moving_stream.py build/demo
 
 test: $(BUILT) $(VENV)/extra-test
 	$(SANITIZED) $(BIN)/python -m pytest --numprocesses 2 $(PYTEST_ARGS)

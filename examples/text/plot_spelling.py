@@ -25,10 +25,10 @@ import numpy as np
 from sklearn_onlineem import EditDistance
 from sklearn_onlineem.displays import AlignmentDisplay
 
-with open(Path(__file__).parent / "data" / "misspellings.csv", newline="") as file:
+with open(Path(__file__).parents[1] / "data" / "misspellings.csv", newline="") as file:
     pairs = [(row["wrong"], row["right"]) for row in csv.DictReader(file)]
 order = np.random.default_rng(0).permutation(len(pairs))
-train, test = [pairs[i] for i in order[:900]], [pairs[i] for i in order[900:1100]]
+train, test = [pairs[i] for i in order[:900]], [pairs[i] for i in order[900:1000]]
 dictionary = sorted({right for _, right in pairs})
 
 # %%
@@ -72,7 +72,7 @@ for name, table in distances.items():
 # -------------------------
 # The lattice of a word and its misspelling, with the best path.
 
-display = AlignmentDisplay.from_estimator(learnt, ("receive", "recieve"), ax=plt.subplots()[1])
+display = AlignmentDisplay.from_estimator(learnt, "receive", "recieve", ax=plt.subplots()[1])
 
 if len(sys.argv) > 1:
     folder = Path(sys.argv[1])
