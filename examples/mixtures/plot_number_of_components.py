@@ -20,7 +20,6 @@ import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import numpy as np
 from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
 from sklearn.metrics import adjusted_rand_score
@@ -58,8 +57,10 @@ print("held-out nats    " + "".join(f"{score:8.2f}" for score in held_out))
 
 found = GaussianMixture(8, solver=SplitMerge(), random_state=0).fit(X)
 print(f"\nmerges and splits find {found.n_components_}")
-print(f"agreement with the growers (adjusted Rand index): "
-      f"{adjusted_rand_score(wine.target, found.predict(X)):.2f}")
+print(
+    f"agreement with the growers (adjusted Rand index): "
+    f"{adjusted_rand_score(wine.target, found.predict(X)):.2f}"
+)
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
 ModelSelectionDisplay.from_estimators(fits, X, ax=left)

@@ -90,9 +90,7 @@ for name, score in scores.items():
 # states, which are named by the page that they show most: most states are one section each, in
 # which visitors stay for several clicks.
 
-fig, (above, below) = plt.subplots(
-    2, 1, figsize=(7, 9), height_ratios=[2, 3], layout="constrained"
-)
+fig, (above, below) = plt.subplots(2, 1, figsize=(7, 9), height_ratios=[2, 3], layout="constrained")
 window = np.ones(60)
 for (name, score), style in zip(scores.items(), ("C0-", "C1--", "k:"), strict=True):
     smooth = np.convolve(score, window, "valid") / np.convolve(lengths, window, "valid")
@@ -101,7 +99,9 @@ above.set(xlabel="clicks", ylabel="nats a click", title="Log-likelihood of the n
 above.legend()
 
 shown = by_click.emissionprob_.argmax(axis=1)
-names = [f"{PAGES[page]} {p:.0%}" for page, p in zip(shown, by_click.emissionprob_.max(1), strict=True)]
+names = [
+    f"{PAGES[page]} {p:.0%}" for page, p in zip(shown, by_click.emissionprob_.max(1), strict=True)
+]
 TransitionDisplay.from_estimator(by_click, names=names, ax=below)
 below.set_title("Moves between states")
 

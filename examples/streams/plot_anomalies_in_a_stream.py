@@ -28,7 +28,10 @@ from sklearn_onlineem import GaussianMixture
 rng = np.random.default_rng(0)
 N_ROWS, BATCH = 20_000, 100
 progress = np.linspace(0.0, 1.0, N_ROWS)[:, None]
-begin, end = np.array([[0.0, 0.0], [6.0, 0.0], [3.0, 6.0]]), np.array([[5.0, 3.0], [-1.0, 5.0], [9.0, 9.0]])
+begin, end = (
+    np.array([[0.0, 0.0], [6.0, 0.0], [3.0, 6.0]]),
+    np.array([[5.0, 3.0], [-1.0, 5.0], [9.0, 9.0]]),
+)
 mode = rng.integers(3, size=N_ROWS)
 X = begin[mode] + progress * (end - begin)[mode] + 0.5 * rng.normal(size=(N_ROWS, 2))
 is_fault = rng.random(N_ROWS) < 0.01

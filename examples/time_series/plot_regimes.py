@@ -25,7 +25,9 @@ import numpy as np
 from sklearn_onlineem import GaussianHMM
 from sklearn_onlineem.displays import StatePathDisplay, TransitionDisplay
 
-series = np.genfromtxt(Path(__file__).parents[1] / "data" / "macrodata.csv", delimiter=",", names=True)
+series = np.genfromtxt(
+    Path(__file__).parents[1] / "data" / "macrodata.csv", delimiter=",", names=True
+)
 gdp, consumption = (400.0 * np.diff(np.log(series[name])) for name in ("realgdp", "realcons"))
 X = np.column_stack([gdp, consumption, series["infl"][1:], np.diff(series["unemp"])])
 NAMES = ["GDP growth", "consumption", "inflation", "change of unemployment"]
@@ -56,7 +58,10 @@ for state in order:
 
 worst = path == order[0]
 edges = np.flatnonzero(np.diff(np.concatenate(([0], worst, [0])).astype(int)))
-print("least growth:", ", ".join(f"{years[a]:.2f}-{years[b - 1]:.2f}" for a, b in edges.reshape(-1, 2)))
+print(
+    "least growth:",
+    ", ".join(f"{years[a]:.2f}-{years[b - 1]:.2f}" for a, b in edges.reshape(-1, 2)),
+)
 
 # %%
 # Bands and doubts
@@ -64,9 +69,7 @@ print("least growth:", ", ".join(f"{years[a]:.2f}-{years[b - 1]:.2f}" for a, b i
 # The strip below the bands shows the posterior: where several states are grey, the path is a guess.
 # Features are numbered as in the table.
 
-fig, axes = plt.subplots(
-    3, 1, figsize=(8, 9), height_ratios=[4, 1.2, 4], layout="constrained"
-)
+fig, axes = plt.subplots(3, 1, figsize=(8, 9), height_ratios=[4, 1.2, 4], layout="constrained")
 names = ["recession", "inflation", "growth"]
 named = [names[int(np.flatnonzero(order == state)[0])] for state in range(3)]
 StatePathDisplay.from_estimator(hmm, X, names=named, ax=axes[:2])

@@ -1,0 +1,82 @@
+"""
+=========================================
+What does the learning rate do, at all?
+=========================================
+
+The rate weighs a new batch against all that the model remembers. A large one learns fast and never
+comes to rest; a small one takes long; one that falls with time learns fast and comes to rest. As in
+the first figures of Amid & Warmuth, every step lowers the loss of its own batch, whatever the rate.
+
+Run as a script, it may have the folder for a picture as its argument.
+"""
+
+# %%
+# The data
+# --------
+# Batches of fifty rows from five Gaussians in five dimensions, and rows that are held out.
+
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from sklearn_onlineem import GaussianMixture
+
+N_BATCHES, BATCH, SEEDS = 200, 50, 5
+SCHEDULES = {
+    "eta = 1, constant": {"schedule": "constant", "eta0": 1.0},
+    "eta = .05, constant": {"schedule": "constant", "eta0": 0.05},
+    "eta = 1 / t": {"eta0": 1.0, "beta": 1.0},
+    "eta = 1 / t^.6": {"eta0": 1.0, "beta": 0.6},
+}
+
+
+def rows(rng, centres, n):
+    return centres[rng.integers(len(centres), size=n)] + rng.normal(size=(n, centres.shape[1]))
+
+
+# %%
+# Excess loss
+# -----------
+# Of held-out rows, less that of the mixture which made them; means of five streams. All begin from
+# the same centres, which are off by some two standard deviations.
+
+losses = {name: np.zeros(N_BATCHES) for name in SCHEDULES}
+own_batch = []
+for seed in range(SEEDS):
+    rng = np.random.default_rng(seed)
+    centres = 4.0 * rng.normal(size=(5, 5))
+    stream, held_out = rows(rng, centres, N_BATCHES * BATCH), rows(rng, centres, 4000)
+    start = centres + rng.normal(size=(5, 5))
+    squares = ((held_out[:, None] - centres) ** 2).sum(axis=2)
+    truth = (np.logaddexp.reduce(-0.5 * squares, axis=1) - np.log(5 * (2 * np.pi) ** 2.5)).mean()
+    for name, rates in SCHEDULES.items():
+        mixture = GaussianMixture(
+            5, covariance_type="spherical", means_init=start, weights_init=np.full(5, 0.2),
+            precisions_init=np.ones(5), random_state=0, **rates,
+        )  # fmt: skip
+        for t in range(N_BATCHES):
+            batch = stream[t * BATCH : (t + 1) * BATCH]
+            mixture.partial_fit(batch)
+            own_batch.append(mixture.score(batch) - mixture.history_[-1].log_likelihood)
+            losses[name][t] += (truth - mixture.score(held_out)) / SEEDS
+
+print(f"{'excess loss after':<22}" + "".join(f"{t:>9}" for t in (5, 20, 100, 200)) + "   batches")
+for name, loss in losses.items():
+    print(f"{name:<22}" + "".join(f"{loss[t - 1]:9.4f}" for t in (5, 20, 100, 200)))
+print(
+    f"steps that raised the loss of their own batch: {np.sum(np.array(own_batch) < -1e-9)} of"
+    f" {len(own_batch)}"
+)
+
+fig, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
+for (name, loss), style in zip(losses.items(), ("C3:", "C0-.", "C1--", "k-"), strict=True):
+    ax.loglog(np.arange(1, N_BATCHES + 1), loss, style, label=name)
+ax.set(xlabel="batches of 50 rows", ylabel="excess loss (nats per row)")
+ax.legend()
+
+if len(sys.argv) > 1:
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    fig.savefig(folder / "why_the_rate_matters.png", dpi=100)
