@@ -13,9 +13,9 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# Eight shards of rows from four clusters. No shard has all four in the same shares: most of its rows
-# are from two of them. ``DistributedEM`` cuts an array into
-# shards itself, here into these eight; a Dask array has its own, and a client its machines.
+# Eight shards of rows from four clusters, of which each shard shows two more than the others.
+# ``DistributedEM`` cuts an array into shards itself, here into these eight; a Dask array has its
+# own, and a client its machines.
 
 import sys
 from pathlib import Path

@@ -3,8 +3,8 @@ r"""
 What if no family fits? Write one of your own
 ===============================================
 
-An exponential family is four formulas. Then mixtures and hidden Markov models of it learn online and
-in batch, with merges and everything else. Here it is the geometric distribution, of numbers of
+An exponential family is four formulas. Then mixtures and hidden Markov models of it learn online
+and in batch, with merges and everything else. Here it is the geometric distribution, of numbers of
 failures before a success: in one pass it tells the days of two machines apart a little better than
 a Gaussian mixture that has converged.
 

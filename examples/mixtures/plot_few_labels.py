@@ -3,9 +3,9 @@
 What are a few labels worth, among many rows?
 ============================================
 
-With ``semi_supervised=True`` rows whose class is known stay in it, and the others find their own. So
-a mixture uses what a classifier throws away: with one to four labels for each digit it reads more
-digits than a classifier of the labelled rows does. With eight or more it does not.
+With ``semi_supervised=True`` rows whose class is known stay in it, and the others find their own.
+So a mixture uses what a classifier throws away: with one to four labels for each digit it reads
+more digits than a classifier of the labelled rows does. With eight or more it does not.
 
 Run as a script, it may have the folder for a picture as its argument.
 """

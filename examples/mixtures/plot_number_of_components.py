@@ -4,8 +4,8 @@ How many components does it take?
 ===================================
 
 Criteria and held-out data can be asked, which takes a fit for each number; or components are merged
-and split while the mixture is fitted, which takes one. On wines of three growers BIC, rows that were
-held out, and merges and splits all say three; AIC would have more.
+and split while the mixture is fitted, which takes one. On wines of three growers BIC, rows that
+were held out, and merges and splits all say three; AIC would have more.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
