@@ -13,6 +13,7 @@ what follows what, and learns it online, from batches of visits; here from 323 o
 # Four passes are made over the first 250 visits, in batches of 50; the others are held out.
 
 import gzip
+import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -20,7 +21,7 @@ import numpy as np
 
 from sklearn_onlineem import MarkovChainMixture
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(sys.argv[0]).parents[1] / "data"
 lines = gzip.decompress((DATA / "clicks.txt.gz").read_bytes()).decode().splitlines()
 visits = [np.array(line.split(), dtype=float)[:, None] - 1 for line in lines]
 PAGES = (
