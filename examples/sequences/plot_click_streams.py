@@ -21,7 +21,7 @@ import numpy as np
 
 from sklearn_onlineem import MarkovChainMixture
 
-DATA = Path(sys.argv[0]).parents[1] / "data"
+DATA = Path(sys.argv[0]).resolve().parents[1] / "data"
 lines = gzip.decompress((DATA / "clicks.txt.gz").read_bytes()).decode().splitlines()
 visits = [np.array(line.split(), dtype=float)[:, None] - 1 for line in lines]
 PAGES = (

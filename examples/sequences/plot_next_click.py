@@ -30,7 +30,11 @@ PAGES = (
     " msn-sports, sports, summary, bbs, travel"
 ).split(", ")
 
-lines = gzip.open(Path(sys.argv[0]).parents[1] / "data" / "clicks.txt.gz", "rt").read().splitlines()
+lines = (
+    gzip.open(Path(sys.argv[0]).resolve().parents[1] / "data" / "clicks.txt.gz", "rt")
+    .read()
+    .splitlines()
+)
 visits = [np.array(line.split(), dtype=int)[:, None] - 1 for line in lines]
 order = np.random.default_rng(0).permutation(len(visits))
 visits = [visits[i] for i in order]

@@ -31,7 +31,9 @@ import numpy as np
 
 from sklearn_onlineem import CategoricalHMM
 
-fasta = gzip.decompress((Path(sys.argv[0]).parents[1] / "data" / "phage_lambda.fa.gz").read_bytes())
+fasta = gzip.decompress(
+    (Path(sys.argv[0]).resolve().parents[1] / "data" / "phage_lambda.fa.gz").read_bytes()
+)
 _, *lines = fasta.decode().splitlines()
 X = np.array([["ACGT".index(base)] for base in "".join(lines)], dtype=float)
 

@@ -24,7 +24,7 @@ import numpy as np
 from sklearn_onlineem import GaussianHMM
 from sklearn_onlineem.displays import StatePathDisplay
 
-stored = np.load(Path(sys.argv[0]).parents[1] / "data" / "spoken_digits.npz")
+stored = np.load(Path(sys.argv[0]).resolve().parents[1] / "data" / "spoken_digits.npz")
 frames = stored["mfcc_times_4"] / 4.0
 recordings = np.split(frames, np.cumsum(stored["lengths"])[:-1])
 digits, is_test = stored["digit"], stored["take"] < 5

@@ -25,7 +25,7 @@ import numpy as np
 from sklearn_onlineem import EditDistance
 from sklearn_onlineem.displays import AlignmentDisplay
 
-with open(Path(sys.argv[0]).parents[1] / "data" / "misspellings.csv", newline="") as file:
+with open(Path(sys.argv[0]).resolve().parents[1] / "data" / "misspellings.csv", newline="") as file:
     pairs = [(row["wrong"], row["right"]) for row in csv.DictReader(file)]
 order = np.random.default_rng(0).permutation(len(pairs))
 train, test = [pairs[i] for i in order[:900]], [pairs[i] for i in order[900:1000]]

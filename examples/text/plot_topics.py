@@ -25,7 +25,7 @@ from scipy import sparse
 from sklearn_onlineem import LatentDirichletAllocation
 from sklearn_onlineem.displays import TopicsDisplay
 
-stored = np.load(Path(sys.argv[0]).parents[1] / "data" / "kos.npz")
+stored = np.load(Path(sys.argv[0]).resolve().parents[1] / "data" / "kos.npz")
 words = stored["vocabulary"]
 parts = stored["counts"].astype(float), stored["words"].astype(np.int32), stored["ends"]
 counts = sparse.csr_matrix(parts, shape=(len(parts[2]) - 1, len(words)))

@@ -29,7 +29,7 @@ import numpy as np
 
 from sklearn_onlineem import KalmanFilter
 
-stored = np.load(Path(sys.argv[0]).parents[1] / "data" / "air_quality.npz")
+stored = np.load(Path(sys.argv[0]).resolve().parents[1] / "data" / "air_quality.npz")
 X = np.where(stored["scaled"] == -32768, np.nan, stored["scaled"] / stored["scale"])
 NAMES = "CO PT08.CO C6H6 PT08.NMHC NOx PT08.NOx NO2 PT08.NO2 PT08.O3 T RH AH".split()
 print(f"{len(X)} hours of {X.shape[1]} variables, {np.isnan(X).mean():.1%} missing")

@@ -26,7 +26,7 @@ from sklearn_onlineem import GaussianHMM
 from sklearn_onlineem.displays import StatePathDisplay, TransitionDisplay
 
 series = np.genfromtxt(
-    Path(sys.argv[0]).parents[1] / "data" / "macrodata.csv", delimiter=",", names=True
+    Path(sys.argv[0]).resolve().parents[1] / "data" / "macrodata.csv", delimiter=",", names=True
 )
 gdp, consumption = (400.0 * np.diff(np.log(series[name])) for name in ("realgdp", "realcons"))
 X = np.column_stack([gdp, consumption, series["infl"][1:], np.diff(series["unemp"])])
