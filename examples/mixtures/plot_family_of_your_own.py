@@ -1,7 +1,7 @@
 r"""
-===============================================
+=============================================
 What if no family fits? Write one of your own
-===============================================
+=============================================
 
 An exponential family is four formulas. Then mixtures and hidden Markov models of it learn online
 and in batch, with merges and everything else. Here it is the geometric distribution, of numbers of

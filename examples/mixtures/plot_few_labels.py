@@ -1,7 +1,7 @@
 """
-============================================
+=============================================
 What are a few labels worth, among many rows?
-============================================
+=============================================
 
 With ``semi_supervised=True`` rows whose class is known stay in it, and the others find their own.
 So a mixture uses what a classifier throws away: with one to four labels for each digit it reads

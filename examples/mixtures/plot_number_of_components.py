@@ -1,7 +1,7 @@
 """
-===================================
+=================================
 How many components does it take?
-===================================
+=================================
 
 Criteria and held-out data can be asked, which takes a fit for each number; or components are merged
 and split while the mixture is fitted, which takes one. On wines of three growers BIC, rows that

@@ -1,7 +1,7 @@
 """
-==========================================
+====================================
 Is it faster than what you have now?
-==========================================
+====================================
 
 The same steps of batch EM, from the same start, by scikit-learn and by this library: times of one
 pass, as ratios. And what a single pass of online EM is worth, while batch EM is still at work.

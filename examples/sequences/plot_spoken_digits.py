@@ -1,7 +1,7 @@
 """
-==========================================
+========================================
 Which digit was said? Learnt in one pass
-==========================================
+========================================
 
 A hidden Markov model for each digit goes from left to right through its sounds. Recordings come one
 after the other, each is heard once, and the models that they made read digits that come later.

@@ -1,7 +1,7 @@
 """
-=========================================
+=======================================
 What does the learning rate do, at all?
-=========================================
+=======================================
 
 The rate weighs a new batch against all that the model remembers. A large one learns fast and never
 comes to rest; a small one takes long; one that falls with time learns fast and comes to rest. As in

@@ -1,7 +1,7 @@
 """
-===================================================
+====================================================
 Which word was meant? Spelling, by a learnt distance
-===================================================
+====================================================
 
 An edit distance counts letters that differ. One that has been learnt from mistakes knows which
 mistakes people make, and finds the word that was meant more often than the counts do.
