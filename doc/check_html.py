@@ -1,4 +1,4 @@
-"""What the rendered pages must have: every public method, and all they need beside them.
+"""What the rendered pages must have: every public method, no broken link, and all beside them.
 
 `python doc/check_html.py doc/_build/html` prints what is wrong, and fails if anything is.
 """
@@ -6,8 +6,10 @@
 import inspect
 import re
 import sys
+from html import unescape
 from importlib import import_module
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 ROOT = str(Path(__file__).parents[1])
 PACKAGE = "sklearn_onlineem"
@@ -20,6 +22,8 @@ LOADED = {
     ),
     ".css": re.compile(rf"(?:@import\s*|url\(\s*){OUTSIDE}"),
 }
+LINK = re.compile(r"""<(?:a|img|link|script|source)\b[^>]*?\s(?:href|src)=["']([^"']+)""")
+ANCHOR = re.compile(r"""\s(?:id|name)=["']([^"']+)""")
 
 
 def missing_methods(folder):
@@ -64,9 +68,30 @@ def outside_things(folder):
         yield "MathJax is not beside the pages"
 
 
+def broken_links(folder):
+    """Yield links and images of pages that lead nowhere within the site."""
+    anchors = {}
+    for path in sorted(folder.rglob("*.html")):
+        page = path.read_text()
+        for target in sorted(set(LINK.findall(page))):
+            link = urlsplit(unescape(target))
+            if link.scheme or link.netloc:
+                continue
+            goal = (path.parent / unquote(link.path)).resolve() if link.path else path.resolve()
+            if goal.is_dir():
+                goal /= "index.html"
+            if not goal.exists():
+                yield f"{path.relative_to(folder)}: {target} leads nowhere"
+            elif link.fragment and goal.suffix == ".html":
+                if goal not in anchors:
+                    anchors[goal] = set(ANCHOR.findall(goal.read_text()))
+                if unquote(link.fragment) not in anchors[goal]:
+                    yield f"{path.relative_to(folder)}: {target} has no such place"
+
+
 def main():
     folder = Path(sys.argv[1])
-    faults = [*missing_methods(folder), *outside_things(folder)]
+    faults = [*missing_methods(folder), *outside_things(folder), *broken_links(folder)]
     print(*faults, f"{len(faults)} faults", sep="\n")
     return bool(faults)
 
