@@ -42,7 +42,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     # Pages of the API list the examples that use what they describe.
-    "backlinks_dir": "generated/backlinks",
+    "backreferences_dir": "generated/backlinks",
     "doc_module": ("sklearn_onlineem",),
     "show_memory": False,
     # Its table is drawn by scripts from a network.
