@@ -71,7 +71,8 @@ def outside_things(folder):
 def broken_links(folder):
     """Yield links and images of pages that lead nowhere within the site."""
     anchors = {}
-    for path in sorted(folder.rglob("*.html")):
+    pages = (path for path in folder.rglob("*.html") if "_static" not in path.parts)
+    for path in sorted(pages):
         page = path.read_text()
         for target in sorted(set(LINK.findall(page))):
             link = urlsplit(unescape(target))
