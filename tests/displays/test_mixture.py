@@ -36,6 +36,11 @@ SHAPES = ["full", "tied", "diag", "spherical"]
 CIRCLE = np.array([[np.cos(t), np.sin(t)] for t in np.linspace(0.0, 6.0, 13)])
 
 
+def named(value):
+    """A name that is the same in each process."""
+    return getattr(value, "__name__", str(value)[:60])
+
+
 def covariance_matrices(mixture):
     """Covariances of any shape as matrices, one for each component."""
     K, d = mixture.means_.shape
@@ -209,7 +214,7 @@ SINGLE = [
 ]
 
 
-@pytest.mark.parametrize(("estimator", "draw"), SINGLE, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(("estimator", "draw"), SINGLE, ids=named)
 def test_the_line_of_the_mixture_is_its_density_and_the_sum_of_its_components(estimator, draw):
     X = draw(np.random.default_rng(0))
     estimator.set_params(random_state=0).fit(X)
@@ -221,7 +226,7 @@ def test_the_line_of_the_mixture_is_its_density_and_the_sum_of_its_components(es
     np.testing.assert_allclose(parts.sum(axis=0), total, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("estimator", "draw"), SINGLE, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(("estimator", "draw"), SINGLE, ids=named)
 def test_the_histogram_is_the_density_of_the_rows(estimator, draw):
     X = draw(np.random.default_rng(0))
     estimator.set_params(random_state=0).fit(X)
