@@ -31,7 +31,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 install = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))$(1), sep='\n')" \
 	| $(BIN)/python -m pip install --quiet --requirement /dev/stdin
 
-.PHONY: demo test test-minima test-rivals rivals fuzz lint format doctest doc release-check clean distclean
+.PHONY: demo test test-minima test-rivals rivals fuzz lint format doctest doc doc-check release-check clean distclean
 
 demo: $(BUILT)
 	$(BIN)/python examples/streams/plot_moving_stream.py build/demo
@@ -85,6 +85,10 @@ format: $(VENV)/extra-lint
 doc: $(BUILT) $(VENV)/extra-doc
 	$(BIN)/python -m sphinx -b html doc doc/_build/html
 	$(BIN)/python doc/check_html.py doc/_build/html
+
+# Pages as a reader sees them, in a Chromium that is installed.
+doc-check: doc
+	$(BIN)/python doc/check_browser.py doc/_build/html
 
 # What a release needs: sdist and wheel, made and installed where nothing else is, and a version that
 # the tag TAG, the changelog and the citation have, too.

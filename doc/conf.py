@@ -52,4 +52,6 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "sklearn_onlineem"
 html_theme_options = {"show_prev_next": False}
+# Light or dark as the reader has it.
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False

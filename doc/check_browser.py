@@ -1,0 +1,72 @@
+"""Looks at rendered pages in Chromium: desktop, phone and dark; prints what a reader would stumble on.
+
+`python doc/check_browser.py doc/_build/html` needs playwright, and a Chromium that is installed
+(`apt install chromium`, or CHROMIUM=path). It fails where the console has errors, an image is
+broken, or a page scrolls sideways.
+"""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+VIEWS = {
+    "desktop": {"viewport": {"width": 1280, "height": 800}},
+    "phone": {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True},
+    "dark": {"viewport": {"width": 1280, "height": 800}, "color_scheme": "dark"},
+}
+BROKEN_IMAGES = """() => [...document.images]
+    .filter(image => image.complete && !image.naturalWidth && image.offsetParent)
+    .map(image => image.getAttribute("src"))"""
+OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+TITLE_IS_CUT = """() => [...document.querySelectorAll("h1, h2")]
+    .some(title => title.scrollWidth > title.clientWidth + 1
+        && getComputedStyle(title).overflowX !== "visible")"""
+
+
+def faults(context, path):
+    """Yield what is wrong with a page."""
+    errors, page = [], context.new_page()
+    page.on("console", lambda message: message.type == "error" and errors.append(message.text))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(path.as_uri(), wait_until="load")
+    yield from (f"console: {error}" for error in errors)
+    yield from (f"broken image {source}" for source in page.evaluate(BROKEN_IMAGES))
+    if (beyond := page.evaluate(OVERFLOW)) > 1:
+        yield f"scrolls sideways by {beyond} pixels"
+    if page.evaluate(TITLE_IS_CUT):
+        yield "a title is cut"
+    page.close()
+
+
+def pages_of(folder):
+    """Pages that are written by hand, the gallery, and a few of the API, which are all alike."""
+    written = sorted({*folder.glob("*.html"), *folder.glob("guide/*.html")})
+    gallery = sorted(folder.glob("auto_examples/**/*.html"))
+    return [*written, *gallery, *sorted(folder.glob("generated/*.html"))[::10]]
+
+
+def main():
+    folder = Path(sys.argv[1]).resolve()
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if chromium is None:
+        sys.exit("no Chromium was found: apt install chromium, or CHROMIUM=path")
+    n_faults, n_pages = 0, 0
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for name, view in VIEWS.items():
+            context = browser.new_context(**view)
+            for path in pages_of(folder):
+                n_pages += 1
+                for fault in faults(context, path):
+                    n_faults += 1
+                    print(f"{path.relative_to(folder)} ({name}): {fault}")
+        browser.close()
+    print(f"{n_faults} faults in {n_pages} views of pages")
+    return bool(n_faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
