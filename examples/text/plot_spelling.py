@@ -83,12 +83,13 @@ gain = found["learnt"] - found["Levenshtein"]
 print(f"learnt is better for {np.sum(gain > 0)} and worse for {np.sum(gain < 0)}, for example")
 for i in np.argsort(-gain, kind="stable")[:5]:
     print(f"    {wrong[i]:<12} {meant[i]:<12} found by Levenshtein: {found['Levenshtein'][i]:.2f}")
+
 # %%
 # Where the difference lies
 # -------------------------
-# A misspelling and its word: all ways from the one to the other pass from left to right and downward,
-# the line is the most probable one, and colours say how much of the probability goes through a cell.
-# Letters change places as one is deleted and put back beside its neighbour.
+# A misspelling and its word: all ways from one to the other lead to the right and down. The line is
+# the most probable one; colours say how much of the probability goes through a cell. Letters change
+# places where one is deleted and put back beside its neighbour.
 
 display = AlignmentDisplay.from_estimator(learnt, "recieve", "receive", ax=plt.subplots()[1])
 
