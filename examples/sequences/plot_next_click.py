@@ -112,4 +112,4 @@ below.set_title("Moves between states")
 if len(sys.argv) > 1:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    fig.savefig(folder / "click_streams.png", dpi=150)
+    fig.savefig(folder / "next_click.png", dpi=150)

@@ -4,7 +4,8 @@ Which digit was said? Learnt in one pass
 ========================================
 
 A hidden Markov model for each digit goes from left to right through its sounds. Recordings come one
-after the other, each is heard once, and the models that they made read digits that come later.
+after the other, each is heard once; after ninety of them, nine of a digit on average, the models
+recognise 49 of 50 recordings of the same speaker that they have not heard.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -13,7 +14,7 @@ Run as a script, it may have the folder for a picture as its argument.
 # The data
 # --------
 # 200 recordings of one speaker of the Free Spoken Digit Dataset, as cepstral coefficients of frames
-# of 25 ms, ten of them a tenth of a second. Those with the first five takes are the test.
+# of 25 ms, one each 10 ms. The first five takes of each digit are the test.
 
 import sys
 from pathlib import Path
@@ -32,8 +33,8 @@ digits, is_test = stored["digit"], stored["take"] < 5
 # %%
 # One pass
 # --------
-# Five states in a row: each stays, or goes to the next. A start that is cut into five equal parts
-# would do; here k-means gives the states of the first recording.
+# Five states in a row: each stays, or goes to the next. They start at the means of five equal parts
+# of the first recording of their digit.
 
 N_STATES = 5
 moves = 0.8 * np.eye(N_STATES) + 0.2 * np.eye(N_STATES, k=1)
@@ -60,18 +61,18 @@ for n_heard, i in enumerate(order, start=1):
     if n_heard % 15 == 0 and len(hmms) == 10:
         scores = [hmms[d].score_samples([recordings[j] for j in test]) for d in range(10)]
         accuracies.append((n_heard, np.mean(np.argmax(scores, axis=0) == digits[test])))
-        print(f"{n_heard:4} recordings heard: {accuracies[-1][1]:.0%} of {len(test)} are read")
+        print(f"{n_heard:4} recordings heard: {accuracies[-1][1]:.0%} of {len(test)} recognised")
 
 # %%
 # A word, and its sounds
 # ----------------------
-# The states of a "seven", over the first two coefficients.
+# The states of a "seven", over the first two coefficients. A row is a frame of 10 ms.
 
 fig = plt.figure(figsize=(7, 7), layout="constrained")
 curve, path = fig.subfigures(2, 1, height_ratios=[2, 3])
 ax = curve.subplots()
 ax.plot(*zip(*accuracies, strict=True), "ko-")
-ax.set(xlabel="recordings heard", ylabel="test recordings read", ylim=(0, 1.03))
+ax.set(xlabel="recordings heard", ylabel="test recordings recognised", ylim=(0.8, 1.01))
 seven = recordings[test[digits[test] == 7][0]]
 axes = path.subplots(2, 1, height_ratios=[3, 1], sharex=True)
 StatePathDisplay.from_estimator(hmms[7], seven, ax=axes, features=[0, 1])

@@ -111,8 +111,8 @@ width = 0.8 / len(ways)
 for i, (name, column) in enumerate(zip(ways, table.T, strict=True)):
     below.bar(np.arange(len(NAMES)) + (i - 1.5) * width, column, width, label=name)
 below.set_xticks(range(len(NAMES)), NAMES, rotation=45)
-below.set(ylabel="RMSE (standard deviations)", title="Errors of hidden values")
-below.legend(ncols=2)
+below.set(ylabel="RMSE (standard deviations)", title="Errors of hidden values", ylim=(0.0, 1.9))
+below.legend(ncols=4, loc="upper center")
 
 if len(sys.argv) > 1:
     folder = Path(sys.argv[1])

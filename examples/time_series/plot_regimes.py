@@ -54,7 +54,9 @@ for state in order:
 
 # %%
 # Quarters in the state with the least growth, as intervals. The recessions of the National Bureau
-# of Economic Research began in 1960, 1969, 1973, 1980, 1981, 1990, 2001 and at the end of 2007.
+# of Economic Research began in 1960, 1969, 1973, 1980, 1981, 1990, 2001 and at the end of 2007. Six
+# are found; of that of 1973 only the end is, and that of 1980 is not: growth fell then amid rising
+# prices, which is the state of inflation.
 
 worst = path == order[0]
 edges = np.flatnonzero(np.diff(np.concatenate(([0], worst, [0])).astype(int)))
