@@ -1,6 +1,5 @@
 """Looks at rendered pages in Chromium, on desktop, phone and in the dark, for what is wrong.
 
-
 `python doc/check_browser.py doc/_build/html` needs playwright, and a Chromium that is installed
 (`apt install chromium`, or CHROMIUM=path). It fails where the console has errors, an image is
 broken, or a page scrolls sideways.
