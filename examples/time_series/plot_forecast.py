@@ -26,7 +26,7 @@ from scipy.linalg import block_diag
 from sklearn_onlineem import KalmanFilter
 from sklearn_onlineem.displays import ForecastDisplay
 
-path = Path(__file__).parents[1] / "data" / "co2.csv.gz"
+path = Path(sys.argv[0]).resolve().parents[1] / "data" / "co2.csv.gz"
 with gzip.open(path, "rt") as file:
     y = np.genfromtxt(file, delimiter=",", skip_header=1, usecols=[1])[:, None]
 print(f"{len(y)} weeks, {np.isnan(y).mean():.1%} missing")
