@@ -15,7 +15,7 @@ Run as a script, it may have the folder for a picture as its argument.
 # --------
 # Thirteen measurements of 178 Italian wines, of three cultivars, in standard deviations. Values
 # vanish at random. Who drops rows with gaps has soon none left: with a tenth of the values
-# missing, one row in four is complete.
+# missing, fewer than one row in four is complete.
 
 import sys
 from pathlib import Path
@@ -49,7 +49,7 @@ for share in (0.1, 0.3):
 # -------------------------
 # `GaussianMixture` takes no NaN, and says so. `GaussianHMM` does, and where each row is a sequence
 # of its own there are no transitions: what is left is a mixture, with ``startprob_`` for weights.
-# On complete rows both have the same likelihood from the same parameters.
+# Fitted to complete rows, both have the same likelihood.
 
 each_row = np.ones(len(X), dtype=int)
 settings = {"covariance_type": "diag", "solver": "batch", "tol": 1e-8, "max_iter": 1000}
