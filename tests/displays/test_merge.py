@@ -75,7 +75,7 @@ def test_opacity_grows_with_weights():
 
 def test_fifty_components_and_rows_are_drawn():
     rows = np.random.default_rng(0).uniform(size=(400, 2))
-    start = {"means_init": rows[:50], "covariance_type": "diag", "max_iter": 2, "tol": 1.0}
+    start = {"means_init": rows[:50], "covariance_type": "diag", "tol": 10.0}
     merged, sites = sites_of(rows, 2, 50, **start)
     display = MergeDisplay.from_estimator(merged, sites, rows)
     assert display.merged_.shape == (50,) and not display.labels_

@@ -117,5 +117,6 @@ def test_estimators_without_topics_are_refused_by_name():
     with pytest.raises(TypeError, match="GaussianMixture has no topics"):
         TopicsDisplay.from_estimator(GaussianMixture(1).fit([[0.0], [1.0]]))
     signed = decomposition.PCA(2).fit(np.random.default_rng(0).normal(size=(9, 3)))
+    assert signed.components_.min() < 0.0
     with pytest.raises(TypeError, match="PCA has no topics"):
         TopicsDisplay.from_estimator(signed)
