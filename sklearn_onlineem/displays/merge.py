@@ -200,7 +200,7 @@ class MergeDisplay(Display):
         width = 1.2 if len(self.weights) <= _MOST_BOLD else 0.8
         # Where sites are too many to be told apart, they look alike.
         named = n <= _MOST_NAMED
-        cycled = (colors(n), line_styles(n)) if named else (["C0"] * n, ["-"] * n)
+        cycled = (colors(n), line_styles(n)) if named else (colors(1) * n, ["-"] * n)
         looks = zip(self.sites, self.site_weights, *cycled, strict=True)
         for site, weights, color, line_style in looks:
             style = {"facecolor": "none", "linestyle": line_style, "linewidth": width, **site_kw}
