@@ -91,7 +91,22 @@ class Statistics:
 
 
 def fold(terms):
-    """Add up statistics in pairs, from left to right; terms of weight 0 are left out."""
+    """Add up statistics in pairs, from left to right; terms of weight 0 are left out.
+
+    Parameters
+    ----------
+    terms : iterable of (float, Statistics)
+        Weights and statistics.
+
+    Returns
+    -------
+    total : Statistics
+
+    Raises
+    ------
+    ValueError
+        If no term has a weight above 0.
+    """
     total, a = None, 1.0
     for b, statistics in terms:
         if not b > 0:
@@ -217,7 +232,9 @@ class Listed(Statistics):
     Parameters
     ----------
     weights : ndarray of shape (n_values, n_components)
+        Share of each value in each component, times its weight.
     values : ndarray, or tuple of ndarrays, of shape (n_values, ...)
+        What is listed, first axis first.
 
     Examples
     --------
@@ -266,6 +283,7 @@ class Moments(Statistics):
     degrees : ndarray of shape (n_components,) or float
         Weight behind each scatter: equal to `weight` for data, but not for conjugate priors.
     mean : ndarray of shape (n_components, n_features)
+        Weighted means.
     scatter : ndarray
         Weighted sums of outer products of deviations from the mean.
     """

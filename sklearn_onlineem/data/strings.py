@@ -81,6 +81,7 @@ class StringPairs(Batch):
     sources, targets : Strings
         As many of both.
     n_threads : int, default=1
+        How many threads the kernels may use.
     n_symbols : int, default=None
         How many codes there are, where that is known.
 

@@ -35,6 +35,7 @@ class Direction(NamedTuple):
     Attributes
     ----------
     eigenvalue : float
+        The share of an error along it that a pass of EM leaves, between 0 and 1.
     shares : ndarray of shape (n_components,)
         How much each component or state moves, by complete-data information; they add up to 1. Of
         Kalman filters a single 1, for the system.

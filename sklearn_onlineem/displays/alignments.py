@@ -34,6 +34,7 @@ class AlignmentDisplay(Display):
     Parameters
     ----------
     source, target : str or sequence
+        What is aligned, down and across.
     operations : list of (kind, source symbol, target symbol)
         The path, as `Alignment` has it: "match", "mismatch", "delete" or "insert"; None stands for
         no symbol.
@@ -96,7 +97,9 @@ class AlignmentDisplay(Display):
         Parameters
         ----------
         estimator : EditDistance or EditDistanceClassifier
+            A fitted one.
         source : str or sequence of hashables
+            What the target was made from; drawn downwards.
         target : str or sequence of hashables, default=None
             None: the word that a classifier predicts.
         ax : matplotlib Axes, default=None

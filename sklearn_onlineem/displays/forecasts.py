@@ -145,6 +145,7 @@ class ForecastDisplay(Display):
         Parameters
         ----------
         estimator : KalmanFilter
+            A fitted one.
         X : array-like of shape (n_rows, n_features)
             One sequence, NaN for what was not observed.
         n_steps : int, default=None

@@ -65,6 +65,7 @@ class LearningCurve(NamedTuple):
         Parameters
         ----------
         steps : iterable of Step
+            In the order in which they were taken.
 
         Returns
         -------

@@ -33,6 +33,7 @@ class MergeDisplay(Display):
     merged : Plane
         The merged mixture; rows may lie beneath.
     sites : list of Plane
+        The mixtures of the sites.
     weights : array-like of shape (n_components,)
         Of the merged mixture.
     site_weights : list of array-like of shape (n_components,)

@@ -26,6 +26,7 @@ class ModelSelectionDisplay(Display):
     Parameters
     ----------
     n_components : array-like of int of shape (n_models,)
+        Of the models, on the horizontal axis; also where it is another parameter.
     bic, aic : array-like of shape (n_models,), default=None
         Information criteria on `n_samples` samples.
     score : array-like of shape (n_models,), default=None

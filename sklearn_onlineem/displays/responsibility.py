@@ -145,7 +145,9 @@ class ResponsibilityDisplay(Display):
         sort : bool, default=True
             Whether rows are sorted by component; else they are drawn as they came.
         cmap : str or Colormap, default="Greys"
+            Colours of responsibilities from 0 to 1.
         colorbar : bool, default=True
+            Whether a bar says which colour is which.
         im_kw : dict, default=None
             What `Axes.imshow` takes besides.
 

@@ -63,7 +63,9 @@ def carried_step(model, data, carried, prior=(), kept=1.0, rng=None):
     model : Model
         The old model, under which the expectations are taken.
     data : Batch
+        In the form that the model's `e_step` takes.
     carried : Carried
+        The statistics of all batches before.
     prior : iterable of (float, Statistics), default=()
         Weights and pseudo-statistics whose sum is :math:`s_0`, which is not forgotten.
     kept : float, default=1.0

@@ -18,6 +18,7 @@ def exact_inertia(model, data):
     Parameters
     ----------
     model : Model
+        The old model.
     data : object
         The batch, or the distribution of its lengths, where lengths are not modelled; else of no
         account.

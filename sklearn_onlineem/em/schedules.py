@@ -61,6 +61,16 @@ def step_size(eta):
 def learning_rate(gamma):
     """Learning rate of a step size, ``eta = gamma / (1 - gamma)``; the inverse of `step_size`.
 
+    Parameters
+    ----------
+    gamma : float
+        Step size, above 0 and at most 1, which stands for a step of batch EM.
+
+    Returns
+    -------
+    eta : float
+        Above 0, or infinity.
+
     Examples
     --------
     >>> learning_rate(0.5), learning_rate(1.0)

@@ -42,6 +42,7 @@ class State(NamedTuple):
     Attributes
     ----------
     model : Model
+        The model as it is now.
     n_steps : int
         Updates so far.
     n_seen : float

@@ -66,6 +66,32 @@ def online_step(model, data, eta, prior=(), rng=None, inertia=exact_inertia):
 def batch_step(model, data, prior=(), rng=None):
     """One iteration of batch EM: an online step that forgets the old model (eta = infinity).
 
-    Parameters and returned values are those of `online_step`.
+    Parameters
+    ----------
+    model : Model
+        The old model, under which hidden variables are averaged over.
+    data : object
+        All observations, in the form that the model's `e_step` takes.
+    prior : iterable of (float, Statistics), default=()
+        Weights and pseudo-statistics of conjugate priors.
+    rng : numpy.random.Generator, default=None
+        If given, hidden variables are sampled instead of averaged over (stochastic EM).
+
+    Returns
+    -------
+    new_model : Model
+    log_likelihood : float
+        Mean log-likelihood per observation, *under the old model*.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.families import Poisson
+    >>> from sklearn_onlineem.models import MixtureModel
+    >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
+    >>> new, log_likelihood = batch_step(model, Rows(np.array([[4.0], [6.0]])))
+    >>> new.parameters
+    array([[5.]])
     """
     return online_step(model, data, math.inf, prior, rng)

@@ -16,6 +16,8 @@ class LikelihoodStopping:
     ----------
     tol : float
         In nats per observation.
+    previous : float, default=-inf
+        Mean log-likelihood of the pass before; minus infinity before the first.
 
     Examples
     --------

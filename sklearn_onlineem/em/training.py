@@ -54,6 +54,7 @@ class Training:
     Parameters
     ----------
     state : State
+        All that the next update needs.
     prior : Statistics, default=None
         Pseudo-statistics of the whole stream; a step that stands for n observations takes 1/n.
     callbacks : tuple of callables, default=()
@@ -67,6 +68,22 @@ class Training:
     expected_size : float, default=0.0
         Of a stream, where it is known: the prior is spread over so many observations, and over
         those seen once these are more.
+    past : deque of Step, CarriedStep or StructuralStep, default=deque()
+        The latest updates, for `history_`.
+    n_seen_before : float, default=0.0
+        Observations seen before the present fit, by their weights.
+    size_before : float, default=0.0
+        Size of the data before the present fit, as learning rates count it.
+    lower_bounds : list of float, default=[]
+        Mean log-likelihood of each pass of the fit, in nats per observation.
+    n_iter : int, default=0
+        Passes of the fit.
+    converged : bool, default=False
+        Whether the fit ended by its rule.
+    stopped : bool, default=False
+        Whether a callback has ended it.
+    n_rates : int, default=0
+        Updates of the fit whose learning rate was finite.
     chains : Chains, default=None
         Record of the Markov chains of the last fit, if it ran any.
     """

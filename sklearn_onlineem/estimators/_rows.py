@@ -154,6 +154,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            The rows; sparse where the class says so.
         y : array-like of int of shape (n_samples,), default=None
             Ignored, unless the estimator has ``semi_supervised=True``: then known components,
             0..n_components - 1, and -1 where unknown. None: none is known.
@@ -217,6 +218,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            The rows; sparse where the class says so.
 
         Returns
         -------
@@ -238,6 +240,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            The rows; sparse where the class says so.
         y : object
             Ignored.
 
@@ -262,6 +265,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            The rows; sparse where the class says so.
 
         Returns
         -------
@@ -288,6 +292,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            The rows; sparse where the class says so.
 
         Returns
         -------

@@ -42,6 +42,11 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
     transformer_ : estimator
         The fitted clone of `transformer`.
 
+    See Also
+    --------
+    GaussianHMM : Takes the sequences that it returns.
+    KalmanFilter : Likewise.
+
     Examples
     --------
     >>> import numpy as np
@@ -68,6 +73,7 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         Parameters
         ----------
         X : list of array-likes of shape (length, n_features), or array-like of 2 or 3 dimensions
+            The sequences, in any form that hidden Markov models take.
         y : object, default=None
             Ignored.
 
@@ -90,6 +96,7 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         Parameters
         ----------
         X : list of array-likes of shape (length, n_features), or array-like of 2 or 3 dimensions
+            The sequences, in any form that hidden Markov models take.
         y : object, default=None
             Ignored.
 
@@ -146,6 +153,7 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         Parameters
         ----------
         X : list of array-likes of shape (length, n_features), or array-like of 2 or 3 dimensions
+            The sequences, in any form that hidden Markov models take.
 
         Returns
         -------
@@ -168,6 +176,7 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         Parameters
         ----------
         X : list of array-likes of shape (length, n_features), or array-like of 2 or 3 dimensions
+            The sequences, in any form that hidden Markov models take.
 
         Returns
         -------
@@ -190,7 +199,22 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         return form.restored(self.transformer_.inverse_transform(form.X))
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return what the transformer calls its outputs."""
+        """Return what the transformer calls its outputs.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the columns that go in. None: those of the data, or x0, x1, ...
+
+        Returns
+        -------
+        names : ndarray of str
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator is not fitted.
+        """
         check_is_fitted(self)
         return self.transformer_.get_feature_names_out(input_features)
 

@@ -57,6 +57,7 @@ class ExpectedLogs(Statistics):
     weight : ndarray of shape (K,)
         Of the draws of h behind each total, the prior's pseudo-documents among them.
     total : ndarray of shape (K, n_features)
+        The sums, in nats.
     documents : ndarray of shape (K,)
         Weight of the documents alone.
     length : ndarray of shape (K,)

@@ -265,6 +265,12 @@ class DiagonalGaussian(_AxisGaussian):
     ----------
     reg_covar : float, default=None
         What the M-step adds to the variances; None: 1e-6 times the data's.
+    floor : ndarray of shape (n_features,), default=None
+        What `bind` makes of `reg_covar`: added to the variances of each feature.
+    learns_means, learns_covariances : bool, default=True
+        Whether the M-step changes them, once there are some.
+    known : parameters, default=None
+        Those that are not learnt, where none come with a call. None: all are learnt.
     """
 
     features = _natural.SQUARES
@@ -289,6 +295,12 @@ class SphericalGaussian(_AxisGaussian):
     ----------
     reg_covar : float, default=None
         What the M-step adds to the variances; None: 1e-6 times the data's.
+    floor : ndarray of shape (n_features,), default=None
+        What `bind` makes of `reg_covar`: added to the variances of each feature.
+    learns_means, learns_covariances : bool, default=True
+        Whether the M-step changes them, once there are some.
+    known : parameters, default=None
+        Those that are not learnt, where none come with a call. None: all are learnt.
     """
 
     features = _natural.SQUARE_SUM

@@ -35,8 +35,11 @@ class AffineGaussian:
     Parameters
     ----------
     matrix : ndarray of shape (K, p, q)
+        Coefficients of the q inputs, for each of the p outputs.
     offset : ndarray of shape (K, p)
+        Expected outputs where all inputs are 0.
     covariance : ndarray of shape (K, p, p)
+        Of the noise.
 
     Raises
     ------

@@ -106,6 +106,11 @@ class TiedOperations(Operations):
     :math:`\delta_{match} / |A|`, a mismatch
     :math:`\delta_{mismatch} / (|A| (|A| - 1))`, a deletion :math:`\delta_{delete} / |A|` and an
     insertion :math:`\delta_{insert} / |A|`, so that pairs of strings have a distribution.
+
+    Parameters
+    ----------
+    n_symbols : int
+        Size of the alphabet, 2 at least.
     """
 
     @property
@@ -146,6 +151,11 @@ class FullOperations(Operations):
     """A probability for each pair of symbols, each deletion and each insertion, and the end.
 
     The last symbol stands for all that are unknown.
+
+    Parameters
+    ----------
+    n_symbols : int
+        Size of the alphabet, 2 at least, with the symbol that stands for the unknown.
     """
 
     @property

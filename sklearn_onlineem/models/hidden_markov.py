@@ -54,6 +54,7 @@ class HiddenMarkovModel(Model):
     Parameters
     ----------
     family : Family
+        What states emit.
     start : ndarray of shape (n_states,)
         Probabilities of the first state.
     transmat : ndarray of shape (n_states, n_states) or (n_states, n_states + 1)
@@ -61,6 +62,7 @@ class HiddenMarkovModel(Model):
     parameters : object
         The family's parameters of all states.
     termination : Termination, default=GivenLength()
+        What ends a sequence.
     learnt : str, default="ste"
         Which of start, transitions and emissions the M-step changes.
 

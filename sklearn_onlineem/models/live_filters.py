@@ -24,6 +24,7 @@ class StateFilter:
     Parameters
     ----------
     model : HiddenMarkovModel
+        The model as it is when the filter is made; later updates do not change it.
 
     Attributes
     ----------
@@ -97,6 +98,7 @@ class MomentFilter:
     Parameters
     ----------
     model : LinearDynamicalModel
+        The model as it is when the filter is made; later updates do not change it.
 
     Attributes
     ----------

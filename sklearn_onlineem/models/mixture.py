@@ -68,6 +68,7 @@ class MixtureModel(Model):
     Parameters
     ----------
     family : Family
+        What components are.
     weights : ndarray of shape (n_components,)
         Non-negative, adding up to 1.
     parameters : object

@@ -26,6 +26,7 @@ class Regression:
     family : LinearGaussian
         The shape of the noise covariances, and their floor.
     parameters : AffineGaussian
+        The K matrices, offsets and covariances.
     learnt : frozenset of str, default={"matrix", "offset", "covariance"}
         What the M-step changes.
 

@@ -154,6 +154,7 @@ class MaximumAPosteriori(TopicInference):
     Parameters
     ----------
     n_rounds : int, default=5
+        Rounds of EM on the proportions of a document.
 
     References
     ----------

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from operator import attrgetter
 
 import pytest
 
@@ -76,3 +77,11 @@ def test_signatures_are_explicit(kind):
     own = [name for name in kind.__annotations__ if name not in positional]
     shown = [p.name for p in parameters if p.name not in positional]
     assert shown[: len(own)] == own
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_each_estimator_names_its_relatives(kind):
+    section = inspect.getdoc(kind).partition("See Also\n--------\n")[2].partition("\n\n")[0]
+    names = re.findall(r"^([\w.]+) : .", section, re.M)
+    assert names
+    assert all(attrgetter(name)(sklearn_onlineem) is not kind for name in names)

@@ -41,6 +41,13 @@ class HMM(BaseHMM):
     parameters_ : object
         The family's parameters of all states.
 
+    See Also
+    --------
+    GaussianHMM : With the names of hmmlearn's.
+    Mixture : The same for rows without order.
+    KalmanFilter : States that are vectors.
+    PerSequence : Transformers of rows before it in a pipeline.
+
     References
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden

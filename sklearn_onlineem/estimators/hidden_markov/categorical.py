@@ -50,6 +50,7 @@ class CategoricalHMM(BaseHMM):
     See Also
     --------
     HMM : Formulas, and what the parameters mean.
+    MarkovChainMixture : Clusters of sequences of symbols.
 
     References
     ----------

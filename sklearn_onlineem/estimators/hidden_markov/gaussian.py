@@ -58,6 +58,7 @@ class GaussianHMM(BaseHMM):
     See Also
     --------
     HMM : Formulas, and what the parameters mean.
+    KalmanFilter : States that are vectors.
 
     References
     ----------

@@ -45,6 +45,7 @@ class MultinomialHMM(BaseHMM):
     See Also
     --------
     HMM : Formulas, and what the parameters mean.
+    MultinomialMixture : The same for rows without order.
 
     References
     ----------

@@ -43,6 +43,7 @@ class PoissonHMM(BaseHMM):
     See Also
     --------
     HMM : Formulas, and what the parameters mean.
+    PoissonMixture : The same for rows without order.
 
     References
     ----------

@@ -107,6 +107,11 @@ class KalmanFilter(SequenceEstimator):
     initial_state_mean_ : ndarray of shape (n_dim_state,)
     initial_state_covariance_ : ndarray of shape (n_dim_state, n_dim_state)
 
+    See Also
+    --------
+    GaussianHMM : A finite number of states.
+    PerSequence : Transformers of rows before it in a pipeline.
+
     Notes
     -----
     States are known only up to an invertible linear map, unless enough of the matrices are fixed:
@@ -457,6 +462,7 @@ class KalmanFilter(SequenceEstimator):
         filtered_state_mean : array-like of shape (n_dim_state,), default=None
             Mean of the state given the rows so far; None before the first row.
         filtered_state_covariance : array-like of shape (n_dim_state, n_dim_state), default=None
+            Its covariance; None with the mean, before the first row.
         observation : array-like of shape (n_features,), default=None
             The row, with NaN or a mask for what was not observed; None: nothing was.
 

@@ -147,6 +147,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            The rows; sparse where the class says so.
 
         Returns
         -------
@@ -168,6 +169,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            The rows; sparse where the class says so.
 
         Returns
         -------
@@ -190,6 +192,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            The rows; sparse where the class says so.
         y : array-like of int of shape (n_samples,), default=None
             Ignored, or known components, as in `fit`.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -213,6 +216,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            The rows; sparse where the class says so.
         predictive : bool, default=False
             Whether under the posterior predictive distribution, which knows how few observations
             parameters come from, instead of under the model. It needs statistics that are carried
@@ -269,6 +273,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            The rows; sparse where the class says so.
 
         Returns
         -------
@@ -290,6 +295,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Parameters
         ----------
         n_samples : int, default=1
+            How many rows to draw, at least 1.
 
         Returns
         -------

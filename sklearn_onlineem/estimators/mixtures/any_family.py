@@ -29,6 +29,11 @@ class Mixture(BaseMixture):
         The family's parameters of all components.
     means_ : ndarray of shape (n_components, n_features)
 
+    See Also
+    --------
+    GaussianMixture : With the names of scikit-learn's.
+    HMM : The same for rows that follow each other in time.
+
     References
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden

@@ -63,6 +63,10 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
         Its sum is the precision: the smaller, the burstier. That of a word that never occurs falls
         from pass to pass, and with ``solver="newton"`` to 1e-10 at once.
 
+    See Also
+    --------
+    CompoundDirichletMixture : Clusters of such documents.
+
     References
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
@@ -113,6 +117,7 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Counts of the words of each document.
 
         Returns
         -------
@@ -136,6 +141,7 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
         Parameters
         ----------
         n_samples : int, default=1
+            How many documents to draw, at least 1.
         lengths : int or array-like of shape (n_samples,), default=None
             Words in each. None: the mean length of the data, rounded.
 
@@ -189,6 +195,11 @@ class CompoundDirichletMixture(BaseMixture):
     means_ : ndarray of shape (n_components, n_features)
         Expected counts: mean proportions times each component's mean document length.
 
+    See Also
+    --------
+    CompoundDirichlet : One component, with Newton's method.
+    MultinomialMixture : Where words do not come in bursts.
+
     References
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
@@ -235,6 +246,7 @@ class CompoundDirichletMixture(BaseMixture):
         Parameters
         ----------
         n_samples : int, default=1
+            How many documents to draw, at least 1.
         lengths : int or array-like of shape (n_samples,), default=None
             Words in each. None: the mean length of its component, rounded.
 

@@ -31,6 +31,11 @@ class PoissonMixture(BaseMixture):
         Expected counts.
     means_ : ndarray of shape (n_components, n_features)
 
+    See Also
+    --------
+    MultinomialMixture : Counts of words, given the length of the row.
+    PoissonHMM : Counts that follow each other in time.
+
     References
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
@@ -79,6 +84,12 @@ class MultinomialMixture(BaseMixture):
         Probabilities of the words; rows add up to 1.
     means_ : ndarray of shape (n_components, n_features)
         Expected counts: probabilities times each component's mean document length.
+
+    See Also
+    --------
+    CompoundDirichletMixture : The same for bursty words.
+    LatentDirichletAllocation : Several topics in each document.
+    MultinomialHMM : Counts that follow each other in time.
 
     References
     ----------
@@ -130,6 +141,10 @@ class BernoulliMixture(BaseMixture):
     probabilities_ : ndarray of shape (n_components, n_features)
         Probabilities of a one.
     means_ : ndarray of shape (n_components, n_features)
+
+    See Also
+    --------
+    MultinomialMixture : Counts of words, instead of whether they occur.
 
     References
     ----------

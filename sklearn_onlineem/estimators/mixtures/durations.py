@@ -27,6 +27,10 @@ class ExponentialMixture(BaseMixture):
         Inverse means.
     means_ : ndarray of shape (n_components, n_features)
 
+    See Also
+    --------
+    GammaMixture : The same with shapes that are learnt.
+
     References
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
@@ -72,6 +76,11 @@ class GammaMixture(BaseMixture):
     ----------
     shapes_, rates_ : ndarray of shape (n_components, n_features)
     means_ : ndarray of shape (n_components, n_features)
+
+    See Also
+    --------
+    ExponentialMixture : Gammas of shape 1.
+    WishartMixture : The same for positive definite matrices.
 
     References
     ----------

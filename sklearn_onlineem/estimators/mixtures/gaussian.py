@@ -58,6 +58,12 @@ class GaussianMixture(BaseMixture):
         (n_components, n_features) diagonal or (n_components,) spherical.
     means_ : ndarray of shape (n_components, n_features)
 
+    See Also
+    --------
+    LaplaceMixture : For rows with outliers.
+    GaussianHMM : Rows that follow each other in time.
+    Mixture : Components of any family.
+
     References
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden

@@ -37,6 +37,7 @@ class LaplaceMixture(BaseMixture):
     See Also
     --------
     families.Laplace : Formulas, and a floor of the scales other than 1e-3 times the data's.
+    GaussianMixture : For rows without outliers.
 
     References
     ----------

@@ -464,6 +464,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         Parameters
         ----------
         n_samples : int, default=1
+            How many sequences to draw, at least 1.
         lengths : int or array-like of shape (n_samples,), default=None
             Symbols in each. None: the mean length of its component, rounded.
 

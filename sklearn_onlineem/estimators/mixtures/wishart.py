@@ -33,6 +33,11 @@ class WishartMixture(BaseMixture):
         Scale matrices; degrees of freedom times scale is the mean.
     means_ : ndarray of shape (n_components, n_features)
 
+    See Also
+    --------
+    GammaMixture : The same for positive numbers.
+    GaussianMixture : Clusters of the rows that such matrices are covariances of.
+
     References
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden

@@ -65,6 +65,10 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
     classes_ : ndarray of shape (n_words,)
         The dictionary without repetitions, in the order of first appearance.
 
+    See Also
+    --------
+    EditDistance : The distance by itself.
+
     References
     ----------
     Ristad & Yianilos, "Learning string-edit distance", IEEE PAMI 1998, section 3.
@@ -147,6 +151,7 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : list of strings or of sequences of hashables
+            The words to look up.
 
         Returns
         -------
@@ -169,6 +174,7 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : list of strings or of sequences of hashables
+            The words to look up.
         y : list of strings or of sequences of hashables
             What each word of X stands for.
 
@@ -200,7 +206,9 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : list of strings or of sequences of hashables
+            The words to look up.
         n_neighbors : int, default=5
+            How many words of the dictionary to return, at most as many as it has.
 
         Returns
         -------

@@ -92,6 +92,10 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
     deletion_probabilities_, insertion_probabilities_ : ndarray of shape (n_symbols + 1,)
         Full parametrization.
 
+    See Also
+    --------
+    EditDistanceClassifier : The nearest word of a dictionary by such a distance.
+
     Notes
     -----
     Neither needs a whole lattice in memory. Distances need one row of it; expected operations a few
@@ -139,6 +143,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         X : list of (source, target), or array-like of shape (n_pairs, 2)
             Strings, or sequences of hashable symbols.
         y : ignored
+            There because scikit-learn's pipelines pass it.
 
         Returns
         -------
@@ -159,6 +164,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         X : list of (source, target), or array-like of shape (n_pairs, 2)
             The first batch also gives the alphabet, unless that is a parameter.
         y : ignored
+            There because scikit-learn's pipelines pass it.
 
         Returns
         -------
@@ -209,6 +215,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         Parameters
         ----------
         X : list of (source, target), or array-like of shape (n_pairs, 2)
+            The pairs.
 
         Returns
         -------
@@ -231,6 +238,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         Parameters
         ----------
         X : list of (source, target), or array-like of shape (n_pairs, 2)
+            The pairs.
         y : object
             Ignored.
 
@@ -254,6 +262,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         Parameters
         ----------
         X : list of (source, target), or array-like of shape (n_pairs, 2)
+            The pairs.
 
         Returns
         -------
@@ -275,6 +284,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         Parameters
         ----------
         x, y : str or sequence of hashables
+            A source and a target; the symbols of a str are its code points.
         kind : {"stochastic", "viterbi"}, default=None
             Over all scripts, or of the best one. None: the parameter of the estimator.
 
@@ -345,6 +355,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         Parameters
         ----------
         x, y : str or sequence of hashables
+            A source and a target; the symbols of a str are its code points.
 
         Returns
         -------
@@ -378,6 +389,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         Parameters
         ----------
         n_samples : int, default=1
+            How many pairs to draw, at least 1.
 
         Returns
         -------

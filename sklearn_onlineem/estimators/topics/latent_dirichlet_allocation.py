@@ -122,6 +122,10 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Mean bound of the log-likelihood per document in the last pass. With samplers: of the
         log-likelihood of tokens given all the others.
 
+    See Also
+    --------
+    MultinomialMixture : One topic in each document.
+
     Notes
     -----
     The likelihood of a document has no closed form. `score_samples` is a lower bound of it, and
@@ -309,6 +313,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Parameters
         ----------
         X : array-like or sparse array of shape (n_samples, n_features)
+            Counts of the words of each document.
         normalize : bool, default=True
             Whether rows add up to 1. If not, they are pseudo-counts: the prior, and expected
             numbers of tokens.
@@ -340,6 +345,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Parameters
         ----------
         X : array-like or sparse array of shape (n_samples, n_features)
+            Counts of the words of each document.
 
         Returns
         -------
@@ -400,6 +406,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         feature_names : array-like of shape (n_features,), default=None
             The vocabulary. None: `feature_names_in_`, or numbers of columns where there is none.
         n : int, default=10
+            How many words of each topic.
 
         Returns
         -------
@@ -477,6 +484,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Parameters
         ----------
         n_samples : int, default=1
+            How many documents to draw, at least 1.
         lengths : int or array-like of shape (n_samples,), default=None
             Tokens in each. None: the mean length of the data, rounded.
 

@@ -1,0 +1,96 @@
+"""Each parameter of what is public has a text: units, shapes, what None means."""
+
+import inspect
+import re
+from importlib import import_module
+
+import pytest
+
+import sklearn_onlineem
+from sklearn_onlineem import displays, distributed
+
+PACKAGE = "sklearn_onlineem"
+ROOMS = "em data families models diagnostics displays distributed statistics".split()
+MODULES = [sklearn_onlineem, *(import_module(f"{PACKAGE}.{room}") for room in ROOMS)]
+# Methods of what users call; those of families, models and statistics fulfil contracts, which say
+# once what is passed.
+CALLED = [sklearn_onlineem, displays, distributed]
+NAMED = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+SECTION = r"(?:^|\n){}\n-+\n(.*?)(?=\n\n[A-Z][A-Za-z ]+\n-+\n|\Z)"
+
+
+def public(modules):
+    """Yield classes and functions of our own, by their names; errors have Python's signature."""
+    for module in modules:
+        for name in module.__all__:
+            value = getattr(module, name)
+            ours = getattr(value, "__module__", "").startswith(PACKAGE)
+            is_class = inspect.isclass(value) and not issubclass(value, Exception)
+            if ours and (is_class or inspect.isfunction(value)):
+                yield f"{module.__name__}.{name}", value
+
+
+def _is_method(value):
+    return inspect.isfunction(value) or inspect.ismethod(value)
+
+
+def methods(kind):
+    """Yield public methods of our own, by their names."""
+    for name, method in inspect.getmembers(kind, _is_method):
+        ours = (getattr(method, "__module__", None) or "").startswith(PACKAGE)
+        if ours and not name.startswith("_"):
+            yield name, method
+
+
+def parameters(value):
+    """Names of the parameters that a call may name."""
+    kinds = (*NAMED, inspect.Parameter.KEYWORD_ONLY)
+    found = inspect.signature(value).parameters.values()
+    return [p.name for p in found if p.kind in kinds and p.name != "self"]
+
+
+def described(value):
+    """Names that have a text, as parameters, or as the attributes of a tuple or dataclass."""
+    doc = inspect.getdoc(value) or ""
+    headings = ("Parameters", "Attributes") if inspect.isclass(value) else ("Parameters",)
+    for heading in headings:
+        for section in re.findall(SECTION.format(heading), doc, re.S):
+            for entry in re.split(r"^(?=\S)", section, flags=re.M):
+                names, _, text = entry.partition("\n")
+                if text.strip():
+                    yield from names.partition(" : ")[0].split(", ")
+
+
+CLASSES = [(name, value) for name, value in public(CALLED) if inspect.isclass(value)]
+CALLABLES = dict(public(MODULES)) | {
+    f"{name}.{method}": value for name, kind in CLASSES for method, value in methods(kind)
+}
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_each_parameter_has_a_text(name):
+    value = CALLABLES[name]
+    assert not set(parameters(value)) - set(described(value))
+
+
+def test_there_are_parameters():
+    assert sum(len(parameters(value)) for value in CALLABLES.values()) > 1000
+
+
+def test_a_parameter_without_text_is_found():
+    def told(a, b, c):
+        """Say something.
+
+        Parameters
+        ----------
+        a, b : int
+            Two numbers.
+        c : int
+
+        Returns
+        -------
+        c : int
+            A number.
+        """
+
+    assert set(parameters(told)) - set(described(told)) == {"c"}
