@@ -15,6 +15,9 @@ from setuptools.errors import CompileError, LinkError
 from setuptools.modified import newer_group
 
 KERNELS = "sklearn_onlineem/_kernels"
+# What all modules with memoryviews need is in one of them, whose source Cython writes: otherwise
+# each would carry a copy, and the wheel be twice as large.
+SHARED = "sklearn_onlineem._kernels._cyutility"
 DEBUG = os.environ.get("SKLEARN_ONLINEEM_DEBUG", "") not in ("", "0")
 # GCC's sanitizers of the debug build, by name and with commas: `make test SANITIZE=address`.
 SANITIZE = os.environ.get("SKLEARN_ONLINEEM_SANITIZE", "")
@@ -107,7 +110,8 @@ def kernels():
         for source in sources
     ]
     return cythonize(
-        extensions,
+        [*extensions, Extension(SHARED, [SHARED.replace(".", "/") + ".c"])],
+        shared_utility_qualified_name=SHARED,
         build_dir=f"{BUILD}/cython",
         compiler_directives=DIRECTIVES,
         nthreads=os.cpu_count() or 1,
