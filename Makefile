@@ -13,6 +13,7 @@ KERNELS := $(shell find sklearn_onlineem -name '*.pyx' -o -name '*.pxd' -o -name
 RECIPE := pyproject.toml setup.py
 # make test SANITIZE=address, SANITIZE=undefined, or both with a comma: the debug build, with GCC's
 # sanitizers. Python has to load that of addresses first, and leaks at exit are the interpreter's.
+# That of threads does not see how those of OpenMP wait: make test-threads SANITIZE=thread.
 SANITIZE ?=
 comma := ,
 SANITIZERS := $(subst $(comma), ,$(SANITIZE))
@@ -21,8 +22,9 @@ BUILT := $(VENV)/built$(if $(DEBUG),-debug)$(if $(SANITIZE),-$(subst $(comma),-,
 ifneq ($(SANITIZERS),)
 export SKLEARN_ONLINEEM_DEBUG := 1
 export SKLEARN_ONLINEEM_SANITIZE := $(SANITIZE)
+LOADED := $(or $(if $(filter address,$(SANITIZERS)),asan),$(if $(filter thread,$(SANITIZERS)),tsan))
 SANITIZED := ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	$(if $(filter address,$(SANITIZERS)),LD_PRELOAD="$(shell $(CC) -print-file-name=libasan.so)")
+	$(if $(LOADED),LD_PRELOAD="$(shell $(CC) -print-file-name=lib$(LOADED).so)")
 endif
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -31,7 +33,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 install = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))$(1), sep='\n')" \
 	| $(BIN)/python -m pip install --quiet --requirement /dev/stdin
 
-.PHONY: demo test test-minima test-rivals rivals fuzz lint format doctest doc doc-check release-check clean distclean
+.PHONY: demo test test-minima test-threads test-rivals rivals fuzz lint format doctest doc doc-check release-check clean distclean
 
 demo: $(BUILT)
 	$(BIN)/python examples/streams/plot_moving_stream.py build/demo
@@ -43,21 +45,41 @@ test: $(BUILT) $(VENV)/extra-test
 test-rivals:
 	$(MAKE) rivals VENV=.venv-rivals
 
+# $(call copy_source,FOLDER): to build there with other versions; nothing that was built goes along.
+define copy_source
+@mkdir $(1)
+@cp -R *.toml *.py *.md LICENSE CITATION.cff Makefile doc examples sklearn_onlineem tests benchmarks $(1)
+@find $(1) -name '*.so' -delete
+endef
+build_requires = $(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')"
+
 # The declared minimum versions, on a copy of the source: its kernels are built with these, too.
 MINIMA := .venv-minima
 test-minima:
 	@$(PYTHON) -m venv --clear $(MINIMA)
 	@$(PYTHON) .ci/minima.py > $(MINIMA)/constraints.txt
-	@mkdir $(MINIMA)/source
-	@cp -R *.toml *.py *.md LICENSE CITATION.cff Makefile doc examples sklearn_onlineem tests benchmarks $(MINIMA)/source
-	@find $(MINIMA)/source -name '*.so' -delete
+	$(call copy_source,$(MINIMA)/source)
 	@echo 'building and installing into $(MINIMA), with the oldest versions that are declared'
+	@$(build_requires) > $(MINIMA)/requires.txt
 	@cd $(MINIMA) && export PIP_CONSTRAINT=$$PWD/constraints.txt && \
-	  $(PYTHON) -c "import tomllib; print(*tomllib.load(open('source/pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" > requires.txt && \
 	  bin/python -m pip install --quiet --prefer-binary --requirement requires.txt && \
 	  (cd source && ../bin/python setup.py --quiet build_ext --inplace) && \
 	  SKLEARN_ONLINEEM_BUILT=1 bin/python -m pip install --quiet --prefer-binary --no-build-isolation --editable 'source[test]'
 	cd $(MINIMA)/source && ../bin/python -m pytest --numprocesses 2 $(PYTEST_ARGS)
+
+# Without rivals and data frames, which are not to be had for Pythons without a global lock.
+THREADS := .venv-threads
+test-threads:
+	@$(PYTHON) -m venv --clear $(THREADS)
+	$(call copy_source,$(THREADS)/source)
+	@echo 'building and installing into $(THREADS)'
+	@$(build_requires) > $(THREADS)/requires.txt
+	@cd $(THREADS) && \
+	  bin/python -m pip install --quiet pytest --requirement requires.txt && \
+	  (cd source && ../bin/python setup.py --quiet build_ext --inplace) && \
+	  SKLEARN_ONLINEEM_BUILT=1 bin/python -m pip install --quiet --no-build-isolation --editable source
+	cd $(THREADS)/source && OPENBLAS_NUM_THREADS=1 $(SANITIZED) \
+	  ../bin/python -m pytest --capture=sys -m threads $(PYTEST_ARGS)
 
 rivals: $(BUILT) $(VENV)/extra-rivals
 	$(BIN)/python -m pytest --numprocesses 0 -m rivals $(PYTEST_ARGS)
@@ -102,7 +124,7 @@ clean:
 	find sklearn_onlineem -name '*.so' -delete
 
 distclean: clean
-	rm -rf $(VENV) .venv-minima .venv-rivals
+	rm -rf $(VENV) .venv-minima .venv-rivals .venv-threads
 
 $(VENV)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=...")'
@@ -115,6 +137,7 @@ $(VENV)/venv:
 define install_package
 @echo 'building and installing into $(VENV); this takes a minute or two on an idle machine'
 @rm -rf build $(VENV)/built*
+@find sklearn_onlineem -name '*.so' -delete
 @$(call install,['build-system']['requires'])
 @$(BIN)/python setup.py --quiet build_ext --inplace
 @echo 'installing what the package needs'

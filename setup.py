@@ -2,6 +2,7 @@
 
 import os
 import sys
+import sysconfig
 import tempfile
 import time
 from glob import glob
@@ -18,6 +19,10 @@ KERNELS = "sklearn_onlineem/_kernels"
 # What all modules with memoryviews need is in one of them, whose source Cython writes: otherwise
 # each would carry a copy, and the wheel be twice as large.
 SHARED = "sklearn_onlineem._kernels._cyutility"
+# One build of the kernels runs on this Python and on all that follow it. A free-threaded one has no
+# limited API before 3.15.
+LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
+OLDEST = (3, 11)
 DEBUG = os.environ.get("SKLEARN_ONLINEEM_DEBUG", "") not in ("", "0")
 # GCC's sanitizers of the debug build, by name and with commas: `make test SANITIZE=address`.
 SANITIZE = os.environ.get("SKLEARN_ONLINEEM_SANITIZE", "")
@@ -51,6 +56,8 @@ DIRECTIVES = {
     # Off in the debug build too, where a negative index is then out of bounds instead of wrapped.
     "wraparound": False,
     "cdivision": True,
+    # They keep no state between calls, and write to none but the arrays that they are given.
+    "freethreading_compatible": True,
 }
 
 
@@ -97,20 +104,26 @@ class BuildKernels(build_ext):
         return True
 
 
+def kernel(name, source, **keywords):
+    macros = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
+    if LIMITED:
+        macros.append(("Py_LIMITED_API", "0x{:02X}{:02X}0000".format(*OLDEST)))
+    return Extension(name, [source], define_macros=macros, py_limited_api=LIMITED, **keywords)
+
+
 def kernels():
-    sources = sorted(glob(f"{KERNELS}/*.pyx"))
+    include_dirs, headers = [KERNELS, np.get_include()], sorted(glob(f"{KERNELS}/*.h"))
     extensions = [
-        Extension(
+        kernel(
             source.removesuffix(".pyx").replace("/", "."),
-            [source],
-            include_dirs=[KERNELS, np.get_include()],
-            depends=sorted(glob(f"{KERNELS}/*.h")),
-            define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+            source,
+            include_dirs=include_dirs,
+            depends=headers,
         )
-        for source in sources
+        for source in sorted(glob(f"{KERNELS}/*.pyx"))
     ]
     return cythonize(
-        [*extensions, Extension(SHARED, [SHARED.replace(".", "/") + ".c"])],
+        [*extensions, kernel(SHARED, SHARED.replace(".", "/") + ".c")],
         shared_utility_qualified_name=SHARED,
         build_dir=f"{BUILD}/cython",
         compiler_directives=DIRECTIVES,
@@ -123,5 +136,9 @@ if __name__ == "__main__":
     setup(
         ext_modules=[] if BUILT else kernels(),
         cmdclass={"build_ext": BuildKernels},
-        options={"build": {"build_base": BUILD}, "build_ext": {"parallel": True}},
+        options={
+            "build": {"build_base": BUILD},
+            "build_ext": {"parallel": True},
+            "bdist_wheel": {"py_limited_api": "cp{}{}".format(*OLDEST)} if LIMITED else {},
+        },
     )

@@ -4,7 +4,23 @@ Arguments are lifted to `ASYMPTOTIC` by the recurrences, and from there on Stirl
 the precision of a double.
 """
 
-from libc.math cimport lgamma, log, log1p
+from libc.math cimport log, log1p
+
+cdef extern from *:
+    """
+    #include <math.h>
+    /* lgamma writes the sign to a variable that all threads share. */
+    static inline double log_gamma(double x)
+    {
+    #if defined(__GNUC__) && !defined(_WIN32)
+        int sign;
+        return __builtin_lgamma_r(x, &sign);
+    #else
+        return lgamma(x);
+    #endif
+    }
+    """
+    double log_gamma(double x) noexcept nogil
 
 cdef enum:
     ASYMPTOTIC = 10
@@ -80,8 +96,8 @@ cdef inline double log_term(double a, double c) noexcept nogil:
         return log(product)
     # The smaller of both is added to the larger, so that the digits of the difference are its own.
     if c <= a:
-        return log_rising(a, c) - lgamma(c + 1)
-    return log_rising(c + 1, a - 1) - lgamma(a)
+        return log_rising(a, c) - log_gamma(c + 1)
+    return log_rising(c + 1, a - 1) - log_gamma(a)
 
 
 cdef inline double digamma_difference(double a, double c) noexcept nogil:

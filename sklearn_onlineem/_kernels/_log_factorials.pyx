@@ -2,10 +2,10 @@
 
 from cython cimport floating
 from cython.parallel cimport prange
-from libc.math cimport lgamma
 from libc.stdint cimport int32_t, int64_t
 
 from ._arrays cimport require
+from ._gamma_functions cimport log_gamma
 from ._openmp cimport busy_threads
 
 ctypedef fused index:
@@ -22,13 +22,13 @@ cdef double[TABLE_SIZE] LOG_FACTORIALS
 
 cdef int _count
 for _count in range(TABLE_SIZE):
-    LOG_FACTORIALS[_count] = lgamma(_count + 1.0)
+    LOG_FACTORIALS[_count] = log_gamma(_count + 1.0)
 
 
 cdef inline double log_factorial(double x) noexcept nogil:
     if 0 <= x < TABLE_SIZE and x == <int> x:
         return LOG_FACTORIALS[<int> x]
-    return lgamma(x + 1)
+    return log_gamma(x + 1)
 
 
 cdef inline double sum_looked_up(

@@ -112,6 +112,7 @@ def in_threads(function, items, n_threads=4):
     return errors
 
 
+@pytest.mark.threads
 @by_em
 def test_concurrent_updates_are_not_lost(case, rng):
     """With one component and harmonic rates the means do not depend on the order of the batches."""
@@ -131,6 +132,7 @@ def test_concurrent_updates_are_not_lost(case, rng):
     assert_allclose(parallel.means_, serial.means_, rtol=rtol, atol=atol)
 
 
+@pytest.mark.threads
 @all_estimators
 def test_concurrent_first_updates_are_not_lost(case, rng):
     X, _ = case.data(rng, 400)

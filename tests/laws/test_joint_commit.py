@@ -262,6 +262,7 @@ def eager_threads():
     sys.setswitchinterval(interval)
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("case", THREADED, ids=repr)
 def test_threads_that_read_during_refits_see_one_model_or_the_other(case, rng, eager_threads):
     old, new = case.old(rng), case.new(rng)
