@@ -121,9 +121,9 @@ for name, of_method in agreements.items():
     print(f"{name:<26}" + "".join(f"{value:8.2f}" for value in of_method.values()))
 
 # %%
-# From twenty kinds on there is next to nothing to gain in held-out chapters. With twenty the mixture
-# agrees best with the sections; with seven, as many as there are sections, k-means does, if it has
-# all chapters at once. Numbers are means over five starts, each some 0.03 off.
+# From twenty kinds on there is next to nothing to gain in held-out chapters. With twenty the
+# mixture agrees best with the sections; with seven, as many as there are sections, k-means does,
+# if it has all chapters at once. Numbers are means over five starts, each some 0.03 off.
 #
 # What tells them apart
 # ---------------------
