@@ -41,6 +41,10 @@ intersphinx_mapping = {
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
+    "subsection_order": [
+        f"../examples/{section}"
+        for section in ("streams", "mixtures", "sequences", "time_series", "text", "many_machines")
+    ],
     # Pages of the API list the examples that use what they describe.
     "backreferences_dir": "generated/backlinks",
     "doc_module": ("sklearn_onlineem",),
@@ -51,7 +55,13 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "sklearn_onlineem"
-html_theme_options = {"show_prev_next": False}
+html_theme_options = {
+    "show_prev_next": False,
+    # Methods stand beside their class.
+    "show_toc_level": 2,
+    "logo": {"text": f"{project} {version}"},
+}
+html_favicon = "images/favicon.svg"
 # Light or dark as the reader has it.
 html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
