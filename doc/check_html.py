@@ -82,7 +82,7 @@ def pages_of(folder):
 
 
 def unclear_pages(folder):
-    """Yield pages whose title is another's, that have no language, or whose headings skip a level."""
+    """Yield pages with another's title, without a language, or whose headings skip a level."""
     titles = {}
     for path in pages_of(folder):
         name, page = path.relative_to(folder), path.read_text()

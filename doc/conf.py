@@ -30,6 +30,8 @@ autosummary_generate = True
 # Types stand in the docstrings, with shapes.
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
+# Methods are listed beside their class, which need not be named again.
+toc_object_entries_show_parents = "hide"
 
 intersphinx_mapping = {
     "numpy": ("https://numpy.org/doc/stable/", None),
@@ -57,11 +59,13 @@ html_theme = "pydata_sphinx_theme"
 html_title = "sklearn_onlineem"
 html_theme_options = {
     "show_prev_next": False,
-    # Methods stand beside their class.
     "show_toc_level": 2,
     "logo": {"text": f"{project} {version}"},
 }
 html_favicon = "images/favicon.svg"
+# Pages that stand alone have no section to list.
+ALONE = "install getting_started benchmarks glossary changelog contributing about"
+html_sidebars = {page: [] for page in ALONE.split()}
 # Light or dark as the reader has it.
 html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
