@@ -60,7 +60,7 @@ html_title = "sklearn_onlineem"
 html_theme_options = {
     "show_prev_next": False,
     "show_toc_level": 2,
-    "logo": {"text": f"{project} {version}"},
+    "navbar_end": ["version", "theme-switcher"],
 }
 html_favicon = "images/favicon.svg"
 # Pages that stand alone have no section to list.
