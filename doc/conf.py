@@ -51,6 +51,13 @@ sphinx_gallery_conf = {
     "backreferences_dir": "generated/backlinks",
     "doc_module": ("sklearn_onlineem",),
     "show_memory": False,
+    # Examples find their data by the name of the script, and write where its argument says; Jupyter
+    # has names and arguments of its own.
+    "first_notebook_cell": (
+        "# Data are in the folder examples of the repository, from which this runs.\n"
+        "import sys\n\n"
+        'sys.argv = ["examples/notebooks/this"]'
+    ),
     # Its table is drawn by scripts from a network.
     "write_computation_times": False,
 }
