@@ -2,7 +2,7 @@
 
 `python doc/check_browser.py doc/_build/html` needs playwright, and a Chromium that is installed
 (`apt install chromium`, or CHROMIUM=path). It fails where the console has errors, an image is
-broken, or a page scrolls sideways.
+broken, a page scrolls sideways, or the bar above it breaks into lines.
 """
 
 import os
@@ -21,6 +21,8 @@ BROKEN_IMAGES = """() => [...document.images]
     .filter(image => image.complete && !image.naturalWidth && image.offsetParent)
     .map(image => image.getAttribute("src"))"""
 OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+BAR = "() => document.querySelector('.bd-header')?.getBoundingClientRect().height ?? 0"
+ONE_LINE = 100  # pixels
 TITLE_IS_CUT = """() => [...document.querySelectorAll("h1, h2")]
     .some(title => title.scrollWidth > title.clientWidth + 1
         && getComputedStyle(title).overflowX !== "visible")"""
@@ -38,6 +40,8 @@ def faults(context, path):
         yield f"scrolls sideways by {beyond} pixels"
     if page.evaluate(TITLE_IS_CUT):
         yield "a title is cut"
+    if (height := page.evaluate(BAR)) > ONE_LINE:
+        yield f"the bar above takes {height:.0f} pixels, more than a line"
     page.close()
 
 

@@ -1,5 +1,8 @@
 """What the rendered pages must have: every public method, no broken link, and all beside them.
 
+Also a title that no other page has, headings in order, pictures with a text, and examples that a
+page leads to.
+
 `python doc/check_html.py doc/_build/html` prints what is wrong, and fails if anything is.
 """
 
@@ -8,6 +11,7 @@ import re
 import sys
 from html import unescape
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -24,6 +28,10 @@ LOADED = {
 }
 LINK = re.compile(r"""<(?:a|img|link|script|source)\b[^>]*?\s(?:href|src)=["']([^"']+)""")
 ANCHOR = re.compile(r"""\s(?:id|name)=["']([^"']+)""")
+TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL)
+HEADING = re.compile(r"<h([1-6])\b")
+IMAGE = re.compile(r"<img\b[^>]*>")
+TEXT_OF_IMAGE = re.compile(r"""\salt=(["'])(.*?)\1""", re.DOTALL)
 
 
 def missing_methods(folder):
@@ -68,11 +76,59 @@ def outside_things(folder):
         yield "MathJax is not beside the pages"
 
 
+def pages_of(folder):
+    """Pages of the site in order, without templates of the theme."""
+    return sorted(path for path in folder.rglob("*.html") if "_static" not in path.parts)
+
+
+def unclear_pages(folder):
+    """Yield pages with another's title, without a language, or whose headings skip a level."""
+    titles = {}
+    for path in pages_of(folder):
+        name, page = path.relative_to(folder), path.read_text()
+        title = " ".join("".join(TITLE.findall(page)[:1]).split())
+        if not title:
+            yield f"{name} has no title"
+        elif title in titles:
+            yield f"{name} has the title of {titles[title]}: {unescape(title)}"
+        titles[title] = name
+        if not re.search(r"<html\b[^>]*\slang=", page):
+            yield f"{name} does not say its language"
+        levels = [int(level) for level in HEADING.findall(page)]
+        if levels.count(1) != 1:
+            yield f"{name} has {levels.count(1)} headings of the first level"
+        if any(level > before + 1 for before, level in pairwise(levels)):
+            yield f"{name} skips a level of headings"
+
+
+def nameless_images(folder):
+    """Yield images without a text, and pictures of examples whose text is the example's file name.
+
+    An empty text says that an image adds nothing to the words beside it, as thumbnails do not.
+    """
+    for path in pages_of(folder):
+        for image in IMAGE.findall(path.read_text()):
+            text = TEXT_OF_IMAGE.search(image)
+            if text is None:
+                yield f"{path.relative_to(folder)}: no text for {image}"
+            elif text[2] == path.stem.replace("_", " "):
+                yield f"{path.relative_to(folder)}: a figure without a title"
+
+
+def lonely_examples(folder):
+    """Yield examples that no page of the guide leads to."""
+    written = "".join(
+        path.read_text() for path in (*folder.glob("*.html"), *folder.glob("guide/*.html"))
+    )
+    for path in sorted(folder.glob("auto_examples/*/plot_*.html")):
+        if f"{path.relative_to(folder)}#" not in written:
+            yield f"{path.relative_to(folder)}: no page leads there"
+
+
 def broken_links(folder):
     """Yield links and images of pages that lead nowhere within the site."""
     anchors = {}
-    pages = (path for path in folder.rglob("*.html") if "_static" not in path.parts)
-    for path in sorted(pages):
+    for path in pages_of(folder):
         page = path.read_text()
         for target in sorted(set(LINK.findall(page))):
             link = urlsplit(unescape(target))
@@ -92,7 +148,15 @@ def broken_links(folder):
 
 def main():
     folder = Path(sys.argv[1])
-    faults = [*missing_methods(folder), *outside_things(folder), *broken_links(folder)]
+    checks = (
+        missing_methods,
+        outside_things,
+        broken_links,
+        unclear_pages,
+        nameless_images,
+        lonely_examples,
+    )
+    faults = [fault for check in checks for fault in check(folder)]
     print(*faults, f"{len(faults)} faults", sep="\n")
     return bool(faults)
 

@@ -30,6 +30,8 @@ autosummary_generate = True
 # Types stand in the docstrings, with shapes.
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
+# Methods are listed beside their class, which need not be named again.
+toc_object_entries_show_parents = "hide"
 
 intersphinx_mapping = {
     "numpy": ("https://numpy.org/doc/stable/", None),
@@ -41,17 +43,36 @@ intersphinx_mapping = {
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
+    "subsection_order": [
+        f"../examples/{section}"
+        for section in ("streams", "mixtures", "sequences", "time_series", "text", "many_machines")
+    ],
     # Pages of the API list the examples that use what they describe.
     "backreferences_dir": "generated/backlinks",
     "doc_module": ("sklearn_onlineem",),
     "show_memory": False,
+    # Examples find their data by the name of the script, and write where its argument says; Jupyter
+    # has names and arguments of its own.
+    "first_notebook_cell": (
+        "# Data are in the folder examples of the repository, from which this runs.\n"
+        "import sys\n\n"
+        'sys.argv = ["examples/notebooks/this"]'
+    ),
     # Its table is drawn by scripts from a network.
     "write_computation_times": False,
 }
 
 html_theme = "pydata_sphinx_theme"
 html_title = "sklearn_onlineem"
-html_theme_options = {"show_prev_next": False}
+html_theme_options = {
+    "show_prev_next": False,
+    "show_toc_level": 2,
+    "navbar_end": ["version", "theme-switcher"],
+}
+html_favicon = "images/favicon.svg"
+# Pages that stand alone have no section to list.
+ALONE = "install getting_started benchmarks glossary changelog contributing about"
+html_sidebars = {page: [] for page in ALONE.split()}
 # Light or dark as the reader has it.
 html_context = {"default_mode": "auto"}
 html_show_sourcelink = False

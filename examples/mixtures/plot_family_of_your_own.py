@@ -87,6 +87,7 @@ print(f"days that are recognised: {(path == is_broken).mean():.1%}")
 fig, axes = plt.subplots(2, 1, figsize=(7, 4.5), height_ratios=[3, 1], layout="constrained")
 names = ["broken" if mean == hmm.parameters_.max() else "well" for mean in hmm.parameters_.ravel()]
 StatePathDisplay.from_estimator(hmm, days, names=names, ax=axes)
+axes[0].set_title("A machine, and whether it is broken")
 
 if len(sys.argv) > 1:
     folder = Path(sys.argv[1])

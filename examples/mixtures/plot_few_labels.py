@@ -74,6 +74,7 @@ fig, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
 for (name, accuracy), style in zip(accuracies.items(), ("ko-", "C1s--"), strict=True):
     ax.plot(N_LABELS, accuracy, style, label=name)
 ax.set(xscale="log", xlabel="labels for each digit", ylabel="held-out digits that are read")
+ax.set_title("What rows without labels add")
 ax.set_xticks(N_LABELS, N_LABELS)
 ax.legend()
 

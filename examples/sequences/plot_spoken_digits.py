@@ -73,9 +73,11 @@ curve, path = fig.subfigures(2, 1, height_ratios=[2, 3])
 ax = curve.subplots()
 ax.plot(*zip(*accuracies, strict=True), "ko-")
 ax.set(xlabel="recordings heard", ylabel="test recordings recognised", ylim=(0.8, 1.01))
+ax.set_title("Digits that are recognised, recording by recording")
 seven = recordings[test[digits[test] == 7][0]]
 axes = path.subplots(2, 1, height_ratios=[3, 1], sharex=True)
 StatePathDisplay.from_estimator(hmms[7], seven, ax=axes, features=[0, 1])
+axes[0].set_title("The states of a seven")
 
 if len(sys.argv) > 1:
     folder = Path(sys.argv[1])

@@ -1,7 +1,7 @@
 """
-=====================================
-Has it converged, and how sure is it?
-=====================================
+===========================================================
+How much is left to learn, and how sure is what was learnt?
+===========================================================
 
 "Did not converge" says little. How much is still to be gained, how fast it comes, and how sure the
 parameters are once it has come, can be told from the model and its data. Of a stream, too: whether

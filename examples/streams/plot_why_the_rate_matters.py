@@ -74,6 +74,7 @@ fig, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
 for (name, loss), style in zip(losses.items(), ("C3:", "C0-.", "C1--", "k-"), strict=True):
     ax.loglog(np.arange(1, N_BATCHES + 1), loss, style, label=name)
 ax.set(xlabel="batches of 50 rows", ylabel="excess loss (nats per row)")
+ax.set_title("What is left to learn, by learning rate")
 ax.legend()
 
 if len(sys.argv) > 1:

@@ -92,6 +92,7 @@ for i in np.argsort(-gain, kind="stable")[:5]:
 # places where one is deleted and put back beside its neighbour.
 
 display = AlignmentDisplay.from_estimator(learnt, "recieve", "receive", ax=plt.subplots()[1])
+display.ax_.set_title("How recieve becomes receive")
 
 if len(sys.argv) > 1:
     folder = Path(sys.argv[1])

@@ -91,6 +91,7 @@ fig, axes = plt.subplots(2, 1, figsize=(8, 6), height_ratios=[2, 1], layout="con
 ForecastDisplay.from_estimator(kalman, y[:seen], n_steps=104, ax=axes)
 axes[0].plot(np.arange(seen, seen + 104), y[seen : seen + 104], "kx", markersize=3, label="came")
 axes[0].set(xlim=(seen - 312, seen + 104), ylim=(335.0, 360.0), xlabel="week", ylabel="ppm")
+axes[0].set_title("Carbon dioxide, and two years ahead of it")
 axes[0].legend(loc="upper left", ncols=2)
 
 if len(sys.argv) > 1:

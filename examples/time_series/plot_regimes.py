@@ -79,6 +79,8 @@ for ax in axes[:2]:
     ticks = np.flatnonzero(years % 10.0 == 0.0)
     ax.set_xticks(ticks, years[ticks].astype(int))
     ax.set_xlabel("")
+fig.suptitle("Fifty years of the economy in three states")
+axes[2].set_title("Moves between states, quarter by quarter")
 TransitionDisplay.from_estimator(hmm, names=named, ax=axes[2])
 
 if len(sys.argv) > 1:

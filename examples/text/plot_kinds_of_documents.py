@@ -1,0 +1,219 @@
+"""
+==============================================================
+Which kinds of documents are there, and what tells them apart?
+==============================================================
+
+A mixture of multinomials groups documents by the words that they use, and learns it from documents
+as they come. It reads the 1,189 chapters of the King James Bible without being told of books, and
+finds laws, genealogies, wars, psalms and proverbs, parables and letters. What it finds is held
+against the sections that tradition knows, and against k-means on tf-idf; neither knows them.
+
+Run as a script, it may have the folder for a picture as its argument.
+"""
+
+# %%
+# The data
+# --------
+# Counts of 1,127 words, without stop words. A chapter has one of seven sections: the first five
+# books are the law, the next twelve histories, and so on. Three hundred chapters are held out.
+
+import sys
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy import sparse
+from sklearn.cluster import KMeans, MiniBatchKMeans
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.metrics import adjusted_mutual_info_score
+
+from sklearn_onlineem import CompoundDirichletMixture, MultinomialMixture
+
+BOOKS = {
+    "law": 5,
+    "histories": 12,
+    "wisdom": 5,
+    "prophets": 17,
+    "gospels": 5,
+    "letters": 21,
+    "revelation": 1,
+}
+
+stored = np.load(Path(sys.argv[0]).resolve().parents[1] / "data" / "chapters.npz")
+words = stored["vocabulary"]
+parts = stored["counts"].astype(float), stored["words"].astype(np.int32), stored["ends"]
+counts = sparse.csr_matrix(parts, shape=(len(stored["books"]), len(words)))
+sections = np.repeat(np.arange(len(BOOKS)), list(BOOKS.values()))[stored["books"]]
+
+order = np.random.default_rng(0).permutation(len(sections))
+train, test = order[:-300], order[-300:]
+batches = np.array_split(train, 9)
+
+# %%
+# How many kinds?
+# ---------------
+# Three passes in batches of about a hundred chapters, from four starts each. The prior lends each
+# word half a count in each kind, as a word that a kind has not shown yet is not impossible there.
+# Held-out chapters are scored in nats a word. Beside it stands a mixture of compound Dirichlets,
+# which know that a word that has come once in a document will come again.
+
+
+def streamed(mixture):
+    """The mixture, once it has read the stream three times."""
+    for batch in 3 * batches:
+        mixture.partial_fit(counts[batch])
+    return mixture
+
+
+def multinomials(n_kinds, seed):
+    """A mixture of multinomials."""
+    prior = {"concentration": 1.5}
+    return MultinomialMixture(n_kinds, init="random", prior=prior, random_state=seed)
+
+
+def compounds(n_kinds, seed):
+    """A mixture of compound Dirichlets."""
+    return CompoundDirichletMixture(n_kinds, init="random", random_state=seed)
+
+
+def held_out(starts):
+    """Nats a word of held-out chapters, the mean of several mixtures."""
+    return np.mean([mixture.score_samples(counts[test]).sum() for mixture in starts]) / n_words
+
+
+NUMBERS, SEEDS = (1, 2, 4, 7, 12, 20, 30), range(4)
+n_words = counts[test].sum()
+mixtures = {k: [streamed(multinomials(k, seed)) for seed in SEEDS] for k in NUMBERS}
+bursty = {k: [streamed(compounds(k, seed)) for seed in SEEDS] for k in NUMBERS}
+scores = {
+    "multinomials": [held_out(starts) for starts in mixtures.values()],
+    "compound Dirichlets": [held_out(starts) for starts in bursty.values()],
+}
+
+# %%
+# The rivals
+# ----------
+# k-means has all chapters at once and keeps the best of five starts; with mini-batches it reads
+# what the mixtures read. Both get tf-idf with logarithms of counts, which serves them better than
+# counts do. Agreement with the sections is by adjusted mutual information of held-out chapters: 0
+# is what chance would have, 1 is the same partition.
+
+weights = TfidfTransformer(sublinear_tf=True).fit(counts[train])
+rows = weights.transform(counts)
+
+
+def k_means(n_kinds, seed):
+    """k-means, which has all rows at once."""
+    return KMeans(n_kinds, n_init=5, random_state=seed).fit(rows[train])
+
+
+def k_means_of_batches(n_kinds, seed):
+    """k-means that has read the stream three times."""
+    means = MiniBatchKMeans(n_kinds, random_state=seed)
+    for batch in 3 * batches:
+        means.partial_fit(rows[batch])
+    return means
+
+
+def agreement(labels):
+    """Adjusted mutual information with the sections of held-out chapters."""
+    return adjusted_mutual_info_score(sections[test], labels)
+
+
+agreements = {
+    "multinomials": {},
+    "compound Dirichlets": {},
+    "k-means, batches": {},
+    "k-means, in bulk": {},
+}
+for k in NUMBERS[1:]:
+    labels = (
+        [mixture.predict(counts[test]) for mixture in mixtures[k]],
+        [mixture.predict(counts[test]) for mixture in bursty[k]],
+        [k_means_of_batches(k, seed).predict(rows[test]) for seed in SEEDS],
+        [k_means(k, seed).predict(rows[test]) for seed in SEEDS],
+    )
+    for of_method, starts in zip(agreements.values(), labels, strict=True):
+        of_method[k] = np.mean([agreement(labels) for labels in starts])
+
+print("kinds                " + "".join(f"{k:8}" for k in NUMBERS))
+print("nats a word")
+for name, of_number in scores.items():
+    print(f"  {name:<19}" + "".join(f"{score:8.3f}" for score in of_number))
+print("agreement")
+for name, of_method in agreements.items():
+    print(f"  {name:<19}{'':8}" + "".join(f"{value:8.2f}" for value in of_method.values()))
+
+# %%
+# Beyond twenty kinds neither mixture gains anything. A single compound Dirichlet explains chapters
+# better than thirty multinomials, as words come in bursts: twenty kinds gain 0.30 nats a word where
+# bursts are not known of, and 0.12 where they are. To tell kinds apart multinomials do better.
+# Twenty of them agree best with the sections; with seven kinds, as many as there are sections,
+# k-means does, if it has all chapters at once. Numbers are means over four starts, each some 0.03
+# off.
+#
+# What tells them apart
+# ---------------------
+# Of the four mixtures of twenty multinomials, the one that explains best what it has read. Words
+# are those that weigh most in the divergence of a kind from all chapters, p log(p / q). In the
+# table, a row is a kind, and its numbers say how many chapters of each section it holds.
+
+N_KINDS = 20
+mixture = max(mixtures[N_KINDS], key=lambda mixture: mixture.score(counts[train]))
+kinds = mixture.predict(counts)
+table = np.zeros((N_KINDS, len(BOOKS)), dtype=int)
+np.add.at(table, (kinds, sections), 1)
+by_section = np.lexsort((-table.max(axis=1), table.argmax(axis=1)))
+
+everywhere = np.asarray(counts.sum(axis=0)).ravel() / counts.sum()
+telling = mixture.probabilities_ * np.log(mixture.probabilities_ / everywhere)
+names = [", ".join(words[np.argsort(-telling[k])[:4]]) for k in by_section]
+
+fig = plt.figure(figsize=(8, 9.5), layout="constrained")
+curves, below = fig.subfigures(2, 1, height_ratios=[2, 5])
+left, right = curves.subplots(1, 2)
+STYLES = {
+    "multinomials": "ko-",
+    "compound Dirichlets": "C2D-.",
+    "k-means, batches": "C0s--",
+    "k-means, in bulk": "C1^:",
+}
+for name, of_number in scores.items():
+    left.plot(NUMBERS, of_number, STYLES[name], label=name)
+for name, of_method in agreements.items():
+    right.plot(list(of_method), list(of_method.values()), STYLES[name], label=name)
+left.set(xlabel="kinds", title="Held-out chapters, nats a word")
+right.set(xlabel="kinds", title="Agreement with the sections")
+right.legend()
+
+ax = below.subplots()
+shown = table[by_section]
+ax.imshow(shown / shown.sum(axis=1, keepdims=True), cmap="Greys", vmax=1.6, aspect="auto")
+for (row, column), number in np.ndenumerate(shown):
+    if number:
+        ax.text(column, row, number, ha="center", va="center")
+ax.set_xticks(range(len(BOOKS)), BOOKS)
+ax.set_yticks(range(N_KINDS), names)
+ax.xaxis.tick_top()
+ax.tick_params(length=0)
+ax.set_title("Chapters of each kind, and the words that tell it")
+
+# %%
+# Chapters that are in no kind of their section are often those that a reader would put there: the
+# family tree of Matthew 1 stands among the genealogies, the beasts of Daniel 7 are with those of
+# Revelation, Acts 7 tells of Moses, John 14 to 17 teach as letters do, and 2 Samuel 22 is a psalm.
+
+print("\nkind, and up to four chapters of other sections")
+for k, name in zip(by_section, names, strict=True):
+    strays = [
+        title
+        for section in np.flatnonzero((table[k] <= 4) & (table[k] < table[k].max()))
+        for title in stored["titles"][(kinds == k) & (sections == section)]
+    ]
+    if strays:
+        print(f"{name}: {'; '.join(strays)}")
+
+if len(sys.argv) > 1:
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    fig.savefig(folder / "kinds_of_documents.png", dpi=100)
