@@ -18,10 +18,13 @@ extensions = [
     # The changelog is Markdown.
     "myst_parser",
     "numpydoc",
+    "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build"]
+# What one copies from a session is what was typed.
+copybutton_exclude = ".linenos, .gp, .go"
 source_suffix = {".rst": "restructuredtext"}
 default_role = "py:obj"
 
