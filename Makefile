@@ -79,7 +79,7 @@ test-threads:
 	  (cd source && ../bin/python setup.py --quiet build_ext --inplace) && \
 	  SKLEARN_ONLINEEM_BUILT=1 bin/python -m pip install --quiet --no-build-isolation --editable source
 	cd $(THREADS)/source && OPENBLAS_NUM_THREADS=1 $(SANITIZED) \
-	  ../bin/python -m pytest --capture=sys -m threads $(PYTEST_ARGS) $$(grep -rl 'mark[.]threads' tests)
+	  ../bin/python -m pytest --capture=sys -m threads $(PYTEST_ARGS) $$(grep -rl --include='*.py' 'mark[.]threads' tests)
 
 rivals: $(BUILT) $(VENV)/extra-rivals
 	$(BIN)/python -m pytest --numprocesses 0 -m rivals $(PYTEST_ARGS)
