@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sklearn_onlineem.data._batch import Batch
+from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.data._batch import Batch, Index
 from sklearn_onlineem.data._checks import array_of, check_offsets
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["LengthDistribution", "Sequences"]
+
+# Of a state: probabilities, or a mean and a covariance.
+Before: TypeAlias = Floats | tuple[Floats, Floats]
 
 
 @dataclass(frozen=True)
@@ -28,17 +35,17 @@ class LengthDistribution(Statistics):
         Share of the sequences with more than t rows, t = 0, 1, ...
     """
 
-    survival: np.ndarray
+    survival: Floats
 
     before = None
 
-    def merge(self, a, other, b):
+    def merge(self, a: float, other: LengthDistribution, b: float) -> LengthDistribution:
         survival = np.zeros(max(len(self.survival), len(other.survival)))
         survival[: len(self.survival)] += a * self.survival
         survival[: len(other.survival)] += b * other.survival
         return LengthDistribution(survival)
 
-    def draw_lengths(self, n, rng):
+    def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
         """Draw n lengths."""
         return np.searchsorted(-self.survival, -rng.random(n))
 
@@ -78,8 +85,8 @@ class Sequences(Batch):
     """
 
     rows: Rows
-    offsets: np.ndarray
-    before: np.ndarray | tuple | None = None
+    offsets: Integers
+    before: Before | None = None
 
     def __post_init__(self):
         if not isinstance(self.rows, Rows) or not isinstance(self.rows.X, np.ndarray):
@@ -88,51 +95,51 @@ class Sequences(Batch):
         _check_before(self.before)
 
     @classmethod
-    def unchecked(cls, rows, offsets, before=None):
+    def unchecked(cls, rows: Rows, offsets: Integers, before: Before | None = None) -> Self:
         """Return sequences whose parts are known to be valid, and to fit each other."""
         sequences = object.__new__(cls)
         sequences.__dict__.update(rows=rows, offsets=offsets, before=before)
         return sequences
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.offsets) - 1
 
     @property
-    def X(self):
+    def X(self) -> Floats:
         return self.rows.X
 
     @property
-    def n_threads(self):
+    def n_threads(self) -> int:
         return self.rows.n_threads
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype[np.generic]:
         return self.X.dtype
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         return self.X.shape[1]
 
     @property
-    def n_rows(self):
+    def n_rows(self) -> int:
         return len(self.X)
 
     @cached_property
-    def lengths(self):
+    def lengths(self) -> Integers:
         """Numbers of rows of the sequences."""
         return np.diff(self.offsets)
 
     @property
-    def length_distribution(self):
+    def length_distribution(self) -> LengthDistribution:
         """Distribution of the lengths; a piece of a sequence counts as a sequence."""
         return LengthDistribution(_survival(self.lengths, len(self)))
 
-    def draw_lengths(self, n, rng):
+    def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
         """Draw n of the lengths."""
         return rng.choice(self.lengths, size=n)
 
     @cached_property
-    def survival(self):
+    def survival(self) -> Floats:
         """Share of fresh sequences with more than t rows, t = 0 .. their greatest length - 1.
 
         A sequence that continues another is not among them.
@@ -140,13 +147,13 @@ class Sequences(Batch):
         return _survival(self.lengths if self.before is None else self.lengths[1:], len(self))
 
     @cached_property
-    def observed(self):
+    def observed(self) -> NDArray[np.bool_] | None:
         """Which rows have a value, or None where all have all of theirs."""
         if not np.issubdtype(self.X.dtype, np.floating) or not np.isnan(np.sum(self.X)):
             return None
         return ~np.isnan(self.X).all(axis=1)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Index) -> Sequences:
         """Sequences of a slice (views, if it has no step) or of an index array (copies)."""
         chosen = np.arange(len(self))[index]
         lengths = self.lengths[chosen]
@@ -161,7 +168,7 @@ class Sequences(Batch):
         return Sequences.unchecked(rows, offsets, self.before if keeps_first else None)
 
     @classmethod
-    def concatenate(cls, batches):
+    def concatenate(cls, batches: Sequence[Sequences]) -> Self:
         """Return the sequences of several batches; only the first may continue another."""
         if any(batch.before is not None for batch in batches[1:]):
             raise ValueError("Only the first of several batches may continue a sequence.")
@@ -172,7 +179,7 @@ class Sequences(Batch):
             batches[0].before,
         )
 
-    def chunks(self, n_rows):
+    def chunks(self, n_rows: int) -> tuple[Sequences, ...]:
         """Cut between sequences into even chunks of about `n_rows` rows, a sequence at least.
 
         A chunk of several is one thread's, as threads share the chunks.
@@ -195,7 +202,7 @@ class Sequences(Batch):
         rows = Rows.unchecked(self.X, self.rows.sample_weight, self.rows.labels, n_threads)
         return Sequences.unchecked(rows, self.offsets, self.before)
 
-    def continued(self, before):
+    def continued(self, before: Before | None) -> Sequences:
         """Return the sequences with the first one continuing from a filtered distribution."""
         _check_before(before)
         return Sequences.unchecked(self.rows, self.offsets, before)

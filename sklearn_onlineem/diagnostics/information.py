@@ -10,10 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from sklearn_onlineem._typing import Floats, SequenceData
 from sklearn_onlineem.data._checks import array_of
 from sklearn_onlineem.diagnostics._known import coordinates_of
 from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.diagnostics._reading import model_and_data, prior_share
+from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.statistics import combine
 
 __all__ = ["Direction", "MissingInformation", "missing_information"]
@@ -49,10 +51,10 @@ class Direction(NamedTuple):
     """
 
     eigenvalue: float
-    shares: np.ndarray
-    parts: dict
-    overlaps: np.ndarray | None
-    derivatives: dict
+    shares: Floats
+    parts: dict[str, float]
+    overlaps: Floats | None
+    derivatives: dict[str, Floats]
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,8 @@ class MissingInformation:
         If these are no such values.
     """
 
-    eigenvalues: np.ndarray
-    directions: tuple
+    eigenvalues: Floats
+    directions: tuple[Direction, ...]
     what: str
 
     def __post_init__(self):
@@ -87,16 +89,16 @@ class MissingInformation:
             raise ValueError(f"what must be the name of what moves, got {self.what!r:.60}.")
 
     @property
-    def rate(self):
+    def rate(self) -> float:
         """Factor by which a pass of batch EM contracts the error of the parameters."""
         return float(self.eigenvalues[0])
 
     @property
-    def loss_rate(self):
+    def loss_rate(self) -> float:
         """Factor by which a pass contracts the gap of the log-likelihood, the rate's square."""
         return self.rate * self.rate
 
-    def summary(self):
+    def summary(self) -> str:
         """Return in words how fast EM is here, and what is slow.
 
         Returns
@@ -144,7 +146,9 @@ def _is_direction(value):
     )
 
 
-def missing_information(estimator, X, n_values=5, tol=1e-3, **where):
+def missing_information(
+    estimator: OnlineEM, X: SequenceData, n_values: int = 5, tol: float = 1e-3, **where: object
+) -> MissingInformation:
     r"""Return the leading shares of missing information: how fast EM is at the fitted model.
 
     .. math:: M = I_{x,z}^{-1} I_{z|x}

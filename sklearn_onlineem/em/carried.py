@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.data import Batch, LengthDistribution
+from sklearn_onlineem.em.step import AnyModel, Terms
+from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["Carried", "carried_step"]
@@ -26,21 +30,21 @@ class Carried(NamedTuple):
     statistics: Statistics
 
     @classmethod
-    def of_model(cls, model, mass, lengths=None):
+    def of_model(cls, model: Model, mass: float, lengths: LengthDistribution | None = None) -> Self:
         """What a model stands for as a start that counts for so many observations."""
         return cls(mass, model.own_statistics(lengths))
 
-    def with_more(self, n, evidence, kept=1.0):
+    def with_more(self, n: float, evidence: Statistics, kept: float = 1.0) -> Carried:
         """Return what is carried once the evidence of n observations is added to a share of it."""
         before = kept * self.mass
         mass = before + n
         return Carried(mass, combine([(n / mass, evidence), (before / mass, self.statistics)]))
 
-    def keeping(self, share):
+    def keeping(self, share: float) -> Carried | None:
         """Return it with a share of its mass, or None if that is nothing."""
         return self._replace(mass=share * self.mass) if share > 0.0 else None
 
-    def total(self, prior=()):
+    def total(self, prior: Terms = ()) -> Statistics:
         """Return the statistics per observation, with those of priors, terms of all together."""
         if not prior:
             return self.statistics
@@ -48,7 +52,14 @@ class Carried(NamedTuple):
         return combine([(1.0, self.statistics), *terms])
 
 
-def carried_step(model, data, carried, prior=(), kept=1.0, rng=None):
+def carried_step(
+    model: AnyModel,
+    data: Batch,
+    carried: Carried,
+    prior: Terms = (),
+    kept: float = 1.0,
+    rng: np.random.Generator | None = None,
+) -> tuple[AnyModel, Carried, Floats | None, float]:
     r"""Add the expected statistics of a batch to those carried, and maximise.
 
     .. math::

@@ -8,8 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_onlineem.em.inertia import Exact
+from sklearn_onlineem.data import Batch
+from sklearn_onlineem.em.inertia import Exact, Inertia
+from sklearn_onlineem.em.schedules import RateSchedule
 from sklearn_onlineem.em.settings import Settings
+from sklearn_onlineem.em.steps import AnyStep
+from sklearn_onlineem.em.training import Passes, Training
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Plan", "Solver", "mini_batches", "shuffled_pass"]
 
@@ -37,9 +43,9 @@ class Plan:
         Most passes. None: no solver is told.
     """
 
-    schedule: Callable
+    schedule: RateSchedule
     batch_size: int
-    stopping: Callable
+    stopping: Callable[[], Callable[[float, float], bool]]
     rng: np.random.Generator
     rate_is_chosen: bool = False
     max_iter: int | None = None
@@ -62,20 +68,20 @@ class Solver(Settings, ABC):
         Whether components that have starved in a stream may come back.
     """
 
-    inertia = Exact()
+    inertia: Inertia = Exact()
     samples = False
     wanders = False
     carries = False
     revives = True
 
-    def prior_of(self, model, prior):
+    def prior_of(self, model: Model, prior: Statistics | None) -> Statistics | None:
         """Return the pseudo-statistics of a prior that lead to the estimate, or None."""
         return prior
 
-    def check_stream(self, training):
+    def check_stream(self, training: Training) -> None:
         """Raise ValueError if the solver cannot learn a stream of the training's model."""
 
-    def step(self, training, batch, schedule):
+    def step(self, training: Training, batch: Batch, schedule: RateSchedule) -> AnyStep:
         """Update with the next batch of a stream, by the rate for the observations so far."""
         self.check_stream(training)
         size_seen, size = training.state.size_seen, training.size_of(batch)
@@ -89,12 +95,12 @@ class Solver(Settings, ABC):
         """Return the structural move that a model makes in a stream, or None."""
         return model.revived(batch) if self.revives else None
 
-    def score(self, model, log_likelihood, data):
+    def score(self, model: Model, log_likelihood: float, data: Batch) -> float:
         """Return that by which fits from several starts are compared: higher is better."""
         return log_likelihood
 
     @abstractmethod
-    def passes(self, training, data, plan):
+    def passes(self, training: Training, data: Batch, plan: Plan) -> Passes:
         """Take passes over the data, without end.
 
         Parameters

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sklearn_onlineem.data import LengthDistribution
+from sklearn_onlineem.data import Batch, LengthDistribution
 from sklearn_onlineem.em.carried import Carried
-from sklearn_onlineem.em.steps import CarriedStep, Step, StructuralStep
+from sklearn_onlineem.em.steps import AnyStep
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.row_by_row import SmoothedStatistics
 from sklearn_onlineem.statistics import Statistics, pooled
@@ -69,35 +69,35 @@ class State(NamedTuple):
     model: Model
     n_steps: int = 0
     n_seen: float = 0.0
-    step: Step | StructuralStep | CarriedStep | None = None
+    step: AnyStep | None = None
     lengths: LengthDistribution | None = None
     merged: Statistics | None = None
-    seed: tuple = ()
+    seed: tuple[int, ...] = ()
     average: Average | None = None
     size_seen: float = 0.0
     n_rows: int = 0
     carried: Carried | SmoothedStatistics | None = None
 
     @property
-    def own_statistics(self):
+    def own_statistics(self) -> Statistics:
         """Statistics with which the model enters a merge."""
         return self.model.own_statistics(self.lengths) if self.merged is None else self.merged
 
-    def rng(self):
+    def rng(self) -> np.random.Generator:
         """Return the generator of the next update."""
         return step_rng(self.seed, self.n_steps)
 
-    def restarted(self, n_rows):
+    def restarted(self, n_rows: int) -> State:
         """Return a state of which the last `n_rows` rows count only, as after a `Restart`."""
         kept = min(1.0, n_rows / self.n_rows) if self.n_rows else 1.0
         carried = None if self.carried is None else self.carried.keeping(kept)
         return self._replace(size_seen=kept * self.size_seen, carried=carried)
 
-    def check(self):
+    def check(self) -> None:
         """Raise ValueError if it is not of the types that it must be of."""
         check_types(self, _STATE_TYPES)
 
-    def lengths_with(self, data):
+    def lengths_with(self, data: Batch) -> LengthDistribution | None:
         """Return the distribution of lengths once data have been seen, too."""
         lengths = self.model.lengths(data)
         if lengths is None or self.lengths is None:
@@ -115,7 +115,7 @@ _STATE_TYPES = {
     "model": Model,
     "n_steps": Integral,
     "n_seen": Real,
-    "step": Step | StructuralStep | CarriedStep | None,
+    "step": AnyStep | None,
     "lengths": LengthDistribution | None,
     "merged": Statistics | None,
     "seed": tuple,

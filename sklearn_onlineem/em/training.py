@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise, takewhile
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.data import Batch, LengthDistribution
 from sklearn_onlineem.em.carried import Carried, carried_step
 from sklearn_onlineem.em.chains import Chains
-from sklearn_onlineem.em.inertia import Exact
-from sklearn_onlineem.em.schedules import rate_of
+from sklearn_onlineem.em.inertia import Exact, Inertia
+from sklearn_onlineem.em.schedules import RateSchedule, rate_of
 from sklearn_onlineem.em.state import Average, State, check_types
 from sklearn_onlineem.em.step import batch_step, online_step
-from sklearn_onlineem.em.steps import Restart, record_of
+from sklearn_onlineem.em.steps import AnyStep, Restart, record_of
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.models.row_by_row import SmoothedStatistics
+from sklearn_onlineem.models.stream_moves import Move
 from sklearn_onlineem.statistics import Statistics, combine
 
+if TYPE_CHECKING:
+    from sklearn_onlineem.em.bayesian import BayesianOnline
+    from sklearn_onlineem.em.solver import Solver
+
 __all__ = ["Training", "run"]
+
+# Called with a step, and some with the training besides.
+Callback: TypeAlias = Callable[..., object]
+# After each, the mean log-likelihood of the data, and whether it was the last.
+Passes: TypeAlias = Iterator[tuple[float, bool]]
 
 # Long streams of single rows must not fill the memory.
 _HISTORY_STEPS = 10_000
@@ -90,14 +106,14 @@ class Training:
 
     state: State
     prior: Statistics | None = None
-    callbacks: tuple = ()
+    callbacks: tuple[Callback, ...] = ()
     observations_needed: float = 1.0
     size_unit: float = 1.0
     expected_size: float = 0.0
-    past: deque = field(default_factory=deque)
+    past: deque[AnyStep] = field(default_factory=deque)
     n_seen_before: float = 0.0
     size_before: float = 0.0
-    lower_bounds: list = field(default_factory=list)
+    lower_bounds: list[float] = field(default_factory=list)
     n_iter: int = 0
     converged: bool = False
     stopped: bool = False
@@ -112,7 +128,7 @@ class Training:
     def __setstate__(self, state):
         vars(self).update(state, past=deque(state["past"]))
 
-    def kept(self):
+    def kept(self) -> Training:
         """Return what is kept of it: a copy as it is now, which another thread may go on with.
 
         Callbacks are the estimator's, which passes them on; they need not be picklable.
@@ -120,33 +136,33 @@ class Training:
         past, lower_bounds = self.past.copy(), [*self.lower_bounds]
         return replace(self, callbacks=(), past=past, lower_bounds=lower_bounds)
 
-    def check(self):
+    def check(self) -> None:
         """Raise ValueError if it is not of the types that it must be of."""
         check_types(self, _TRAINING_TYPES)
         self.state.check()
 
     @property
-    def history(self):
+    def history(self) -> list[AnyStep]:
         """The latest steps, oldest first."""
         self._file()
         return list(self.past)[-_HISTORY_STEPS:]
 
-    def latest_gains(self):
+    def latest_gains(self) -> list[float]:
         """Return by how much the last passes of a fit changed the log-likelihood, oldest first."""
         latest = map(float, self.lower_bounds[-_LATEST_PASSES:])
         return [abs(after - before) for before, after in pairwise(latest)]
 
-    def latest_divergences(self):
+    def latest_divergences(self) -> list[float]:
         """Return KL(new || old) of the last passes, as far as each was one step of batch EM."""
         passes = takewhile(lambda step: step.eta == math.inf, reversed(self.history))
         return [step.kl_divergence for step in islice(passes, self.n_iter)][::-1]
 
-    def mark(self):
+    def mark(self) -> tuple[dict[str, object], int]:
         """Return what `back_to` needs to undo the updates that follow."""
         marked = {name: getattr(self, name) for name in _MARKED}
         return marked, len(self.past)
 
-    def back_to(self, mark):
+    def back_to(self, mark: tuple[dict[str, object], int]) -> None:
         """Undo updates since a mark, the last of which has failed; callbacks may have read them."""
         marked, n_past = mark
         for name in _MARKED:
@@ -154,7 +170,9 @@ class Training:
         while len(self.past) > n_past:
             self.past.pop()
 
-    def resumed(self, prior, callbacks, seed):
+    def resumed(
+        self, prior: Statistics | None, callbacks: tuple[Callback, ...], seed: tuple[int, ...]
+    ) -> Training:
         """Return a copy for another fit to start from, with draws of its own."""
         return replace(
             self,
@@ -172,7 +190,7 @@ class Training:
             chains=None,
         )
 
-    def size_of(self, data):
+    def size_of(self, data: Batch) -> float:
         """Return the size of a batch, in observations of the mean size of the first data.
 
         Where sequences have given lengths their rows count, so that a few rows after a long
@@ -181,13 +199,20 @@ class Training:
         """
         return self.state.model.size_of(data) / self.size_unit
 
-    def rate(self, schedule, size):
+    def rate(self, schedule: RateSchedule, size: float) -> float:
         """Return the learning rate of a batch, by its size and by what was seen before."""
         return rate_of(schedule, self.state.size_seen, size)
 
     def update(
-        self, data, eta, size, total_size, inertia=_EXACT, sampled=False, move=None
-    ):  # fmt: skip
+        self,
+        data: Batch,
+        eta: float,
+        size: float,
+        total_size: float,
+        inertia: Inertia = _EXACT,
+        sampled: bool = False,
+        move: Callable[[Model, Batch, float], Move | None] | None = None,
+    ) -> AnyStep:
         """Update the model with one batch.
 
         Parameters
@@ -231,7 +256,7 @@ class Training:
             moved=moved,
         )  # fmt: skip
 
-    def update_carried(self, data, solver):
+    def update_carried(self, data: Batch, solver: BayesianOnline) -> AnyStep:
         """Update the model with one batch, whose statistics join those that are carried along.
 
         Parameters
@@ -259,14 +284,27 @@ class Training:
             data.n_rows, lengths, carried=carried, component_rates=rates,
         )  # fmt: skip
 
-    def prior_terms(self, size, mean_size=1.0):
+    def prior_terms(
+        self, size: float, mean_size: float = 1.0
+    ) -> tuple[tuple[float, Statistics], ...]:
         """The prior as terms of a step's sum: the share of an observation in data of that size."""
         return () if self.prior is None else ((mean_size / size, self.prior),)
 
     def advance(
-        self, new_model, eta, log_likelihood, like, n_seen, size, n_rows, lengths=None, n_steps=1,
-        carried=None, component_rates=None, moved=None,
-    ):  # fmt: skip
+        self,
+        new_model: Model,
+        eta: float,
+        log_likelihood: float,
+        like: Batch,
+        n_seen: float,
+        size: float,
+        n_rows: int,
+        lengths: LengthDistribution | None = None,
+        n_steps: int = 1,
+        carried: Carried | SmoothedStatistics | None = None,
+        component_rates: Floats | None = None,
+        moved: Move | None = None,
+    ) -> AnyStep:
         """Make a new model the present one.
 
         It has learnt from `n_seen` more observations, of that size, read in `n_rows`.
@@ -291,7 +329,7 @@ class Training:
             self.past.popleft()
         return step
 
-    def advance_by_pass(self, new_model, log_likelihood, data):
+    def advance_by_pass(self, new_model: Model, log_likelihood: float, data: Batch) -> AnyStep:
         """Make a model the present one to which a pass over all data has led."""
         size, lengths = self.size_of(data), self.state.lengths_with(data)
         n_seen = data.total_weight
@@ -314,7 +352,9 @@ class Training:
         if step is not None and not (self.past and self.past[-1] is step):
             self.past.append(step)
 
-    def start_from(self, data, pseudo_statistics, n_passes, solver):
+    def start_from(
+        self, data: Batch, pseudo_statistics: Statistics | None, n_passes: int, solver: Solver
+    ) -> None:
         """Settle on the first batch of a stream: passes of batch EM that count as one step.
 
         Where the solver carries statistics along, those of the last pass are the first, and with a
@@ -353,7 +393,7 @@ class Training:
 
     # ------------------------------------------------------------------------------ averaging
 
-    def average_in(self):
+    def average_in(self) -> None:
         """Let the present model count in the average of the iterates."""
         state = self.state
         statistics = state.model.own_statistics(state.lengths)
@@ -364,7 +404,7 @@ class Training:
             average = average.with_one_more(statistics)
         self.state = state._replace(average=average)
 
-    def take_average(self):
+    def take_average(self) -> None:
         """Make the model of the averaged statistics the present one, if there are any."""
         state = self.state
         if state.average is not None:
@@ -386,7 +426,12 @@ def _check_conjugate(model):
         )
 
 
-def run(training, passes, max_iter, report=None):
+def run(
+    training: Training,
+    passes: Passes,
+    max_iter: int,
+    report: Callable[[int, float], object] | None = None,
+) -> Training:
     """Take passes until one says that it is the last, a callback stops them, or `max_iter`.
 
     Parameters

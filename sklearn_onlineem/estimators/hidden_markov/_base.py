@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from numbers import Integral, Real
 
 import numpy as np
@@ -91,7 +92,9 @@ class BaseHMM(SequenceEstimator):
     transmat_init: object = parameter(default=None, valid=[None, "array-like"])
     startprob_prior: object = parameter(default=None, valid=_CONCENTRATION)
     transmat_prior: object = parameter(default=None, valid=_CONCENTRATION)
-    prior: dict | LearntPrior | None = parameter(default=None, valid=[None, dict, LearntPrior])
+    prior: Mapping[str, object] | LearntPrior | None = parameter(
+        default=None, valid=[None, dict, LearntPrior]
+    )
     init: object = parameter(default="k-means", valid=[StrOptions(set(STARTS)), "array-like"])
     algorithm: str = parameter(default="viterbi", valid=[StrOptions({"viterbi", "map"})])
     semi_supervised: bool = parameter(default=False, valid=["boolean"])

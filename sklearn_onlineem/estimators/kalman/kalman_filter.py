@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral, Real
 
 import numpy as np
@@ -171,7 +172,9 @@ class KalmanFilter(SequenceEstimator):
         valid=[StrOptions({"relative"}), Interval(Real, 0, None, closed="left")],
         structural=True,
     )
-    prior: dict | LearntPrior | None = parameter(default=None, valid=[None, dict, LearntPrior])
+    prior: Mapping[str, object] | LearntPrior | None = parameter(
+        default=None, valid=[None, dict, LearntPrior]
+    )
     init: str = parameter(default="pca", valid=[StrOptions(set(START_STATES))])
 
     def _system(self):
@@ -507,17 +510,44 @@ class KalmanFilter(SequenceEstimator):
         check_is_fitted(self)
         return MomentFilter(self.model_)
 
+    # --------------------------------------------------------------------------------- attributes
 
-def _fitted_array(name, axes):
-    sizes = {"k": "n_dim_state", "d": "n_features"}
-    shape = ", ".join(sizes[axis] for axis in axes) + ("," if len(axes) == 1 else "")
+    @fitted_property
+    def transition_matrices_(self) -> Floats:
+        """Fitted `transition_matrices`, an ndarray of shape (n_dim_state, n_dim_state)."""
+        return self._exposed(array_of(self.model_, "transition_matrices"))
 
-    def value(self) -> Floats:
-        return self._exposed(array_of(self.model_, name))
+    @fitted_property
+    def observation_matrices_(self) -> Floats:
+        """Fitted `observation_matrices`, an ndarray of shape (n_features, n_dim_state)."""
+        return self._exposed(array_of(self.model_, "observation_matrices"))
 
-    value.__doc__ = f"Fitted `{name}`, an ndarray of shape ({shape})."
-    return fitted_property(value)
+    @fitted_property
+    def transition_covariance_(self) -> Floats:
+        """Fitted `transition_covariance`, an ndarray of shape (n_dim_state, n_dim_state)."""
+        return self._exposed(array_of(self.model_, "transition_covariance"))
 
+    @fitted_property
+    def observation_covariance_(self) -> Floats:
+        """Fitted `observation_covariance`, an ndarray of shape (n_features, n_features)."""
+        return self._exposed(array_of(self.model_, "observation_covariance"))
 
-for _name, _field in FIELDS.items():
-    setattr(KalmanFilter, f"{_name}_", _fitted_array(_name, _field.axes))
+    @fitted_property
+    def transition_offsets_(self) -> Floats:
+        """Fitted `transition_offsets`, an ndarray of shape (n_dim_state,)."""
+        return self._exposed(array_of(self.model_, "transition_offsets"))
+
+    @fitted_property
+    def observation_offsets_(self) -> Floats:
+        """Fitted `observation_offsets`, an ndarray of shape (n_features,)."""
+        return self._exposed(array_of(self.model_, "observation_offsets"))
+
+    @fitted_property
+    def initial_state_mean_(self) -> Floats:
+        """Fitted `initial_state_mean`, an ndarray of shape (n_dim_state,)."""
+        return self._exposed(array_of(self.model_, "initial_state_mean"))
+
+    @fitted_property
+    def initial_state_covariance_(self) -> Floats:
+        """Fitted `initial_state_covariance`, an ndarray of shape (n_dim_state, n_dim_state)."""
+        return self._exposed(array_of(self.model_, "initial_state_covariance"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral, Real
 
 import numpy as np
@@ -90,7 +91,9 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     weight_concentration_prior: float | None = parameter(
         default=None, valid=[None, Interval(Real, None, None, closed="neither")]
     )
-    prior: dict | LearntPrior | None = parameter(default=None, valid=[None, dict, LearntPrior])
+    prior: Mapping[str, object] | LearntPrior | None = parameter(
+        default=None, valid=[None, dict, LearntPrior]
+    )
     semi_supervised: bool = parameter(default=False, valid=["boolean"])
 
     def _initialiser(self):

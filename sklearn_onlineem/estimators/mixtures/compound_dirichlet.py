@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -87,7 +88,9 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
         default="auto",
         valid=[StrOptions(set(SOLVERS) - {"gibbs", "componentwise", "recursive"}), Solver],
     )
-    prior: dict | LearntPrior | None = parameter(default=None, valid=[None, dict, LearntPrior])
+    prior: Mapping[str, object] | LearntPrior | None = parameter(
+        default=None, valid=[None, dict, LearntPrior]
+    )
     alpha_init: object = parameter(default=None, valid=[None, "array-like"])
 
     _takes_sparse = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Self
 
@@ -127,8 +128,10 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
     alphabet: object = parameter(
         default=None, valid=[None, "array-like", str, set, frozenset], structural=True
     )
-    operations_init: dict | None = parameter(default=None, valid=[None, dict])
-    operation_prior: float | dict | None = parameter(default=None, valid=[None, Real, dict])
+    operations_init: Mapping[str, object] | None = parameter(default=None, valid=[None, dict])
+    operation_prior: float | Mapping[str, object] | None = parameter(
+        default=None, valid=[None, Real, dict]
+    )
     kind: str = parameter(default="stochastic", valid=[StrOptions({"stochastic", "viterbi"})])
     batch_size: int = parameter(default=500, valid=[Interval(Integral, 1, None, closed="left")])
 
