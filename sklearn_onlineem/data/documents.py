@@ -72,7 +72,26 @@ class Documents(Batch):
 
     @classmethod
     def unchecked(cls, rows: Rows, numbers: Integers, allowed: Integers | None = None) -> Self:
-        """Return documents whose parts are known to be valid, and to fit each other."""
+        """Return documents whose parts are known to be valid, and to fit each other.
+
+        Parameters
+        ----------
+        rows, numbers, allowed
+            As of the class, in the types that it asks for.
+
+        Returns
+        -------
+        documents : Documents
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scipy.sparse import csr_array
+        >>> from sklearn_onlineem.data import Documents, Rows
+        >>> rows = Rows(csr_array(np.array([[2.0, 0.0], [0.0, 3.0]])))
+        >>> Documents.unchecked(rows, numbers=np.array([7, 8])).numbers
+        array([7, 8])
+        """
         documents = object.__new__(cls)
         documents.__dict__.update(rows=rows, numbers=numbers, allowed=allowed)
         return documents
@@ -139,7 +158,16 @@ class Documents(Batch):
         return np.repeat(self.words, self.counts.astype(np.int64))
 
     def unnumbered(self) -> Documents:
-        """Return the documents with one number, so that what is drawn depends on each alone."""
+        """Return the documents with one number, so that what is drawn depends on each alone.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scipy.sparse import csr_array
+        >>> from sklearn_onlineem.data import Documents, Rows
+        >>> Documents(Rows(csr_array(np.array([[2.0, 0.0], [0.0, 3.0]])))).unnumbered().numbers
+        array([0, 0])
+        """
         return Documents.unchecked(self.rows, np.zeros(len(self), dtype=np.int64), self.allowed)
 
     def numbered_from(self, first: int) -> Documents:
@@ -158,6 +186,14 @@ class Documents(Batch):
         ------
         ValueError
             If `first` is no whole number from 0 up, or beyond 2**62.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scipy.sparse import csr_array
+        >>> from sklearn_onlineem.data import Documents, Rows
+        >>> Documents(Rows(csr_array(np.array([[2.0, 0.0], [0.0, 3.0]])))).numbered_from(10).numbers
+        array([10, 11])
         """
         if not isinstance(first, int | np.integer) or not 0 <= first <= _MOST_NUMBERS:
             raise ValueError(f"first must be a whole number from 0 to 2**62, got {first!r:.80}.")

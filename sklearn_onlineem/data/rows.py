@@ -62,7 +62,25 @@ class Rows(Batch):
         labels: Integers | None = None,
         n_threads: int = 1,
     ) -> Self:
-        """Return rows whose parts are known to be valid: parts of other rows, or new arrays."""
+        """Return rows whose parts are known to be valid: parts of other rows, or new arrays.
+
+        Parameters
+        ----------
+        X, sample_weight, labels, n_threads
+            As of the class, in the types that it asks for.
+
+        Returns
+        -------
+        rows : Rows
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> X, weights = np.array([[1.0], [2.0]]), np.array([1.0, 3.0])
+        >>> Rows.unchecked(X, sample_weight=weights).total_weight
+        4.0
+        """
         rows = object.__new__(cls)
         values = rows.__dict__
         values["X"], values["sample_weight"] = X, sample_weight
@@ -115,14 +133,54 @@ class Rows(Batch):
         )
 
     def chunks(self, n_rows: int) -> tuple[Rows, ...]:
-        """Cut into chunks of at most `n_rows` rows; the same objects at every call."""
+        """Cut into chunks of at most `n_rows` rows; the same objects at every call.
+
+        Parameters
+        ----------
+        n_rows : int
+            Most rows of a chunk, at least 1.
+
+        Returns
+        -------
+        chunks : tuple of Rows
+            In order; all rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> rows = Rows(np.arange(5.0).reshape(5, 1))
+        >>> [len(chunk) for chunk in rows.chunks(2)], rows.chunks(2) is rows.chunks(2)
+        ([2, 2, 1], True)
+        """
         if self.X.shape[0] <= n_rows:
             return (self,)
         starts = range(0, len(self), n_rows)
         return self.remember(n_rows, lambda: tuple(self[i : i + n_rows] for i in starts))
 
     def remember(self, key: Hashable, compute: Callable[[], Result]) -> Result:
-        """Compute something about these rows once, however many iterations ask for it."""
+        """Compute something about these rows once, however many iterations ask for it.
+
+        Parameters
+        ----------
+        key : hashable
+            What it is kept by.
+        compute : callable () -> object
+            Called the first time only.
+
+        Returns
+        -------
+        value : object
+            What `compute` returned.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> rows = Rows(np.array([[1.0], [2.0]]))
+        >>> [float(rows.remember("sum", compute)) for compute in (rows.X.sum, rows.X.max)]
+        [3.0, 3.0]
+        """
         memory = self._memory
         if key not in memory:
             memory[key] = compute()

@@ -33,6 +33,16 @@ class LengthDistribution(Statistics):
     ----------
     survival : ndarray
         Share of the sequences with more than t rows, t = 0, 1, ...
+
+    Examples
+    --------
+    All sequences have one row, or all have two; a quarter of the one and three of the other:
+
+    >>> import numpy as np
+    >>> from sklearn_onlineem.data import LengthDistribution
+    >>> one, two = LengthDistribution(np.array([1.0])), LengthDistribution(np.array([1.0, 1.0]))
+    >>> one.merge(0.25, two, 0.75).survival
+    array([1.  , 0.75])
     """
 
     survival: Floats
@@ -46,7 +56,29 @@ class LengthDistribution(Statistics):
         return LengthDistribution(survival)
 
     def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
-        """Draw n lengths."""
+        """Draw n lengths.
+
+        Parameters
+        ----------
+        n : int
+            How many, from 0 up.
+        rng : numpy.random.Generator
+            Moves on.
+
+        Returns
+        -------
+        lengths : ndarray of int of shape (n,)
+            In rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import LengthDistribution
+        >>> half_of_one_half_of_three = LengthDistribution(np.array([1.0, 0.5, 0.5]))
+        >>> lengths = half_of_one_half_of_three.draw_lengths(1000, np.random.default_rng(0))
+        >>> np.unique(lengths), float(lengths.mean().round(1))
+        (array([1, 3]), 1.9)
+        """
         return np.searchsorted(-self.survival, -rng.random(n))
 
 
@@ -96,7 +128,24 @@ class Sequences(Batch):
 
     @classmethod
     def unchecked(cls, rows: Rows, offsets: Integers, before: Before | None = None) -> Self:
-        """Return sequences whose parts are known to be valid, and to fit each other."""
+        """Return sequences whose parts are known to be valid, and to fit each other.
+
+        Parameters
+        ----------
+        rows, offsets, before
+            As of the class, in the types that it asks for.
+
+        Returns
+        -------
+        sequences : Sequences
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> Sequences.unchecked(Rows(np.zeros((5, 2))), np.array([0, 2, 5])).lengths
+        array([2, 3])
+        """
         sequences = object.__new__(cls)
         sequences.__dict__.update(rows=rows, offsets=offsets, before=before)
         return sequences
@@ -135,7 +184,28 @@ class Sequences(Batch):
         return LengthDistribution(_survival(self.lengths, len(self)))
 
     def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
-        """Draw n of the lengths."""
+        """Draw n of the lengths.
+
+        Parameters
+        ----------
+        n : int
+            How many, from 0 up.
+        rng : numpy.random.Generator
+            Moves on.
+
+        Returns
+        -------
+        lengths : ndarray of int of shape (n,)
+            In rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> sequences = Sequences(Rows(np.zeros((5, 2))), np.array([0, 2, 5]))
+        >>> np.unique(sequences.draw_lengths(100, np.random.default_rng(0)))
+        array([2, 3])
+        """
         return rng.choice(self.lengths, size=n)
 
     @cached_property
@@ -169,7 +239,30 @@ class Sequences(Batch):
 
     @classmethod
     def concatenate(cls, batches: Sequence[Sequences]) -> Self:
-        """Return the sequences of several batches; only the first may continue another."""
+        """Return the sequences of several batches; only the first may continue another.
+
+        Parameters
+        ----------
+        batches : list of Sequences
+            At least one.
+
+        Returns
+        -------
+        sequences : Sequences
+
+        Raises
+        ------
+        ValueError
+            If another than the first continues a sequence.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> sequences = Sequences(Rows(np.zeros((5, 2))), np.array([0, 2, 5]))
+        >>> Sequences.concatenate([sequences[1:], sequences]).lengths
+        array([3, 2, 3])
+        """
         if any(batch.before is not None for batch in batches[1:]):
             raise ValueError("Only the first of several batches may continue a sequence.")
         lengths = np.concatenate([batch.lengths for batch in batches])
@@ -183,6 +276,24 @@ class Sequences(Batch):
         """Cut between sequences into even chunks of about `n_rows` rows, a sequence at least.
 
         A chunk of several is one thread's, as threads share the chunks.
+
+        Parameters
+        ----------
+        n_rows : int
+            About how many rows, at least 1.
+
+        Returns
+        -------
+        chunks : tuple of Sequences
+            In order; all sequences.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> sequences = Sequences(Rows(np.zeros((9, 2))), np.array([0, 2, 5, 9]))
+        >>> [chunk.lengths for chunk in sequences.chunks(4)]
+        [array([2, 3]), array([4])]
         """
         n_chunks = -(-self.n_rows // n_rows)
         whole = self.offsets * n_chunks // max(1, self.n_rows)
@@ -203,7 +314,26 @@ class Sequences(Batch):
         return Sequences.unchecked(rows, self.offsets, self.before)
 
     def continued(self, before: Before | None) -> Sequences:
-        """Return the sequences with the first one continuing from a filtered distribution."""
+        """Return the sequences with the first one continuing from a filtered distribution.
+
+        Parameters
+        ----------
+        before : ndarray of shape (n_states,), or tuple, or None
+            As of the class.
+
+        Returns
+        -------
+        sequences : Sequences
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> sequences = Sequences(Rows(np.zeros((5, 2))), np.array([0, 2, 5]))
+        >>> continued = sequences.continued(np.array([0.25, 0.75]))
+        >>> continued[:1].before, continued[1:].before
+        (array([0.25, 0.75]), None)
+        """
         _check_before(before)
         return Sequences.unchecked(self.rows, self.offsets, before)
 

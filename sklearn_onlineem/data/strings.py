@@ -69,7 +69,25 @@ class Strings:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Strings]) -> Self:
-        """Return the strings of several values, one after the other."""
+        """Return the strings of several values, one after the other.
+
+        Parameters
+        ----------
+        parts : list of Strings
+            At least one.
+
+        Returns
+        -------
+        strings : Strings
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Strings
+        >>> strings = Strings(np.array([0, 1, 1, 2], dtype=np.intc), np.array([0, 1, 1, 4]))
+        >>> Strings.concatenate([strings[2:], strings]).lengths
+        array([3, 1, 0, 3])
+        """
         lengths = np.concatenate([part.lengths for part in parts])
         symbols = np.concatenate([part.symbols for part in parts])
         return cls(symbols, np.concatenate(([0], np.cumsum(lengths))))

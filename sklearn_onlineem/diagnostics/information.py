@@ -105,6 +105,17 @@ class MissingInformation:
         -------
         text : str
             A line on the rates, and one for each direction.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.diagnostics import Direction, MissingInformation
+        >>> overlaps = np.array([[0.0, 1.0], [1.0, 0.0]])
+        >>> parts = {"means": 0.8, "weights": 0.2}
+        >>> slow = Direction(0.9, np.array([0.5, 0.5]), parts, overlaps, {})
+        >>> found = MissingInformation(np.array([0.9]), (slow,), "components")
+        >>> print(found.summary().splitlines()[1])
+        1. 0.9000: components that overlap: 0 and 1 (100%); what moves: means (80%), weights (20%).
         """
         lines = [self._speed()]
         for number, direction in enumerate(self.directions, start=1):

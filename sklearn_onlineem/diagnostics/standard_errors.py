@@ -83,6 +83,16 @@ class StandardErrors:
         ------
         ValueError
             If `level` is out of its range.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.diagnostics import StandardErrors
+        >>> rate = {"rates_": np.array(2.0)}
+        >>> errors = StandardErrors(rate, {"rates_": np.array(0.5)}, {"rates_": "positive"})
+        >>> low, high = errors.intervals(0.95)["rates_"]
+        >>> low.round(2), high.round(2), (low * high).round(6)
+        (np.float64(1.23), np.float64(3.26), np.float64(4.0))
         """
         if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < level < 1.0:
             raise ValueError(f"level of intervals must be between 0 and 1, got {level!r}.")

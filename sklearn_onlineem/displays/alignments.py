@@ -186,6 +186,13 @@ class AlignmentDisplay(Display):
         Returns
         -------
         self : AlignmentDisplay
+
+        Examples
+        --------
+        >>> from sklearn_onlineem.displays import AlignmentDisplay
+        >>> path = [("match", "a", "a"), ("insert", None, "b")]
+        >>> AlignmentDisplay("a", "ab", path).plot().marks_["insert"].get_xydata()
+        array([[2., 1.]])
         """
         ax = self._axes(ax)
         shape = len(self.source) + 1, len(self.target) + 1

@@ -259,6 +259,15 @@ class ForecastDisplay(Display):
         ------
         ValueError
             If an argument is not one of these, or the display does not hold what it asks for.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.displays import Band, ForecastDisplay
+        >>> filtered = Band(mean=np.array([[0.0], [1.0]]), deviation=np.array([[1.0], [2.0]]))
+        >>> display = ForecastDisplay([0.0, 2.0], filtered=filtered).plot(kinds=["filtered"])
+        >>> display.lines_["filtered"].get_ydata()
+        array([0., 1.])
         """
         if not isinstance(mass, Real) or not 0.0 < mass < 1.0:
             raise ValueError(f"mass must be between 0 and 1, got {mass!r}.")

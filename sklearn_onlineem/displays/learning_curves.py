@@ -227,6 +227,15 @@ class LearningCurveDisplay(Display):
         ValueError
             If a panel is unknown or empty, `window` is no integer above 0, or the axes are not as
             many as the panels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.displays import LearningCurve, LearningCurveDisplay
+        >>> curve = LearningCurve(np.array([10, 20, 40]), np.array([-4.0, -3.0, -1.5]))
+        >>> display = LearningCurveDisplay({"stream": curve}).plot(window=2)
+        >>> display.lines_["log_likelihood", "stream"].get_ydata()
+        array([-4. , -3.5, -2. ])
         """
         if window is not None and (not isinstance(window, Integral) or window < 1):
             raise ValueError(f"window must be an integer above 0, got {window!r}.")

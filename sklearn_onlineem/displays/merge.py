@@ -215,6 +215,18 @@ class MergeDisplay(Display):
         ------
         ValueError
             If the mass is not between 0 and 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import GaussianMixture, combine_estimators
+        >>> from sklearn_onlineem.displays import MergeDisplay
+        >>> rng = np.random.default_rng(0)
+        >>> sites = [GaussianMixture().fit(rng.normal(size=(50, 2)) + [i, 0.0]) for i in (0, 4)]
+        >>> display = MergeDisplay.from_estimator(combine_estimators(sites), sites)
+        >>> half, most = (display.plot(mass=mass).merged_[0].width for mass in (0.5, 0.9))
+        >>> bool(half < most)
+        True
         """
         ax, (mass,) = self._axes(ax), checked_masses((mass,))
         grey = [foreground()] * len(self.weights)

@@ -213,6 +213,16 @@ class MixtureDisplay(Display):
         ValueError
             If masses are not between 0 and 1, if `masses` or `scatter_kw` are given where there is
             no plane, or if `ax` are not as many as the panels.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn_onlineem import GaussianMixture
+        >>> from sklearn_onlineem.displays import MixtureDisplay
+        >>> X = load_iris().data
+        >>> display = MixtureDisplay.from_estimator(GaussianMixture(3, random_state=0).fit(X), X)
+        >>> display.plot(masses=[0.5]).ellipses_.shape
+        (3, 1)
         """
         given = {"masses": masses, "scatter_kw": scatter_kw}
         for name, value in given.items():

@@ -175,6 +175,13 @@ class ResponsibilityDisplay(Display):
         Returns
         -------
         self : ResponsibilityDisplay
+
+        Examples
+        --------
+        >>> from sklearn_onlineem.displays import ResponsibilityDisplay
+        >>> display = ResponsibilityDisplay([[0.1, 0.9], [0.7, 0.3]])
+        >>> display.plot().order_, display.plot(sort=False).order_
+        (array([1, 0]), array([0, 1]))
         """
         n_rows, n_components = self.responsibilities.shape
         components = self.responsibilities.argmax(axis=1)

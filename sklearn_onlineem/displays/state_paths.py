@@ -270,6 +270,13 @@ class StatePathDisplay(Display):
         ------
         ValueError
             If there is no such feature, or the axes are too many.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem.displays import StatePathDisplay
+        >>> display = StatePathDisplay([[1.0, 4.0], [1.2, 4.0], [7.0, 4.0]], [0, 0, 1])
+        >>> [line.get_ydata() for line in display.plot(features=[0]).lines_]
+        [array([1. , 1.2, 7. ])]
         """
         shown = range(self.X.shape[1]) if features is None else list(features)
         shown = [index_of(feature, self.feature_names) for feature in shown]

@@ -96,7 +96,31 @@ class BayesianOnline(Solver):
         return prior if prior is None or self.estimate == "mode" else model.mean_form(prior)
 
     def start(self, state: State, data: Batch) -> Carried:
-        """Return what a model stands for that has carried nothing so far."""
+        """Return what a model stands for that has carried nothing so far.
+
+        Parameters
+        ----------
+        state : State
+            Of the model, which has learnt by other solvers or not at all.
+        data : Batch
+            The next, whose lengths count where the model asks for them.
+
+        Returns
+        -------
+        carried : Carried
+            Of the observations seen, or else of `start_mass` for each component.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.em import BayesianOnline, State
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[2.0], [9.0]]))
+        >>> BayesianOnline(start_mass=0.01).start(State(model), Rows(np.array([[4.0]]))).mass
+        0.02
+        """
         model = state.model
         mass = state.n_seen or self.start_mass * getattr(model, "n_components", 1)
         return Carried.of_model(model, mass, state.lengths_with(data))

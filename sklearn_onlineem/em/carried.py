@@ -24,6 +24,22 @@ class Carried(NamedTuple):
         Observations behind them, those that the start stands for among them.
     statistics : Statistics
         Averages per observation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.em import Carried
+    >>> from sklearn_onlineem.families import Poisson
+    >>> from sklearn_onlineem.models import MixtureModel
+    >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
+    >>> evidence, _ = model.e_step(Rows(np.array([[6.0]])))
+    >>> carried = Carried.of_model(model, mass=3.0).with_more(1.0, evidence)
+    >>> carried.mass, model.m_step(carried.total()).parameters
+    (4.0, array([[3.]]))
+    >>> prior = [(4.0, evidence)]
+    >>> carried.keeping(0.5).mass, model.m_step(carried.total(prior)).parameters
+    (2.0, array([[4.5]]))
     """
 
     mass: float
@@ -31,21 +47,69 @@ class Carried(NamedTuple):
 
     @classmethod
     def of_model(cls, model: Model, mass: float, lengths: LengthDistribution | None = None) -> Self:
-        """What a model stands for as a start that counts for so many observations."""
+        """What a model stands for as a start that counts for so many observations.
+
+        Parameters
+        ----------
+        model : Model
+            The start.
+        mass : float
+            Observations that it counts for, above 0.
+        lengths : LengthDistribution, default=None
+            Of the sequences that it stands for, where lengths are not modelled.
+
+        Returns
+        -------
+        carried : Carried
+        """
         return cls(mass, model.own_statistics(lengths))
 
     def with_more(self, n: float, evidence: Statistics, kept: float = 1.0) -> Carried:
-        """Return what is carried once the evidence of n observations is added to a share of it."""
+        """Return what is carried once the evidence of n observations is added to a share of it.
+
+        Parameters
+        ----------
+        n : float
+            Observations by their weights, above 0.
+        evidence : Statistics
+            Their expected statistics, averages per observation.
+        kept : float, default=1.0
+            Share of what is carried that is kept, in (0, 1].
+
+        Returns
+        -------
+        carried : Carried
+        """
         before = kept * self.mass
         mass = before + n
         return Carried(mass, combine([(n / mass, evidence), (before / mass, self.statistics)]))
 
     def keeping(self, share: float) -> Carried | None:
-        """Return it with a share of its mass, or None if that is nothing."""
+        """Return it with a share of its mass, or None if that is nothing.
+
+        Parameters
+        ----------
+        share : float
+            From 0 to 1.
+
+        Returns
+        -------
+        carried : Carried or None
+        """
         return self._replace(mass=share * self.mass) if share > 0.0 else None
 
     def total(self, prior: Terms = ()) -> Statistics:
-        """Return the statistics per observation, with those of priors, terms of all together."""
+        """Return the statistics per observation, with those of priors, terms of all together.
+
+        Parameters
+        ----------
+        prior : iterable of (float, Statistics), default=()
+            Weights, in observations, and pseudo-statistics.
+
+        Returns
+        -------
+        statistics : Statistics
+        """
         if not prior:
             return self.statistics
         terms = [(weight / self.mass, statistics) for weight, statistics in prior]

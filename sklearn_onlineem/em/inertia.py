@@ -97,7 +97,32 @@ class Inertia(Settings, ABC):
 
     @abstractmethod
     def with_rng(self, rng: np.random.Generator | None) -> InertiaFunction:
-        """Return the function (model, data) -> Statistics of one step."""
+        """Return the function (model, data) -> Statistics of one step.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator or None
+            Of the step; None where nothing is drawn.
+
+        Returns
+        -------
+        inertia : callable (model, data) -> Statistics
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.em import Exact, Sampled
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
+        >>> rng, batch = np.random.default_rng(0), Rows(np.array([[4.0]]))
+        >>> for inertia in (Exact(), Sampled(100_000)):
+        ...     statistics = inertia.with_rng(rng)(model, batch)
+        ...     print(model.m_step(statistics).parameters.round(1))
+        [[2.]]
+        [[2.]]
+        """
 
 
 @dataclass(frozen=True)

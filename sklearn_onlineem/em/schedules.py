@@ -183,7 +183,20 @@ class PowerDecayInRows(Schedule):
         return self.for_batch(t - 1, 1.0)
 
     def for_batch(self, n_seen: float, n_rows: float) -> float:
-        """Learning rate of a batch of `n_rows` rows after `n_seen` rows."""
+        """Learning rate of a batch of `n_rows` rows after `n_seen` rows.
+
+        Parameters
+        ----------
+        n_seen : float
+            Rows seen before, by their weights, from 0 up.
+        n_rows : float
+            Rows of the batch, by their weights, above 0.
+
+        Returns
+        -------
+        eta : float
+            Above 0.
+        """
         needed = self.rows_needed
         return n_rows / needed * (needed / (n_seen + n_rows)) ** self.beta
 
@@ -343,7 +356,20 @@ class Bayesian(Schedule):
         return self.for_batch(t - 1, 1.0)
 
     def for_batch(self, n_seen: float, n_rows: float) -> float:
-        """Learning rate of a batch of `n_rows` rows after `n_seen` rows."""
+        """Learning rate of a batch of `n_rows` rows after `n_seen` rows.
+
+        Parameters
+        ----------
+        n_seen : float
+            Rows seen before, by their weights, from 0 up.
+        n_rows : float
+            Rows of the batch, by their weights, above 0.
+
+        Returns
+        -------
+        eta : float
+            Above 0.
+        """
         return n_rows / (self.pseudo_count + n_seen)
 
 

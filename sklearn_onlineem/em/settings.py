@@ -34,10 +34,12 @@ class Settings:
         Parameters
         ----------
         deep : bool, default=True
+            Whether to reach into values within.
 
         Returns
         -------
         params : dict
+            By their names.
         """
         params = {f.name: getattr(self, f.name) for f in fields(self)}
         if deep:

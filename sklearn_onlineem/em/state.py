@@ -64,6 +64,23 @@ class State(NamedTuple):
         Rows read so far; each pass counts.
     carried : Carried, SmoothedStatistics or None
         The statistics of all observations, where the last step carried them along.
+
+    Examples
+    --------
+    A model that has seen 300 rows, and what is left of them where the last 100 count:
+
+    >>> import numpy as np
+    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.em import State
+    >>> from sklearn_onlineem.families import Poisson
+    >>> from sklearn_onlineem.models import MixtureModel
+    >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
+    >>> state = State(model, n_steps=3, n_seen=300.0, size_seen=300.0, n_rows=300, seed=(7,))
+    >>> state.check()
+    >>> state.restarted(100).size_seen, state.lengths_with(Rows(np.array([[4.0]]))) is None
+    (100.0, True)
+    >>> bool(state.rng().random() == np.random.default_rng((7, 3)).random())
+    True
     """
 
     model: Model
@@ -88,7 +105,17 @@ class State(NamedTuple):
         return step_rng(self.seed, self.n_steps)
 
     def restarted(self, n_rows: int) -> State:
-        """Return a state of which the last `n_rows` rows count only, as after a `Restart`."""
+        """Return a state of which the last `n_rows` rows count only, as after a `Restart`.
+
+        Parameters
+        ----------
+        n_rows : int
+            From 0 up.
+
+        Returns
+        -------
+        state : State
+        """
         kept = min(1.0, n_rows / self.n_rows) if self.n_rows else 1.0
         carried = None if self.carried is None else self.carried.keeping(kept)
         return self._replace(size_seen=kept * self.size_seen, carried=carried)
@@ -98,7 +125,18 @@ class State(NamedTuple):
         check_types(self, _STATE_TYPES)
 
     def lengths_with(self, data: Batch) -> LengthDistribution | None:
-        """Return the distribution of lengths once data have been seen, too."""
+        """Return the distribution of lengths once data have been seen, too.
+
+        Parameters
+        ----------
+        data : Batch
+            That follow what the state has seen.
+
+        Returns
+        -------
+        lengths : LengthDistribution or None
+            None where the model does not ask for it.
+        """
         lengths = self.model.lengths(data)
         if lengths is None or self.lengths is None:
             return lengths

@@ -102,6 +102,63 @@ class Training:
         Updates of the fit whose learning rate was finite.
     chains : Chains, default=None
         Record of the Markov chains of the last fit, if it ran any.
+
+    Examples
+    --------
+    A model of one rate learns a batch, forgets it, and learns it anew by a smaller step:
+
+    >>> import numpy as np
+    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.em import BayesianOnline, Online, State, Training
+    >>> from sklearn_onlineem.families import Poisson
+    >>> from sklearn_onlineem.models import MixtureModel
+    >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
+    >>> training, batch = Training(State(model)), Rows(np.array([[4.0], [4.0]]))
+    >>> training.check()
+    >>> size, before = training.size_of(batch), training.mark()
+    >>> for eta in (1.0, training.rate(lambda t: 1.0 / 3.0, size)):
+    ...     training.back_to(before)
+    ...     step = training.update(batch, eta, size, total_size=size)
+    ...     print(training.state.model.parameters)
+    [[3.]]
+    [[2.5]]
+
+    Passes of batch EM end where the data are:
+
+    >>> for _ in range(3):
+    ...     step = training.update(batch, np.inf, size, size)
+    ...     training.lower_bounds.append(step.log_likelihood)
+    ...     training.n_iter += 1
+    >>> training.state.model.parameters, len(training.history)
+    (array([[4.]]), 4)
+    >>> np.round(training.latest_gains(), 3), np.round(training.latest_divergences(), 3)
+    (array([0.38, 0.  ]), array([0.38, 0.  , 0.  ]))
+
+    The average of iterates, and a copy that another fit goes on from, with statistics that it
+    carries along:
+
+    >>> training.average_in()
+    >>> step = training.advance(model, 1.0, -2.0, batch, n_seen=2.0, size=2.0, n_rows=2)
+    >>> training.average_in()
+    >>> training.take_average()
+    >>> training.state.model.parameters
+    array([[3.]])
+    >>> resumed = training.kept().resumed(prior=None, callbacks=(), seed=(7,))
+    >>> resumed.prior_terms(size=2.0), resumed.n_iter
+    ((), 0)
+    >>> step = resumed.update_carried(batch, BayesianOnline())
+    >>> step.component_rates.round(2), resumed.state.model.parameters.round(2)
+    (array([0.17]), array([[3.17]]))
+    >>> step = resumed.advance_by_pass(model, -2.0, batch)
+    >>> step.eta, resumed.state.n_seen
+    (inf, 14.0)
+
+    The first batch of a stream:
+
+    >>> stream = Training(State(model))
+    >>> stream.start_from(batch, pseudo_statistics=None, n_passes=1, solver=Online())
+    >>> stream.state.model.parameters, stream.state.n_steps
+    (array([[4.]]), 1)
     """
 
     state: State
@@ -163,7 +220,13 @@ class Training:
         return marked, len(self.past)
 
     def back_to(self, mark: tuple[dict[str, object], int]) -> None:
-        """Undo updates since a mark, the last of which has failed; callbacks may have read them."""
+        """Undo updates since a mark, the last of which has failed; callbacks may have read them.
+
+        Parameters
+        ----------
+        mark : object
+            What `mark` returned.
+        """
         marked, n_past = mark
         for name in _MARKED:
             setattr(self, name, marked[name])
@@ -173,7 +236,22 @@ class Training:
     def resumed(
         self, prior: Statistics | None, callbacks: tuple[Callback, ...], seed: tuple[int, ...]
     ) -> Training:
-        """Return a copy for another fit to start from, with draws of its own."""
+        """Return a copy for another fit to start from, with draws of its own.
+
+        Parameters
+        ----------
+        prior : Statistics or None
+            Pseudo-statistics of the fit.
+        callbacks : tuple of callables
+            As of the class.
+        seed : tuple of int
+            Of its draws.
+
+        Returns
+        -------
+        training : Training
+            Without passes so far.
+        """
         return replace(
             self,
             state=self.state._replace(seed=seed),
@@ -196,11 +274,32 @@ class Training:
         Where sequences have given lengths their rows count, so that a few rows after a long
         sequence move the model by as little as they say of it; with sequences of one length, and
         with rows, it is the number of observations.
+
+        Parameters
+        ----------
+        data : Batch
+            In the form that the model takes.
+
+        Returns
+        -------
+        size : float
         """
         return self.state.model.size_of(data) / self.size_unit
 
     def rate(self, schedule: RateSchedule, size: float) -> float:
-        """Return the learning rate of a batch, by its size and by what was seen before."""
+        """Return the learning rate of a batch, by its size and by what was seen before.
+
+        Parameters
+        ----------
+        schedule : callable t -> eta
+            Learning rates, or a `Schedule`.
+        size : float
+            `size_of` the batch.
+
+        Returns
+        -------
+        eta : float
+        """
         return rate_of(schedule, self.state.size_seen, size)
 
     def update(
@@ -218,6 +317,7 @@ class Training:
         Parameters
         ----------
         data : Batch
+            In the form that the model takes.
         eta : float
             Learning rate; infinity is a step of batch EM.
         size : float
@@ -227,6 +327,7 @@ class Training:
             its share anew, as the inertia has that of what it remembers: right where the model
             remembers few rows of many, while a prior counts for more where it never forgets.
         inertia : Inertia, default=Exact()
+            The old model's own statistics, or an estimate of them.
         sampled : bool, default=False
             Whether hidden variables are drawn instead of averaged over.
         move : callable (model, data, n_remembered) -> Move or None, default=None
@@ -262,7 +363,9 @@ class Training:
         Parameters
         ----------
         data : Batch
+            In the form that the model takes.
         solver : BayesianOnline
+            What is forgotten, and what the model is of the posterior.
 
         Returns
         -------
@@ -287,7 +390,20 @@ class Training:
     def prior_terms(
         self, size: float, mean_size: float = 1.0
     ) -> tuple[tuple[float, Statistics], ...]:
-        """The prior as terms of a step's sum: the share of an observation in data of that size."""
+        """The prior as terms of a step's sum: the share of an observation in data of that size.
+
+        Parameters
+        ----------
+        size : float
+            Of all the data that the prior is spread over, as `size_of` has it.
+        mean_size : float, default=1.0
+            Of an observation of the step.
+
+        Returns
+        -------
+        terms : tuple of (float, Statistics)
+            Weights and pseudo-statistics; none without a prior.
+        """
         return () if self.prior is None else ((mean_size / size, self.prior),)
 
     def advance(
@@ -308,6 +424,37 @@ class Training:
         """Make a new model the present one.
 
         It has learnt from `n_seen` more observations, of that size, read in `n_rows`.
+
+        Parameters
+        ----------
+        new_model : Model
+            That takes the place of the present one.
+        eta : float
+            Learning rate of the update; infinity for a step of batch EM.
+        log_likelihood : float
+            Mean of the data before the update, in nats per observation.
+        like : Batch
+            Data whose lengths the divergence between the models is taken for.
+        n_seen : float
+            Observations of the update, by their weights.
+        size : float
+            Their `size_of`.
+        n_rows : int
+            Rows of the update.
+        lengths : LengthDistribution, default=None
+            Of all data so far, where the model asks for it.
+        n_steps : int, default=1
+            Updates that it stands for.
+        carried : Carried or SmoothedStatistics, default=None
+            Statistics that are carried along from here.
+        component_rates : ndarray of shape (n_components,), default=None
+            Learning rates of the components, where statistics are carried along.
+        moved : Move, default=None
+            The structural move that was made besides.
+
+        Returns
+        -------
+        step : Step, StructuralStep or CarriedStep
         """
         state = self.state
         n_steps, n_seen = state.n_steps + n_steps, state.n_seen + n_seen
@@ -330,7 +477,21 @@ class Training:
         return step
 
     def advance_by_pass(self, new_model: Model, log_likelihood: float, data: Batch) -> AnyStep:
-        """Make a model the present one to which a pass over all data has led."""
+        """Make a model the present one to which a pass over all data has led.
+
+        Parameters
+        ----------
+        new_model : Model
+            That takes the place of the present one.
+        log_likelihood : float
+            Mean of the data before the pass, in nats per observation.
+        data : Batch
+            All of them.
+
+        Returns
+        -------
+        step : Step or StructuralStep
+        """
         size, lengths = self.size_of(data), self.state.lengths_with(data)
         n_seen = data.total_weight
         return self.advance(
@@ -359,6 +520,22 @@ class Training:
 
         Where the solver carries statistics along, those of the last pass are the first, and with a
         prior on all components the model is their posterior's.
+
+        Parameters
+        ----------
+        data : Batch
+            The first batch.
+        pseudo_statistics : Statistics or None
+            Sums over observations that keep components apart of which the batch tells little.
+        n_passes : int
+            Passes of batch EM, at least 1.
+        solver : Solver
+            Of the stream.
+
+        Raises
+        ------
+        ValueError
+            If the solver cannot learn a stream of the model.
         """
         solver.check_stream(self)
         share, state = 1.0 / data.total_weight, self.state

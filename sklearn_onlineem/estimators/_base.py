@@ -512,6 +512,14 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             If the estimator is not fitted.
         ValueError
             If the weight is no number above 0.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> before = PoissonMixture().fit([[2], [4]])
+        >>> after = PoissonMixture(prior=before.as_prior(2.0)).fit([[9], [9]])
+        >>> after.means_
+        array([[6.]])
         """
         seen = self._seen()
         with naming(self):
