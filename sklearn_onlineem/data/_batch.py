@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Self, TypeAlias
 
 import numpy as np
 
+from sklearn_onlineem._typing import Integers
 from sklearn_onlineem._values import n_bytes
 
 __all__ = ["Batch", "without_step"]
+
+Index: TypeAlias = slice | Integers | Sequence[int]
 
 
 class Batch(ABC):
@@ -26,45 +31,53 @@ class Batch(ABC):
     n_threads: int
 
     @abstractmethod
-    def __len__(self):
+    def __len__(self) -> int:
         """Return the number of observations."""
 
     @abstractmethod
-    def __getitem__(self, index):
+    def __getitem__(self, index: Index) -> Self:
         """Return the observations of a slice (views where possible) or index array (copies)."""
 
     @classmethod
     @abstractmethod
-    def concatenate(cls, batches):
+    def concatenate(cls, batches: Sequence[Self]) -> Self:
         """Return the observations of several batches, one batch after the other.
 
         Parameters
         ----------
         batches : list of Batch
             At least one, all of this class.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> rows = Rows(np.array([[1.0], [2.0], [3.0]]))
+        >>> Rows.concatenate([rows[2:], rows[:2]]).X.ravel()
+        array([3., 1., 2.])
         """
 
     @property
     @abstractmethod
-    def dtype(self):
+    def dtype(self) -> np.dtype[np.generic]:
         """Data type of the values, in which users see parameters that were learnt from them."""
 
     @property
     @abstractmethod
-    def n_features(self):
+    def n_features(self) -> int:
         """Number of columns; 0 where there are none."""
 
     @property
     @abstractmethod
-    def n_rows(self):
+    def n_rows(self) -> int:
         """Number of rows, or of pairs of strings."""
 
     @property
-    def total_weight(self):
+    def total_weight(self) -> float:
         """Total weight of the observations: their number, unless they have weights."""
         return float(len(self))
 
-    def numbered_from(self, first):
+    def numbered_from(self, first: int) -> Self:
         """Return the observations as a part of a whole that begins with its number `first`.
 
         Random numbers are drawn by these numbers where an E-step draws for each observation. Data
@@ -78,6 +91,14 @@ class Batch(ABC):
         Returns
         -------
         batch : Batch
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> rows = Rows(np.array([[1.0], [2.0]]))
+        >>> rows.numbered_from(10) is rows  # see `Documents` for data that have numbers
+        True
         """
         return self
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from scipy import sparse
 
-from sklearn_onlineem.data._batch import Batch, without_step
+from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.data._batch import Batch, Index, without_step
 from sklearn_onlineem.data._checks import array_of
 from sklearn_onlineem.data.rows import Rows
 
@@ -53,8 +56,8 @@ class Documents(Batch):
     """
 
     rows: Rows
-    numbers: np.ndarray | None = None
-    allowed: np.ndarray | None = None
+    numbers: Integers | None = None
+    allowed: Integers | None = None
 
     def __post_init__(self):
         if not isinstance(self.rows, Rows) or not sparse.issparse(self.rows.X):
@@ -68,78 +71,106 @@ class Documents(Batch):
         _check_allowed(self.allowed, len(self))
 
     @classmethod
-    def unchecked(cls, rows, numbers, allowed=None):
-        """Return documents whose parts are known to be valid, and to fit each other."""
+    def unchecked(cls, rows: Rows, numbers: Integers, allowed: Integers | None = None) -> Self:
+        """Return documents whose parts are known to be valid, and to fit each other.
+
+        Parameters
+        ----------
+        rows, numbers, allowed
+            As of the class, in the types that it asks for.
+
+        Returns
+        -------
+        documents : Documents
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scipy.sparse import csr_array
+        >>> from sklearn_onlineem.data import Documents, Rows
+        >>> rows = Rows(csr_array(np.array([[2.0, 0.0], [0.0, 3.0]])))
+        >>> Documents.unchecked(rows, numbers=np.array([7, 8])).numbers
+        array([7, 8])
+        """
         documents = object.__new__(cls)
         documents.__dict__.update(rows=rows, numbers=numbers, allowed=allowed)
         return documents
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.rows)
 
     @property
-    def X(self):
+    def X(self) -> sparse.csr_array:
         return self.rows.X
 
     @property
-    def n_threads(self):
+    def n_threads(self) -> int:
         return self.rows.n_threads
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype[np.generic]:
         return self.rows.dtype
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         return self.rows.n_features
 
     @property
-    def n_rows(self):
+    def n_rows(self) -> int:
         return len(self.rows)
 
     @property
-    def sample_weight(self):
+    def sample_weight(self) -> Floats | None:
         return self.rows.sample_weight
 
     @property
-    def total_weight(self):
+    def total_weight(self) -> float:
         return self.rows.total_weight
 
     @cached_property
-    def words(self):
+    def words(self) -> Integers:
         """The word of each count, int32."""
         return self.X.indices.astype(np.int32, copy=False)
 
     @cached_property
-    def counts(self):
+    def counts(self) -> Floats:
         """Counts, document by document, float32: whole numbers are exact."""
         return self.X.data.astype(np.float32, copy=False)
 
     @cached_property
-    def offsets(self):
+    def offsets(self) -> Integers:
         """Where the counts of each document begin, int64, and their number."""
         return self.X.indptr.astype(np.int64, copy=False)
 
     @cached_property
-    def lengths(self):
+    def lengths(self) -> Floats:
         """Sums of the counts of the documents."""
         return np.asarray(self.X.sum(axis=1, dtype=np.float64)).ravel()
 
     @cached_property
-    def is_whole(self):
+    def is_whole(self) -> bool:
         """Whether all counts are whole numbers, of no more than there are tokens for."""
         return are_counts(self.X.data) and self.lengths.max(initial=0.0) <= MOST_TOKENS
 
     @property
-    def tokens(self):
+    def tokens(self) -> Integers:
         """The word of each token, document by document, int32."""
         return np.repeat(self.words, self.counts.astype(np.int64))
 
-    def unnumbered(self):
-        """Return the documents with one number, so that what is drawn depends on each alone."""
+    def unnumbered(self) -> Documents:
+        """Return the documents with one number, so that what is drawn depends on each alone.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scipy.sparse import csr_array
+        >>> from sklearn_onlineem.data import Documents, Rows
+        >>> Documents(Rows(csr_array(np.array([[2.0, 0.0], [0.0, 3.0]])))).unnumbered().numbers
+        array([0, 0])
+        """
         return Documents.unchecked(self.rows, np.zeros(len(self), dtype=np.int64), self.allowed)
 
-    def numbered_from(self, first):
+    def numbered_from(self, first: int) -> Documents:
         """Return the documents as a part of a whole that begins with its number `first`.
 
         Parameters
@@ -155,23 +186,31 @@ class Documents(Batch):
         ------
         ValueError
             If `first` is no whole number from 0 up, or beyond 2**62.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scipy.sparse import csr_array
+        >>> from sklearn_onlineem.data import Documents, Rows
+        >>> Documents(Rows(csr_array(np.array([[2.0, 0.0], [0.0, 3.0]])))).numbered_from(10).numbers
+        array([10, 11])
         """
         if not isinstance(first, int | np.integer) or not 0 <= first <= _MOST_NUMBERS:
             raise ValueError(f"first must be a whole number from 0 to 2**62, got {first!r:.80}.")
         return Documents.unchecked(self.rows, self.numbers + int(first), self.allowed)
 
     @property
-    def mean_length(self):
+    def mean_length(self) -> float:
         """Mean number of tokens, by the weights of the documents."""
         return float(np.average(self.lengths, weights=self.sample_weight))
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Index) -> Documents:
         index = without_step(index, len(self))
         allowed = None if self.allowed is None else self.allowed[index]
         return Documents.unchecked(self.rows[index], self.numbers[index], allowed)
 
     @classmethod
-    def concatenate(cls, batches):
+    def concatenate(cls, batches: Sequence[Documents]) -> Self:
         return cls.unchecked(
             Rows.concatenate([batch.rows for batch in batches]),
             np.concatenate([batch.numbers for batch in batches]),

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self, TypeVar
 
 import numpy as np
 from scipy import sparse
 
-from sklearn_onlineem.data._batch import Batch, without_step
+from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.data._batch import Batch, Index, without_step
 from sklearn_onlineem.data._checks import array_of, check_threads
 from sklearn_onlineem.data._sparse import check_csr
 
 __all__ = ["Rows"]
+
+Result = TypeVar("Result")
 
 _REALS = (np.dtype(np.float64), np.dtype(np.float32))
 
@@ -38,9 +43,9 @@ class Rows(Batch):
         If an array is not as described: it is what kernels read.
     """
 
-    X: np.ndarray
-    sample_weight: np.ndarray | None = None
-    labels: np.ndarray | None = None
+    X: Floats | sparse.csr_array
+    sample_weight: Floats | None = None
+    labels: Integers | None = None
     n_threads: int = 1
 
     def __post_init__(self):
@@ -50,31 +55,55 @@ class Rows(Batch):
         check_threads(self.n_threads)
 
     @classmethod
-    def unchecked(cls, X, sample_weight=None, labels=None, n_threads=1):
-        """Return rows whose parts are known to be valid: parts of other rows, or new arrays."""
+    def unchecked(
+        cls,
+        X: Floats | sparse.csr_array,
+        sample_weight: Floats | None = None,
+        labels: Integers | None = None,
+        n_threads: int = 1,
+    ) -> Self:
+        """Return rows whose parts are known to be valid: parts of other rows, or new arrays.
+
+        Parameters
+        ----------
+        X, sample_weight, labels, n_threads
+            As of the class, in the types that it asks for.
+
+        Returns
+        -------
+        rows : Rows
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> X, weights = np.array([[1.0], [2.0]]), np.array([1.0, 3.0])
+        >>> Rows.unchecked(X, sample_weight=weights).total_weight
+        4.0
+        """
         rows = object.__new__(cls)
         values = rows.__dict__
         values["X"], values["sample_weight"] = X, sample_weight
         values["labels"], values["n_threads"] = labels, n_threads
         return rows
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.X.shape[0]
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype[np.generic]:
         return self.X.dtype
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         return self.X.shape[1]
 
     @property
-    def n_rows(self):
+    def n_rows(self) -> int:
         return self.X.shape[0]
 
     @property
-    def total_weight(self):
+    def total_weight(self) -> float:
         """Sum of the sample weights: what a batch of rows counts for."""
         return float(self.X.shape[0]) if self.sample_weight is None else self._summed_weight
 
@@ -82,7 +111,7 @@ class Rows(Batch):
     def _summed_weight(self):
         return float(self.sample_weight.sum())
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Index) -> Rows:
         """Rows of a slice (views, if it has no step) or of an index array (copies)."""
         index = without_step(index, len(self))
         return Rows.unchecked(
@@ -93,7 +122,7 @@ class Rows(Batch):
         )
 
     @classmethod
-    def concatenate(cls, batches):
+    def concatenate(cls, batches: Sequence[Rows]) -> Self:
         matrices = [batch.X for batch in batches]
         is_sparse = sparse.issparse(matrices[0])
         return cls.unchecked(
@@ -103,15 +132,55 @@ class Rows(Batch):
             batches[0].n_threads,
         )
 
-    def chunks(self, n_rows):
-        """Cut into chunks of at most `n_rows` rows; the same objects at every call."""
+    def chunks(self, n_rows: int) -> tuple[Rows, ...]:
+        """Cut into chunks of at most `n_rows` rows; the same objects at every call.
+
+        Parameters
+        ----------
+        n_rows : int
+            Most rows of a chunk, at least 1.
+
+        Returns
+        -------
+        chunks : tuple of Rows
+            In order; all rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> rows = Rows(np.arange(5.0).reshape(5, 1))
+        >>> [len(chunk) for chunk in rows.chunks(2)], rows.chunks(2) is rows.chunks(2)
+        ([2, 2, 1], True)
+        """
         if self.X.shape[0] <= n_rows:
             return (self,)
         starts = range(0, len(self), n_rows)
         return self.remember(n_rows, lambda: tuple(self[i : i + n_rows] for i in starts))
 
-    def remember(self, key, compute):
-        """Compute something about these rows once, however many iterations ask for it."""
+    def remember(self, key: Hashable, compute: Callable[[], Result]) -> Result:
+        """Compute something about these rows once, however many iterations ask for it.
+
+        Parameters
+        ----------
+        key : hashable
+            What it is kept by.
+        compute : callable () -> object
+            Called the first time only.
+
+        Returns
+        -------
+        value : object
+            What `compute` returned.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> rows = Rows(np.array([[1.0], [2.0]]))
+        >>> [float(rows.remember("sum", compute)) for compute in (rows.X.sum, rows.X.max)]
+        [3.0, 3.0]
+        """
         memory = self._memory
         if key not in memory:
             memory[key] = compute()

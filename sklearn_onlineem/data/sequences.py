@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sklearn_onlineem.data._batch import Batch
+from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.data._batch import Batch, Index
 from sklearn_onlineem.data._checks import array_of, check_offsets
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["LengthDistribution", "Sequences"]
+
+# Of a state: probabilities, or a mean and a covariance.
+Before: TypeAlias = Floats | tuple[Floats, Floats]
 
 
 @dataclass(frozen=True)
@@ -26,20 +33,52 @@ class LengthDistribution(Statistics):
     ----------
     survival : ndarray
         Share of the sequences with more than t rows, t = 0, 1, ...
+
+    Examples
+    --------
+    All sequences have one row, or all have two; a quarter of the one and three of the other:
+
+    >>> import numpy as np
+    >>> from sklearn_onlineem.data import LengthDistribution
+    >>> one, two = LengthDistribution(np.array([1.0])), LengthDistribution(np.array([1.0, 1.0]))
+    >>> one.merge(0.25, two, 0.75).survival
+    array([1.  , 0.75])
     """
 
-    survival: np.ndarray
+    survival: Floats
 
     before = None
 
-    def merge(self, a, other, b):
+    def merge(self, a: float, other: LengthDistribution, b: float) -> LengthDistribution:
         survival = np.zeros(max(len(self.survival), len(other.survival)))
         survival[: len(self.survival)] += a * self.survival
         survival[: len(other.survival)] += b * other.survival
         return LengthDistribution(survival)
 
-    def draw_lengths(self, n, rng):
-        """Draw n lengths."""
+    def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
+        """Draw n lengths.
+
+        Parameters
+        ----------
+        n : int
+            How many, from 0 up.
+        rng : numpy.random.Generator
+            Moves on.
+
+        Returns
+        -------
+        lengths : ndarray of int of shape (n,)
+            In rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import LengthDistribution
+        >>> half_of_one_half_of_three = LengthDistribution(np.array([1.0, 0.5, 0.5]))
+        >>> lengths = half_of_one_half_of_three.draw_lengths(1000, np.random.default_rng(0))
+        >>> np.unique(lengths), float(lengths.mean().round(1))
+        (array([1, 3]), 1.9)
+        """
         return np.searchsorted(-self.survival, -rng.random(n))
 
 
@@ -78,8 +117,8 @@ class Sequences(Batch):
     """
 
     rows: Rows
-    offsets: np.ndarray
-    before: np.ndarray | tuple | None = None
+    offsets: Integers
+    before: Before | None = None
 
     def __post_init__(self):
         if not isinstance(self.rows, Rows) or not isinstance(self.rows.X, np.ndarray):
@@ -88,51 +127,89 @@ class Sequences(Batch):
         _check_before(self.before)
 
     @classmethod
-    def unchecked(cls, rows, offsets, before=None):
-        """Return sequences whose parts are known to be valid, and to fit each other."""
+    def unchecked(cls, rows: Rows, offsets: Integers, before: Before | None = None) -> Self:
+        """Return sequences whose parts are known to be valid, and to fit each other.
+
+        Parameters
+        ----------
+        rows, offsets, before
+            As of the class, in the types that it asks for.
+
+        Returns
+        -------
+        sequences : Sequences
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> Sequences.unchecked(Rows(np.zeros((5, 2))), np.array([0, 2, 5])).lengths
+        array([2, 3])
+        """
         sequences = object.__new__(cls)
         sequences.__dict__.update(rows=rows, offsets=offsets, before=before)
         return sequences
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.offsets) - 1
 
     @property
-    def X(self):
+    def X(self) -> Floats:
         return self.rows.X
 
     @property
-    def n_threads(self):
+    def n_threads(self) -> int:
         return self.rows.n_threads
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype[np.generic]:
         return self.X.dtype
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         return self.X.shape[1]
 
     @property
-    def n_rows(self):
+    def n_rows(self) -> int:
         return len(self.X)
 
     @cached_property
-    def lengths(self):
+    def lengths(self) -> Integers:
         """Numbers of rows of the sequences."""
         return np.diff(self.offsets)
 
     @property
-    def length_distribution(self):
+    def length_distribution(self) -> LengthDistribution:
         """Distribution of the lengths; a piece of a sequence counts as a sequence."""
         return LengthDistribution(_survival(self.lengths, len(self)))
 
-    def draw_lengths(self, n, rng):
-        """Draw n of the lengths."""
+    def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
+        """Draw n of the lengths.
+
+        Parameters
+        ----------
+        n : int
+            How many, from 0 up.
+        rng : numpy.random.Generator
+            Moves on.
+
+        Returns
+        -------
+        lengths : ndarray of int of shape (n,)
+            In rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> sequences = Sequences(Rows(np.zeros((5, 2))), np.array([0, 2, 5]))
+        >>> np.unique(sequences.draw_lengths(100, np.random.default_rng(0)))
+        array([2, 3])
+        """
         return rng.choice(self.lengths, size=n)
 
     @cached_property
-    def survival(self):
+    def survival(self) -> Floats:
         """Share of fresh sequences with more than t rows, t = 0 .. their greatest length - 1.
 
         A sequence that continues another is not among them.
@@ -140,13 +217,13 @@ class Sequences(Batch):
         return _survival(self.lengths if self.before is None else self.lengths[1:], len(self))
 
     @cached_property
-    def observed(self):
+    def observed(self) -> NDArray[np.bool_] | None:
         """Which rows have a value, or None where all have all of theirs."""
         if not np.issubdtype(self.X.dtype, np.floating) or not np.isnan(np.sum(self.X)):
             return None
         return ~np.isnan(self.X).all(axis=1)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Index) -> Sequences:
         """Sequences of a slice (views, if it has no step) or of an index array (copies)."""
         chosen = np.arange(len(self))[index]
         lengths = self.lengths[chosen]
@@ -161,8 +238,31 @@ class Sequences(Batch):
         return Sequences.unchecked(rows, offsets, self.before if keeps_first else None)
 
     @classmethod
-    def concatenate(cls, batches):
-        """Return the sequences of several batches; only the first may continue another."""
+    def concatenate(cls, batches: Sequence[Sequences]) -> Self:
+        """Return the sequences of several batches; only the first may continue another.
+
+        Parameters
+        ----------
+        batches : list of Sequences
+            At least one.
+
+        Returns
+        -------
+        sequences : Sequences
+
+        Raises
+        ------
+        ValueError
+            If another than the first continues a sequence.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> sequences = Sequences(Rows(np.zeros((5, 2))), np.array([0, 2, 5]))
+        >>> Sequences.concatenate([sequences[1:], sequences]).lengths
+        array([3, 2, 3])
+        """
         if any(batch.before is not None for batch in batches[1:]):
             raise ValueError("Only the first of several batches may continue a sequence.")
         lengths = np.concatenate([batch.lengths for batch in batches])
@@ -172,10 +272,28 @@ class Sequences(Batch):
             batches[0].before,
         )
 
-    def chunks(self, n_rows):
+    def chunks(self, n_rows: int) -> tuple[Sequences, ...]:
         """Cut between sequences into even chunks of about `n_rows` rows, a sequence at least.
 
         A chunk of several is one thread's, as threads share the chunks.
+
+        Parameters
+        ----------
+        n_rows : int
+            About how many rows, at least 1.
+
+        Returns
+        -------
+        chunks : tuple of Sequences
+            In order; all sequences.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> sequences = Sequences(Rows(np.zeros((9, 2))), np.array([0, 2, 5, 9]))
+        >>> [chunk.lengths for chunk in sequences.chunks(4)]
+        [array([2, 3]), array([4])]
         """
         n_chunks = -(-self.n_rows // n_rows)
         whole = self.offsets * n_chunks // max(1, self.n_rows)
@@ -195,8 +313,27 @@ class Sequences(Batch):
         rows = Rows.unchecked(self.X, self.rows.sample_weight, self.rows.labels, n_threads)
         return Sequences.unchecked(rows, self.offsets, self.before)
 
-    def continued(self, before):
-        """Return the sequences with the first one continuing from a filtered distribution."""
+    def continued(self, before: Before | None) -> Sequences:
+        """Return the sequences with the first one continuing from a filtered distribution.
+
+        Parameters
+        ----------
+        before : ndarray of shape (n_states,), or tuple, or None
+            As of the class.
+
+        Returns
+        -------
+        sequences : Sequences
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> sequences = Sequences(Rows(np.zeros((5, 2))), np.array([0, 2, 5]))
+        >>> continued = sequences.continued(np.array([0.25, 0.75]))
+        >>> continued[:1].before, continued[1:].before
+        (array([0.25, 0.75]), None)
+        """
         _check_before(before)
         return Sequences.unchecked(self.rows, self.offsets, before)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
-from sklearn_onlineem.data._batch import Batch
+from sklearn_onlineem._typing import Integers
+from sklearn_onlineem.data._batch import Batch, Index
 from sklearn_onlineem.data._checks import array_of, check_offsets, check_threads
 
 __all__ = ["StringPairs", "Strings", "length_order"]
@@ -38,8 +41,8 @@ class Strings:
     (3, array([1, 0, 3]), array([1, 1, 2], dtype=int32))
     """
 
-    symbols: np.ndarray
-    offsets: np.ndarray
+    symbols: Integers
+    offsets: Integers
 
     def __post_init__(self):
         array_of("symbols of Strings", self.symbols, (np.dtype(np.intc),))
@@ -47,15 +50,15 @@ class Strings:
             raise ValueError("symbols of Strings must be codes from 0 up.")
         check_offsets(self.offsets, len(self.symbols), "symbols", least=0)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.offsets) - 1
 
     @cached_property
-    def lengths(self):
+    def lengths(self) -> Integers:
         """Numbers of symbols."""
         return np.diff(self.offsets)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Index) -> Strings:
         """Strings of a slice or of an index array."""
         chosen = np.arange(len(self))[index]
         lengths = self.lengths[chosen]
@@ -65,8 +68,26 @@ class Strings:
         return Strings(symbols, offsets)
 
     @classmethod
-    def concatenate(cls, parts):
-        """Return the strings of several values, one after the other."""
+    def concatenate(cls, parts: Sequence[Strings]) -> Self:
+        """Return the strings of several values, one after the other.
+
+        Parameters
+        ----------
+        parts : list of Strings
+            At least one.
+
+        Returns
+        -------
+        strings : Strings
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Strings
+        >>> strings = Strings(np.array([0, 1, 1, 2], dtype=np.intc), np.array([0, 1, 1, 4]))
+        >>> Strings.concatenate([strings[2:], strings]).lengths
+        array([3, 1, 0, 3])
+        """
         lengths = np.concatenate([part.lengths for part in parts])
         symbols = np.concatenate([part.symbols for part in parts])
         return cls(symbols, np.concatenate(([0], np.cumsum(lengths))))
@@ -102,14 +123,14 @@ class StringPairs(Batch):
             raise ValueError(f"StringPairs must have as many of both, got {counts}.")
         check_threads(self.n_threads)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.sources)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Index) -> StringPairs:
         return replace(self, sources=self.sources[index], targets=self.targets[index])
 
     @classmethod
-    def concatenate(cls, batches):
+    def concatenate(cls, batches: Sequence[StringPairs]) -> StringPairs:
         return replace(
             batches[0],
             sources=Strings.concatenate([batch.sources for batch in batches]),
@@ -117,16 +138,16 @@ class StringPairs(Batch):
         )
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype[np.generic]:
         """float64: symbols have no precision of their own."""
         return np.dtype(np.float64)
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         return 0
 
     @property
-    def n_rows(self):
+    def n_rows(self) -> int:
         return len(self)
 
 

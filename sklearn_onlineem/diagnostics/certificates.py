@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from sklearn_onlineem.data import Batch
 from sklearn_onlineem.diagnostics._reading import model_and_data, prior_of
+from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import naming
-from sklearn_onlineem.statistics import combine
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["Certificate", "convergence_certificate", "step_certificate"]
 
@@ -59,7 +62,7 @@ class Certificate:
     n_parameters: int
 
     @property
-    def ratio(self):
+    def ratio(self) -> float:
         """Certificate by natural decrement, near 1 where the model is near a fixed point.
 
         NaN where both are 0. Limits other than 1: n / (n + m) with a prior worth m observations of
@@ -68,7 +71,7 @@ class Certificate:
         return self.certificate / self.natural_decrement if self.natural_decrement else math.nan
 
     @property
-    def per_parameter(self):
+    def per_parameter(self) -> float:
         """Certificate of all data by the number of parameters.
 
         The noise of a sample moves estimates by half a nat per parameter from the truth, where
@@ -78,7 +81,7 @@ class Certificate:
         return self.n_observations * self.certificate / max(1, self.n_parameters)
 
     @property
-    def posterior_divergence(self):
+    def posterior_divergence(self) -> float:
         """Gain less certificate: the mean KL divergence between posteriors, old to new.
 
         Of hidden variables given each observation; the part of the gain that EM did not foresee.
@@ -86,7 +89,7 @@ class Certificate:
         return self.gain - self.certificate
 
 
-def convergence_certificate(estimator, X, **where):
+def convergence_certificate(estimator: OnlineEM, X: object, **where: object) -> Certificate:
     r"""Return how far a fitted estimator is from a fixed point of batch EM, or MAP, on X.
 
     The next iteration raises the likelihood L, and what its M-step maximises, Q, by
@@ -155,7 +158,7 @@ def convergence_certificate(estimator, X, **where):
         return step_certificate(model, data, prior_of(estimator))
 
 
-def step_certificate(model, data, prior=None):
+def step_certificate(model: Model, data: Batch, prior: Statistics | None = None) -> Certificate:
     """Return the certificate of a model and data, see `convergence_certificate`.
 
     Parameters

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 from sklearn_onlineem.diagnostics.streams import Batches, positive
 from sklearn_onlineem.em import Restart
+from sklearn_onlineem.em.steps import AnyStep
 from sklearn_onlineem.estimators._warnings import warn_user
 
 __all__ = ["Drift", "DriftWarning", "DriftWatch"]
@@ -162,7 +164,16 @@ class DriftWatch:
     [Drift(n_rows=30400, since=30000, sign='certificate')]
     """
 
-    def __init__(self, action="warn", threshold=5.0, slack=1.0, warm_up=20, half_life=200):
+    alarms: list[Drift]
+
+    def __init__(
+        self,
+        action: str | Callable[[Drift], object] = "warn",
+        threshold: float = 5.0,
+        slack: float = 1.0,
+        warm_up: int = 20,
+        half_life: float = 200,
+    ):
         if not callable(action) and action not in ("warn", "restart", "stop"):
             raise ValueError(
                 f"action must be 'warn', 'restart', 'stop' or a function, got {action!r}."
@@ -180,7 +191,7 @@ class DriftWatch:
         settings = self.threshold, self.slack, self.warm_up, self.half_life
         self._certificates, self._log_likelihoods = _Band(*settings), _Band(*settings)
 
-    def __call__(self, step):
+    def __call__(self, step: AnyStep) -> object:
         """Take a step, as callbacks do.
 
         Parameters

@@ -6,6 +6,8 @@ import math
 from numbers import Integral
 
 from sklearn_onlineem.diagnostics.streams import positive
+from sklearn_onlineem.em.steps import AnyStep
+from sklearn_onlineem.estimators._base import OnlineEM
 
 __all__ = ["EarlyStopping"]
 
@@ -62,7 +64,17 @@ class EarlyStopping:
     True
     """
 
-    def __init__(self, X, patience=5, min_gain=0.0, every=1, **score_params):
+    scores: list[tuple[int, float]]
+    best_estimator: OnlineEM | None
+
+    def __init__(
+        self,
+        X: object,
+        patience: int = 5,
+        min_gain: float = 0.0,
+        every: int = 1,
+        **score_params: object,
+    ):
         for name, value in (("patience", patience), ("every", every)):
             if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
                 raise ValueError(f"{name} must be a whole number from 1 up, got {value!r}.")
@@ -75,7 +87,7 @@ class EarlyStopping:
         self.scores, self.best_estimator = [], None
         self._best, self._n_worse, self._n_updates, self._n_rows = -math.inf, 0, 0, 0
 
-    def __call__(self, step, estimator):
+    def __call__(self, step: AnyStep, estimator: OnlineEM) -> bool:
         """Score the estimator, as callbacks do.
 
         Parameters

@@ -10,10 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from sklearn_onlineem._typing import Floats, SequenceData
 from sklearn_onlineem.data._checks import array_of
 from sklearn_onlineem.diagnostics._known import coordinates_of
 from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.diagnostics._reading import model_and_data, prior_share
+from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.statistics import combine
 
 __all__ = ["Direction", "MissingInformation", "missing_information"]
@@ -49,10 +51,10 @@ class Direction(NamedTuple):
     """
 
     eigenvalue: float
-    shares: np.ndarray
-    parts: dict
-    overlaps: np.ndarray | None
-    derivatives: dict
+    shares: Floats
+    parts: dict[str, float]
+    overlaps: Floats | None
+    derivatives: dict[str, Floats]
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,8 @@ class MissingInformation:
         If these are no such values.
     """
 
-    eigenvalues: np.ndarray
-    directions: tuple
+    eigenvalues: Floats
+    directions: tuple[Direction, ...]
     what: str
 
     def __post_init__(self):
@@ -87,22 +89,33 @@ class MissingInformation:
             raise ValueError(f"what must be the name of what moves, got {self.what!r:.60}.")
 
     @property
-    def rate(self):
+    def rate(self) -> float:
         """Factor by which a pass of batch EM contracts the error of the parameters."""
         return float(self.eigenvalues[0])
 
     @property
-    def loss_rate(self):
+    def loss_rate(self) -> float:
         """Factor by which a pass contracts the gap of the log-likelihood, the rate's square."""
         return self.rate * self.rate
 
-    def summary(self):
+    def summary(self) -> str:
         """Return in words how fast EM is here, and what is slow.
 
         Returns
         -------
         text : str
             A line on the rates, and one for each direction.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.diagnostics import Direction, MissingInformation
+        >>> overlaps = np.array([[0.0, 1.0], [1.0, 0.0]])
+        >>> parts = {"means": 0.8, "weights": 0.2}
+        >>> slow = Direction(0.9, np.array([0.5, 0.5]), parts, overlaps, {})
+        >>> found = MissingInformation(np.array([0.9]), (slow,), "components")
+        >>> print(found.summary().splitlines()[1])
+        1. 0.9000: components that overlap: 0 and 1 (100%); what moves: means (80%), weights (20%).
         """
         lines = [self._speed()]
         for number, direction in enumerate(self.directions, start=1):
@@ -144,7 +157,9 @@ def _is_direction(value):
     )
 
 
-def missing_information(estimator, X, n_values=5, tol=1e-3, **where):
+def missing_information(
+    estimator: OnlineEM, X: SequenceData, n_values: int = 5, tol: float = 1e-3, **where: object
+) -> MissingInformation:
     r"""Return the leading shares of missing information: how fast EM is at the fitted model.
 
     .. math:: M = I_{x,z}^{-1} I_{z|x}

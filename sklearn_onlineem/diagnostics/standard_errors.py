@@ -11,10 +11,12 @@ import numpy as np
 from scipy.special import expit, logit, ndtri
 from sklearn.exceptions import ConvergenceWarning
 
+from sklearn_onlineem._typing import Floats, SequenceData
 from sklearn_onlineem.diagnostics._known import coordinates_of
 from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.diagnostics._reading import model_and_data, prior_of, prior_share
 from sklearn_onlineem.em.settings import check_bool
+from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.statistics import combine
 
 __all__ = ["StandardErrors", "standard_errors"]
@@ -44,9 +46,9 @@ class StandardErrors:
         If these are no such dictionaries, of the same names.
     """
 
-    estimates: dict
-    errors: dict
-    kinds: dict
+    estimates: dict[str, Floats]
+    errors: dict[str, Floats]
+    kinds: dict[str, str]
 
     def __post_init__(self):
         dictionaries = self.estimates, self.errors, self.kinds
@@ -61,7 +63,7 @@ class StandardErrors:
             if not _are_alike(*values) or values[0].ndim < ndim:
                 raise ValueError(f"estimates and errors of {name} must be arrays of one shape.")
 
-    def intervals(self, level=0.95):
+    def intervals(self, level: float = 0.95) -> dict[str, Floats]:
         """Return confidence intervals, symmetric about what may be any number.
 
         That is the value itself, the logarithm of what is positive (variances among covariances),
@@ -81,6 +83,16 @@ class StandardErrors:
         ------
         ValueError
             If `level` is out of its range.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.diagnostics import StandardErrors
+        >>> rate = {"rates_": np.array(2.0)}
+        >>> errors = StandardErrors(rate, {"rates_": np.array(0.5)}, {"rates_": "positive"})
+        >>> low, high = errors.intervals(0.95)["rates_"]
+        >>> low.round(2), high.round(2), (low * high).round(6)
+        (np.float64(1.23), np.float64(3.26), np.float64(4.0))
         """
         if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < level < 1.0:
             raise ValueError(f"level of intervals must be between 0 and 1, got {level!r}.")
@@ -127,7 +139,9 @@ _INTERVALS = {
 }
 
 
-def standard_errors(estimator, X, robust=False, **where):
+def standard_errors(
+    estimator: OnlineEM, X: SequenceData, robust: bool = False, **where: object
+) -> StandardErrors:
     r"""Return standard errors of the fitted parameters.
 
     .. math::

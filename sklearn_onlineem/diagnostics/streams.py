@@ -9,8 +9,11 @@ distance of the batch's statistics from the model's, in the metric of the comple
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from numbers import Real
-from typing import NamedTuple
+from typing import NamedTuple, Self
+
+from sklearn_onlineem.em.steps import AnyStep
 
 __all__ = ["Batches", "StreamCertificate", "positive"]
 
@@ -131,12 +134,14 @@ class StreamCertificate:
     (True, True)
     """
 
-    def __init__(self, half_life=50):
+    n_steps: int
+
+    def __init__(self, half_life: float = 50):
         self.half_life = positive("half_life", half_life)
         self._begin()
 
     @classmethod
-    def from_history(cls, history, half_life=50):
+    def from_history(cls, history: Iterable[AnyStep], half_life: float = 50) -> Self:
         """Return the certificate after the steps that an estimator remembers.
 
         Parameters
@@ -178,7 +183,7 @@ class StreamCertificate:
         self._mean = _Mean(self.half_life)
         self._logs = _Mean(self.half_life), _Mean(_SLOWER * self.half_life)
 
-    def __call__(self, step):
+    def __call__(self, step: AnyStep) -> bool:
         """Take a step, as callbacks do; it never ends a fit.
 
         Raises
@@ -198,16 +203,16 @@ class StreamCertificate:
         return False
 
     @property
-    def mean(self):
+    def mean(self) -> float:
         """Mean certificate of batches in nats per observation; NaN before the second step."""
         return self._mean.mean if self.n_steps else math.nan
 
     @property
-    def standard_error(self):
+    def standard_error(self) -> float:
         """Its standard error, of batches that are independent; NaN before the third step."""
         return self._mean.standard_error
 
-    def is_stationary(self, n_errors=3.0):
+    def is_stationary(self, n_errors: float = 3.0) -> bool:
         """Return whether certificates have been neither falling nor rising of late.
 
         Learning has brought then what it can by these batches: larger ones, smaller rates or

@@ -1,9 +1,19 @@
 """What all displays share: axes that may be given, and a figure that needs no pyplot."""
 
+from __future__ import annotations
+
 import io
 import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from sklearn_onlineem.displays._typing import Figure
+
+# Keyword arguments of a method of matplotlib.
+Style: TypeAlias = Mapping[str, object]
 
 
 class Display:
@@ -12,6 +22,8 @@ class Display:
     Axes are the caller's, or those of a figure of its own. That is made without pyplot, so nothing
     is left open and no window appears; it follows the style in ``matplotlib.rcParams``.
     """
+
+    figure_: Figure
 
     def _axes(self, ax, n_rows=1, n_columns=1, *, figsize=None, **options):
         """`ax`, or the axes of a new figure; as an array if there are several."""

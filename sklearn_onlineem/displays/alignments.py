@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Self
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.displays._display import Display
 from sklearn_onlineem.displays._states import check_suits, colour_map, some_of
+
+if TYPE_CHECKING:
+    from sklearn_onlineem.displays._typing import Axes
 
 __all__ = ["AlignmentDisplay"]
 
@@ -79,7 +87,18 @@ class AlignmentDisplay(Display):
     array([0.5, 0.5])
     """
 
-    def __init__(self, source, target, operations, *, posterior=None):
+    path: Integers
+    posterior: Floats | None
+    ax_: Axes
+
+    def __init__(
+        self,
+        source: Sequence[Hashable],
+        target: Sequence[Hashable],
+        operations: Iterable[tuple[str, Hashable, Hashable]],
+        *,
+        posterior: ArrayLike | None = None,
+    ):
         self.source, self.target = list(source), list(target)
         self.operations = list(operations)
         self.path = _path(self.operations)
@@ -91,7 +110,15 @@ class AlignmentDisplay(Display):
             raise ValueError(f"posterior must be of shape {shape}, got {self.posterior.shape}.")
 
     @classmethod
-    def from_estimator(cls, estimator, source, target=None, *, ax=None, **options):
+    def from_estimator(
+        cls,
+        estimator: object,
+        source: Sequence[Hashable],
+        target: Sequence[Hashable] | None = None,
+        *,
+        ax: Axes | None = None,
+        **options: object,
+    ) -> Self:
         """Align two strings by a fitted edit distance, and draw it.
 
         Parameters
@@ -146,7 +173,7 @@ class AlignmentDisplay(Display):
         display = cls(source, target, operations, posterior=_node_posterior(edit, source, target))
         return display.plot(ax, **options)
 
-    def plot(self, ax=None, *, cmap=None):
+    def plot(self, ax: Axes | None = None, *, cmap: str | None = None) -> Self:
         """Draw it.
 
         Parameters
@@ -159,6 +186,13 @@ class AlignmentDisplay(Display):
         Returns
         -------
         self : AlignmentDisplay
+
+        Examples
+        --------
+        >>> from sklearn_onlineem.displays import AlignmentDisplay
+        >>> path = [("match", "a", "a"), ("insert", None, "b")]
+        >>> AlignmentDisplay("a", "ab", path).plot().marks_["insert"].get_xydata()
+        array([[2., 1.]])
         """
         ax = self._axes(ax)
         shape = len(self.source) + 1, len(self.target) + 1

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral, Real
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.displays._display import Display
 from sklearn_onlineem.displays._states import (
     check_suits,
@@ -16,6 +19,9 @@ from sklearn_onlineem.displays._states import (
     shade_gaps,
     text_colour,
 )
+
+if TYPE_CHECKING:
+    from sklearn_onlineem.displays._typing import Axes, AxesOrMany
 
 __all__ = ["Band", "ForecastDisplay"]
 
@@ -52,8 +58,8 @@ class Band(NamedTuple):
            [1.]])
     """
 
-    mean: np.ndarray
-    deviation: np.ndarray
+    mean: Floats
+    deviation: Floats
 
 
 class ForecastDisplay(Display):
@@ -121,8 +127,20 @@ class ForecastDisplay(Display):
     10
     """
 
+    X: Floats
+    innovations: Floats | None
+    limit_: float
+    ax_: Axes | NDArray[np.object_]
+
     def __init__(
-        self, X, *, smoothed=None, filtered=None, predicted=None, forecast=None, imputed=None
+        self,
+        X: ArrayLike,
+        *,
+        smoothed: Band | None = None,
+        filtered: Band | None = None,
+        predicted: Band | None = None,
+        forecast: Band | None = None,
+        imputed: ArrayLike | None = None,
     ):
         self.X, names = one_sequence(X, type(self))
         shape = self.X.shape
@@ -139,7 +157,15 @@ class ForecastDisplay(Display):
             self.innovations = (self.X - self.predicted.mean) / self.predicted.deviation
 
     @classmethod
-    def from_estimator(cls, estimator, X, *, n_steps=None, ax=None, **options):
+    def from_estimator(
+        cls,
+        estimator: object,
+        X: ArrayLike,
+        *,
+        n_steps: int | None = None,
+        ax: AxesOrMany | None = None,
+        **options: object,
+    ) -> Self:
         """Draw what a fitted Kalman filter makes of a sequence.
 
         Parameters
@@ -201,7 +227,15 @@ class ForecastDisplay(Display):
         )
         return display.plot(ax, **options)
 
-    def plot(self, ax=None, *, feature=0, kinds=("smoothed",), mass=0.95, n_lags=None):
+    def plot(
+        self,
+        ax: AxesOrMany | None = None,
+        *,
+        feature: int | str = 0,
+        kinds: Iterable[str] = ("smoothed",),
+        mass: float = 0.95,
+        n_lags: int | None = None,
+    ) -> Self:
         """Draw it.
 
         Parameters
@@ -225,6 +259,15 @@ class ForecastDisplay(Display):
         ------
         ValueError
             If an argument is not one of these, or the display does not hold what it asks for.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.displays import Band, ForecastDisplay
+        >>> filtered = Band(mean=np.array([[0.0], [1.0]]), deviation=np.array([[1.0], [2.0]]))
+        >>> display = ForecastDisplay([0.0, 2.0], filtered=filtered).plot(kinds=["filtered"])
+        >>> display.lines_["filtered"].get_ydata()
+        array([0., 1.])
         """
         if not isinstance(mass, Real) or not 0.0 < mass < 1.0:
             raise ValueError(f"mass must be between 0 and 1, got {mass!r}.")

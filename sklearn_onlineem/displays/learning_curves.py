@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from numbers import Integral
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
+from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.displays._display import Display
 from sklearn_onlineem.displays._states import check_suits
+from sklearn_onlineem.em.steps import AnyStep
+
+if TYPE_CHECKING:
+    from sklearn_onlineem.displays._typing import Axes, AxesOrMany
 
 __all__ = ["LearningCurve", "LearningCurveDisplay"]
 
@@ -52,14 +59,14 @@ class LearningCurve(NamedTuple):
     array([100, 250])
     """
 
-    n_rows: np.ndarray
-    log_likelihood: np.ndarray
-    eta: np.ndarray | None = None
-    kl_divergence: np.ndarray | None = None
-    certificate: np.ndarray | None = None
+    n_rows: Integers
+    log_likelihood: Floats
+    eta: Floats | None = None
+    kl_divergence: Floats | None = None
+    certificate: Floats | None = None
 
     @classmethod
-    def of(cls, steps):
+    def of(cls, steps: Iterable[AnyStep]) -> Self:
         """Return the curve of steps, as `history_` and callbacks have them.
 
         Parameters
@@ -127,13 +134,17 @@ class LearningCurveDisplay(Display):
     array([1000, 2000, 3000])
     """
 
-    def __init__(self, curves):
+    ax_: Axes | NDArray[np.object_]
+
+    def __init__(self, curves: Mapping[str, LearningCurve]):
         if not curves:
             raise ValueError("curves must have one curve at least.")
         self.curves = {str(name): _checked(name, curve) for name, curve in curves.items()}
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None, **options):
+    def from_estimator(
+        cls, estimator: object, *, ax: AxesOrMany | None = None, **options: object
+    ) -> Self:
         """Draw the history of one fitted estimator, or of several.
 
         Parameters
@@ -186,7 +197,13 @@ class LearningCurveDisplay(Display):
         check_suits(what, cls, ["history_"], "it has no history_ of its updates.")
         return LearningCurve.of(what.history_)
 
-    def plot(self, ax=None, *, panels=None, window=None):
+    def plot(
+        self,
+        ax: AxesOrMany | None = None,
+        *,
+        panels: Iterable[str] | None = None,
+        window: int | None = None,
+    ) -> Self:
         """Draw it.
 
         Parameters
@@ -210,6 +227,15 @@ class LearningCurveDisplay(Display):
         ValueError
             If a panel is unknown or empty, `window` is no integer above 0, or the axes are not as
             many as the panels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.displays import LearningCurve, LearningCurveDisplay
+        >>> curve = LearningCurve(np.array([10, 20, 40]), np.array([-4.0, -3.0, -1.5]))
+        >>> display = LearningCurveDisplay({"stream": curve}).plot(window=2)
+        >>> display.lines_["log_likelihood", "stream"].get_ydata()
+        array([-4. , -3.5, -2. ])
         """
         if window is not None and (not isinstance(window, Integral) or window < 1):
             raise ValueError(f"window must be an integer above 0, got {window!r}.")

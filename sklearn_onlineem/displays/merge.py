@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from sklearn_onlineem.displays._display import Display
+from sklearn_onlineem._typing import RowData
+from sklearn_onlineem.displays._display import Display, Style
 from sklearn_onlineem.displays._drawing import colors, foreground, line_styles
 from sklearn_onlineem.displays._mixtures import (
     chosen_features,
@@ -17,7 +20,11 @@ from sklearn_onlineem.displays._mixtures import (
     rows_of,
     some_rows,
 )
+from sklearn_onlineem.displays._planes import Plane
 from sklearn_onlineem.displays.mixture import checked_masses
+
+if TYPE_CHECKING:
+    from sklearn_onlineem.displays._typing import Axes
 
 __all__ = ["MergeDisplay"]
 
@@ -75,7 +82,16 @@ class MergeDisplay(Display):
     (3, (3,))
     """
 
-    def __init__(self, merged, sites, weights, site_weights, names=None):
+    ax_: Axes
+
+    def __init__(
+        self,
+        merged: Plane,
+        sites: Iterable[Plane],
+        weights: ArrayLike,
+        site_weights: Iterable[ArrayLike],
+        names: Iterable[str] | None = None,
+    ):
         self.merged, self.sites = merged, list(sites)
         self.weights = np.asarray(weights)
         self.site_weights = [np.asarray(one) for one in site_weights]
@@ -89,8 +105,16 @@ class MergeDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator, sites, X=None, *, features=None, names=None, ax=None, **options
-    ):
+        cls,
+        estimator: object,
+        sites: Iterable[object],
+        X: RowData | None = None,
+        *,
+        features: Sequence[int | str] | None = None,
+        names: Iterable[str] | None = None,
+        ax: Axes | None = None,
+        **options: object,
+    ) -> Self:
         """Draw fitted mixtures and what they were merged into.
 
         Parameters
@@ -161,7 +185,15 @@ class MergeDisplay(Display):
         merged = plane_of(model, projection, rows)
         return cls(merged, planes, model.weights, weights, names).plot(ax=ax, **options)
 
-    def plot(self, ax=None, *, mass=0.9, scatter_kw=None, site_kw=None, merged_kw=None):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        mass: float = 0.9,
+        scatter_kw: Style | None = None,
+        site_kw: Style | None = None,
+        merged_kw: Style | None = None,
+    ) -> Self:
         """Draw.
 
         Parameters
@@ -183,6 +215,18 @@ class MergeDisplay(Display):
         ------
         ValueError
             If the mass is not between 0 and 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import GaussianMixture, combine_estimators
+        >>> from sklearn_onlineem.displays import MergeDisplay
+        >>> rng = np.random.default_rng(0)
+        >>> sites = [GaussianMixture().fit(rng.normal(size=(50, 2)) + [i, 0.0]) for i in (0, 4)]
+        >>> display = MergeDisplay.from_estimator(combine_estimators(sites), sites)
+        >>> half, most = (display.plot(mass=mass).merged_[0].width for mass in (0.5, 0.9))
+        >>> bool(half < most)
+        True
         """
         ax, (mass,) = self._axes(ax), checked_masses((mass,))
         grey = [foreground()] * len(self.weights)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import rel_entr
 
-from sklearn_onlineem.displays._display import Display
+from sklearn_onlineem._typing import Floats, RowData
+from sklearn_onlineem.displays._display import Display, Style
 from sklearn_onlineem.displays._marginals import Marginal, Profile, has_profile, marginal, profile
 from sklearn_onlineem.displays._mixtures import (
     chosen_features,
@@ -28,6 +32,9 @@ from sklearn_onlineem.families import (
     Gamma,
     Poisson,
 )
+
+if TYPE_CHECKING:
+    from sklearn_onlineem.displays._typing import Axes, AxesOrMany
 
 __all__ = ["MixtureDisplay", "checked_masses"]
 
@@ -94,7 +101,14 @@ class MixtureDisplay(Display):
     ((3, 2), 'first discriminant')
     """
 
-    def __init__(self, panels, weights, directions=None):
+    ax_: Axes | NDArray[np.object_]
+
+    def __init__(
+        self,
+        panels: Sequence[Plane | Marginal | Profile],
+        weights: ArrayLike,
+        directions: Floats | None = None,
+    ):
         self.panels, self.weights, self.directions = list(panels), np.asarray(weights), directions
         if not self.panels or not all(isinstance(p, Plane | Marginal | Profile) for p in panels):
             raise ValueError("panels of MixtureDisplay: at least one plane, marginal or profile.")
@@ -102,7 +116,16 @@ class MixtureDisplay(Display):
             raise ValueError("weights of MixtureDisplay must not be negative, and not all 0.")
 
     @classmethod
-    def from_estimator(cls, estimator, X=None, *, features=None, max_rows=5000, ax=None, **options):
+    def from_estimator(
+        cls,
+        estimator: object,
+        X: RowData | None = None,
+        *,
+        features: Sequence[int | str] | None = None,
+        max_rows: int = 5000,
+        ax: AxesOrMany | None = None,
+        **options: object,
+    ) -> Self:
         """Draw a fitted mixture.
 
         Parameters
@@ -160,7 +183,14 @@ class MixtureDisplay(Display):
         panels, directions = _panels_of(estimator, model, names, chosen, rows, max_rows)
         return cls(panels, model.weights, directions).plot(ax=ax, **options)
 
-    def plot(self, ax=None, *, masses=None, scatter_kw=None, line_kw=None):
+    def plot(
+        self,
+        ax: AxesOrMany | None = None,
+        *,
+        masses: Sequence[float] | None = None,
+        scatter_kw: Style | None = None,
+        line_kw: Style | None = None,
+    ) -> Self:
         """Draw.
 
         Parameters
@@ -183,6 +213,16 @@ class MixtureDisplay(Display):
         ValueError
             If masses are not between 0 and 1, if `masses` or `scatter_kw` are given where there is
             no plane, or if `ax` are not as many as the panels.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn_onlineem import GaussianMixture
+        >>> from sklearn_onlineem.displays import MixtureDisplay
+        >>> X = load_iris().data
+        >>> display = MixtureDisplay.from_estimator(GaussianMixture(3, random_state=0).fit(X), X)
+        >>> display.plot(masses=[0.5]).ellipses_.shape
+        (3, 1)
         """
         given = {"masses": masses, "scatter_kw": scatter_kw}
         for name, value in given.items():

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem.displays._display import Display
+from sklearn_onlineem._typing import SequenceData
+from sklearn_onlineem.displays._display import Display, Style
 from sklearn_onlineem.displays._drawing import colors, line_styles, without_frame
+
+if TYPE_CHECKING:
+    from sklearn_onlineem.displays._typing import Axes
 
 __all__ = ["ModelSelectionDisplay"]
 
@@ -63,16 +71,18 @@ class ModelSelectionDisplay(Display):
     {'score': 2}
     """
 
+    ax_: Axes
+
     def __init__(
         self,
-        n_components,
+        n_components: ArrayLike,
         *,
-        bic=None,
-        aic=None,
-        score=None,
-        score_std=None,
-        n_samples=None,
-        parameter="n_components",
+        bic: ArrayLike | None = None,
+        aic: ArrayLike | None = None,
+        score: ArrayLike | None = None,
+        score_std: ArrayLike | None = None,
+        n_samples: int | None = None,
+        parameter: str = "n_components",
     ):
         self.n_components = np.asarray(n_components)
         given = {"bic": bic, "aic": aic, "score": score, "score_std": score_std}
@@ -91,7 +101,14 @@ class ModelSelectionDisplay(Display):
             raise ValueError("ModelSelectionDisplay needs n_samples above 0 with bic and aic.")
 
     @classmethod
-    def from_estimator(cls, estimator, *, parameter="n_components", ax=None, **options):
+    def from_estimator(
+        cls,
+        estimator: object,
+        *,
+        parameter: str = "n_components",
+        ax: Axes | None = None,
+        **options: object,
+    ) -> Self:
         """Draw what a search over the number of components has found.
 
         Parameters
@@ -151,8 +168,15 @@ class ModelSelectionDisplay(Display):
 
     @classmethod
     def from_estimators(
-        cls, estimators, X, X_test=None, *, parameter="n_components", ax=None, **options
-    ):
+        cls,
+        estimators: Iterable[object],
+        X: SequenceData,
+        X_test: SequenceData | None = None,
+        *,
+        parameter: str = "n_components",
+        ax: Axes | None = None,
+        **options: object,
+    ) -> Self:
         """Draw BIC and AIC of fitted estimators on X, and their scores on other data.
 
         Parameters
@@ -210,7 +234,7 @@ class ModelSelectionDisplay(Display):
             criteria["score"] = scores[_best_of_each(numbers, scores)]
         return cls(numbers[by_bic], **criteria, parameter=parameter).plot(ax=ax, **options)
 
-    def plot(self, ax=None, *, line_kw=None):
+    def plot(self, ax: Axes | None = None, *, line_kw: Style | None = None) -> Self:
         """Draw.
 
         Parameters

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Self
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem.displays._display import Display
+from sklearn_onlineem._typing import SequenceData
+from sklearn_onlineem.displays._display import Display, Style
+
+if TYPE_CHECKING:
+    from sklearn_onlineem.displays._typing import Axes
 
 __all__ = ["ResponsibilityDisplay"]
 
@@ -53,11 +60,15 @@ class ResponsibilityDisplay(Display):
     array([2, 1, 0])
     """
 
-    def __init__(self, responsibilities):
+    ax_: Axes
+
+    def __init__(self, responsibilities: ArrayLike):
         self.responsibilities = _checked(responsibilities)
 
     @classmethod
-    def from_estimator(cls, estimator, X, *, ax=None, **options):
+    def from_estimator(
+        cls, estimator: object, X: SequenceData, *, ax: Axes | None = None, **options: object
+    ) -> Self:
         """Draw the responsibilities of a fitted estimator for the rows of X.
 
         Parameters
@@ -105,7 +116,9 @@ class ResponsibilityDisplay(Display):
         return cls.from_predictions(found, ax=ax, **options)
 
     @classmethod
-    def from_predictions(cls, responsibilities, *, ax=None, **options):
+    def from_predictions(
+        cls, responsibilities: ArrayLike, *, ax: Axes | None = None, **options: object
+    ) -> Self:
         """Draw responsibilities.
 
         Parameters
@@ -135,7 +148,15 @@ class ResponsibilityDisplay(Display):
         """
         return cls(responsibilities).plot(ax=ax, **options)
 
-    def plot(self, ax=None, *, sort=True, cmap="Greys", colorbar=True, im_kw=None):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        sort: bool = True,
+        cmap: str = "Greys",
+        colorbar: bool = True,
+        im_kw: Style | None = None,
+    ) -> Self:
         """Draw.
 
         Parameters
@@ -154,6 +175,13 @@ class ResponsibilityDisplay(Display):
         Returns
         -------
         self : ResponsibilityDisplay
+
+        Examples
+        --------
+        >>> from sklearn_onlineem.displays import ResponsibilityDisplay
+        >>> display = ResponsibilityDisplay([[0.1, 0.9], [0.7, 0.3]])
+        >>> display.plot().order_, display.plot(sort=False).order_
+        (array([1, 0]), array([0, 1]))
         """
         n_rows, n_components = self.responsibilities.shape
         components = self.responsibilities.argmax(axis=1)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Self
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.displays._display import Display
 from sklearn_onlineem.displays._states import (
     check_suits,
@@ -18,6 +23,9 @@ from sklearn_onlineem.displays._states import (
     state_colours,
     text_colour,
 )
+
+if TYPE_CHECKING:
+    from sklearn_onlineem.displays._typing import Axes, AxesOrMany
 
 __all__ = ["StatePathDisplay"]
 
@@ -87,7 +95,20 @@ class StatePathDisplay(Display):
     array([29.5, 34.5])
     """
 
-    def __init__(self, X, states, *, posterior=None, names=None, symbols=False):
+    X: Floats
+    states: Integers
+    posterior: Floats | None
+    ax_: Axes | NDArray[np.object_]
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        states: ArrayLike,
+        *,
+        posterior: ArrayLike | None = None,
+        names: Iterable[str] | None = None,
+        symbols: bool | Sequence[str] = False,
+    ):
         self.X, columns = one_sequence(X, type(self))
         self.feature_names = columns or [f"feature {j}" for j in range(self.X.shape[1])]
         self.states = _checked_states(states, len(self.X))
@@ -102,8 +123,16 @@ class StatePathDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, *, algorithm=None, names=None, symbols=None, ax=None, **options
-    ):
+        cls,
+        estimator: object,
+        X: ArrayLike,
+        *,
+        algorithm: str | None = None,
+        names: Iterable[str] | None = None,
+        symbols: bool | Sequence[str] | None = None,
+        ax: AxesOrMany | None = None,
+        **options: object,
+    ) -> Self:
         r"""Decode a sequence by a fitted hidden Markov model, and draw it.
 
         Of a mixture of Markov chains, whose component does not change on the way, it draws what is
@@ -174,8 +203,16 @@ class StatePathDisplay(Display):
 
     @classmethod
     def from_predictions(
-        cls, X, states, *, posterior=None, names=None, symbols=False, ax=None, **options
-    ):
+        cls,
+        X: ArrayLike,
+        states: ArrayLike,
+        *,
+        posterior: ArrayLike | None = None,
+        names: Iterable[str] | None = None,
+        symbols: bool | Sequence[str] = False,
+        ax: AxesOrMany | None = None,
+        **options: object,
+    ) -> Self:
         """Draw a sequence and the states that anything has found in it.
 
         Parameters
@@ -206,7 +243,13 @@ class StatePathDisplay(Display):
         display = cls(X, states, posterior=posterior, names=names, symbols=symbols)
         return display.plot(ax, **options)
 
-    def plot(self, ax=None, *, features=None, cmap=None):
+    def plot(
+        self,
+        ax: AxesOrMany | None = None,
+        *,
+        features: Iterable[int | str] | None = None,
+        cmap: str | None = None,
+    ) -> Self:
         """Draw it.
 
         Parameters
@@ -227,6 +270,13 @@ class StatePathDisplay(Display):
         ------
         ValueError
             If there is no such feature, or the axes are too many.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem.displays import StatePathDisplay
+        >>> display = StatePathDisplay([[1.0, 4.0], [1.2, 4.0], [7.0, 4.0]], [0, 0, 1])
+        >>> [line.get_ydata() for line in display.plot(features=[0]).lines_]
+        [array([1. , 1.2, 7. ])]
         """
         shown = range(self.X.shape[1]) if features is None else list(features)
         shown = [index_of(feature, self.feature_names) for feature in shown]

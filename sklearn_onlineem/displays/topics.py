@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem.displays._display import Display
+from sklearn_onlineem.displays._display import Display, Style
 from sklearn_onlineem.displays._drawing import foreground, without_frame
+
+if TYPE_CHECKING:
+    from sklearn_onlineem.displays._typing import Axes, AxesOrMany
 
 __all__ = ["TopicsDisplay"]
 
@@ -58,7 +64,15 @@ class TopicsDisplay(Display):
     ['topic 0 (70 %)', 'topic 1 (30 %)']
     """
 
-    def __init__(self, words, probabilities, shares=None, numbers=None):
+    ax_: Axes | NDArray[np.object_]
+
+    def __init__(
+        self,
+        words: Iterable[Iterable[str]],
+        probabilities: ArrayLike,
+        shares: ArrayLike | None = None,
+        numbers: Iterable[int] | None = None,
+    ):
         self.words = [list(topic) for topic in words]
         self.probabilities = np.asarray(probabilities, dtype=float)
         self.shares = None if shares is None else np.asarray(shares, dtype=float)
@@ -74,8 +88,15 @@ class TopicsDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator, *, feature_names=None, n_words=8, topics=None, ax=None, **options
-    ):
+        cls,
+        estimator: object,
+        *,
+        feature_names: Iterable[object] | None = None,
+        n_words: int = 8,
+        topics: Iterable[int] | None = None,
+        ax: AxesOrMany | None = None,
+        **options: object,
+    ) -> Self:
         """Draw the topics of a fitted estimator.
 
         Parameters
@@ -134,7 +155,7 @@ class TopicsDisplay(Display):
         values = np.take_along_axis(probabilities, top, axis=1)
         return cls(words, values, (masses / masses.sum())[chosen], chosen).plot(ax=ax, **options)
 
-    def plot(self, ax=None, *, bar_kw=None):
+    def plot(self, ax: AxesOrMany | None = None, *, bar_kw: Style | None = None) -> Self:
         """Draw.
 
         Parameters

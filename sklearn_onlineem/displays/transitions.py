@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from numbers import Integral
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.displays._display import Display
 from sklearn_onlineem.displays._graphs import (
     arrow,
@@ -25,6 +29,9 @@ from sklearn_onlineem.displays._states import (
     state_colours,
     text_colour,
 )
+
+if TYPE_CHECKING:
+    from sklearn_onlineem.displays._typing import Axes
 
 __all__ = ["TransitionDisplay"]
 
@@ -89,7 +96,12 @@ class TransitionDisplay(Display):
     ['0.90', '0.10', '0.50', '0.50']
     """
 
-    def __init__(self, transmat, *, names=None):
+    transmat: Floats
+    end: Floats
+    durations: Floats
+    ax_: Axes
+
+    def __init__(self, transmat: ArrayLike, *, names: Iterable[str] | None = None):
         self.transmat = _checked(transmat)
         self.names = names_of(names, len(self.transmat), "states")
         self.end = np.maximum(1.0 - self.transmat.sum(axis=1), 0.0)
@@ -99,7 +111,15 @@ class TransitionDisplay(Display):
             self.durations = 1.0 / (1.0 - np.minimum(self.transmat.diagonal(), 1.0))
 
     @classmethod
-    def from_estimator(cls, estimator, *, component=None, names=None, ax=None, **options):
+    def from_estimator(
+        cls,
+        estimator: object,
+        *,
+        component: int | None = None,
+        names: Iterable[str] | None = None,
+        ax: Axes | None = None,
+        **options: object,
+    ) -> Self:
         """Draw the transitions of a fitted hidden Markov model, or of a mixture of Markov chains.
 
         Parameters
@@ -144,7 +164,15 @@ class TransitionDisplay(Display):
         transmat = _of_component(estimator, np.asarray(estimator.transmat_), component)
         return cls(transmat, names=names).plot(ax, **options)
 
-    def plot(self, ax=None, *, kind="matrix", cmap=None, threshold=None, positions=None):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        kind: str = "matrix",
+        cmap: str | None = None,
+        threshold: float | None = None,
+        positions: ArrayLike | None = None,
+    ) -> Self:
         """Draw it.
 
         Parameters

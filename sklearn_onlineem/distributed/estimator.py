@@ -8,18 +8,20 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, _fit_context, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.distributed._executors import DaskExecutor, JoblibExecutor
-from sklearn_onlineem.distributed._modes import MODES, Shards
+from sklearn_onlineem.distributed._modes import MODES, Round, Shards
 from sklearn_onlineem.distributed._shards import cut, remote_shards
 from sklearn_onlineem.em import SOLVERS, run
 from sklearn_onlineem.estimators._base import N_JOBS, OnlineEM
+from sklearn_onlineem.estimators._decorators import available_if, fit_context
 from sklearn_onlineem.estimators._parameters import by_name
 from sklearn_onlineem.estimators._persistence import PersistentState
 from sklearn_onlineem.estimators._reports import report_end, report_pass, say
@@ -28,16 +30,23 @@ from sklearn_onlineem.estimators._sequences import SequenceEstimator
 from sklearn_onlineem.estimators._transactions import as_it_was
 from sklearn_onlineem.estimators._validation import naming
 
+# Only for readers of signatures: it need not be installed.
+if TYPE_CHECKING:
+    from distributed import Client
+
 __all__ = ["DistributedEM"]
 
 _NAMED = by_name("lengths, groups and the like are passed by name")
+
+
+Estimator = TypeVar("Estimator", bound=OnlineEM)
 
 
 def _estimator_has(name):
     return lambda self: hasattr(getattr(self, "estimator_", self.estimator), name)
 
 
-class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
+class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[Estimator]):
     r"""Fit an estimator of this library to data in shards, which never meet.
 
     What the shards send back adds up. In each round of ``mode="batch"`` that is their evidence,
@@ -118,6 +127,9 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
     array([ 1., 20.])
     """
 
+    estimator_: Estimator
+    history_: list[Round]
+
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit"])],
         "mode": [StrOptions(set(MODES))],
@@ -134,18 +146,18 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator,
+        estimator: Estimator,
         *,
-        mode="batch",
-        sync_every=1,
-        n_passes=1,
-        combine="entropic",
-        shuffle=True,
-        n_shards=8,
-        n_jobs=None,
-        worker_timeout=300.0,
-        warm_start=False,
-        progress=False,
+        mode: str = "batch",
+        sync_every: int = 1,
+        n_passes: int = 1,
+        combine: str = "entropic",
+        shuffle: bool = True,
+        n_shards: int = 8,
+        n_jobs: int | None = None,
+        worker_timeout: float = 300.0,
+        warm_start: bool = False,
+        progress: bool = False,
     ):
         self.estimator = estimator
         self.mode = mode
@@ -159,8 +171,16 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
         self.warm_start = warm_start
         self.progress = progress
 
-    @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y=None, sample_weight=None, *, client=None, validation=None):
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(
+        self,
+        X: object,
+        y: object = None,
+        sample_weight: object = None,
+        *,
+        client: Client | None = None,
+        validation: SequenceData | None = None,
+    ) -> Self:
         """Fit to all shards.
 
         Parameters
@@ -215,7 +235,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
         return self
 
     @property
-    def n_features_in_(self):
+    def n_features_in_(self) -> int:
         """Columns of the data."""
         return self.estimator_.n_features_in_
 
@@ -302,7 +322,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
         return getattr(self.estimator_, method)(X, **arguments)
 
     @available_if(_estimator_has("score"))
-    def score(self, X, y=None, **arguments):
+    def score(self, X: SequenceData, y: object = None, **arguments: object) -> float:
         """Return the `score` of `estimator_`.
 
         Parameters
@@ -325,12 +345,21 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
             If the estimator is not fitted.
         ValueError
             If `estimator_` refuses X.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> from sklearn_onlineem.distributed import DistributedEM
+        >>> X = 10 * [[1], [2], [20], [22]]
+        >>> learner = DistributedEM(PoissonMixture(2, random_state=0), n_shards=2).fit(X)
+        >>> learner.score(X) == learner.estimator_.score(X)
+        True
         """
         return self._delegated("score", X, {"y": y, **arguments})
 
     @available_if(_estimator_has("score_samples"))
     @_NAMED
-    def score_samples(self, X, **arguments):
+    def score_samples(self, X: SequenceData, **arguments: object) -> Floats:
         """Return the `score_samples` of `estimator_`.
 
         Parameters
@@ -351,12 +380,22 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
             If the estimator is not fitted.
         ValueError
             If `estimator_` refuses X.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> from sklearn_onlineem.distributed import DistributedEM
+        >>> X = 10 * [[1], [2], [20], [22]]
+        >>> learner = DistributedEM(PoissonMixture(2, random_state=0), n_shards=2).fit(X)
+        >>> usual, strange = learner.score_samples([[21], [60]])
+        >>> bool(usual > strange)
+        True
         """
         return self._delegated("score_samples", X, arguments)
 
     @available_if(_estimator_has("predict"))
     @_NAMED
-    def predict(self, X, **arguments):
+    def predict(self, X: SequenceData, **arguments: object) -> IntegersOrList:
         """Return the `predict` of `estimator_`.
 
         Parameters
@@ -376,12 +415,21 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
             If the estimator is not fitted.
         ValueError
             If `estimator_` refuses X.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> from sklearn_onlineem.distributed import DistributedEM
+        >>> X = 10 * [[1], [2], [20], [22]]
+        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]])
+        >>> DistributedEM(mixture, n_shards=2).fit(X).predict([[0], [5], [15]])
+        array([0, 0, 1])
         """
         return self._delegated("predict", X, arguments)
 
     @available_if(_estimator_has("predict_proba"))
     @_NAMED
-    def predict_proba(self, X, **arguments):
+    def predict_proba(self, X: SequenceData, **arguments: object) -> FloatsOrList:
         """Return the `predict_proba` of `estimator_`.
 
         Parameters
@@ -402,11 +450,22 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
             If the estimator is not fitted.
         ValueError
             If `estimator_` refuses X.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> from sklearn_onlineem.distributed import DistributedEM
+        >>> X = 10 * [[1], [2], [20], [22]]
+        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]])
+        >>> DistributedEM(mixture, n_shards=2).fit(X).predict_proba([[1], [7], [9]]).round(2)
+        array([[1.  , 0.  ],
+               [0.74, 0.26],
+               [0.01, 0.99]])
         """
         return self._delegated("predict_proba", X, arguments)
 
     @available_if(_estimator_has("transform"))
-    def fit_transform(self, X, y=None, **arguments):
+    def fit_transform(self, X: SequenceData, y: object = None, **arguments: object) -> FloatsOrList:
         """Fit, and return what `transform` makes of X, which is local data.
 
         Parameters
@@ -422,13 +481,24 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
         ------
         ValueError
             If the parameters or the data are invalid.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> from sklearn_onlineem.distributed import DistributedEM
+        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]])
+        >>> DistributedEM(mixture, n_shards=2).fit_transform([[1], [2], [20], [22]]).round(2)
+        array([[1., 0.],
+               [1., 0.],
+               [0., 1.],
+               [0., 1.]])
         """
         with as_it_was(self):
             return self.fit(X, y, **arguments).transform(X)
 
     @available_if(_estimator_has("transform"))
     @_NAMED
-    def transform(self, X, **arguments):
+    def transform(self, X: SequenceData, **arguments: object) -> FloatsOrList:
         """Return the `transform` of `estimator_`.
 
         Parameters
@@ -448,6 +518,15 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator):
             If the estimator is not fitted.
         ValueError
             If `estimator_` refuses X.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> from sklearn_onlineem.distributed import DistributedEM
+        >>> X = 10 * [[1], [2], [20], [22]]
+        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]])
+        >>> DistributedEM(mixture, n_shards=2).fit(X).transform([[2], [30]]).argmax(axis=1)
+        array([0, 1])
         """
         return self._delegated("transform", X, arguments)
 

@@ -6,9 +6,16 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
+from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.carried import Carried
+from sklearn_onlineem.em.schedules import RateSchedule
 from sklearn_onlineem.em.settings import check_number
-from sklearn_onlineem.em.solver import Solver, shuffled_pass
+from sklearn_onlineem.em.solver import Plan, Solver, shuffled_pass
+from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.steps import AnyStep
+from sklearn_onlineem.em.training import Passes, Training
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["BayesianOnline"]
 
@@ -78,18 +85,42 @@ class BayesianOnline(Solver):
         if not self.forgetting == 1.0:
             check_number("forgetting", self.forgetting, 0.0, 1.0)
 
-    def step(self, training, batch, schedule):
+    def step(self, training: Training, batch: Batch, schedule: RateSchedule) -> AnyStep:
         return training.update_carried(batch, self)
 
-    def passes(self, training, data, plan):
+    def passes(self, training: Training, data: Batch, plan: Plan) -> Passes:
         learn = partial(training.update_carried, solver=self)
         yield shuffled_pass(training, data, plan, learn), True
 
-    def prior_of(self, model, prior):
+    def prior_of(self, model: Model, prior: Statistics | None) -> Statistics | None:
         return prior if prior is None or self.estimate == "mode" else model.mean_form(prior)
 
-    def start(self, state, data):
-        """Return what a model stands for that has carried nothing so far."""
+    def start(self, state: State, data: Batch) -> Carried:
+        """Return what a model stands for that has carried nothing so far.
+
+        Parameters
+        ----------
+        state : State
+            Of the model, which has learnt by other solvers or not at all.
+        data : Batch
+            The next, whose lengths count where the model asks for them.
+
+        Returns
+        -------
+        carried : Carried
+            Of the observations seen, or else of `start_mass` for each component.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.em import BayesianOnline, State
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[2.0], [9.0]]))
+        >>> BayesianOnline(start_mass=0.01).start(State(model), Rows(np.array([[4.0]]))).mass
+        0.02
+        """
         model = state.model
         mass = state.n_seen or self.start_mass * getattr(model, "n_components", 1)
         return Carried.of_model(model, mass, state.lengths_with(data))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.data import Batch, LengthDistribution
+from sklearn_onlineem.em.step import AnyModel, Terms
+from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["Carried", "carried_step"]
@@ -20,35 +24,106 @@ class Carried(NamedTuple):
         Observations behind them, those that the start stands for among them.
     statistics : Statistics
         Averages per observation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.em import Carried
+    >>> from sklearn_onlineem.families import Poisson
+    >>> from sklearn_onlineem.models import MixtureModel
+    >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
+    >>> evidence, _ = model.e_step(Rows(np.array([[6.0]])))
+    >>> carried = Carried.of_model(model, mass=3.0).with_more(1.0, evidence)
+    >>> carried.mass, model.m_step(carried.total()).parameters
+    (4.0, array([[3.]]))
+    >>> prior = [(4.0, evidence)]
+    >>> carried.keeping(0.5).mass, model.m_step(carried.total(prior)).parameters
+    (2.0, array([[4.5]]))
     """
 
     mass: float
     statistics: Statistics
 
     @classmethod
-    def of_model(cls, model, mass, lengths=None):
-        """What a model stands for as a start that counts for so many observations."""
+    def of_model(cls, model: Model, mass: float, lengths: LengthDistribution | None = None) -> Self:
+        """What a model stands for as a start that counts for so many observations.
+
+        Parameters
+        ----------
+        model : Model
+            The start.
+        mass : float
+            Observations that it counts for, above 0.
+        lengths : LengthDistribution, default=None
+            Of the sequences that it stands for, where lengths are not modelled.
+
+        Returns
+        -------
+        carried : Carried
+        """
         return cls(mass, model.own_statistics(lengths))
 
-    def with_more(self, n, evidence, kept=1.0):
-        """Return what is carried once the evidence of n observations is added to a share of it."""
+    def with_more(self, n: float, evidence: Statistics, kept: float = 1.0) -> Carried:
+        """Return what is carried once the evidence of n observations is added to a share of it.
+
+        Parameters
+        ----------
+        n : float
+            Observations by their weights, above 0.
+        evidence : Statistics
+            Their expected statistics, averages per observation.
+        kept : float, default=1.0
+            Share of what is carried that is kept, in (0, 1].
+
+        Returns
+        -------
+        carried : Carried
+        """
         before = kept * self.mass
         mass = before + n
         return Carried(mass, combine([(n / mass, evidence), (before / mass, self.statistics)]))
 
-    def keeping(self, share):
-        """Return it with a share of its mass, or None if that is nothing."""
+    def keeping(self, share: float) -> Carried | None:
+        """Return it with a share of its mass, or None if that is nothing.
+
+        Parameters
+        ----------
+        share : float
+            From 0 to 1.
+
+        Returns
+        -------
+        carried : Carried or None
+        """
         return self._replace(mass=share * self.mass) if share > 0.0 else None
 
-    def total(self, prior=()):
-        """Return the statistics per observation, with those of priors, terms of all together."""
+    def total(self, prior: Terms = ()) -> Statistics:
+        """Return the statistics per observation, with those of priors, terms of all together.
+
+        Parameters
+        ----------
+        prior : iterable of (float, Statistics), default=()
+            Weights, in observations, and pseudo-statistics.
+
+        Returns
+        -------
+        statistics : Statistics
+        """
         if not prior:
             return self.statistics
         terms = [(weight / self.mass, statistics) for weight, statistics in prior]
         return combine([(1.0, self.statistics), *terms])
 
 
-def carried_step(model, data, carried, prior=(), kept=1.0, rng=None):
+def carried_step(
+    model: AnyModel,
+    data: Batch,
+    carried: Carried,
+    prior: Terms = (),
+    kept: float = 1.0,
+    rng: np.random.Generator | None = None,
+) -> tuple[AnyModel, Carried, Floats | None, float]:
     r"""Add the expected statistics of a batch to those carried, and maximise.
 
     .. math::

@@ -8,6 +8,9 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.models import Model
+
 __all__ = ["Chains", "effective_sample_size", "r_hat"]
 
 # Fewer sweeps of half a chain have no variance to speak of.
@@ -37,13 +40,13 @@ class Chains(NamedTuple):
     sklearn_onlineem.em.Gibbs : The solver that runs them.
     """
 
-    scores: np.ndarray
-    entropies: np.ndarray
+    scores: Floats
+    entropies: Floats
     first: int
-    draws: tuple = ()
+    draws: tuple[tuple[Model, ...], ...] = ()
 
     @property
-    def r_hat(self):
+    def r_hat(self) -> float:
         """Rank-normalised split R-hat of scores and entropies, the larger of both.
 
         Chains that have forgotten where they began have 1; above 1.01 they disagree. NaN where
@@ -52,7 +55,7 @@ class Chains(NamedTuple):
         return _largest(r_hat(part) for part in self._kept())
 
     @property
-    def effective_sample_size(self):
+    def effective_sample_size(self) -> float:
         """Independent draws that tell as much of scores and entropies, the fewer of both.
 
         Of their ranks, over all chains. NaN where neither varies, or there are fewer than 4 sweeps.
@@ -67,7 +70,7 @@ def _largest(values):
     return max((value for value in values if not np.isnan(value)), default=np.nan)
 
 
-def r_hat(values):
+def r_hat(values: Floats) -> float:
     r"""Return the rank-normalised split R-hat of chains.
 
     .. math:: \hat R = \sqrt{\frac{n - 1}{n} + \frac{B}{n W}}
@@ -105,7 +108,7 @@ def r_hat(values):
     return _largest(_split_r_hat(_normal_scores(part)) for part in (halves, folded))
 
 
-def effective_sample_size(values):
+def effective_sample_size(values: Floats) -> float:
     r"""Return the number of independent draws that tell as much of the centre of a distribution.
 
     .. math:: S / \Big(-1 + 2 \sum_t \rho_{2t} + \rho_{2t+1}\Big)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sklearn_onlineem.em.solver import Solver
+from sklearn_onlineem.data import Batch
+from sklearn_onlineem.em.solver import Plan, Solver
 from sklearn_onlineem.em.steps import has_settled
+from sklearn_onlineem.em.training import Passes, Training
 from sklearn_onlineem.models.component_steps import check_order
 
 __all__ = ["Componentwise"]
@@ -85,7 +87,7 @@ class Componentwise(Solver):
     def __post_init__(self):
         check_order(self.order)
 
-    def passes(self, training, data, plan):
+    def passes(self, training: Training, data: Batch, plan: Plan) -> Passes:
         settled, prior = plan.stopping(), training.prior
         steps = training.state.model.component_steps(data, prior, self.order)
         while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 __all__ = ["Outlook", "expected_passes"]
@@ -27,7 +28,7 @@ class Outlook(NamedTuple):
     n_passes: float
 
 
-def expected_passes(values, tol):
+def expected_passes(values: Sequence[float], tol: float) -> Outlook:
     r"""Estimate the linear rate of EM, and how many more passes `tol` needs.
 
     Near an optimum the gains of passes, and the divergences between their models, are multiplied by

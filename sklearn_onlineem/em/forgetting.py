@@ -12,11 +12,14 @@ without, :math:`\gamma_1 = 1` erases it.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_onlineem._typing import Floats
 
 __all__ = ["forgetting_factors", "forgetting_step_sizes"]
 
 
-def forgetting_factors(step_sizes, prior_mass):
+def forgetting_factors(step_sizes: ArrayLike, prior_mass: float) -> Floats:
     r"""Return the forgetting factors that make the step sizes.
 
     Parameters
@@ -53,7 +56,7 @@ def forgetting_factors(step_sizes, prior_mass):
     return before * (1.0 / sizes - 1.0)
 
 
-def forgetting_step_sizes(factors, prior_mass):
+def forgetting_step_sizes(factors: ArrayLike, prior_mass: float) -> Floats:
     r"""Return the step sizes that forgetting factors make, the inverse of `forgetting_factors`.
 
     Parameters

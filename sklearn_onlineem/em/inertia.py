@@ -3,16 +3,23 @@ r"""The inertia of an online step: the old model's own statistics, exact or from
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
+from sklearn_onlineem.data import Batch, LengthDistribution
 from sklearn_onlineem.em.settings import Settings, check_count
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Exact", "Inertia", "Sampled", "SampledInertia", "exact_inertia"]
 
+InertiaFunction: TypeAlias = Callable[[Model, Batch], Statistics]
 
-def exact_inertia(model, data):
+
+def exact_inertia(model: Model, data: Batch | LengthDistribution) -> Statistics:
     """Return the expected statistics of the model itself, which models have in closed form.
 
     Parameters
@@ -72,7 +79,7 @@ class SampledInertia:
     n_pseudo_samples: int
     rng: np.random.Generator
 
-    def __call__(self, model, data):
+    def __call__(self, model: Model, data: Batch) -> Statistics:
         pseudo_data = model.pseudo_data(self.n_pseudo_samples, self.rng, like=data)
         return model.e_step(pseudo_data)[0]
 
@@ -89,15 +96,40 @@ class Inertia(Settings, ABC):
     draws = False
 
     @abstractmethod
-    def with_rng(self, rng):
-        """Return the function (model, data) -> Statistics of one step."""
+    def with_rng(self, rng: np.random.Generator | None) -> InertiaFunction:
+        """Return the function (model, data) -> Statistics of one step.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator or None
+            Of the step; None where nothing is drawn.
+
+        Returns
+        -------
+        inertia : callable (model, data) -> Statistics
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.em import Exact, Sampled
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
+        >>> rng, batch = np.random.default_rng(0), Rows(np.array([[4.0]]))
+        >>> for inertia in (Exact(), Sampled(100_000)):
+        ...     statistics = inertia.with_rng(rng)(model, batch)
+        ...     print(model.m_step(statistics).parameters.round(1))
+        [[2.]]
+        [[2.]]
+        """
 
 
 @dataclass(frozen=True)
 class Exact(Inertia):
     """The old model's own statistics, in closed form: `exact_inertia`."""
 
-    def with_rng(self, rng):
+    def with_rng(self, rng: np.random.Generator | None) -> InertiaFunction:
         return exact_inertia
 
 
@@ -133,5 +165,5 @@ class Sampled(Inertia):
     def __post_init__(self):
         check_count("n_pseudo_samples", self.n_pseudo_samples)
 
-    def with_rng(self, rng):
+    def with_rng(self, rng: np.random.Generator | None) -> InertiaFunction:
         return SampledInertia(self.n_pseudo_samples, rng)

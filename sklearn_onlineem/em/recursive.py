@@ -7,9 +7,12 @@ from functools import partial
 
 import numpy as np
 
-from sklearn_onlineem.em.schedules import learning_rate, rate_of, step_size
+from sklearn_onlineem.data import Batch
+from sklearn_onlineem.em.schedules import RateSchedule, learning_rate, rate_of, step_size
 from sklearn_onlineem.em.settings import check_count
-from sklearn_onlineem.em.solver import Solver, shuffled_pass
+from sklearn_onlineem.em.solver import Plan, Solver, shuffled_pass
+from sklearn_onlineem.em.steps import AnyStep
+from sklearn_onlineem.em.training import Passes, Training
 from sklearn_onlineem.models.row_by_row import SmoothedStatistics, check_symbols, learn_rows
 
 __all__ = ["Recursive"]
@@ -74,10 +77,10 @@ class Recursive(Solver):
     def __post_init__(self):
         check_count("warm_up", self.warm_up, least=0)
 
-    def check_stream(self, training):
+    def check_stream(self, training: Training) -> None:
         check_symbols(training.state.model)
 
-    def step(self, training, batch, schedule):
+    def step(self, training: Training, batch: Batch, schedule: RateSchedule) -> AnyStep:
         self.check_stream(training)
         state = training.state
         size, n_rows = training.size_of(batch), batch.n_rows
@@ -103,7 +106,7 @@ class Recursive(Solver):
             carried=after,
         )  # fmt: skip
 
-    def passes(self, training, data, plan):
+    def passes(self, training: Training, data: Batch, plan: Plan) -> Passes:
         settled = plan.stopping()
         learn = partial(self.step, training, schedule=plan.schedule)
         while True:

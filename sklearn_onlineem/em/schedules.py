@@ -12,8 +12,11 @@ Any callable ``t -> eta`` is a schedule too. Time t counts batches; where their 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 from sklearn_onlineem.em.settings import Settings
 
@@ -33,11 +36,13 @@ __all__ = [
     "step_size",
 ]
 
+RateSchedule: TypeAlias = Callable[[float], float]
+
 # Inertia of more than its inverse would overflow in sums.
 _SMALLEST_RATE = 1e-250
 
 
-def step_size(eta):
+def step_size(eta: float) -> float:
     """Step size of stochastic approximation, ``gamma = eta / (1 + eta)``.
 
     Parameters
@@ -58,7 +63,7 @@ def step_size(eta):
     return 1.0 / (1.0 + 1.0 / eta)
 
 
-def learning_rate(gamma):
+def learning_rate(gamma: float) -> float:
     """Learning rate of a step size, ``eta = gamma / (1 - gamma)``; the inverse of `step_size`.
 
     Parameters
@@ -79,8 +84,23 @@ def learning_rate(gamma):
     return math.inf if gamma == 1.0 else gamma / (1.0 - gamma)
 
 
-class Schedule(Settings):
+class Schedule(Settings, ABC):
     """Base of the schedules of this library; any other callable t -> eta is one, too."""
+
+    @abstractmethod
+    def __call__(self, t: float) -> float:
+        """Return the learning rate.
+
+        Parameters
+        ----------
+        t : float
+            Time, from 1 up: 1 plus the rows seen before, in batches of the present size.
+
+        Returns
+        -------
+        eta : float
+            Above 0.
+        """
 
 
 @dataclass(frozen=True)
@@ -116,7 +136,7 @@ class PowerDecay(Schedule):
         _check("eta0", self.eta0, 0.0 < self.eta0 < math.inf, "a finite number above 0")
         _check("beta", self.beta, 0.0 <= self.beta <= 1.0, "in [0, 1]")
 
-    def __call__(self, t):
+    def __call__(self, t: float) -> float:
         return self.eta0 / t**self.beta
 
 
@@ -159,11 +179,24 @@ class PowerDecayInRows(Schedule):
         _check("rows_needed", self.rows_needed, valid, "a finite number above 0")
         _check("beta", self.beta, 0.0 <= self.beta <= 1.0, "in [0, 1]")
 
-    def __call__(self, t):
+    def __call__(self, t: float) -> float:
         return self.for_batch(t - 1, 1.0)
 
-    def for_batch(self, n_seen, n_rows):
-        """Learning rate of a batch of `n_rows` rows after `n_seen` rows."""
+    def for_batch(self, n_seen: float, n_rows: float) -> float:
+        """Learning rate of a batch of `n_rows` rows after `n_seen` rows.
+
+        Parameters
+        ----------
+        n_seen : float
+            Rows seen before, by their weights, from 0 up.
+        n_rows : float
+            Rows of the batch, by their weights, above 0.
+
+        Returns
+        -------
+        eta : float
+            Above 0.
+        """
         needed = self.rows_needed
         return n_rows / needed * (needed / (n_seen + n_rows)) ** self.beta
 
@@ -202,7 +235,7 @@ class Harmonic(Schedule):
         _check("b", self.b, 0.0 < self.b < math.inf, "a finite number above 0")
         _check("c", self.c, -self.b < self.c < math.inf, "a finite number above -b")
 
-    def __call__(self, t):
+    def __call__(self, t: float) -> float:
         return self.a / (self.b * t + self.c)
 
 
@@ -231,7 +264,7 @@ class Constant(Schedule):
     def __post_init__(self):
         _check("eta0", self.eta0, self.eta0 > 0.0, "a number above 0")
 
-    def __call__(self, t):
+    def __call__(self, t: float) -> float:
         return self.eta0
 
 
@@ -277,7 +310,7 @@ class Forgetting(Schedule):
         _check("factor", self.factor, 0.0 < self.factor <= 1.0, "in (0, 1]")
         _check("eta0", self.eta0, 0.0 < self.eta0 < math.inf, "a finite number above 0")
 
-    def __call__(self, t):
+    def __call__(self, t: float) -> float:
         kept = self.factor ** (t - 1)
         geometric = t - 1.0 if self.factor == 1.0 else (1.0 - kept) / (1.0 - self.factor)
         return 1.0 / (kept / self.eta0 + self.factor * geometric)
@@ -319,11 +352,24 @@ class Bayesian(Schedule):
         valid = 0.0 < self.pseudo_count < math.inf
         _check("pseudo_count", self.pseudo_count, valid, "a finite number above 0")
 
-    def __call__(self, t):
+    def __call__(self, t: float) -> float:
         return self.for_batch(t - 1, 1.0)
 
-    def for_batch(self, n_seen, n_rows):
-        """Learning rate of a batch of `n_rows` rows after `n_seen` rows."""
+    def for_batch(self, n_seen: float, n_rows: float) -> float:
+        """Learning rate of a batch of `n_rows` rows after `n_seen` rows.
+
+        Parameters
+        ----------
+        n_seen : float
+            Rows seen before, by their weights, from 0 up.
+        n_rows : float
+            Rows of the batch, by their weights, above 0.
+
+        Returns
+        -------
+        eta : float
+            Above 0.
+        """
         return n_rows / (self.pseudo_count + n_seen)
 
 
@@ -355,7 +401,7 @@ def _number(eta0):
     return 1.0 if eta0 == "auto" else eta0
 
 
-SCHEDULES = {
+SCHEDULES: dict[str, Callable[..., Schedule]] = {
     "power": _power,
     "harmonic": _harmonic,
     "constant": _constant,
@@ -367,7 +413,13 @@ BETA_SCHEDULES = ("power", "forgetting")
 
 
 @lru_cache(maxsize=128)
-def named_schedule(name, eta0, beta, observations_needed, pseudo_count=None):
+def named_schedule(
+    name: str,
+    eta0: float | str,
+    beta: float,
+    observations_needed: float,
+    pseudo_count: float | None = None,
+) -> Schedule:
     """Return the schedule that a name and the numbers of an estimator stand for.
 
     Parameters
@@ -396,7 +448,7 @@ def named_schedule(name, eta0, beta, observations_needed, pseudo_count=None):
     return SCHEDULES[name](eta0, beta, observations_needed, pseudo_count)
 
 
-def rate_of(schedule, n_seen, n_rows):
+def rate_of(schedule: RateSchedule, n_seen: float, n_rows: float) -> float:
     """Learning rate of a batch after `n_seen` rows.
 
     Time is counted in batches of the present size, ``t = 1 + n_seen / n_rows``: 1, 2, 3, ... for

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import fields, replace
 from numbers import Integral, Real
+from typing import Self
 
 import numpy as np
 
@@ -27,16 +28,18 @@ class Settings:
     PowerDecay(eta0=0.5, beta=0.7)
     """
 
-    def get_params(self, deep=True):
+    def get_params(self, deep: bool = True) -> dict[str, object]:
         """Return the fields, and with `deep` those of values within as ``field__name``.
 
         Parameters
         ----------
         deep : bool, default=True
+            Whether to reach into values within.
 
         Returns
         -------
         params : dict
+            By their names.
         """
         params = {f.name: getattr(self, f.name) for f in fields(self)}
         if deep:
@@ -46,7 +49,7 @@ class Settings:
                     params.update((f"{name}__{key}", found) for key, found in inner)
         return params
 
-    def with_params(self, **params):
+    def with_params(self, **params: object) -> Self:
         """Return a value with other fields.
 
         Parameters

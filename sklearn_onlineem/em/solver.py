@@ -8,8 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_onlineem.em.inertia import Exact
+from sklearn_onlineem.data import Batch
+from sklearn_onlineem.em.inertia import Exact, Inertia
+from sklearn_onlineem.em.schedules import RateSchedule
 from sklearn_onlineem.em.settings import Settings
+from sklearn_onlineem.em.steps import AnyStep
+from sklearn_onlineem.em.training import Passes, Training
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Plan", "Solver", "mini_batches", "shuffled_pass"]
 
@@ -37,9 +43,9 @@ class Plan:
         Most passes. None: no solver is told.
     """
 
-    schedule: Callable
+    schedule: RateSchedule
     batch_size: int
-    stopping: Callable
+    stopping: Callable[[], Callable[[float, float], bool]]
     rng: np.random.Generator
     rate_is_chosen: bool = False
     max_iter: int | None = None
@@ -62,21 +68,96 @@ class Solver(Settings, ABC):
         Whether components that have starved in a stream may come back.
     """
 
-    inertia = Exact()
+    inertia: Inertia = Exact()
     samples = False
     wanders = False
     carries = False
     revives = True
 
-    def prior_of(self, model, prior):
-        """Return the pseudo-statistics of a prior that lead to the estimate, or None."""
+    def prior_of(self, model: Model, prior: Statistics | None) -> Statistics | None:
+        """Return the pseudo-statistics of a prior that lead to the estimate, or None.
+
+        Parameters
+        ----------
+        model : Model
+            Of the step.
+        prior : Statistics or None
+            Pseudo-statistics that lead to the mode of the posterior.
+
+        Returns
+        -------
+        prior : Statistics or None
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.em import BayesianOnline, Online
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
+        >>> prior = model.own_statistics()
+        >>> solvers = Online(), BayesianOnline(), BayesianOnline(estimate="mean")
+        >>> [solver.prior_of(model, prior) is prior for solver in solvers]
+        [True, True, False]
+        """
         return prior
 
-    def check_stream(self, training):
-        """Raise ValueError if the solver cannot learn a stream of the training's model."""
+    def check_stream(self, training: Training) -> None:
+        """Raise ValueError if the solver cannot learn a stream of the training's model.
 
-    def step(self, training, batch, schedule):
-        """Update with the next batch of a stream, by the rate for the observations so far."""
+        Parameters
+        ----------
+        training : Training
+            With the model, and with a prior if there is one.
+
+        Raises
+        ------
+        ValueError
+            If the model has not what the solver needs.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.em import Recursive, State, Training
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
+        >>> try:
+        ...     Recursive().check_stream(Training(State(model)))
+        ... except ValueError as error:
+        ...     print(error)
+        solver='recursive' learns hidden Markov models of symbols only: use another solver.
+        """
+
+    def step(self, training: Training, batch: Batch, schedule: RateSchedule) -> AnyStep:
+        """Update with the next batch of a stream, by the rate for the observations so far.
+
+        Parameters
+        ----------
+        training : Training
+            It advances.
+        batch : Batch
+            In the form that the model takes.
+        schedule : callable t -> eta
+            Learning rates, or a `Schedule`.
+
+        Returns
+        -------
+        step : Step, StructuralStep or CarriedStep
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.em import Constant, Online, State, Training
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
+        >>> training = Training(State(model))
+        >>> step = Online().step(training, Rows(np.array([[4.0]])), Constant(1.0))
+        >>> step.eta, training.state.model.parameters
+        (1.0, array([[3.]]))
+        """
         self.check_stream(training)
         size_seen, size = training.state.size_seen, training.size_of(batch)
         eta = training.rate(schedule, size)
@@ -89,12 +170,38 @@ class Solver(Settings, ABC):
         """Return the structural move that a model makes in a stream, or None."""
         return model.revived(batch) if self.revives else None
 
-    def score(self, model, log_likelihood, data):
-        """Return that by which fits from several starts are compared: higher is better."""
+    def score(self, model: Model, log_likelihood: float, data: Batch) -> float:
+        """Return that by which fits from several starts are compared: higher is better.
+
+        Parameters
+        ----------
+        model : Model
+            To which a fit has led.
+        log_likelihood : float
+            Of its last pass, in nats per observation.
+        data : Batch
+            Of the fit.
+
+        Returns
+        -------
+        score : float
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.em import Online, SplitMerge
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
+        >>> data = Rows(np.ones((100, 1)))
+        >>> [round(solver.score(model, -2.0, data), 1) for solver in (Online(), SplitMerge())]
+        [-2.0, -202.3]
+        """
         return log_likelihood
 
     @abstractmethod
-    def passes(self, training, data, plan):
+    def passes(self, training: Training, data: Batch, plan: Plan) -> Passes:
         """Take passes over the data, without end.
 
         Parameters
@@ -102,7 +209,9 @@ class Solver(Settings, ABC):
         training : Training
             It advances.
         data : Batch
+            All there are, in the form that the model takes.
         plan : Plan
+            Of the fit.
 
         Yields
         ------
@@ -110,6 +219,24 @@ class Solver(Settings, ABC):
             Mean over the pass, each batch before it was learnt, in nats per observation.
         is_last : bool
             Whether the stopping rule is satisfied.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.em import (
+        ...     Batch, Constant, LikelihoodStopping, Plan, State, Training)
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
+        >>> data, training = Rows(np.array([[4.0], [6.0]])), Training(State(model))
+        >>> rng = np.random.default_rng(0)
+        >>> plan = Plan(Constant(1.0), 100, lambda: LikelihoodStopping(1e-3), rng)
+        >>> passes = Batch().passes(training, data, plan)
+        >>> [is_last for log_likelihood, is_last in (next(passes), next(passes), next(passes))]
+        [False, False, True]
+        >>> training.state.model.parameters
+        array([[5.]])
         """
 
 

@@ -12,15 +12,17 @@ from itertools import chain, count, islice
 
 import numpy as np
 
+from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.bayesian import BayesianOnline
 from sklearn_onlineem.em.componentwise import Componentwise
 from sklearn_onlineem.em.inertia import Exact, Inertia
 from sklearn_onlineem.em.recursive import Recursive
 from sklearn_onlineem.em.sampling import Sampler
 from sklearn_onlineem.em.settings import check_bool, check_count
-from sklearn_onlineem.em.solver import Solver, shuffled_pass
+from sklearn_onlineem.em.solver import Plan, Solver, shuffled_pass
 from sklearn_onlineem.em.steps import has_settled
 from sklearn_onlineem.em.stopping import Never
+from sklearn_onlineem.em.training import Passes, Training
 
 __all__ = [
     "SOLVERS",
@@ -84,7 +86,7 @@ class Online(Solver):
         if not isinstance(self.inertia, Inertia):
             raise ValueError(f"inertia must be Exact() or Sampled(...), got {self.inertia!r}.")
 
-    def passes(self, training, data, plan):
+    def passes(self, training: Training, data: Observations, plan: Plan) -> Passes:
         settled = plan.stopping()
         for number in count(1):
             before = training.state.model
@@ -113,7 +115,7 @@ class Online(Solver):
 class Batch(Solver):
     """Batch EM: each pass is one E-step over all data, and one M-step."""
 
-    def passes(self, training, data, plan):
+    def passes(self, training: Training, data: Observations, plan: Plan) -> Passes:
         settled = plan.stopping()
         while True:
             size = training.size_of(data)
@@ -145,7 +147,7 @@ class Auto(Solver):
     def __post_init__(self):
         check_count("online_passes", self.online_passes)
 
-    def passes(self, training, data, plan):
+    def passes(self, training: Training, data: Observations, plan: Plan) -> Passes:
         if plan.rate_is_chosen:
             return Online().passes(training, data, plan)
         n_online = self.online_passes if len(data) > plan.batch_size else 0
@@ -201,7 +203,7 @@ class Stochastic(Solver):
     def __post_init__(self):
         check_count("average_from", self.average_from, optional=True)
 
-    def passes(self, training, data, plan):
+    def passes(self, training: Training, data: Observations, plan: Plan) -> Passes:
         state = training.state
         chain = state.model.chain(data, training.prior, state.rng(), collapsed=False)
         if chain is not None:
@@ -293,7 +295,7 @@ class Gibbs(Solver):
         check_count("n_chains", self.n_chains)
         check_count("n_draws", self.n_draws, least=0)
 
-    def passes(self, training, data, plan):
+    def passes(self, training: Training, data: Observations, plan: Plan) -> Passes:
         first, keeps = self._kept_sweeps(plan.max_iter)
         state = training.state
         sampler = Sampler(
@@ -335,7 +337,7 @@ class Newton(Solver):
     It takes a few passes where EM needs hundreds. There is no prior on its way.
     """
 
-    def passes(self, training, data, plan):
+    def passes(self, training: Training, data: Observations, plan: Plan) -> Passes:
         if training.prior is not None:
             raise ValueError("solver='newton' maximises the likelihood, and takes no prior.")
         settled = plan.stopping()
@@ -345,7 +347,7 @@ class Newton(Solver):
             yield log_likelihood, settled(log_likelihood, step.kl_divergence) or is_last
 
 
-SOLVERS = {
+SOLVERS: dict[str, type[Solver]] = {
     "auto": Auto,
     "online": Online,
     "batch": Batch,

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.settings import check_bool, check_count
-from sklearn_onlineem.em.solver import Solver
+from sklearn_onlineem.em.solver import Plan, Solver
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.em.steps import has_settled
+from sklearn_onlineem.em.training import Passes, Training
+from sklearn_onlineem.models import Model
 
 __all__ = ["SplitMerge"]
 
@@ -75,7 +78,7 @@ class SplitMerge(Solver):
         check_count("n_merges", self.n_merges)
         check_bool("in_streams", self.in_streams)
 
-    def passes(self, training, data, plan):
+    def passes(self, training: Training, data: Batch, plan: Plan) -> Passes:
         settled, is_settled = plan.stopping(), False
         if not settled.tol > 0.0:
             raise ValueError("solver=SplitMerge() moves where EM has settled, which needs tol > 0.")
@@ -88,7 +91,7 @@ class SplitMerge(Solver):
             yield step.log_likelihood, False
         yield from self._moves(training, data, plan)
 
-    def check_stream(self, training):
+    def check_stream(self, training: Training) -> None:
         if self.in_streams:
             training.state.model.check_moves(training.prior)
 
@@ -97,7 +100,7 @@ class SplitMerge(Solver):
             return super()._move(model, batch, n_remembered)
         return model.restructured(batch, n_remembered, self.n_merges)
 
-    def score(self, model, log_likelihood, data):
+    def score(self, model: Model, log_likelihood: float, data: Batch) -> float:
         n = data.total_weight
         return n * log_likelihood - 0.5 * model.n_parameters() * math.log(n)
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sklearn_onlineem.data import LengthDistribution
+from sklearn_onlineem.data import Batch, LengthDistribution
 from sklearn_onlineem.em.carried import Carried
-from sklearn_onlineem.em.steps import CarriedStep, Step, StructuralStep
+from sklearn_onlineem.em.steps import AnyStep
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.row_by_row import SmoothedStatistics
 from sklearn_onlineem.statistics import Statistics, pooled
@@ -64,41 +64,79 @@ class State(NamedTuple):
         Rows read so far; each pass counts.
     carried : Carried, SmoothedStatistics or None
         The statistics of all observations, where the last step carried them along.
+
+    Examples
+    --------
+    A model that has seen 300 rows, and what is left of them where the last 100 count:
+
+    >>> import numpy as np
+    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.em import State
+    >>> from sklearn_onlineem.families import Poisson
+    >>> from sklearn_onlineem.models import MixtureModel
+    >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
+    >>> state = State(model, n_steps=3, n_seen=300.0, size_seen=300.0, n_rows=300, seed=(7,))
+    >>> state.check()
+    >>> state.restarted(100).size_seen, state.lengths_with(Rows(np.array([[4.0]]))) is None
+    (100.0, True)
+    >>> bool(state.rng().random() == np.random.default_rng((7, 3)).random())
+    True
     """
 
     model: Model
     n_steps: int = 0
     n_seen: float = 0.0
-    step: Step | StructuralStep | CarriedStep | None = None
+    step: AnyStep | None = None
     lengths: LengthDistribution | None = None
     merged: Statistics | None = None
-    seed: tuple = ()
+    seed: tuple[int, ...] = ()
     average: Average | None = None
     size_seen: float = 0.0
     n_rows: int = 0
     carried: Carried | SmoothedStatistics | None = None
 
     @property
-    def own_statistics(self):
+    def own_statistics(self) -> Statistics:
         """Statistics with which the model enters a merge."""
         return self.model.own_statistics(self.lengths) if self.merged is None else self.merged
 
-    def rng(self):
+    def rng(self) -> np.random.Generator:
         """Return the generator of the next update."""
         return step_rng(self.seed, self.n_steps)
 
-    def restarted(self, n_rows):
-        """Return a state of which the last `n_rows` rows count only, as after a `Restart`."""
+    def restarted(self, n_rows: int) -> State:
+        """Return a state of which the last `n_rows` rows count only, as after a `Restart`.
+
+        Parameters
+        ----------
+        n_rows : int
+            From 0 up.
+
+        Returns
+        -------
+        state : State
+        """
         kept = min(1.0, n_rows / self.n_rows) if self.n_rows else 1.0
         carried = None if self.carried is None else self.carried.keeping(kept)
         return self._replace(size_seen=kept * self.size_seen, carried=carried)
 
-    def check(self):
+    def check(self) -> None:
         """Raise ValueError if it is not of the types that it must be of."""
         check_types(self, _STATE_TYPES)
 
-    def lengths_with(self, data):
-        """Return the distribution of lengths once data have been seen, too."""
+    def lengths_with(self, data: Batch) -> LengthDistribution | None:
+        """Return the distribution of lengths once data have been seen, too.
+
+        Parameters
+        ----------
+        data : Batch
+            That follow what the state has seen.
+
+        Returns
+        -------
+        lengths : LengthDistribution or None
+            None where the model does not ask for it.
+        """
         lengths = self.model.lengths(data)
         if lengths is None or self.lengths is None:
             return lengths
@@ -115,7 +153,7 @@ _STATE_TYPES = {
     "model": Model,
     "n_steps": Integral,
     "n_seen": Real,
-    "step": Step | StructuralStep | CarriedStep | None,
+    "step": AnyStep | None,
     "lengths": LengthDistribution | None,
     "merged": Statistics | None,
     "seed": tuple,

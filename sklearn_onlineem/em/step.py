@@ -3,14 +3,31 @@ r"""One step of EM, online or batch: evidence plus inertia plus priors, then one
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from typing import TypeAlias, TypeVar
 
-from sklearn_onlineem.em.inertia import exact_inertia
-from sklearn_onlineem.statistics import combine
+import numpy as np
+
+from sklearn_onlineem.data import Batch
+from sklearn_onlineem.em.inertia import InertiaFunction, exact_inertia
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["batch_step", "online_step"]
 
+AnyModel = TypeVar("AnyModel", bound=Model)
+# Weights, and what they weigh.
+Terms: TypeAlias = Iterable[tuple[float, Statistics]]
 
-def online_step(model, data, eta, prior=(), rng=None, inertia=exact_inertia):
+
+def online_step(
+    model: AnyModel,
+    data: Batch,
+    eta: float,
+    prior: Terms = (),
+    rng: np.random.Generator | None = None,
+    inertia: InertiaFunction = exact_inertia,
+) -> tuple[AnyModel, float]:
     r"""Minimise the EM bound of a batch plus 1/eta times the joint KL divergence to the old model.
 
     .. math::
@@ -24,7 +41,7 @@ def online_step(model, data, eta, prior=(), rng=None, inertia=exact_inertia):
     ----------
     model : Model
         The old model.
-    data : object
+    data : Batch
         A batch, in the form that the model's `e_step` takes.
     eta : float
         Learning rate, above 0. Infinity is a step of batch EM.
@@ -63,14 +80,16 @@ def online_step(model, data, eta, prior=(), rng=None, inertia=exact_inertia):
     return new_model, log_likelihood
 
 
-def batch_step(model, data, prior=(), rng=None):
+def batch_step(
+    model: AnyModel, data: Batch, prior: Terms = (), rng: np.random.Generator | None = None
+) -> tuple[AnyModel, float]:
     """One iteration of batch EM: an online step that forgets the old model (eta = infinity).
 
     Parameters
     ----------
     model : Model
         The old model, under which hidden variables are averaged over.
-    data : object
+    data : Batch
         All observations, in the form that the model's `e_step` takes.
     prior : iterable of (float, Statistics), default=()
         Weights and pseudo-statistics of conjugate priors.

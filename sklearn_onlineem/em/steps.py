@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-import numpy as np
-
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.em.schedules import step_size
 from sklearn_onlineem.em.settings import check_count
 
 __all__ = ["CarriedStep", "Restart", "Step", "StructuralStep", "has_settled", "record_of"]
 
 
-def _certificate(step):
+def _certificate(step: AnyStep) -> float:
     r"""Certificate of the batch of a step, :math:`\mathrm{KL} / \gamma^2`.
 
     A step of size gamma moves the model by gamma times what a step of batch EM would, to first
@@ -47,7 +46,11 @@ class Step(NamedTuple):
     log_likelihood: float
     kl_divergence: float
     n_rows: int
-    certificate = property(_certificate)
+
+    @property
+    def certificate(self) -> float:
+        """Of the batch, whatever the rate, in nats per observation."""
+        return _certificate(self)
 
 
 class StructuralStep(NamedTuple):
@@ -70,7 +73,11 @@ class StructuralStep(NamedTuple):
     n_components: int
     revived: int = -1
     half_of: int = -1
-    certificate = property(_certificate)
+
+    @property
+    def certificate(self) -> float:
+        """Of the batch, whatever the rate, in nats per observation."""
+        return _certificate(self)
 
 
 class CarriedStep(NamedTuple):
@@ -88,8 +95,15 @@ class CarriedStep(NamedTuple):
     log_likelihood: float
     kl_divergence: float
     n_rows: int
-    component_rates: np.ndarray
-    certificate = property(_certificate)
+    component_rates: Floats
+
+    @property
+    def certificate(self) -> float:
+        """Of the batch, whatever the rate, in nats per observation."""
+        return _certificate(self)
+
+
+AnyStep: TypeAlias = Step | StructuralStep | CarriedStep
 
 
 @dataclass(frozen=True)

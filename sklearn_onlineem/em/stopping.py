@@ -29,7 +29,7 @@ class LikelihoodStopping:
     tol: float
     previous: float = field(default=-math.inf, repr=False)
 
-    def __call__(self, log_likelihood, kl_divergence):
+    def __call__(self, log_likelihood: float, kl_divergence: float) -> bool:
         change, self.previous = log_likelihood - self.previous, log_likelihood
         return abs(change) < self.tol
 
@@ -60,14 +60,14 @@ class KLStopping:
 
     tol: float
 
-    def __call__(self, log_likelihood, kl_divergence):
+    def __call__(self, log_likelihood: float, kl_divergence: float) -> bool:
         return kl_divergence < self.tol
 
 
 class Never:
     """Do not stop: others say how many passes there are."""
 
-    def __call__(self, log_likelihood, kl_divergence):
+    def __call__(self, log_likelihood: float, kl_divergence: float) -> bool:
         return False
 
 

@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise, takewhile
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.data import Batch, LengthDistribution
 from sklearn_onlineem.em.carried import Carried, carried_step
 from sklearn_onlineem.em.chains import Chains
-from sklearn_onlineem.em.inertia import Exact
-from sklearn_onlineem.em.schedules import rate_of
+from sklearn_onlineem.em.inertia import Exact, Inertia
+from sklearn_onlineem.em.schedules import RateSchedule, rate_of
 from sklearn_onlineem.em.state import Average, State, check_types
 from sklearn_onlineem.em.step import batch_step, online_step
-from sklearn_onlineem.em.steps import Restart, record_of
+from sklearn_onlineem.em.steps import AnyStep, Restart, record_of
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.models.row_by_row import SmoothedStatistics
+from sklearn_onlineem.models.stream_moves import Move
 from sklearn_onlineem.statistics import Statistics, combine
 
+if TYPE_CHECKING:
+    from sklearn_onlineem.em.bayesian import BayesianOnline
+    from sklearn_onlineem.em.solver import Solver
+
 __all__ = ["Training", "run"]
+
+# Called with a step, and some with the training besides.
+Callback: TypeAlias = Callable[..., object]
+# After each, the mean log-likelihood of the data, and whether it was the last.
+Passes: TypeAlias = Iterator[tuple[float, bool]]
 
 # Long streams of single rows must not fill the memory.
 _HISTORY_STEPS = 10_000
@@ -86,18 +102,75 @@ class Training:
         Updates of the fit whose learning rate was finite.
     chains : Chains, default=None
         Record of the Markov chains of the last fit, if it ran any.
+
+    Examples
+    --------
+    A model of one rate learns a batch, forgets it, and learns it anew by a smaller step:
+
+    >>> import numpy as np
+    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.em import BayesianOnline, Online, State, Training
+    >>> from sklearn_onlineem.families import Poisson
+    >>> from sklearn_onlineem.models import MixtureModel
+    >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
+    >>> training, batch = Training(State(model)), Rows(np.array([[4.0], [4.0]]))
+    >>> training.check()
+    >>> size, before = training.size_of(batch), training.mark()
+    >>> for eta in (1.0, training.rate(lambda t: 1.0 / 3.0, size)):
+    ...     training.back_to(before)
+    ...     step = training.update(batch, eta, size, total_size=size)
+    ...     print(training.state.model.parameters)
+    [[3.]]
+    [[2.5]]
+
+    Passes of batch EM end where the data are:
+
+    >>> for _ in range(3):
+    ...     step = training.update(batch, np.inf, size, size)
+    ...     training.lower_bounds.append(step.log_likelihood)
+    ...     training.n_iter += 1
+    >>> training.state.model.parameters, len(training.history)
+    (array([[4.]]), 4)
+    >>> np.round(training.latest_gains(), 3), np.round(training.latest_divergences(), 3)
+    (array([0.38, 0.  ]), array([0.38, 0.  , 0.  ]))
+
+    The average of iterates, and a copy that another fit goes on from, with statistics that it
+    carries along:
+
+    >>> training.average_in()
+    >>> step = training.advance(model, 1.0, -2.0, batch, n_seen=2.0, size=2.0, n_rows=2)
+    >>> training.average_in()
+    >>> training.take_average()
+    >>> training.state.model.parameters
+    array([[3.]])
+    >>> resumed = training.kept().resumed(prior=None, callbacks=(), seed=(7,))
+    >>> resumed.prior_terms(size=2.0), resumed.n_iter
+    ((), 0)
+    >>> step = resumed.update_carried(batch, BayesianOnline())
+    >>> step.component_rates.round(2), resumed.state.model.parameters.round(2)
+    (array([0.17]), array([[3.17]]))
+    >>> step = resumed.advance_by_pass(model, -2.0, batch)
+    >>> step.eta, resumed.state.n_seen
+    (inf, 14.0)
+
+    The first batch of a stream:
+
+    >>> stream = Training(State(model))
+    >>> stream.start_from(batch, pseudo_statistics=None, n_passes=1, solver=Online())
+    >>> stream.state.model.parameters, stream.state.n_steps
+    (array([[4.]]), 1)
     """
 
     state: State
     prior: Statistics | None = None
-    callbacks: tuple = ()
+    callbacks: tuple[Callback, ...] = ()
     observations_needed: float = 1.0
     size_unit: float = 1.0
     expected_size: float = 0.0
-    past: deque = field(default_factory=deque)
+    past: deque[AnyStep] = field(default_factory=deque)
     n_seen_before: float = 0.0
     size_before: float = 0.0
-    lower_bounds: list = field(default_factory=list)
+    lower_bounds: list[float] = field(default_factory=list)
     n_iter: int = 0
     converged: bool = False
     stopped: bool = False
@@ -112,7 +185,7 @@ class Training:
     def __setstate__(self, state):
         vars(self).update(state, past=deque(state["past"]))
 
-    def kept(self):
+    def kept(self) -> Training:
         """Return what is kept of it: a copy as it is now, which another thread may go on with.
 
         Callbacks are the estimator's, which passes them on; they need not be picklable.
@@ -120,42 +193,65 @@ class Training:
         past, lower_bounds = self.past.copy(), [*self.lower_bounds]
         return replace(self, callbacks=(), past=past, lower_bounds=lower_bounds)
 
-    def check(self):
+    def check(self) -> None:
         """Raise ValueError if it is not of the types that it must be of."""
         check_types(self, _TRAINING_TYPES)
         self.state.check()
 
     @property
-    def history(self):
+    def history(self) -> list[AnyStep]:
         """The latest steps, oldest first."""
         self._file()
         return list(self.past)[-_HISTORY_STEPS:]
 
-    def latest_gains(self):
+    def latest_gains(self) -> list[float]:
         """Return by how much the last passes of a fit changed the log-likelihood, oldest first."""
         latest = map(float, self.lower_bounds[-_LATEST_PASSES:])
         return [abs(after - before) for before, after in pairwise(latest)]
 
-    def latest_divergences(self):
+    def latest_divergences(self) -> list[float]:
         """Return KL(new || old) of the last passes, as far as each was one step of batch EM."""
         passes = takewhile(lambda step: step.eta == math.inf, reversed(self.history))
         return [step.kl_divergence for step in islice(passes, self.n_iter)][::-1]
 
-    def mark(self):
+    def mark(self) -> tuple[dict[str, object], int]:
         """Return what `back_to` needs to undo the updates that follow."""
         marked = {name: getattr(self, name) for name in _MARKED}
         return marked, len(self.past)
 
-    def back_to(self, mark):
-        """Undo updates since a mark, the last of which has failed; callbacks may have read them."""
+    def back_to(self, mark: tuple[dict[str, object], int]) -> None:
+        """Undo updates since a mark, the last of which has failed; callbacks may have read them.
+
+        Parameters
+        ----------
+        mark : object
+            What `mark` returned.
+        """
         marked, n_past = mark
         for name in _MARKED:
             setattr(self, name, marked[name])
         while len(self.past) > n_past:
             self.past.pop()
 
-    def resumed(self, prior, callbacks, seed):
-        """Return a copy for another fit to start from, with draws of its own."""
+    def resumed(
+        self, prior: Statistics | None, callbacks: tuple[Callback, ...], seed: tuple[int, ...]
+    ) -> Training:
+        """Return a copy for another fit to start from, with draws of its own.
+
+        Parameters
+        ----------
+        prior : Statistics or None
+            Pseudo-statistics of the fit.
+        callbacks : tuple of callables
+            As of the class.
+        seed : tuple of int
+            Of its draws.
+
+        Returns
+        -------
+        training : Training
+            Without passes so far.
+        """
         return replace(
             self,
             state=self.state._replace(seed=seed),
@@ -172,27 +268,56 @@ class Training:
             chains=None,
         )
 
-    def size_of(self, data):
+    def size_of(self, data: Batch) -> float:
         """Return the size of a batch, in observations of the mean size of the first data.
 
         Where sequences have given lengths their rows count, so that a few rows after a long
         sequence move the model by as little as they say of it; with sequences of one length, and
         with rows, it is the number of observations.
+
+        Parameters
+        ----------
+        data : Batch
+            In the form that the model takes.
+
+        Returns
+        -------
+        size : float
         """
         return self.state.model.size_of(data) / self.size_unit
 
-    def rate(self, schedule, size):
-        """Return the learning rate of a batch, by its size and by what was seen before."""
+    def rate(self, schedule: RateSchedule, size: float) -> float:
+        """Return the learning rate of a batch, by its size and by what was seen before.
+
+        Parameters
+        ----------
+        schedule : callable t -> eta
+            Learning rates, or a `Schedule`.
+        size : float
+            `size_of` the batch.
+
+        Returns
+        -------
+        eta : float
+        """
         return rate_of(schedule, self.state.size_seen, size)
 
     def update(
-        self, data, eta, size, total_size, inertia=_EXACT, sampled=False, move=None
-    ):  # fmt: skip
+        self,
+        data: Batch,
+        eta: float,
+        size: float,
+        total_size: float,
+        inertia: Inertia = _EXACT,
+        sampled: bool = False,
+        move: Callable[[Model, Batch, float], Move | None] | None = None,
+    ) -> AnyStep:
         """Update the model with one batch.
 
         Parameters
         ----------
         data : Batch
+            In the form that the model takes.
         eta : float
             Learning rate; infinity is a step of batch EM.
         size : float
@@ -202,6 +327,7 @@ class Training:
             its share anew, as the inertia has that of what it remembers: right where the model
             remembers few rows of many, while a prior counts for more where it never forgets.
         inertia : Inertia, default=Exact()
+            The old model's own statistics, or an estimate of them.
         sampled : bool, default=False
             Whether hidden variables are drawn instead of averaged over.
         move : callable (model, data, n_remembered) -> Move or None, default=None
@@ -231,13 +357,15 @@ class Training:
             moved=moved,
         )  # fmt: skip
 
-    def update_carried(self, data, solver):
+    def update_carried(self, data: Batch, solver: BayesianOnline) -> AnyStep:
         """Update the model with one batch, whose statistics join those that are carried along.
 
         Parameters
         ----------
         data : Batch
+            In the form that the model takes.
         solver : BayesianOnline
+            What is forgotten, and what the model is of the posterior.
 
         Returns
         -------
@@ -259,17 +387,74 @@ class Training:
             data.n_rows, lengths, carried=carried, component_rates=rates,
         )  # fmt: skip
 
-    def prior_terms(self, size, mean_size=1.0):
-        """The prior as terms of a step's sum: the share of an observation in data of that size."""
+    def prior_terms(
+        self, size: float, mean_size: float = 1.0
+    ) -> tuple[tuple[float, Statistics], ...]:
+        """The prior as terms of a step's sum: the share of an observation in data of that size.
+
+        Parameters
+        ----------
+        size : float
+            Of all the data that the prior is spread over, as `size_of` has it.
+        mean_size : float, default=1.0
+            Of an observation of the step.
+
+        Returns
+        -------
+        terms : tuple of (float, Statistics)
+            Weights and pseudo-statistics; none without a prior.
+        """
         return () if self.prior is None else ((mean_size / size, self.prior),)
 
     def advance(
-        self, new_model, eta, log_likelihood, like, n_seen, size, n_rows, lengths=None, n_steps=1,
-        carried=None, component_rates=None, moved=None,
-    ):  # fmt: skip
+        self,
+        new_model: Model,
+        eta: float,
+        log_likelihood: float,
+        like: Batch,
+        n_seen: float,
+        size: float,
+        n_rows: int,
+        lengths: LengthDistribution | None = None,
+        n_steps: int = 1,
+        carried: Carried | SmoothedStatistics | None = None,
+        component_rates: Floats | None = None,
+        moved: Move | None = None,
+    ) -> AnyStep:
         """Make a new model the present one.
 
         It has learnt from `n_seen` more observations, of that size, read in `n_rows`.
+
+        Parameters
+        ----------
+        new_model : Model
+            That takes the place of the present one.
+        eta : float
+            Learning rate of the update; infinity for a step of batch EM.
+        log_likelihood : float
+            Mean of the data before the update, in nats per observation.
+        like : Batch
+            Data whose lengths the divergence between the models is taken for.
+        n_seen : float
+            Observations of the update, by their weights.
+        size : float
+            Their `size_of`.
+        n_rows : int
+            Rows of the update.
+        lengths : LengthDistribution, default=None
+            Of all data so far, where the model asks for it.
+        n_steps : int, default=1
+            Updates that it stands for.
+        carried : Carried or SmoothedStatistics, default=None
+            Statistics that are carried along from here.
+        component_rates : ndarray of shape (n_components,), default=None
+            Learning rates of the components, where statistics are carried along.
+        moved : Move, default=None
+            The structural move that was made besides.
+
+        Returns
+        -------
+        step : Step, StructuralStep or CarriedStep
         """
         state = self.state
         n_steps, n_seen = state.n_steps + n_steps, state.n_seen + n_seen
@@ -291,8 +476,22 @@ class Training:
             self.past.popleft()
         return step
 
-    def advance_by_pass(self, new_model, log_likelihood, data):
-        """Make a model the present one to which a pass over all data has led."""
+    def advance_by_pass(self, new_model: Model, log_likelihood: float, data: Batch) -> AnyStep:
+        """Make a model the present one to which a pass over all data has led.
+
+        Parameters
+        ----------
+        new_model : Model
+            That takes the place of the present one.
+        log_likelihood : float
+            Mean of the data before the pass, in nats per observation.
+        data : Batch
+            All of them.
+
+        Returns
+        -------
+        step : Step or StructuralStep
+        """
         size, lengths = self.size_of(data), self.state.lengths_with(data)
         n_seen = data.total_weight
         return self.advance(
@@ -314,11 +513,29 @@ class Training:
         if step is not None and not (self.past and self.past[-1] is step):
             self.past.append(step)
 
-    def start_from(self, data, pseudo_statistics, n_passes, solver):
+    def start_from(
+        self, data: Batch, pseudo_statistics: Statistics | None, n_passes: int, solver: Solver
+    ) -> None:
         """Settle on the first batch of a stream: passes of batch EM that count as one step.
 
         Where the solver carries statistics along, those of the last pass are the first, and with a
         prior on all components the model is their posterior's.
+
+        Parameters
+        ----------
+        data : Batch
+            The first batch.
+        pseudo_statistics : Statistics or None
+            Sums over observations that keep components apart of which the batch tells little.
+        n_passes : int
+            Passes of batch EM, at least 1.
+        solver : Solver
+            Of the stream.
+
+        Raises
+        ------
+        ValueError
+            If the solver cannot learn a stream of the model.
         """
         solver.check_stream(self)
         share, state = 1.0 / data.total_weight, self.state
@@ -353,7 +570,7 @@ class Training:
 
     # ------------------------------------------------------------------------------ averaging
 
-    def average_in(self):
+    def average_in(self) -> None:
         """Let the present model count in the average of the iterates."""
         state = self.state
         statistics = state.model.own_statistics(state.lengths)
@@ -364,7 +581,7 @@ class Training:
             average = average.with_one_more(statistics)
         self.state = state._replace(average=average)
 
-    def take_average(self):
+    def take_average(self) -> None:
         """Make the model of the averaged statistics the present one, if there are any."""
         state = self.state
         if state.average is not None:
@@ -386,7 +603,12 @@ def _check_conjugate(model):
         )
 
 
-def run(training, passes, max_iter, report=None):
+def run(
+    training: Training,
+    passes: Passes,
+    max_iter: int,
+    report: Callable[[int, float], object] | None = None,
+) -> Training:
     """Take passes until one says that it is the last, a callback stops them, or `max_iter`.
 
     Parameters

@@ -190,7 +190,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         default="auto", valid=[Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})]
     )
     beta: float = parameter(default=0.6, valid=[Interval(Real, 0, 1, closed="both")])
-    schedule: str | Callable = parameter(
+    schedule: str | Callable[[float], float] = parameter(
         default="power", valid=[StrOptions(set(SCHEDULES)), callable]
     )
     batch_size: int = parameter(default=1000, valid=[Interval(Integral, 1, None, closed="left")])
@@ -204,7 +204,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     verbose_interval: int = parameter(
         default=10, valid=[Interval(Integral, 1, None, closed="left")]
     )
-    callbacks: list | None = parameter(default=None, valid=[None, "array-like"])
+    callbacks: Sequence[Callable[..., object]] | None = parameter(
+        default=None, valid=[None, "array-like"]
+    )
 
     # ------------------------------------------------------------------ what a subclass provides
 
@@ -510,6 +512,14 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             If the estimator is not fitted.
         ValueError
             If the weight is no number above 0.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> before = PoissonMixture().fit([[2], [4]])
+        >>> after = PoissonMixture(prior=before.as_prior(2.0)).fit([[9], [9]])
+        >>> after.means_
+        array([[6.]])
         """
         seen = self._seen()
         with naming(self):

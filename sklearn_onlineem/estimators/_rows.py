@@ -170,6 +170,13 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         ------
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> mixture = PoissonMixture(2, random_state=0).fit([[1], [2], [20], [22]])
+        >>> sorted(mixture.means_.ravel().round(1).tolist())
+        [1.5, 21.0]
         """
         return self._fit(X, y, sample_weight=sample_weight)
 
@@ -199,6 +206,15 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         ------
         ValueError
             If the batch is invalid; the estimator is left as it was.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> mixture = PoissonMixture(schedule="harmonic")
+        >>> for batch in ([[1], [3]], [[4], [8]]):
+        ...     mixture = mixture.partial_fit(batch)
+        >>> mixture.means_, mixture.n_steps_
+        (array([[3.33333333]]), 2)
         """
         self._partial_fit(X, y, sample_weight=sample_weight)
         return self
@@ -231,6 +247,14 @@ class RowEstimator(FitTransformMixin, OnlineEM):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import CompoundDirichlet
+        >>> bag = CompoundDirichlet().fit([[4, 0], [0, 4], [2, 2], [3, 1]])
+        >>> one_word, both_words = bag.score_samples([[9, 0], [5, 4]])
+        >>> bool(one_word > both_words)
+        True
         """
         return self._infer(X, "log_likelihood")
 
@@ -254,6 +278,15 @@ class RowEstimator(FitTransformMixin, OnlineEM):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> X = [[1], [2], [20], [22]]
+        >>> mixture = PoissonMixture(2, random_state=0).fit(X)
+        >>> bool(np.isclose(mixture.score(X), mixture.score_samples(X).mean()))
+        True
         """
         return float(self.score_samples(X).mean())
 
@@ -278,6 +311,14 @@ class RowEstimator(FitTransformMixin, OnlineEM):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> X = 10 * [[1], [2], [20], [22]]
+        >>> one, two = (PoissonMixture(n, random_state=0).fit(X).bic(X) for n in (1, 2))
+        >>> two < one
+        True
         """
         seen = self._seen()
         log_likelihoods = seen.score_samples(X)
@@ -305,6 +346,15 @@ class RowEstimator(FitTransformMixin, OnlineEM):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> X = 10 * [[1], [2], [20], [22]]
+        >>> mixture = PoissonMixture(2, random_state=0).fit(X)  # two means, and one weight besides
+        >>> bool(np.isclose(mixture.aic(X), 2 * 3 - 2 * 40 * mixture.score(X)))
+        True
         """
         seen = self._seen()
         log_likelihoods = seen.score_samples(X)

@@ -175,6 +175,15 @@ class SequenceEstimator(
         ------
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import GaussianHMM
+        >>> X = np.repeat([[0.0], [9.0], [0.0]], [20, 40, 20], axis=0)
+        >>> hmm = GaussianHMM(2, random_state=0).fit(X, lengths=[50, 30])
+        >>> sorted(hmm.means_.ravel().round().tolist())
+        [0.0, 9.0]
         """
         return self._fit(X, y, lengths=lengths, groups=groups)
 
@@ -214,6 +223,16 @@ class SequenceEstimator(
         ------
         ValueError
             If the batch is invalid; the estimator is left as it was.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import CategoricalHMM
+        >>> stream = CategoricalHMM(1, n_features=2, schedule="harmonic", random_state=0)
+        >>> for piece in ([0, 0, 1, 1], [0, 1, 1, 1]):
+        ...     stream = stream.partial_fit(np.array(piece)[:, None], continues=True)
+        >>> stream.emissionprob_.round(3)
+        array([[0.417, 0.583]])
         """
         with self._lock():
             if continues:
@@ -280,6 +299,15 @@ class SequenceEstimator(
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import CategoricalHMM
+        >>> X = np.array([0, 0, 1, 0])[:, None]
+        >>> hmm = CategoricalHMM(1).fit(X)
+        >>> np.exp(hmm.score_samples([X[:1], X[:2]])).round(4)
+        array([0.75  , 0.5625])
         """
         return self._infer(X, lengths, groups, "log_likelihood")[0]
 
@@ -310,6 +338,15 @@ class SequenceEstimator(
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import CategoricalHMM
+        >>> X = np.array([0, 0, 1, 0])[:, None]
+        >>> hmm = CategoricalHMM(1).fit(X)
+        >>> bool(np.isclose(hmm.score(X), 3 * np.log(0.75) + np.log(0.25)))
+        True
         """
         log_likelihoods = self.score_samples(X, lengths=lengths, groups=groups)
         with naming(self):
@@ -340,6 +377,15 @@ class SequenceEstimator(
         ------
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import GaussianHMM
+        >>> X = np.repeat([[0.0], [9.0]], 20, axis=0)
+        >>> there, back = GaussianHMM(2, random_state=0).fit_transform([X, X[::-1]])
+        >>> bool(np.allclose(there, back[::-1], atol=1e-6))
+        True
         """
         with as_it_was(self):
             fitted = self.fit(X, y, lengths=lengths, groups=groups)
@@ -372,6 +418,16 @@ class SequenceEstimator(
             If `n_samples` or `n_sequences` is below 1, or there is no memory for so many rows; if
             sequences that end by themselves cannot end, or would have more than a million rows on
             average.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import GaussianHMM
+        >>> X = np.repeat([[0.0], [9.0], [0.0]], [20, 40, 20], axis=0)
+        >>> hmm = GaussianHMM(2, random_state=0).fit(X)
+        >>> rows, states = hmm.sample(50)
+        >>> rows.shape, bool(np.abs(rows - hmm.means_[states]).max() < 0.1)
+        ((50, 1), True)
         """
         seen, name = self._seen(), type(self).__name__
         check_count(f"n_samples of {name}", n_samples)
@@ -416,6 +472,16 @@ class SequenceEstimator(
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import GaussianHMM
+        >>> X = np.repeat([[0.0], [9.0]] * 5, 20, axis=0)
+        >>> X = X + np.random.default_rng(0).normal(size=X.shape)
+        >>> one, two = (GaussianHMM(n, random_state=0).fit(X).bic(X) for n in (1, 2))
+        >>> bool(two < one)
+        True
         """
         seen = self._seen()
         log_likelihoods, reader = seen._infer(X, lengths, groups, "log_likelihood")
@@ -446,6 +512,15 @@ class SequenceEstimator(
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import CategoricalHMM
+        >>> X = np.array([0, 0, 1, 0])[:, None]
+        >>> hmm = CategoricalHMM(1).fit(X)  # one probability that is free
+        >>> bool(np.isclose(hmm.aic(X), 2 - 2 * hmm.score(X)))
+        True
         """
         seen = self._seen()
         log_likelihoods, _ = seen._infer(X, lengths, groups, "log_likelihood")

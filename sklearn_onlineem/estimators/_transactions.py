@@ -63,6 +63,16 @@ class FitTransformMixin(TransformerMixin):
         ------
         ValueError
             If the parameters or the data are invalid. The estimator stays as it was.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]])
+        >>> mixture.fit_transform([[1], [2], [20], [22]]).round(2)
+        array([[1., 0.],
+               [1., 0.],
+               [0., 1.],
+               [0., 1.]])
         """
         with as_it_was(self):
             return self.fit(X, y, **fit_params).transform(X)

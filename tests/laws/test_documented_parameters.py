@@ -7,14 +7,15 @@ from importlib import import_module
 import pytest
 
 import sklearn_onlineem
-from sklearn_onlineem import displays, distributed
+from sklearn_onlineem import data, diagnostics, displays, distributed, em
 
 PACKAGE = "sklearn_onlineem"
 ROOMS = "em data families models diagnostics displays distributed statistics".split()
 MODULES = [sklearn_onlineem, *(import_module(f"{PACKAGE}.{room}") for room in ROOMS)]
-# Methods of what users call; those of families, models and statistics fulfil contracts, which say
-# once what is passed.
-CALLED = [sklearn_onlineem, displays, distributed]
+# Methods of what users call, or write for themselves: solvers, schedules, data, callbacks. Those of
+# families, models and statistics fulfil contracts, which say once what is passed.
+CALLED = [sklearn_onlineem, data, diagnostics, displays, distributed, em]
+CONTRACTS = tuple(f"{PACKAGE}.{room}" for room in ("families", "models", "statistics"))
 NAMED = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
 SECTION = r"(?:^|\n){}\n-+\n(.*?)(?=\n\n[A-Z][A-Za-z ]+\n-+\n|\Z)"
 
@@ -63,7 +64,10 @@ def described(value):
 
 CLASSES = [(name, value) for name, value in public(CALLED) if inspect.isclass(value)]
 CALLABLES = dict(public(MODULES)) | {
-    f"{name}.{method}": value for name, kind in CLASSES for method, value in methods(kind)
+    f"{name}.{method}": value
+    for name, kind in CLASSES
+    for method, value in methods(kind)
+    if not value.__module__.startswith(CONTRACTS)
 }
 
 

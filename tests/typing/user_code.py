@@ -21,6 +21,35 @@ from sklearn_onlineem import (
     PoissonMixture,
     combine_estimators,
 )
+from sklearn_onlineem.data import Batch, Rows, Sequences
+from sklearn_onlineem.diagnostics import (
+    Drift,
+    DriftWatch,
+    EarlyStopping,
+    StandardErrors,
+    StreamCertificate,
+    convergence_certificate,
+    missing_information,
+    standard_errors,
+)
+from sklearn_onlineem.displays import (
+    ForecastDisplay,
+    LearningCurveDisplay,
+    MixtureDisplay,
+    TransitionDisplay,
+)
+from sklearn_onlineem.distributed import DistributedEM, Round
+from sklearn_onlineem.em import (
+    Constant,
+    Gibbs,
+    Online,
+    PowerDecay,
+    Restart,
+    Sampled,
+    Step,
+    named_schedule,
+    rate_of,
+)
 
 Floats = NDArray[np.floating]
 Integers = NDArray[np.integer]
@@ -63,6 +92,8 @@ assert_type(CategoricalHMM(3).fit([[0], [1]], lengths=[1, 1]).emissionprob_, Flo
 kalman = KalmanFilter(1).fit(X)
 assert_type(kalman.transform(X), Floats | list[Floats])
 assert_type(kalman.impute(X), Floats | list[Floats])
+assert_type(kalman.transition_matrices_, Floats)
+assert_type(kalman.observation_covariance_, Floats)
 
 topics = LatentDirichletAllocation(3).fit(X)
 assert_type(topics.components_, Floats)
@@ -80,6 +111,59 @@ assert_type(distance.pairwise(["a"], ["b"]), Floats)
 assert_type(EditDistanceClassifier(distance).fit(["a"], ["b"]), EditDistanceClassifier)
 assert_type(PerSequence(object()).fit([X]), PerSequence)
 
+schedule = PowerDecay(eta0=2.0, beta=0.7)
+assert_type(schedule(4.0), float)
+assert_type(schedule.with_params(beta=0.6), PowerDecay)
+assert_type(named_schedule("constant", 0.5, 0.6, 10.0)(2), float)
+assert_type(rate_of(lambda t: 1.0 / t, n_seen=300, n_rows=100), float)
+solver = Online(average_from=3, inertia=Sampled(500))
+GaussianMixture(2, solver=solver, schedule=schedule).fit(X)
+GaussianMixture(2, solver=Gibbs(n_chains=2), schedule=lambda t: 1.0 / t)
+
+
+def surprised(step: Step) -> Restart | None:
+    return Restart(10) if step.log_likelihood < -5.0 and step.certificate > 1.0 else None
+
+
+def slower(drift: Drift) -> None:
+    mixture.set_params(schedule=Constant(1.0 / drift.n_rows))
+
+
+stopping, certificate = EarlyStopping(X, patience=2), StreamCertificate(half_life=20)
+mixture = GaussianMixture(2, callbacks=[surprised, DriftWatch(slower), stopping, certificate]).fit(
+    X
+)
+assert_type(mixture.history_[-1].eta, float)
+assert_type(certificate.mean, float)
+assert_type(stopping.scores, list[tuple[int, float]])
+assert_type(convergence_certificate(mixture, X, sample_weight=np.ones(100)).gain, float)
+assert_type(missing_information(mixture, X).directions[0].shares, Floats)
+assert_type(standard_errors(mixture, X), StandardErrors)
+assert_type(standard_errors(mixture, X).intervals(0.9), dict[str, Floats])
+
+display = MixtureDisplay.from_estimator(mixture, X, features=[0, 1]).plot(scatter_kw={"s": 4})
+assert_type(display, MixtureDisplay)
+display.figure_.savefig("mixture.png")
+TransitionDisplay.from_estimator(hmm, kind="graph").ax_.set_title("states")
+ForecastDisplay.from_estimator(kalman, X, n_steps=5).plot(kinds=["filtered"], mass=0.9)
+LearningCurveDisplay.from_estimator({"one": mixture, "other": mixture.history_})
+
+learner = DistributedEM(mixture, mode="synchronous", n_shards=4, n_jobs=2).fit(X, validation=X)
+assert_type(learner, DistributedEM[GaussianMixture])
+assert_type(learner.estimator_.means_, Floats)
+assert_type(learner.history_, list[Round])
+assert_type(learner.score(X), float)
+
+rows = Rows(X, sample_weight=np.ones(100))
+assert_type(rows[10:20].total_weight, float)
+assert_type(Rows.concatenate([rows[:50], rows[50:]]), Rows)
+batch: Batch = Sequences(rows, np.array([0, 40, 100]))
+assert_type(batch.n_rows, int)
+
 GaussianMixture(covariance_type=3)  # type: ignore[arg-type]
 mixture.fit(X, weight=3)  # type: ignore[call-arg]
 mixture.sample("three")  # type: ignore[arg-type]
+DistributedEM(object())  # type: ignore[type-var]
+PowerDecay(rate=1.0)  # type: ignore[call-arg]
+Restart("ten")  # type: ignore[arg-type]
+display.plot(mass=0.9)  # type: ignore[call-arg]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral, Real
 
 import numpy as np
@@ -171,7 +172,9 @@ class KalmanFilter(SequenceEstimator):
         valid=[StrOptions({"relative"}), Interval(Real, 0, None, closed="left")],
         structural=True,
     )
-    prior: dict | LearntPrior | None = parameter(default=None, valid=[None, dict, LearntPrior])
+    prior: Mapping[str, object] | LearntPrior | None = parameter(
+        default=None, valid=[None, dict, LearntPrior]
+    )
     init: str = parameter(default="pca", valid=[StrOptions(set(START_STATES))])
 
     def _system(self):
@@ -261,6 +264,16 @@ class KalmanFilter(SequenceEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
+
+        Examples
+        --------
+        A random walk of steps of variance 1, read with noise of variance 1, from a known start:
+
+        >>> from sklearn_onlineem import KalmanFilter
+        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
+        >>> means, covariances = walk.fit([[0.0], [3.0]]).filter([[0.0], [3.0]])
+        >>> means.ravel().round(2), covariances.ravel().round(2)
+        (array([0. , 1.8]), array([0.5, 0.6]))
         """
         return self._moments(X, lengths, groups, "filtered")
 
@@ -294,6 +307,14 @@ class KalmanFilter(SequenceEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import KalmanFilter
+        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
+        >>> means, covariances = walk.fit([[0.0], [3.0]]).smooth([[0.0], [3.0]])
+        >>> means.ravel().round(2), covariances.ravel().round(2)
+        (array([0.6, 1.8]), array([0.4, 0.6]))
         """
         means, covariances, lag_covariances = self._moments(X, lengths, groups, "smoothed")
         return (means, covariances, lag_covariances) if lags else (means, covariances)
@@ -319,6 +340,14 @@ class KalmanFilter(SequenceEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import KalmanFilter
+        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
+        >>> walk.fit([[0.0], [3.0]]).transform([[0.0], [3.0]]).round(2)
+        array([[0.6],
+               [1.8]])
         """
         return self.smooth(X, lengths=lengths, groups=groups)[0]
 
@@ -350,6 +379,13 @@ class KalmanFilter(SequenceEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import KalmanFilter
+        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
+        >>> walk.fit([[0.0], [3.0]]).predict([[2.0], [3.0], [0.0]]).ravel().round(2)
+        array([0. , 1. , 2.2])
         """
         means, covariances = self._moments(X, lengths, groups, "predicted")
         return (means, covariances) if return_cov else means
@@ -416,6 +452,14 @@ class KalmanFilter(SequenceEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import KalmanFilter
+        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1e-6)
+        >>> walk.fit([[0.0], [3.0]]).impute([[0.0], [np.nan], [np.nan], [3.0]]).ravel().round(2)
+        array([0., 1., 2., 3.])
         """
         seen = self._seen()
         rows, reader = seen._infer(X, lengths, groups, "imputed")
@@ -445,6 +489,13 @@ class KalmanFilter(SequenceEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import KalmanFilter
+        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
+        >>> walk.fit([[0.0], [3.0]]).score_rows([[0.0], [0.1], [9.0], [8.0]]).round(1)
+        array([ -1.3,  -1.4, -16.8,  -2.5])
         """
         rows, reader = self._infer(X, lengths, groups, "row_log_likelihoods")
         return reader.restored(rows)
@@ -477,6 +528,16 @@ class KalmanFilter(SequenceEstimator):
             If the estimator is not fitted.
         ValueError
             If just one of the two moments is given, or a shape is wrong.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem import KalmanFilter
+        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
+        >>> moments = walk.fit([[0.0], [3.0]]).filter_update(observation=[0.0])
+        >>> mean, covariance = walk.filter_update(*moments, observation=[3.0])
+        >>> mean.round(2), covariance.round(2)  # the last of what `filter` returns
+        (array([1.8]), array([[0.6]]))
         """
         seen = self._seen()
         live = seen.live_filter()
@@ -503,21 +564,56 @@ class KalmanFilter(SequenceEstimator):
         ------
         NotFittedError
             If the estimator is not fitted.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import KalmanFilter
+        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
+        >>> live = walk.fit([[0.0], [3.0]]).live_filter()
+        >>> live.update([0.0])[0].round(2), live.update([3.0])[0].round(2)
+        (array([0.]), array([1.8]))
         """
         check_is_fitted(self)
         return MomentFilter(self.model_)
 
+    # --------------------------------------------------------------------------------- attributes
 
-def _fitted_array(name, axes):
-    sizes = {"k": "n_dim_state", "d": "n_features"}
-    shape = ", ".join(sizes[axis] for axis in axes) + ("," if len(axes) == 1 else "")
+    @fitted_property
+    def transition_matrices_(self) -> Floats:
+        """Fitted `transition_matrices`, an ndarray of shape (n_dim_state, n_dim_state)."""
+        return self._exposed(array_of(self.model_, "transition_matrices"))
 
-    def value(self) -> Floats:
-        return self._exposed(array_of(self.model_, name))
+    @fitted_property
+    def observation_matrices_(self) -> Floats:
+        """Fitted `observation_matrices`, an ndarray of shape (n_features, n_dim_state)."""
+        return self._exposed(array_of(self.model_, "observation_matrices"))
 
-    value.__doc__ = f"Fitted `{name}`, an ndarray of shape ({shape})."
-    return fitted_property(value)
+    @fitted_property
+    def transition_covariance_(self) -> Floats:
+        """Fitted `transition_covariance`, an ndarray of shape (n_dim_state, n_dim_state)."""
+        return self._exposed(array_of(self.model_, "transition_covariance"))
 
+    @fitted_property
+    def observation_covariance_(self) -> Floats:
+        """Fitted `observation_covariance`, an ndarray of shape (n_features, n_features)."""
+        return self._exposed(array_of(self.model_, "observation_covariance"))
 
-for _name, _field in FIELDS.items():
-    setattr(KalmanFilter, f"{_name}_", _fitted_array(_name, _field.axes))
+    @fitted_property
+    def transition_offsets_(self) -> Floats:
+        """Fitted `transition_offsets`, an ndarray of shape (n_dim_state,)."""
+        return self._exposed(array_of(self.model_, "transition_offsets"))
+
+    @fitted_property
+    def observation_offsets_(self) -> Floats:
+        """Fitted `observation_offsets`, an ndarray of shape (n_features,)."""
+        return self._exposed(array_of(self.model_, "observation_offsets"))
+
+    @fitted_property
+    def initial_state_mean_(self) -> Floats:
+        """Fitted `initial_state_mean`, an ndarray of shape (n_dim_state,)."""
+        return self._exposed(array_of(self.model_, "initial_state_mean"))
+
+    @fitted_property
+    def initial_state_covariance_(self) -> Floats:
+        """Fitted `initial_state_covariance`, an ndarray of shape (n_dim_state, n_dim_state)."""
+        return self._exposed(array_of(self.model_, "initial_state_covariance"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral, Real
 
 import numpy as np
@@ -90,7 +91,9 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     weight_concentration_prior: float | None = parameter(
         default=None, valid=[None, Interval(Real, None, None, closed="neither")]
     )
-    prior: dict | LearntPrior | None = parameter(default=None, valid=[None, dict, LearntPrior])
+    prior: Mapping[str, object] | LearntPrior | None = parameter(
+        default=None, valid=[None, dict, LearntPrior]
+    )
     semi_supervised: bool = parameter(default=False, valid=["boolean"])
 
     def _initialiser(self):
@@ -160,6 +163,15 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]]).fit([[1], [2], [20], [22]])
+        >>> mixture.predict_proba([[1], [7], [9]]).round(2)
+        array([[1.  , 0.  ],
+               [0.74, 0.26],
+               [0.01, 0.99]])
         """
         return self._infer(X, "posterior")
 
@@ -181,6 +193,13 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]]).fit([[1], [2], [20], [22]])
+        >>> mixture.predict([[0], [5], [15]])
+        array([0, 0, 1])
         """
         return self.predict_proba(X).argmax(axis=1)
 
@@ -206,6 +225,12 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         ------
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> PoissonMixture(2, means_init=[[1.0], [20.0]]).fit_predict([[1], [22], [2], [20]])
+        array([0, 1, 0, 1])
         """
         with as_it_was(self):
             return self.fit(X, y, sample_weight).predict(X)
@@ -286,6 +311,13 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]]).fit([[1], [2], [20], [22]])
+        >>> mixture.transform([[2], [30]]).argmax(axis=1)
+        array([0, 1])
         """
         return self.predict_proba(X)
 
@@ -309,6 +341,14 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             If the estimator is not fitted.
         ValueError
             If `n_samples` is below 1.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem import PoissonMixture
+        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]], random_state=0)
+        >>> X, y = mixture.fit([[1], [2], [20], [22]]).sample(1000)
+        >>> float(X[y == 1].mean().round())
+        21.0
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)

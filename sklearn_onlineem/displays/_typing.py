@@ -1,0 +1,15 @@
+"""Types of matplotlib in signatures: only readers of these import it, as it need not be there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+__all__ = ["Axes", "AxesOrMany", "Figure"]
+
+AxesOrMany: TypeAlias = Axes | Sequence[Axes] | NDArray[np.object_]
