@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -11,10 +12,16 @@ from scipy import sparse
 from sklearn_onlineem._kernels import _counts, _natural
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._kernels._rows import largest_magnitude
+from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import n_numbers, take
-from sklearn_onlineem.statistics import Sums, combine
+from sklearn_onlineem.data import Rows
+from sklearn_onlineem.statistics import Statistics, Sums, combine
 
 __all__ = ["NOTHING", "NO_LABELS", "ExponentialFamily", "Family", "optional", "per_row", "unwanted"]
+
+# What a family learns, and its statistics.
+Parameters = TypeVar("Parameters")
+Evidence = TypeVar("Evidence", bound=Statistics)
 
 _BLOCK = 1024
 _LARGEST_SINGLE = 4096.0
@@ -23,7 +30,7 @@ NO_RESPONSIBILITIES = {dtype: np.empty((0, 0), dtype) for dtype in map(np.dtype,
 NO_LABELS = np.empty(0, dtype=np.int32)
 
 
-class Family(ABC):
+class Family(ABC, Generic[Parameters, Evidence]):
     """A parametric family of densities p(x | theta), for all components of a mixture at once.
 
     A family is a small immutable value. It holds what is *not* learnt (a fixed shape, a floor);
@@ -58,7 +65,7 @@ class Family(ABC):
     # Whether statistics have a fixed size, as the hyper-parameters of a conjugate prior have.
     is_conjugate = True
 
-    def bind(self, X, sample_weight=None):
+    def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
         """Return this family with everything fixed that depends on the first data it meets.
 
         Parameters
@@ -72,16 +79,16 @@ class Family(ABC):
         """
         return self
 
-    def check(self, X):
+    def check(self, X: Floats) -> None:
         """Raise ValueError if a row of X is outside of the support of the family."""
 
-    def check_means(self, means):
+    def check_means(self, means: Floats) -> None:
         """Raise ValueError if a row of `means`, of shape (K, n_features), is no component's."""
         if self.support_is_convex:
             self.check(means)
 
     @abstractmethod
-    def log_density(self, parameters, X, n_threads=1):
+    def log_density(self, parameters: Parameters, X: Floats, n_threads: int = 1) -> Floats:
         """Return log p(x_n | theta_k).
 
         Parameters
@@ -98,7 +105,9 @@ class Family(ABC):
         """
 
     @abstractmethod
-    def expected_statistics(self, X, responsibilities, n_threads=1):
+    def expected_statistics(
+        self, X: Floats, responsibilities: Floats, n_threads: int = 1
+    ) -> Evidence:
         """Return the sums over rows of responsibility times sufficient statistic.
 
         Parameters
@@ -114,7 +123,9 @@ class Family(ABC):
             Of K components.
         """
 
-    def posterior_statistics(self, parameters, X, posterior, n_threads=1):
+    def posterior_statistics(
+        self, parameters: Parameters, X: Floats, posterior: Floats, n_threads: int = 1
+    ) -> Evidence:
         """Return `expected_statistics` of shares that are posteriors under `parameters`.
 
         Unless components have hidden variables of their own, the parameters change nothing, but
@@ -122,7 +133,14 @@ class Family(ABC):
         """
         return self.expected_statistics(X, posterior, n_threads)
 
-    def sampled_statistics(self, parameters, X, posterior, rng, n_threads=1):
+    def sampled_statistics(
+        self,
+        parameters: Parameters,
+        X: Floats,
+        posterior: Floats,
+        rng: np.random.Generator,
+        n_threads: int = 1,
+    ) -> Evidence:
         """Return `posterior_statistics` with the components' own hidden variables drawn.
 
         Each row's are drawn once for each component that it has a share of, from their
@@ -146,7 +164,7 @@ class Family(ABC):
         return self.posterior_statistics(parameters, X, posterior, n_threads)
 
     @abstractmethod
-    def own_statistics(self, parameters, weights):
+    def own_statistics(self, parameters: Parameters, weights: Floats) -> Evidence:
         """Return `weights` times the expectation of the sufficient statistic under each component.
 
         Parameters
@@ -160,7 +178,7 @@ class Family(ABC):
         """
 
     @abstractmethod
-    def m_step(self, statistics, previous=None):
+    def m_step(self, statistics: Evidence, previous: Parameters | None = None) -> Parameters:
         """Return the maximiser of the statistics.
 
         Parameters
@@ -175,10 +193,10 @@ class Family(ABC):
         """
 
     @abstractmethod
-    def kl_divergence(self, p, q):
+    def kl_divergence(self, p: Parameters, q: Parameters) -> Floats:
         """Return KL(p_k || q_k) in nats, an ndarray of shape (K,)."""
 
-    def expected_log_density(self, parameters, statistics):
+    def expected_log_density(self, parameters: Parameters, statistics: Evidence) -> float:
         r"""Return the log density of rows that have these statistics, in nats, over all components.
 
         It is what the M-step maximises, up to what does not depend on the parameters: only
@@ -199,7 +217,9 @@ class Family(ABC):
         return -float(self.masses(statistics) @ divergences)
 
     @abstractmethod
-    def sample(self, parameters, components, rng):
+    def sample(
+        self, parameters: Parameters, components: Integers, rng: np.random.Generator
+    ) -> Floats:
         """Draw one row from each of the given components.
 
         Parameters
@@ -214,15 +234,17 @@ class Family(ABC):
         X : ndarray of shape (n_rows, n_features)
         """
 
-    def sample_like(self, parameters, components, X, rng):
+    def sample_like(
+        self, parameters: Parameters, components: Integers, X: Floats, rng: np.random.Generator
+    ) -> Floats:
         """Draw rows, `sample`'s where nothing of them is given: lengths are drawn from X's rows."""
         return self.sample(parameters, components, rng)
 
-    def means(self, parameters):
+    def means(self, parameters: Parameters) -> Floats:
         """Return E x, an ndarray of shape (K, n_features)."""
         raise AttributeError(f"{type(self).__name__} does not say its means.")
 
-    def with_means(self, parameters, means):
+    def with_means(self, parameters: Parameters, means: Floats) -> Parameters:
         """Return parameters with the given means, all else as in `parameters`.
 
         Raises
@@ -232,24 +254,24 @@ class Family(ABC):
         """
         raise ValueError(f"{type(self).__name__} does not take means to start from.")
 
-    def n_features(self, parameters):
+    def n_features(self, parameters: Parameters) -> int:
         """Return the number of features of a row, which is that of a sample."""
         row = self.sample(parameters, np.zeros(1, dtype=np.intp), np.random.default_rng(0))
         return row.shape[1]
 
-    def numbers_in(self, rows):
+    def numbers_in(self, rows: Rows) -> float:
         """Return how many numbers a row brings, on average, to determine parameters with."""
         return rows.n_features
 
-    def n_parameters(self, parameters):
+    def n_parameters(self, parameters: Parameters) -> int:
         """Return the number of free parameters of all components (for BIC and AIC)."""
         return n_numbers(parameters)
 
-    def n_shared_parameters(self, parameters):
+    def n_shared_parameters(self, parameters: Parameters) -> int:
         """Return how many of these all components have in common."""
         return 0
 
-    def prior_statistics(self, n_components, **hyperparameters):
+    def prior_statistics(self, n_components: int, **hyperparameters: object) -> Evidence:
         """Return a conjugate prior as pseudo-statistics, a term of the sum that the M-step takes.
 
         Raises
@@ -259,11 +281,11 @@ class Family(ABC):
         """
         raise ValueError(f"{type(self).__name__} has no conjugate prior.")
 
-    def masses(self, statistics):
+    def masses(self, statistics: Evidence) -> Floats:
         """Return what each component's statistics count for, an ndarray of shape (K,)."""
         return statistics.weight
 
-    def mean_form(self, prior):
+    def mean_form(self, prior: Evidence) -> Evidence:
         """Return pseudo-statistics that lead the M-step to the posterior's mean, not its mode.
 
         The mean is that of the mean parameters, E x for most families, and of covariances.
@@ -280,7 +302,7 @@ class Family(ABC):
         """
         raise ValueError(f"{type(self).__name__} has no posterior mean in closed form.")
 
-    def predictive_log_density(self, statistics, X, n_threads=1):
+    def predictive_log_density(self, statistics: Evidence, X: Floats, n_threads: int = 1) -> Floats:
         """Return log p(x_n | statistics_k): the posterior predictive under the conjugate prior.
 
         Parameters
@@ -302,14 +324,16 @@ class Family(ABC):
         """
         raise ValueError(self._no_closed_form)
 
-    def draw_from_posterior(self, statistics, rng):
+    def draw_from_posterior(self, statistics: Evidence, rng: np.random.Generator) -> Parameters:
         """Return parameters drawn from the conjugate posterior of each component.
 
         Arguments and errors are those of `predictive_log_density`.
         """
         raise ValueError(self._no_closed_form)
 
-    def collapsed_sweep(self, prior, X, labels, concentration, uniforms):
+    def collapsed_sweep(
+        self, prior: Evidence, X: Floats, labels: Integers, concentration: Floats, uniforms: Floats
+    ) -> float:
         r"""One sweep of collapsed Gibbs sampling: rows in order.
 
         Each leaves its component's statistics, is drawn anew from
@@ -351,11 +375,11 @@ class Family(ABC):
             " Gibbs sampling needs."
         )
 
-    def taken(self, parameters, index):
+    def taken(self, parameters: Parameters, index: Integers) -> Parameters:
         """Return the parameters of the components of an index array, in its order."""
         return take(parameters, index)
 
-    def divergences(self, p, q, n_components):
+    def divergences(self, p: Parameters, q: Parameters, n_components: int) -> Floats:
         """Return KL(p_i || q_j) in nats, an ndarray of shape (n_components, n_components)."""
         out, i = np.empty((n_components, n_components)), np.arange(n_components)
         for shift in range(n_components):
@@ -363,11 +387,17 @@ class Family(ABC):
             out[i, j] = self.kl_divergence(p, self.taken(q, j))
         return np.maximum(out, 0.0)
 
-    def widened(self, parameters):
+    def widened(self, parameters: Parameters) -> Parameters:
         """Return parameters that few rows can vouch for: without correlations, say."""
         return parameters
 
-    def e_step(self, parameters, log_weights, rows, uniforms=None):
+    def e_step(
+        self,
+        parameters: Parameters,
+        log_weights: Floats,
+        rows: Rows,
+        uniforms: Floats | None = None,
+    ) -> tuple[Floats, Evidence, float]:
         """Expected statistics of a mixture of this family's components.
 
         Parameters
@@ -391,7 +421,9 @@ class Family(ABC):
         statistics = partial(self.posterior_statistics, parameters)
         return self._over_blocks(parameters, log_weights, rows, uniforms, statistics)
 
-    def sampled_e_step(self, parameters, log_weights, rows, rng):
+    def sampled_e_step(
+        self, parameters: Parameters, log_weights: Floats, rows: Rows, rng: np.random.Generator
+    ) -> tuple[Floats, Evidence, float]:
         """Return `e_step` with all hidden variables drawn: components, and what they have."""
         statistics = partial(self.sampled_statistics, parameters, rng=rng)
         uniforms = rng.random(len(rows))
@@ -412,7 +444,7 @@ class Family(ABC):
         return counts / total_weight, combine(terms), log_likelihood / total_weight
 
 
-class ExponentialFamily(Family):
+class ExponentialFamily(Family[Parameters, Evidence]):
     r"""An exponential family.
 
     .. math:: p(x \mid \theta) = h(x) \exp(\theta \cdot \phi(x) - G(\theta))
@@ -425,41 +457,41 @@ class ExponentialFamily(Family):
 
     determined_by_means = True
 
-    def means(self, parameters):
+    def means(self, parameters: Parameters) -> Floats:
         return parameters
 
-    def with_means(self, parameters, means):
+    def with_means(self, parameters: Parameters, means: Floats) -> Parameters:
         return self.regularise(means)
 
     @abstractmethod
-    def to_natural(self, parameters):
+    def to_natural(self, parameters: Parameters) -> Floats:
         """Return the natural parameters, an ndarray of shape (K, n_statistics)."""
 
     @abstractmethod
-    def from_natural(self, natural):
+    def from_natural(self, natural: Floats) -> Parameters:
         """Return the parameters (in mean form) of natural parameters."""
 
     @abstractmethod
-    def log_partition(self, natural):
+    def log_partition(self, natural: Floats) -> Floats:
         """Return G(theta), an ndarray of shape (K,)."""
 
-    def sufficient_statistics(self, X):
+    def sufficient_statistics(self, X: Floats) -> FloatsOrSparse:
         """Return phi(x), an array of shape (n_rows, n_statistics); the identity by default."""
         return X
 
-    def log_base_measure(self, X, n_threads=1):
+    def log_base_measure(self, X: Floats, n_threads: int = 1) -> Floats:
         """Return log h(x), an ndarray of shape (n_rows,), or an empty one where h = 1."""
         return NOTHING
 
-    def mean_statistics(self, parameters):
+    def mean_statistics(self, parameters: Parameters) -> Floats:
         """Return E phi(x), an ndarray of shape (K, n_statistics)."""
         return parameters
 
-    def regularise(self, mean):
+    def regularise(self, mean: Parameters) -> Parameters:
         """Return the mean parameters moved to where the densities are proper (the floors)."""
         return mean
 
-    def log_density(self, parameters, X, n_threads=1):
+    def log_density(self, parameters: Parameters, X: FloatsOrSparse, n_threads: int = 1) -> Floats:
         natural = self.to_natural(parameters)
         offset = -self.log_partition(natural)
         phi, base = self._observe(X, n_threads)
@@ -474,7 +506,9 @@ class ExponentialFamily(Family):
             )
         return out
 
-    def expected_statistics(self, X, responsibilities, n_threads=1):
+    def expected_statistics(
+        self, X: FloatsOrSparse, responsibilities: Floats, n_threads: int = 1
+    ) -> Evidence:
         phi = with_digits(self.sufficient_statistics(X))
         weights = np.ascontiguousarray(responsibilities, dtype=phi.dtype)
         counts, n_statistics = np.empty(weights.shape[1]), phi.shape[1]
@@ -487,23 +521,29 @@ class ExponentialFamily(Family):
         _natural.statistics(phi, origin, _natural.LINEAR, weights, counts, totals, n_threads)
         return Sums(counts, totals)
 
-    def own_statistics(self, parameters, weights):
+    def own_statistics(self, parameters: Parameters, weights: Floats) -> Evidence:
         return Sums(weights, weights[:, None] * self.mean_statistics(parameters))
 
-    def m_step(self, statistics, previous=None):
+    def m_step(self, statistics: Evidence, previous: Parameters | None = None) -> Parameters:
         return self.regularise(mean_of(statistics, previous))
 
-    def expected_log_density(self, parameters, statistics):
+    def expected_log_density(self, parameters: Parameters, statistics: Evidence) -> float:
         natural = self.to_natural(parameters)
         inner = np.einsum("kp,kp->", statistics.total, natural)
         return float(inner - statistics.weight @ self.log_partition(natural))
 
-    def kl_divergence(self, p, q):
+    def kl_divergence(self, p: Parameters, q: Parameters) -> Floats:
         natural_p, natural_q = self.to_natural(p), self.to_natural(q)
         inner = np.einsum("kp,kp->k", self.mean_statistics(p), natural_q - natural_p)
         return self.log_partition(natural_q) - self.log_partition(natural_p) - inner
 
-    def e_step(self, parameters, log_weights, rows, uniforms=None):
+    def e_step(
+        self,
+        parameters: Parameters,
+        log_weights: Floats,
+        rows: Rows,
+        uniforms: Floats | None = None,
+    ) -> tuple[Floats, Evidence, float]:
         # The family is remembered with its values, so that no other one can have its id.
         _, phi, base = rows.remember(
             id(self), lambda: (self, *self._observe(rows.X, rows.n_threads))
@@ -526,7 +566,9 @@ class ExponentialFamily(Family):
         )  # fmt: skip
         return averages(counts, totals, log_likelihood, rows)
 
-    def sampled_e_step(self, parameters, log_weights, rows, rng):
+    def sampled_e_step(
+        self, parameters: Parameters, log_weights: Floats, rows: Rows, rng: np.random.Generator
+    ) -> tuple[Floats, Evidence, float]:
         # Components are all that is hidden.
         return self.e_step(parameters, log_weights, rows, rng.random(len(rows)))
 

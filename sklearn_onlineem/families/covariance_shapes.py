@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sklearn_onlineem._typing import Floats
+
 __all__ = ["CovarianceShape", "DiagonalCovariance", "FullCovariance", "SphericalCovariance"]
 
 
@@ -21,7 +23,7 @@ class CovarianceShape(ABC):
     def n_parameters(self, n_features):
         """Return the number of free parameters."""
 
-    def degrees_of_mean(self, n_features):
+    def degrees_of_mean(self, n_features: int) -> float:
         """Return by how many the degrees of a posterior's mean are below those of its mode.
 
         Variances have inverse gamma distributions; where they are one, it has seen all features.
@@ -33,13 +35,13 @@ class CovarianceShape(ABC):
 class FullCovariance(CovarianceShape):
     """Any covariance."""
 
-    def nearest(self, covariance):
+    def nearest(self, covariance: Floats) -> Floats:
         return 0.5 * (covariance + covariance.T)
 
-    def n_parameters(self, n_features):
+    def n_parameters(self, n_features: int) -> int:
         return n_features * (n_features + 1) // 2
 
-    def degrees_of_mean(self, n_features):
+    def degrees_of_mean(self, n_features: int) -> float:
         # Of an inverse Wishart distribution.
         return 2.0 * (n_features + 1)
 
@@ -48,10 +50,10 @@ class FullCovariance(CovarianceShape):
 class DiagonalCovariance(CovarianceShape):
     """Independent features."""
 
-    def nearest(self, covariance):
+    def nearest(self, covariance: Floats) -> Floats:
         return np.diag(np.diag(covariance))
 
-    def n_parameters(self, n_features):
+    def n_parameters(self, n_features: int) -> int:
         return n_features
 
 
@@ -59,8 +61,8 @@ class DiagonalCovariance(CovarianceShape):
 class SphericalCovariance(CovarianceShape):
     """Independent features of one variance."""
 
-    def nearest(self, covariance):
+    def nearest(self, covariance: Floats) -> Floats:
         return np.eye(len(covariance)) * (np.trace(covariance) / max(1, len(covariance)))
 
-    def n_parameters(self, n_features):
+    def n_parameters(self, n_features: int) -> int:
         return 1

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem.data import Rows
 from sklearn_onlineem.data._transitions import has_starts, n_symbols_of, transition_counts
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
@@ -18,7 +21,7 @@ _LONGEST = float(1 << 62)
 
 
 @dataclass(frozen=True)
-class MarkovChain(ExponentialFamily):
+class MarkovChain(ExponentialFamily[Floats, Sums]):
     r"""Sequences of S symbols, each a row of counts: the first symbol, then the transitions.
 
     .. math::
@@ -78,27 +81,27 @@ class MarkovChain(ExponentialFamily):
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, LEAST, 1.0)
 
-    def check(self, X):
+    def check(self, X: FloatsOrSparse) -> None:
         check_non_negative(X)
         n_symbols_of(X.shape[1])
 
-    def to_natural(self, parameters):
+    def to_natural(self, parameters: Floats) -> Floats:
         return np.log(self.probabilities(parameters))
 
-    def from_natural(self, natural):
+    def from_natural(self, natural: Floats) -> Floats:
         """Return means of one visit of each symbol: natural parameters know nothing of visits."""
         return self.probabilities(np.exp(natural))
 
-    def log_partition(self, natural):
+    def log_partition(self, natural: Floats) -> Floats:
         """Return the log-partition of one visit of each symbol, 0 for that of any `parameters`."""
         return np.log(_groups(np.exp(natural)).sum(axis=2)).sum(axis=1)
 
-    def probabilities(self, parameters):
+    def probabilities(self, parameters: Floats) -> Floats:
         """Return probabilities of the first symbol and of transitions, (K, n_features)."""
         groups = _groups(parameters)
         return (groups / groups.sum(axis=2, keepdims=True)).reshape(parameters.shape)
 
-    def start_probabilities(self, parameters):
+    def start_probabilities(self, parameters: Floats) -> Floats:
         """Return probabilities of the first symbol, an ndarray of shape (K, S).
 
         Of data without starts: shares of the symbols among those that transitions leave.
@@ -108,27 +111,33 @@ class MarkovChain(ExponentialFamily):
         visits = _groups(parameters).sum(axis=2)
         return visits / visits.sum(axis=1, keepdims=True)
 
-    def transition_probabilities(self, parameters):
+    def transition_probabilities(self, parameters: Floats) -> Floats:
         """Return probabilities of the transitions from row to column, (K, S, S)."""
         n_symbols = n_symbols_of(parameters.shape[1])
         return _groups(self.probabilities(parameters))[:, -n_symbols:]
 
-    def regularise(self, mean):
+    def regularise(self, mean: Floats) -> Floats:
         groups = _groups(mean)
         visits = np.maximum(groups.sum(axis=2, keepdims=True), np.finfo(float).tiny / 1e-16)
         return np.maximum(groups, self.min_probability * visits).reshape(mean.shape)
 
-    def kl_divergence(self, p, q):
+    def kl_divergence(self, p: Floats, q: Floats) -> Floats:
         return np.einsum("kp,kp->k", p, self.to_natural(p) - self.to_natural(q))
 
-    def sample(self, parameters, components, rng):
+    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         """Draw the counts of sequences, of each component's mean length, rounded."""
         n_columns = parameters.shape[1]
         n_symbols = n_symbols_of(n_columns)
         sequences = self.sample_sequences(parameters, components, rng)
         return transition_counts(*sequences, n_symbols).toarray()[:, -n_columns:]
 
-    def sample_sequences(self, parameters, components, rng, lengths=None):
+    def sample_sequences(
+        self,
+        parameters: Floats,
+        components: Integers,
+        rng: np.random.Generator,
+        lengths: Integers | None = None,
+    ) -> tuple[Integers, Integers]:
         """Draw sequences.
 
         Parameters
@@ -161,28 +170,33 @@ class MarkovChain(ExponentialFamily):
             symbols[places[:n] + t] = latest
         return symbols, offsets
 
-    def mean_lengths(self, parameters):
+    def mean_lengths(self, parameters: Floats) -> Integers:
         """Return expected lengths of sequences, rounded, an ndarray of int of shape (K,)."""
         n_symbols = n_symbols_of(parameters.shape[1])
         n_transitions = _groups(parameters)[:, -n_symbols:].sum(axis=(1, 2))
         return 1 + np.rint(np.minimum(n_transitions, _LONGEST)).astype(np.int64)
 
-    def n_features(self, parameters):
+    def n_features(self, parameters: Floats) -> int:
         return parameters.shape[1]
 
-    def numbers_in(self, rows):
+    def numbers_in(self, rows: Rows) -> float:
         """Return the mean number of counts, as most columns of short sequences are 0."""
         lengths = np.asarray(rows.X.sum(axis=1, dtype=np.float64)).ravel()
         mean = np.average(lengths, weights=rows.sample_weight)
         return min(max(1.0, mean), rows.n_features)
 
-    def n_parameters(self, parameters):
+    def n_parameters(self, parameters: Floats) -> int:
         n_symbols = n_symbols_of(parameters.shape[1])
         return parameters.size // n_symbols * (n_symbols - 1)
 
     def prior_statistics(
-        self, n_components, *, n_features, concentration=1.0, start_concentration=1.0
-    ):
+        self,
+        n_components: int,
+        *,
+        n_features: int,
+        concentration: ArrayLike = 1.0,
+        start_concentration: ArrayLike = 1.0,
+    ) -> Sums:
         """Dirichlet priors on the rows of the transition matrix and on the start.
 
         Both concentrations are above 0; `concentration` broadcasts to (n_components, S, S), and
@@ -206,10 +220,12 @@ class MarkovChain(ExponentialFamily):
         """The Dirichlet posteriors whose modes the statistics are, alpha = total + 1."""
         return _collapsed.proper(self, "concentration", statistics.total + 1.0)
 
-    def mean_form(self, prior):
+    def mean_form(self, prior: Sums) -> Sums:
         return Sums(prior.weight, prior.total + 1.0)
 
-    def predictive_log_density(self, statistics, X, n_threads=1):
+    def predictive_log_density(
+        self, statistics: Sums, X: FloatsOrSparse, n_threads: int = 1
+    ) -> Floats:
         concentration = self._concentration(statistics)
         log_density = _collapsed.log_rising_sums(X, concentration)
         of_groups = _groups(concentration).sum(axis=2)
@@ -218,7 +234,7 @@ class MarkovChain(ExponentialFamily):
             log_density -= _collapsed.log_rising(total, visits[:, None])
         return log_density
 
-    def draw_from_posterior(self, statistics, rng):
+    def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
         """Draw probabilities; visits of symbols, which have no prior, are those of the rows."""
         groups, weight = _groups(self._concentration(statistics)), statistics.weight
         visits = (

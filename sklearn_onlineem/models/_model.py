@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
+from typing import Generic, Self, TypeVar
 
+import numpy as np
+
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import average, differences, n_bytes, n_numbers
+from sklearn_onlineem.data import Batch
+from sklearn_onlineem.models._chain import Chain
+from sklearn_onlineem.models.component_steps import ComponentSteps
+from sklearn_onlineem.models.stream_moves import Move
+from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Model"]
 
+# What it is fitted to, and its statistics.
+Data = TypeVar("Data", bound=Batch)
+Evidence = TypeVar("Evidence", bound=Statistics)
 
-class Model(ABC):
+
+class Model(ABC, Generic[Data, Evidence]):
     """A model with hidden variables: a frozen value that holds its parameters.
 
     Statistics are averages per observation, jointly over hidden and visible variables. Two laws
@@ -34,7 +48,7 @@ class Model(ABC):
     is_conjugate = True
 
     @abstractmethod
-    def e_step(self, data, rng=None):
+    def e_step(self, data: Data, rng: np.random.Generator | None = None) -> tuple[Evidence, float]:
         """Return the expected statistics of the data, and their mean log-likelihood.
 
         Parameters
@@ -53,7 +67,7 @@ class Model(ABC):
         """
 
     @abstractmethod
-    def own_statistics(self, like=None):
+    def own_statistics(self, like: Data | Statistics | None = None) -> Evidence:
         """Return the expected statistics of the model itself.
 
         Parameters
@@ -63,37 +77,41 @@ class Model(ABC):
         """
 
     @abstractmethod
-    def m_step(self, statistics):
+    def m_step(self, statistics: Evidence) -> Self:
         """Return the model that maximises the statistics."""
 
     @abstractmethod
-    def log_likelihood(self, data):
+    def log_likelihood(self, data: Data) -> Floats:
         """Return the log-likelihood of each observation, an ndarray of shape (n,), in nats."""
 
     @abstractmethod
-    def kl_divergence(self, other, like=None):
+    def kl_divergence(self, other: Self, like: Data | Statistics | None = None) -> float:
         """Return KL(self || other) jointly over hidden and visible variables, in nats."""
 
     @abstractmethod
-    def sample(self, n, rng, like=None):
+    def sample(
+        self, n: int, rng: np.random.Generator, like: Data | Statistics | None = None
+    ) -> tuple[object, object]:
         """Draw n observations; return ``(visible, hidden)``.
 
         Where lengths are not modelled, they are drawn from those of `like`.
         """
 
-    def pseudo_data(self, n, rng, like=None):
+    def pseudo_data(
+        self, n: int, rng: np.random.Generator, like: Data | Statistics | None = None
+    ) -> Data:
         """Draw n observations in the form that `e_step` takes."""
         return self.sample(n, rng, like)[0]
 
     @abstractmethod
-    def observations_needed(self, data):
+    def observations_needed(self, data: Data) -> float:
         """Return how many observations determine the model, for rates that fit themselves to it.
 
         That is the number of parameters of the visible part, divided by the numbers that an
         observation such as those of `data` brings.
         """
 
-    def size_of(self, data):
+    def size_of(self, data: Data) -> float:
         """Return what a batch counts for in learning rates.
 
         The model's own statistics, and so its inertia, grow with it: by the rows where sequences
@@ -102,11 +120,11 @@ class Model(ABC):
         return data.total_weight
 
     @property
-    def n_survivors(self):
+    def n_survivors(self) -> int | None:
         """Number of components that have any weight; None where none can lose it."""
         return None
 
-    def expected_log_likelihood(self, statistics):
+    def expected_log_likelihood(self, statistics: Evidence) -> float:
         r"""Return the log-likelihood of complete data that have these statistics, in nats.
 
         It is the function that the M-step maximises, :math:`Q(\theta) = \langle s, \theta \rangle
@@ -133,15 +151,15 @@ class Model(ABC):
             " expected_log_likelihood."
         )
 
-    def n_parameters(self):
+    def n_parameters(self) -> int:
         """Return the number of free parameters."""
         return n_numbers(self)
 
-    def masses(self, statistics):
+    def masses(self, statistics: Evidence) -> Floats | None:
         """Return what each component's statistics count for, (n_components,), or None."""
         return None
 
-    def mean_form(self, prior):
+    def mean_form(self, prior: Evidence) -> Evidence:
         """Return pseudo-statistics that lead to the posterior's mean, instead of its mode.
 
         Raises
@@ -151,7 +169,7 @@ class Model(ABC):
         """
         raise ValueError(f"{type(self).__name__} has no posterior mean in closed form.")
 
-    def newton_step(self, data):
+    def newton_step(self, data: Data) -> tuple[Self, float, bool]:
         """Take a step of Newton's method on the likelihood.
 
         Returns
@@ -169,7 +187,9 @@ class Model(ABC):
         """
         raise ValueError(f"{type(self).__name__} has no Newton step; use another solver.")
 
-    def structural_moves(self, data, n_merges, prior=None):
+    def structural_moves(
+        self, data: Data, n_merges: int, prior: Evidence | None = None
+    ) -> Iterator[Self]:
         """Return an iterator of models one move away: with components merged, or split.
 
         Raises
@@ -179,19 +199,26 @@ class Model(ABC):
         """
         self.check_moves(prior)
 
-    def revived(self, data):
+    def revived(self, data: Data) -> Move | None:
         """Return the `Move` by which a starved component comes back, or None if none should."""
         return None
 
-    def restructured(self, data, n_remembered, n_merges):
+    def restructured(self, data: Data, n_remembered: int, n_merges: int) -> Move | None:
         """Return the `Move` that merges or splits components of a stream, or None."""
         self.check_moves(None)
 
-    def check_moves(self, prior):
+    def check_moves(self, prior: Evidence | None) -> None:
         """Raise ValueError if the model has no structural moves, or a prior does not let it."""
         raise ValueError(f"{type(self).__name__} has no components that are merged or split.")
 
-    def chain(self, data, prior, rng, collapsed=True, dispersed=False):
+    def chain(
+        self,
+        data: Data,
+        prior: Evidence | None,
+        rng: np.random.Generator,
+        collapsed: bool = True,
+        dispersed: bool = False,
+    ) -> Chain | None:
         """Return a chain of draws of all hidden variables, which goes on from pass to pass.
 
         Parameters
@@ -221,7 +248,9 @@ class Model(ABC):
             return None
         raise ValueError(f"{type(self).__name__} has no collapsed Gibbs sampler.")
 
-    def component_steps(self, data, prior=None, order="gain"):
+    def component_steps(
+        self, data: Data, prior: Evidence | None = None, order: str = "gain"
+    ) -> ComponentSteps:
         """Return `ComponentSteps` from this model, which refresh one component at a time.
 
         Parameters
@@ -241,12 +270,12 @@ class Model(ABC):
 
     # ----------------------------------------------------------------------------------- merging
 
-    def lengths(self, data):
+    def lengths(self, data: Data) -> Statistics | None:
         """Return what `own_statistics` asks of data as `like`, small and mergeable, or None."""
         return None
 
     @staticmethod
-    def averaged(models, shares):
+    def averaged(models: Sequence[Model], shares: Sequence[float]) -> Model:
         """Return the model whose parameters, and floors, are the averages of those of models.
 
         Parameters
@@ -263,11 +292,11 @@ class Model(ABC):
         """
         return average(models, shares)
 
-    def differences(self, other):
+    def differences(self, other: Self) -> Iterator[tuple[str, object, object]]:
         """Yield ``(name, own, the other's)`` of what keeps two models from being merged."""
         return differences(self, other)
 
-    def aligned_to(self, reference, like=None):
+    def aligned_to(self, reference: Self, like: Data | Statistics | None = None) -> Self:
         """Return the same distribution with hidden states numbered as in a reference.
 
         Parameters
