@@ -53,11 +53,25 @@ class Statistics:
         return type(self)(*[_merge(a, getattr(self, n), b, getattr(other, n)) for n in names])
 
     def scale(self, a: float) -> Self:
-        """Return ``a * self``."""
+        """Return ``a * self``.
+
+        Parameters
+        ----------
+        a : float
+            A weight, not below 0.
+        """
         return type(self)(*[_scale(a, getattr(self, n)) for n in _names(type(self))])
 
     def component(self, k: int, n: int) -> Self:
-        """Return the statistics of component k of n alone."""
+        """Return the statistics of component k of n alone.
+
+        Parameters
+        ----------
+        k : int
+            Which component.
+        n : int
+            How many components there are.
+        """
         return component(self, k, n)
 
     @classmethod
@@ -79,7 +93,13 @@ class Statistics:
 
     @classmethod
     def sum_by_field(cls, terms: Sequence[tuple[float, Self]]) -> Self:
-        """Return the weighted sum whose fields are those of the fields."""
+        """Return the weighted sum whose fields are those of the fields.
+
+        Parameters
+        ----------
+        terms : list of (float, Statistics)
+            Weights and statistics; at least one term.
+        """
         weights = [a for a, _ in terms]
         columns = ([getattr(statistics, name) for _, statistics in terms] for name in _names(cls))
         return cls(*[_total(weights, column) for column in columns])

@@ -71,7 +71,9 @@ class Family(ABC, Generic[Parameters, Evidence]):
         Parameters
         ----------
         X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
         sample_weight : ndarray of shape (n_rows,), default=None
+            Not below 0; None: 1 for each row.
 
         Returns
         -------
@@ -80,10 +82,22 @@ class Family(ABC, Generic[Parameters, Evidence]):
         return self
 
     def check(self, X: Floats) -> None:
-        """Raise ValueError if a row of X is outside of the support of the family."""
+        """Raise ValueError if a row of X is outside of the support of the family.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
+        """
 
     def check_means(self, means: Floats) -> None:
-        """Raise ValueError if a row of `means`, of shape (K, n_features), is no component's."""
+        """Raise ValueError if a row of `means`, of shape (K, n_features), is no component's.
+
+        Parameters
+        ----------
+        means : ndarray of shape (K, n_features)
+            One for each component.
+        """
         if self.support_is_convex:
             self.check(means)
 
@@ -96,7 +110,9 @@ class Family(ABC, Generic[Parameters, Evidence]):
         parameters : object
             Parameters of K components.
         X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
         n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
 
         Returns
         -------
@@ -113,9 +129,11 @@ class Family(ABC, Generic[Parameters, Evidence]):
         Parameters
         ----------
         X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
         responsibilities : ndarray of shape (n_rows, K)
             Non-negative; the rows need not add up to 1.
         n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
 
         Returns
         -------
@@ -130,6 +148,17 @@ class Family(ABC, Generic[Parameters, Evidence]):
 
         Unless components have hidden variables of their own, the parameters change nothing, but
         may help to compute it.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
+        posterior : ndarray of shape (n_rows, K)
+            Shares of the components in each row.
+        n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
         """
         return self.expected_statistics(X, posterior, n_threads)
 
@@ -150,12 +179,15 @@ class Family(ABC, Generic[Parameters, Evidence]):
         Parameters
         ----------
         parameters : object
+            Of K components.
         X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
         posterior : ndarray of shape (n_rows, K)
             Shares; where components were drawn, 0 but for one of each row.
         rng : numpy.random.Generator
             Draws must not depend on `n_threads`.
         n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
 
         Returns
         -------
@@ -170,7 +202,9 @@ class Family(ABC, Generic[Parameters, Evidence]):
         Parameters
         ----------
         parameters : object
+            Of K components.
         weights : ndarray of shape (K,)
+            Weight of each component, not below 0.
 
         Returns
         -------
@@ -184,6 +218,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         Parameters
         ----------
         statistics : Statistics
+            Sums over rows, or averages, of K components.
         previous : object, default=None
             Parameters that components without any weight keep.
 
@@ -194,7 +229,13 @@ class Family(ABC, Generic[Parameters, Evidence]):
 
     @abstractmethod
     def kl_divergence(self, p: Parameters, q: Parameters) -> Floats:
-        """Return KL(p_k || q_k) in nats, an ndarray of shape (K,)."""
+        """Return KL(p_k || q_k) in nats, an ndarray of shape (K,).
+
+        Parameters
+        ----------
+        p, q : object
+            Parameters of K components each.
+        """
 
     def expected_log_density(self, parameters: Parameters, statistics: Evidence) -> float:
         r"""Return the log density of rows that have these statistics, in nats, over all components.
@@ -207,7 +248,9 @@ class Family(ABC, Generic[Parameters, Evidence]):
         Parameters
         ----------
         parameters : object
+            Of K components.
         statistics : Statistics
+            Evidence, pseudo-statistics of a prior, or a sum of them.
 
         Returns
         -------
@@ -225,9 +268,11 @@ class Family(ABC, Generic[Parameters, Evidence]):
         Parameters
         ----------
         parameters : object
+            Of K components.
         components : ndarray of shape (n_rows,)
             Component indices.
         rng : numpy.random.Generator
+            Where random numbers come from.
 
         Returns
         -------
@@ -237,15 +282,40 @@ class Family(ABC, Generic[Parameters, Evidence]):
     def sample_like(
         self, parameters: Parameters, components: Integers, X: Floats, rng: np.random.Generator
     ) -> Floats:
-        """Draw rows, `sample`'s where nothing of them is given: lengths are drawn from X's rows."""
+        """Draw rows, `sample`'s where nothing of them is given: lengths are drawn from X's rows.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        components : ndarray of int of shape (n_rows,)
+            The component of each row.
+        X : array of shape (n, n_features)
+            Rows, as many as one likes, whose lengths are drawn from.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        """
         return self.sample(parameters, components, rng)
 
     def means(self, parameters: Parameters) -> Floats:
-        """Return E x, an ndarray of shape (K, n_features)."""
+        """Return E x, an ndarray of shape (K, n_features).
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        """
         raise AttributeError(f"{type(self).__name__} does not say its means.")
 
     def with_means(self, parameters: Parameters, means: Floats) -> Parameters:
         """Return parameters with the given means, all else as in `parameters`.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        means : ndarray of shape (K, n_features)
+            One for each component.
 
         Raises
         ------
@@ -255,24 +325,53 @@ class Family(ABC, Generic[Parameters, Evidence]):
         raise ValueError(f"{type(self).__name__} does not take means to start from.")
 
     def n_features(self, parameters: Parameters) -> int:
-        """Return the number of features of a row, which is that of a sample."""
+        """Return the number of features of a row, which is that of a sample.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        """
         row = self.sample(parameters, np.zeros(1, dtype=np.intp), np.random.default_rng(0))
         return row.shape[1]
 
     def numbers_in(self, rows: Rows) -> float:
-        """Return how many numbers a row brings, on average, to determine parameters with."""
+        """Return how many numbers a row brings, on average, to determine parameters with.
+
+        Parameters
+        ----------
+        rows : Rows
+            Observations, with their weights and labels.
+        """
         return rows.n_features
 
     def n_parameters(self, parameters: Parameters) -> int:
-        """Return the number of free parameters of all components (for BIC and AIC)."""
+        """Return the number of free parameters of all components (for BIC and AIC).
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        """
         return n_numbers(parameters)
 
     def n_shared_parameters(self, parameters: Parameters) -> int:
-        """Return how many of these all components have in common."""
+        """Return how many of these all components have in common.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        """
         return 0
 
     def prior_statistics(self, n_components: int, **hyperparameters: object) -> Evidence:
         """Return a conjugate prior as pseudo-statistics, a term of the sum that the M-step takes.
+
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
 
         Raises
         ------
@@ -282,7 +381,13 @@ class Family(ABC, Generic[Parameters, Evidence]):
         raise ValueError(f"{type(self).__name__} has no conjugate prior.")
 
     def masses(self, statistics: Evidence) -> Floats:
-        """Return what each component's statistics count for, an ndarray of shape (K,)."""
+        """Return what each component's statistics count for, an ndarray of shape (K,).
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Sums over rows, or averages, of K components.
+        """
         return statistics.weight
 
     def mean_form(self, prior: Evidence) -> Evidence:
@@ -310,7 +415,9 @@ class Family(ABC, Generic[Parameters, Evidence]):
         statistics : Statistics
             Pseudo-statistics of the prior plus evidence as sums over rows (not averages).
         X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
         n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
 
         Returns
         -------
@@ -328,6 +435,13 @@ class Family(ABC, Generic[Parameters, Evidence]):
         """Return parameters drawn from the conjugate posterior of each component.
 
         Arguments and errors are those of `predictive_log_density`.
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Pseudo-statistics of the prior plus evidence as sums over rows (not averages).
+        rng : numpy.random.Generator
+            Where random numbers come from.
         """
         raise ValueError(self._no_closed_form)
 
@@ -348,6 +462,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         prior : Statistics
             Pseudo-statistics.
         X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
         labels : ndarray of intc of shape (n_rows,)
             In place.
         concentration : ndarray of shape (K,)
@@ -376,11 +491,27 @@ class Family(ABC, Generic[Parameters, Evidence]):
         )
 
     def taken(self, parameters: Parameters, index: Integers) -> Parameters:
-        """Return the parameters of the components of an index array, in its order."""
+        """Return the parameters of the components of an index array, in its order.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        index : ndarray of int
+            Numbers of components.
+        """
         return take(parameters, index)
 
     def divergences(self, p: Parameters, q: Parameters, n_components: int) -> Floats:
-        """Return KL(p_i || q_j) in nats, an ndarray of shape (n_components, n_components)."""
+        """Return KL(p_i || q_j) in nats, an ndarray of shape (n_components, n_components).
+
+        Parameters
+        ----------
+        p, q : object
+            Parameters of K components each.
+        n_components : int
+            K of both.
+        """
         out, i = np.empty((n_components, n_components)), np.arange(n_components)
         for shift in range(n_components):
             j = (i + shift) % n_components
@@ -388,7 +519,13 @@ class Family(ABC, Generic[Parameters, Evidence]):
         return np.maximum(out, 0.0)
 
     def widened(self, parameters: Parameters) -> Parameters:
-        """Return parameters that few rows can vouch for: without correlations, say."""
+        """Return parameters that few rows can vouch for: without correlations, say.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        """
         return parameters
 
     def e_step(
@@ -403,9 +540,11 @@ class Family(ABC, Generic[Parameters, Evidence]):
         Parameters
         ----------
         parameters : object
+            Of K components.
         log_weights : ndarray of shape (K,)
             Logarithms of the mixture weights.
         rows : Rows
+            Observations, with their weights and labels.
         uniforms : ndarray of shape (n_rows,), default=None
             If given, components are drawn with these instead of averaged over.
 
@@ -424,7 +563,19 @@ class Family(ABC, Generic[Parameters, Evidence]):
     def sampled_e_step(
         self, parameters: Parameters, log_weights: Floats, rows: Rows, rng: np.random.Generator
     ) -> tuple[Floats, Evidence, float]:
-        """Return `e_step` with all hidden variables drawn: components, and what they have."""
+        """Return `e_step` with all hidden variables drawn: components, and what they have.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        log_weights : ndarray of shape (K,)
+            Logarithms of the mixture weights.
+        rows : Rows
+            Observations, with their weights and labels.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        """
         statistics = partial(self.sampled_statistics, parameters, rng=rng)
         uniforms = rng.random(len(rows))
         return self._over_blocks(parameters, log_weights, rows, uniforms, statistics)
@@ -465,30 +616,74 @@ class ExponentialFamily(Family[Parameters, Evidence]):
 
     @abstractmethod
     def to_natural(self, parameters: Parameters) -> Floats:
-        """Return the natural parameters, an ndarray of shape (K, n_statistics)."""
+        """Return the natural parameters, an ndarray of shape (K, n_statistics).
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        """
 
     @abstractmethod
     def from_natural(self, natural: Floats) -> Parameters:
-        """Return the parameters (in mean form) of natural parameters."""
+        """Return the parameters (in mean form) of natural parameters.
+
+        Parameters
+        ----------
+        natural : ndarray of shape (K, n_statistics)
+            Natural parameters of K components.
+        """
 
     @abstractmethod
     def log_partition(self, natural: Floats) -> Floats:
-        """Return G(theta), an ndarray of shape (K,)."""
+        """Return G(theta), an ndarray of shape (K,).
+
+        Parameters
+        ----------
+        natural : ndarray of shape (K, n_statistics)
+            Natural parameters of K components.
+        """
 
     def sufficient_statistics(self, X: Floats) -> FloatsOrSparse:
-        """Return phi(x), an array of shape (n_rows, n_statistics); the identity by default."""
+        """Return phi(x), an array of shape (n_rows, n_statistics); the identity by default.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
+        """
         return X
 
     def log_base_measure(self, X: Floats, n_threads: int = 1) -> Floats:
-        """Return log h(x), an ndarray of shape (n_rows,), or an empty one where h = 1."""
+        """Return log h(x), an ndarray of shape (n_rows,), or an empty one where h = 1.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
+        n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
+        """
         return NOTHING
 
     def mean_statistics(self, parameters: Parameters) -> Floats:
-        """Return E phi(x), an ndarray of shape (K, n_statistics)."""
+        """Return E phi(x), an ndarray of shape (K, n_statistics).
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        """
         return parameters
 
     def regularise(self, mean: Parameters) -> Parameters:
-        """Return the mean parameters moved to where the densities are proper (the floors)."""
+        """Return the mean parameters moved to where the densities are proper (the floors).
+
+        Parameters
+        ----------
+        mean : ndarray of shape (K, n_statistics)
+            Means of the sufficient statistics.
+        """
         return mean
 
     def log_density(self, parameters: Parameters, X: FloatsOrSparse, n_threads: int = 1) -> Floats:

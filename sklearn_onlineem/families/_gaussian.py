@@ -169,14 +169,36 @@ class Gaussian(ExponentialFamily[Parameters, Evidence]):
         return parameters.mean[components] + self._coloured(parameters, components, deviations)
 
     def marginal_log_density(self, parameters: Parameters, X: Floats, n_threads: int = 1) -> Floats:
-        """Return `log_density` of what each row has; NaN is missing, but not in all of a row."""
+        """Return `log_density` of what each row has; NaN is missing, but not in all of a row.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        X : ndarray of shape (n_rows, n_features)
+            Rows; NaN is missing.
+        n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
+        """
         covariances = self.covariance_matrices(parameters)
         return marginal_log_density(parameters.mean, covariances, X)
 
     def marginal_statistics(
         self, parameters: Parameters, X: Floats, posterior: Floats, n_threads: int = 1
     ) -> Evidence:
-        """Return `expected_statistics`, also in expectation over what is missing."""
+        """Return `expected_statistics`, also in expectation over what is missing.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        X : ndarray of shape (n_rows, n_features)
+            Rows; NaN is missing.
+        posterior : ndarray of shape (n_rows, K)
+            Shares of the components in each row.
+        n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
+        """
         counts, mean = posterior.sum(axis=0, dtype=np.float64), parameters.mean
         covariances = self.covariance_matrices(parameters)
         first, second = marginal_sums(mean, covariances, X, posterior.astype(np.float64))
@@ -200,7 +222,9 @@ class Gaussian(ExponentialFamily[Parameters, Evidence]):
         Parameters
         ----------
         n_components, n_features : int
+            How many components, and columns of a row.
         mean : array broadcasting to (n_components, n_features)
+            Of the pseudo-rows.
         mean_weight : float
             Pseudo-rows of the means.
         scatter : float or array of shape (n_features, n_features)
@@ -220,11 +244,17 @@ class Gaussian(ExponentialFamily[Parameters, Evidence]):
         return self.moments(weight, np.full(n_covariances, float(degrees)), mean, matrices)
 
     def knowing(self, parameters: Parameters) -> Self:
-        """Return this family, told the means or covariances that it does not learn."""
+        """Return this family, told the means or covariances that it does not learn.
+
+        Parameters
+        ----------
+        parameters : object
+            Gaussians, of which those values are taken that are not learnt.
+        """
         return replace(self, known=parameters)
 
     def mean_form(self, prior: Evidence) -> Evidence:
-        """Return a prior with the degrees of the mean covariance, two less than Student's t has."""
+        # Degrees of the mean covariance are two less than Student's t has.
         n_integrated = self.learns_means * (len(prior.mean) // len(prior.scatter))
         degrees = self._student_degrees(prior, n_integrated) - 2.0
         if not (degrees > 0.0).all():
@@ -251,7 +281,9 @@ class Gaussian(ExponentialFamily[Parameters, Evidence]):
         statistics : Moments
             Pseudo-statistics of the prior plus evidence as sums over rows.
         X : ndarray of shape (n_rows, n_features)
+            Rows.
         n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
 
         Returns
         -------
@@ -353,12 +385,24 @@ class Gaussian(ExponentialFamily[Parameters, Evidence]):
         """Number of different entries of all covariances."""
 
     @abstractmethod
-    def covariance_matrices(self, parameters):
-        """Return the covariance matrices, an ndarray of shape (K, d, d)."""
+    def covariance_matrices(self, parameters: Parameters) -> Floats:
+        """Return the covariance matrices, an ndarray of shape (K, d, d).
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        """
 
     @abstractmethod
-    def from_matrices(self, matrices):
-        """Turn K matrices, of shape (K, d, d), into the shape of the scatters."""
+    def from_matrices(self, matrices: Floats) -> Floats:
+        """Turn K matrices, of shape (K, d, d), into the shape of the scatters.
+
+        Parameters
+        ----------
+        matrices : ndarray of shape (K, d, d)
+            One for each component.
+        """
 
     @abstractmethod
     def _own_scatter(self, degrees, parameters):

@@ -78,7 +78,19 @@ class Bernoulli(ExponentialFamily[Floats, Sums]):
     def prior_statistics(
         self, n_components: int, *, n_features: int, alpha: ArrayLike = 1.0, beta: ArrayLike = 1.0
     ) -> Sums:
-        """Beta(alpha, beta) prior on each probability; scalars above 0."""
+        """Beta(alpha, beta) prior on each probability; scalars above 0.
+
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            Columns of a row.
+        alpha : float, default=1.0
+            Above 0; its pseudo-successes are one less.
+        beta : float, default=1.0
+            Above 0; its pseudo-failures are one less.
+        """
         alpha, beta = above("alpha", alpha, 0.0), above("beta", beta, 0.0)
         total = np.full((n_components, n_features), alpha - 1.0)
         return Sums(np.full(n_components, alpha + beta - 2.0), total)

@@ -103,7 +103,7 @@ class Categorical(ExponentialFamily[Floats, Sums]):
         return (odds / odds.sum(axis=2, keepdims=True)).reshape(natural.shape)
 
     def means(self, parameters: Floats) -> Floats:
-        """Return the means of the codes, an ndarray of shape (K, n_features)."""
+        # Of the codes.
         return self._by_column(parameters) @ np.arange(self.n_categories, dtype=float)
 
     def with_means(self, parameters: Floats, means: Floats) -> Floats:
@@ -131,7 +131,17 @@ class Categorical(ExponentialFamily[Floats, Sums]):
     def prior_statistics(
         self, n_components: int, *, n_features: int, concentration: ArrayLike = 1.0
     ) -> Sums:
-        """Dirichlet prior on the probabilities; `concentration`, above 0, broadcasts to theirs."""
+        """Dirichlet prior on the probabilities; `concentration`, above 0, broadcasts to theirs.
+
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            Columns of a row.
+        concentration : array broadcasting to (n_components, n_features * n_categories), default=1.0
+            Above 0; pseudo-counts of the categories are one less.
+        """
         shape = (n_components, n_features * self.n_categories)
         total = above("concentration", concentration, 0.0, shape) - 1.0
         return Sums(total.sum(axis=1) / n_features, total)

@@ -94,7 +94,15 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
             raise ValueError("Means that are all 0 say no proportions.")
 
     def dirichlets(self, alpha: Floats, length: Floats) -> Dirichlets:
-        """Parameters with these values of alpha, moved to between floor and ceiling."""
+        """Parameters with these values of alpha, moved to between floor and ceiling.
+
+        Parameters
+        ----------
+        alpha : ndarray of shape (K, n_features)
+            Values to be moved, above 0.
+        length : ndarray of shape (K,)
+            Mean lengths of documents, in words.
+        """
         alpha = np.ascontiguousarray(np.maximum(alpha, self.min_alpha))
         excess = alpha.sum(axis=1, keepdims=True) / self.max_precision
         return Dirichlets(np.maximum(alpha / np.maximum(excess, 1.0), self.min_alpha), length)
@@ -111,11 +119,8 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
     def expected_statistics(
         self, X: FloatsOrSparse, responsibilities: Floats, n_threads: int = 1
     ) -> ExpectedLogs:
-        """Return the statistics of Dirichlets that have the moments of the data.
-
-        Which they are under no parameters in particular; where EM has begun it takes
-        `posterior_statistics`.
-        """
+        # Of Dirichlets that have the moments of the data, as it is under no parameters in
+        # particular; where EM has begun it takes `posterior_statistics`.
         events = events_of(X)
         weight, totals = events.totals(responsibilities, n_threads)
         parameters = self.dirichlets(*moments(events, totals, weight, X.shape[1]))
@@ -136,7 +141,7 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
         rng: np.random.Generator,
         n_threads: int = 1,
     ) -> ExpectedLogs:
-        r"""Return `posterior_statistics` with :math:`h \sim \mathrm{Dir}(\alpha + v)` drawn."""
+        # What is drawn is h ~ Dir(alpha + v).
         total, length = np.zeros(parameters.alpha.shape), np.zeros(len(parameters.alpha))
         step = max(1, _BLOCK_VALUES // X.shape[1])
         for start in range(0, X.shape[0], step):
@@ -187,7 +192,19 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
         rng: np.random.Generator,
         lengths: Integers | None = None,
     ) -> Floats:
-        """Draw documents of given lengths, or of each component's mean length, rounded."""
+        """Draw documents of given lengths, or of each component's mean length, rounded.
+
+        Parameters
+        ----------
+        parameters : Dirichlets
+            Of K components.
+        components : ndarray of int of shape (n_rows,)
+            The component of each row.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        lengths : ndarray of int of shape (n_rows,), default=None
+            Words of each document; None: the mean length of its component, rounded.
+        """
         if lengths is None:
             lengths = np.rint(parameters.length)[components]
         proportions = self.sample_proportions(parameters, components, rng)
@@ -206,7 +223,17 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
     def sample_proportions(
         self, parameters: Dirichlets, components: Integers, rng: np.random.Generator
     ) -> Floats:
-        """Draw h, the proportions of words in a document, one row for each component index."""
+        """Draw h, the proportions of words in a document, one row for each component index.
+
+        Parameters
+        ----------
+        parameters : Dirichlets
+            Of K components.
+        components : ndarray of int of shape (n_rows,)
+            The component of each document.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        """
         draws = rng.standard_gamma(parameters.alpha[components])
         totals = draws.sum(axis=1)
         for row in np.flatnonzero(totals == 0):
@@ -216,13 +243,27 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
         return draws / totals[:, None]
 
     def of_moments(self, rows: Rows) -> Dirichlets:
-        """Return one component with the moments of the rows."""
+        """Return one component with the moments of the rows.
+
+        Parameters
+        ----------
+        rows : Rows
+            Observations, with their weights and labels.
+        """
         events = self._events(rows)
         weight, totals = self._all(events, rows)
         return self.dirichlets(*moments(events, totals, weight, rows.X.shape[1]))
 
     def likelihood_step(self, parameters: Dirichlets, rows: Rows) -> tuple[Dirichlets, float, bool]:
-        """Take a Newton step on the likelihood of a single component; see `ascend`."""
+        """Take a Newton step on the likelihood of a single component; see `ascend`.
+
+        Parameters
+        ----------
+        parameters : Dirichlets
+            Of K components.
+        rows : Rows
+            Observations, with their weights and labels.
+        """
         events = self._events(rows)
         _, totals = self._all(events, rows)
         shares = np.ascontiguousarray(totals[:, 0])
@@ -230,7 +271,15 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
         return new, log_likelihood / rows.total_weight, settled
 
     def posterior_mean(self, parameters: Dirichlets, X: FloatsOrSparse) -> Floats:
-        r"""Return :math:`E[h \mid v] = (\alpha + v) / (\alpha_0 + L)` under the first component."""
+        r"""Return :math:`E[h \mid v] = (\alpha + v) / (\alpha_0 + L)` under the first component.
+
+        Parameters
+        ----------
+        parameters : Dirichlets
+            Of K components.
+        X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
+        """
         counts = X.toarray() if hasattr(X, "toarray") else X
         smoothed = counts + parameters.alpha[0].astype(counts.dtype)
         return smoothed / smoothed.sum(axis=1, keepdims=True)
@@ -239,7 +288,7 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
         return parameters.length[:, None] * parameters.alpha / parameters.precision
 
     def with_means(self, parameters: Dirichlets, means: Floats) -> Dirichlets:
-        """Return parameters of the same precisions."""
+        # Precisions stay.
         length = means.sum(axis=1)
         return self.dirichlets(parameters.precision * means / length[:, None], length)
 
@@ -257,6 +306,17 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
         """Conjugate prior worth `pseudo_count` documents with proportions from a Dirichlet.
 
         Theirs has all parameters equal to `concentration`, above 0; the count is not below 0.
+
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            Columns of a row.
+        pseudo_count : float, default=0.0
+            Pseudo-documents, not below 0.
+        concentration : float, default=1.0
+            Of the Dirichlet that their proportions come from, above 0.
         """
         pseudo_count = at_least("pseudo_count", pseudo_count, 0.0)
         concentration = above("concentration", concentration, 0.0)

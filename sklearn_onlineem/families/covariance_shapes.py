@@ -16,17 +16,34 @@ class CovarianceShape(ABC):
     """Shape of the noise covariances of a family."""
 
     @abstractmethod
-    def nearest(self, covariance):
-        """Return the covariance of this shape that maximises the likelihood of the given one."""
+    def nearest(self, covariance: Floats) -> Floats:
+        """Return the covariance of this shape that maximises the likelihood of the given one.
+
+        Parameters
+        ----------
+        covariance : ndarray of shape (d, d)
+            That of the rows, or of the residuals of a regression.
+        """
 
     @abstractmethod
-    def n_parameters(self, n_features):
-        """Return the number of free parameters."""
+    def n_parameters(self, n_features: int) -> int:
+        """Return the number of free parameters.
+
+        Parameters
+        ----------
+        n_features : int
+            d.
+        """
 
     def degrees_of_mean(self, n_features: int) -> float:
         """Return by how many the degrees of a posterior's mean are below those of its mode.
 
         Variances have inverse gamma distributions; where they are one, it has seen all features.
+
+        Parameters
+        ----------
+        n_features : int
+            d.
         """
         return 4.0 * self.n_parameters(n_features) / n_features
 

@@ -77,9 +77,18 @@ class Exponential(ExponentialFamily[Floats, Sums]):
     def prior_statistics(
         self, n_components: int, *, n_features: int, shape: ArrayLike = 1.0, rate: ArrayLike = 0.0
     ) -> Sums:
-        """Gamma(shape, rate) prior on each rate; `rate` may be of shape (n_features,).
+        """Return a Gamma(shape, rate) prior on each rate.
 
-        The shape is above 0, and rates are not below 0.
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            Columns of a row.
+        shape : array broadcasting to (n_components,), default=1.0
+            Above 0; pseudo-rows are one less.
+        rate : array broadcasting to (n_components, n_features), default=0.0
+            In the units of the rows, not below 0.
         """
         weight = above("shape", shape, 0.0, (n_components,)) - 1.0
         total = at_least("rate", rate, 0.0, (n_components, n_features))

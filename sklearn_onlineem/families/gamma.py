@@ -33,6 +33,13 @@ class _PositiveData:
     support_is_convex = True
 
     def check(self, X: Floats) -> None:
+        """Raise ValueError if a value is not above 0.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+            Rows.
+        """
         check_non_negative(X)
         if not X.all():
             raise ValueError("Gamma data must be above 0, and there are zeros.")
@@ -85,7 +92,13 @@ class Gamma(_PositiveData, ExponentialFamily[Floats, Sums]):
         return np.concatenate([np.log(X, dtype=np.float64), X], axis=1)
 
     def shapes_and_rates(self, parameters: Floats) -> tuple[Floats, Floats]:
-        """Return shapes and rates, two ndarrays of shape (K, n_features)."""
+        """Return shapes and rates, two ndarrays of shape (K, n_features).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_statistics)
+            Of K components.
+        """
         mean_log, mean = np.split(parameters, 2, axis=1)
         gap = np.log(mean) - mean_log
         # Minka's starting point, within 2 % of the root.
@@ -137,6 +150,19 @@ class Gamma(_PositiveData, ExponentialFamily[Floats, Sums]):
 
         The count is not below 0, means are above 0, and those of logarithms at most their
         logarithms.
+
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            Columns of a row.
+        pseudo_count : float, default=0.0
+            Pseudo-rows, not below 0.
+        mean_log : array broadcasting to (n_features,), default=0.0
+            Mean of log x, at most log of the mean of x.
+        mean : array broadcasting to (n_features,), default=1.0
+            Mean of x, above 0.
         """
         count = at_least("pseudo_count", pseudo_count, 0.0)
         mean = above("mean", mean, 0.0, (n_features,))
@@ -181,7 +207,13 @@ class FixedShapeGamma(_PositiveData, ExponentialFamily[Floats, Sums]):
         check_setting("shape", self.shape, LEAST_SHAPE, MOST_SHAPE)
 
     def shapes_and_rates(self, parameters: Floats) -> tuple[Floats, Floats]:
-        """Return shapes and rates, two ndarrays of shape (K, n_features)."""
+        """Return shapes and rates, two ndarrays of shape (K, n_features).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_statistics)
+            Of K components.
+        """
         return np.full_like(parameters, self.shape), self.shape / parameters
 
     def to_natural(self, parameters: Floats) -> Floats:
@@ -206,9 +238,18 @@ class FixedShapeGamma(_PositiveData, ExponentialFamily[Floats, Sums]):
     def prior_statistics(
         self, n_components: int, *, n_features: int, shape: ArrayLike = 1.0, rate: ArrayLike = 0.0
     ) -> Sums:
-        """Gamma(shape, rate) prior on each rate; `rate` may be of shape (n_features,).
+        """Return a Gamma(shape, rate) prior on each rate.
 
-        The shape is above 0, and rates are not below 0.
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            Columns of a row.
+        shape : array broadcasting to (n_components,), default=1.0
+            Above 0; pseudo-rows are one less, divided by the shape of the family.
+        rate : array broadcasting to (n_components, n_features), default=0.0
+            In the units of the rows, not below 0.
         """
         weight = above("shape", shape, 0.0, (n_components,)) - 1.0
         total = at_least("rate", rate, 0.0, (n_components, n_features))

@@ -189,7 +189,9 @@ class _AxisGaussian(Gaussian[AxisGaussians, AxisMoments]):
         Parameters
         ----------
         n_components, n_features : int
+            How many components have the prior, and columns of a row.
         mean : array broadcasting to (n_components, n_features)
+            Where the prior has the means.
         mean_precision : float
             Pseudo-observations of the mean, not below 0.
         shape : float, default=None

@@ -164,7 +164,9 @@ class _MatrixGaussian(Gaussian[MatrixGaussians, MatrixMoments]):
         Parameters
         ----------
         n_components, n_features : int
+            How many components have the prior, and columns of a row.
         mean : array broadcasting to (n_components, n_features)
+            Where the prior has the means.
         mean_precision : float
             Pseudo-observations of the mean, not below 0.
         covariance : float or array of shape (n_features, n_features)
@@ -278,7 +280,7 @@ class _MatrixGaussian(Gaussian[MatrixGaussians, MatrixMoments]):
         rows: Rows,
         uniforms: Floats | None = None,
     ) -> tuple[Floats, MatrixMoments, float]:
-        """E-step about the components' own means ("the Cholesky way"), which never loses digits."""
+        # About the components' own means ("the Cholesky way"), which never loses digits.
         counts = np.empty(len(parameters.mean))
         first, second = np.empty_like(parameters.mean), self._empty_scatter(parameters.mean)
         log_likelihood = _gaussian.e_step(

@@ -207,6 +207,19 @@ class Laplace(Family[Laplaces, LaplaceStatistics]):
         .. math:: \log p(m, b) = -c\, \mathrm{KL}(m_0, b_0 \,\|\, m, b) + \text{const}
 
         Location and scale may be of shape (n_features,); scale and count are not below 0.
+
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            Columns of a row.
+        pseudo_count : float, default=0.0
+            Pseudo-rows, not below 0.
+        location : array broadcasting to (n_components, n_features), default=0.0
+            Where their component is.
+        scale : array broadcasting to (n_components, n_features), default=1.0
+            Its scales, not below 0.
         """
         count = at_least("pseudo_count", pseudo_count, 0.0)
         shape = n_components, n_features

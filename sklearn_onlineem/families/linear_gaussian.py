@@ -65,12 +65,32 @@ class AffineGaussian:
 
     @classmethod
     def single(cls, matrix: ArrayLike, offset: ArrayLike, covariance: ArrayLike) -> AffineGaussian:
-        """Return the parameters of one regression, from arrays (p, q), (p,) and (p, p)."""
+        """Return the parameters of one regression, from arrays (p, q), (p,) and (p, p).
+
+        Parameters
+        ----------
+        matrix : array-like of shape (p, q)
+            Coefficients of the inputs.
+        offset : array-like of shape (p,)
+            Expected outputs where all inputs are 0.
+        covariance : array-like of shape (p, p)
+            Of the noise.
+        """
         return cls(*(np.asarray(a, dtype=np.float64)[None] for a in (matrix, offset, covariance)))
 
     @classmethod
     def zeros(cls, n_components: int, n_inputs: int, n_outputs: int) -> AffineGaussian:
-        """Return parameters that say nothing but their shapes, for an M-step to begin with."""
+        """Return parameters that say nothing but their shapes, for an M-step to begin with.
+
+        Parameters
+        ----------
+        n_components : int
+            K.
+        n_inputs : int
+            q, which may be 0.
+        n_outputs : int
+            p.
+        """
         return cls(
             np.zeros((n_components, n_outputs, n_inputs)),
             np.zeros((n_components, n_outputs)),
@@ -136,7 +156,6 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
     floor: Floats | None = None
 
     def log_density(self, parameters: AffineGaussian, X: Floats, n_threads: int = 1) -> Floats:
-        """Return log p(y_n | x_n, k) of rows (x, y), an ndarray of shape (n_rows, K)."""
         q = parameters.matrix.shape[2]
         x, y = (part.astype(np.float64, copy=False) for part in (X[:, :q], X[:, q:]))
         columns = [_log_density(y - x @ B.T - c, S) for B, c, S in parameters]
@@ -155,6 +174,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         Parameters
         ----------
         parameters : AffineGaussian
+            Of K regressions.
         inputs : MatrixMoments
             Of the inputs of each component; without inputs, weights of shape (K,) will do.
         """
@@ -220,10 +240,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         return self.shape.nearest(np.diag(self.floor))
 
     def expected_log_density(self, parameters: AffineGaussian, statistics: MatrixMoments) -> float:
-        """Return the log density of y given x of rows with these moments, see `Family`.
-
-        Where a covariance is singular, it is that along the directions which it has.
-        """
+        # Where a covariance is singular, that along the directions which it has.
         floor, total = self._added(parameters.offset.shape[1]), 0.0
         for moments, (B, c, S) in zip(_by_component(statistics), parameters, strict=True):
             z = _Blocks(*moments, len(c))
@@ -238,6 +255,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         Parameters
         ----------
         p, q : AffineGaussian
+            Parameters of K regressions each.
         inputs : MatrixMoments, or ndarray of shape (K,), default=None
             As in `own_statistics`; divergences are times the weights. None: there are no inputs,
             and weights are 1.
@@ -262,8 +280,11 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         Parameters
         ----------
         parameters : AffineGaussian
+            Of K regressions.
         components : ndarray of shape (n_rows,)
+            The component of each row.
         rng : numpy.random.Generator
+            Where random numbers come from.
         inputs : ndarray of shape (n_rows, q), default=None
             None: there are none.
         """
@@ -275,7 +296,15 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         return y
 
     def n_parameters(self, parameters: AffineGaussian, learnt: Set[str] = ALL_PARAMETERS) -> int:
-        """Return the number of free parameters among those that are learnt."""
+        """Return the number of free parameters among those that are learnt.
+
+        Parameters
+        ----------
+        parameters : AffineGaussian
+            Of K regressions.
+        learnt : set of str
+            Of "matrix", "offset" and "covariance".
+        """
         n_components, n_outputs = parameters.offset.shape
         numbers = {
             "matrix": parameters.matrix.size,
@@ -307,6 +336,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         Parameters
         ----------
         n_components : int
+            How many regressions have the prior.
         n_features, n_inputs : int
             Lengths of y and x.
         matrix : array broadcasting to (n_features, n_inputs)
@@ -314,6 +344,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         matrix_precision : float or array of shape (n_inputs, n_inputs)
             K, positive semidefinite; a number stands for a multiple of the unit matrix.
         offset : array broadcasting to (n_features,)
+            c_0.
         offset_precision : float
             k, pseudo-rows of the offset, not below 0.
         covariance : float or array of shape (n_features, n_features)

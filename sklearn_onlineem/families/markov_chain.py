@@ -89,15 +89,21 @@ class MarkovChain(ExponentialFamily[Floats, Sums]):
         return np.log(self.probabilities(parameters))
 
     def from_natural(self, natural: Floats) -> Floats:
-        """Return means of one visit of each symbol: natural parameters know nothing of visits."""
+        # Means of one visit of each symbol: natural parameters know nothing of visits.
         return self.probabilities(np.exp(natural))
 
     def log_partition(self, natural: Floats) -> Floats:
-        """Return the log-partition of one visit of each symbol, 0 for that of any `parameters`."""
+        # Of one visit of each symbol, 0 for that of any parameters.
         return np.log(_groups(np.exp(natural)).sum(axis=2)).sum(axis=1)
 
     def probabilities(self, parameters: Floats) -> Floats:
-        """Return probabilities of the first symbol and of transitions, (K, n_features)."""
+        """Return probabilities of the first symbol and of transitions, (K, n_features).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_features)
+            Of K components.
+        """
         groups = _groups(parameters)
         return (groups / groups.sum(axis=2, keepdims=True)).reshape(parameters.shape)
 
@@ -105,6 +111,11 @@ class MarkovChain(ExponentialFamily[Floats, Sums]):
         """Return probabilities of the first symbol, an ndarray of shape (K, S).
 
         Of data without starts: shares of the symbols among those that transitions leave.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_features)
+            Of K components.
         """
         if has_starts(parameters.shape[1]):
             return _groups(self.probabilities(parameters))[:, 0]
@@ -112,7 +123,13 @@ class MarkovChain(ExponentialFamily[Floats, Sums]):
         return visits / visits.sum(axis=1, keepdims=True)
 
     def transition_probabilities(self, parameters: Floats) -> Floats:
-        """Return probabilities of the transitions from row to column, (K, S, S)."""
+        """Return probabilities of the transitions from row to column, (K, S, S).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_features)
+            Of K components.
+        """
         n_symbols = n_symbols_of(parameters.shape[1])
         return _groups(self.probabilities(parameters))[:, -n_symbols:]
 
@@ -125,7 +142,7 @@ class MarkovChain(ExponentialFamily[Floats, Sums]):
         return np.einsum("kp,kp->k", p, self.to_natural(p) - self.to_natural(q))
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
-        """Draw the counts of sequences, of each component's mean length, rounded."""
+        # Counts of sequences of each component's mean length, rounded.
         n_columns = parameters.shape[1]
         n_symbols = n_symbols_of(n_columns)
         sequences = self.sample_sequences(parameters, components, rng)
@@ -143,8 +160,11 @@ class MarkovChain(ExponentialFamily[Floats, Sums]):
         Parameters
         ----------
         parameters : ndarray of shape (K, n_features)
+            Of K components.
         components : ndarray of int of shape (n,)
+            The component of each row.
         rng : numpy.random.Generator
+            Where random numbers come from.
         lengths : ndarray of int of shape (n,), default=None
             From 1 up. None: as `mean_lengths` of their components.
 
@@ -171,7 +191,13 @@ class MarkovChain(ExponentialFamily[Floats, Sums]):
         return symbols, offsets
 
     def mean_lengths(self, parameters: Floats) -> Integers:
-        """Return expected lengths of sequences, rounded, an ndarray of int of shape (K,)."""
+        """Return expected lengths of sequences, rounded, an ndarray of int of shape (K,).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_features)
+            Of K components.
+        """
         n_symbols = n_symbols_of(parameters.shape[1])
         n_transitions = _groups(parameters)[:, -n_symbols:].sum(axis=(1, 2))
         return 1 + np.rint(np.minimum(n_transitions, _LONGEST)).astype(np.int64)
@@ -180,7 +206,7 @@ class MarkovChain(ExponentialFamily[Floats, Sums]):
         return parameters.shape[1]
 
     def numbers_in(self, rows: Rows) -> float:
-        """Return the mean number of counts, as most columns of short sequences are 0."""
+        # The mean number of counts, as most columns of short sequences are 0.
         lengths = np.asarray(rows.X.sum(axis=1, dtype=np.float64)).ravel()
         mean = np.average(lengths, weights=rows.sample_weight)
         return min(max(1.0, mean), rows.n_features)
@@ -201,6 +227,17 @@ class MarkovChain(ExponentialFamily[Floats, Sums]):
 
         Both concentrations are above 0; `concentration` broadcasts to (n_components, S, S), and
         `start_concentration` to (n_components, S).
+
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            S (S + 1), or S * S of data without starts.
+        concentration : array broadcasting to (n_components, S, S), default=1.0
+            Above 0; pseudo-counts of the transitions are one less.
+        start_concentration : array broadcasting to (n_components, S), default=1.0
+            Above 0; pseudo-counts of first symbols are one less. 1 where data have none.
         """
         n_symbols = n_symbols_of(n_features)
         shape = (n_components, n_symbols, n_symbols)
@@ -235,7 +272,7 @@ class MarkovChain(ExponentialFamily[Floats, Sums]):
         return log_density
 
     def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
-        """Draw probabilities; visits of symbols, which have no prior, are those of the rows."""
+        # Visits of symbols, which have no prior, are those of the rows.
         groups, weight = _groups(self._concentration(statistics)), statistics.weight
         visits = (
             groups.sum(axis=2, keepdims=True) / np.where(weight > 0.0, weight, 1.0)[:, None, None]

@@ -66,15 +66,21 @@ class Multinomial(ExponentialFamily[Floats, Sums]):
         return np.log(self.probabilities(parameters))
 
     def from_natural(self, natural: Floats) -> Floats:
-        """Return means of length 1: natural parameters know nothing of lengths."""
+        # Means of length 1: natural parameters know nothing of lengths.
         return self.probabilities(np.exp(natural))
 
     def log_partition(self, natural: Floats) -> Floats:
-        """Return the log-partition of one draw, 0 at the natural parameters of any `parameters`."""
+        # Of one draw, 0 at the natural parameters of any parameters.
         return np.log(np.exp(natural).sum(axis=1))
 
     def probabilities(self, parameters: Floats) -> Floats:
-        """Return the probabilities of the categories, an ndarray of shape (K, n_features)."""
+        """Return the probabilities of the categories, an ndarray of shape (K, n_features).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_features)
+            Of K components.
+        """
         return parameters / parameters.sum(axis=1, keepdims=True)
 
     def log_base_measure(self, X: FloatsOrSparse, n_threads: int = 1) -> Floats:
@@ -88,7 +94,7 @@ class Multinomial(ExponentialFamily[Floats, Sums]):
         return np.einsum("kp,kp->k", p, self.to_natural(p) - self.to_natural(q))
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
-        """Draw documents of each component's mean length, rounded."""
+        # Documents of each component's mean length, rounded.
         lengths = np.rint(parameters.sum(axis=1)).astype(np.int64)
         probabilities = self.probabilities(parameters)
         return rng.multinomial(lengths[components], probabilities[components]).astype(np.float64)
@@ -97,7 +103,7 @@ class Multinomial(ExponentialFamily[Floats, Sums]):
         return parameters.shape[0] * (parameters.shape[1] - 1)
 
     def masses(self, statistics: Sums) -> Floats:
-        """Return the words that each component stands for."""
+        # The words that each component stands for.
         return statistics.total.sum(axis=1)
 
     def prior_statistics(
@@ -106,6 +112,15 @@ class Multinomial(ExponentialFamily[Floats, Sums]):
         """Dirichlet prior on the probabilities; `concentration` may be of shape (n_features,).
 
         It is above 0.
+
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            Columns of a row.
+        concentration : array broadcasting to (n_components, n_features), default=1.0
+            Above 0; pseudo-counts of the categories are one less.
         """
         concentration = above("concentration", concentration, 0.0, (n_components, n_features))
         return Sums(np.zeros(n_components), concentration - 1.0)
@@ -127,7 +142,7 @@ class Multinomial(ExponentialFamily[Floats, Sums]):
         return log_density + self.log_base_measure(X, n_threads)[:, None]
 
     def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
-        """Draw probabilities; lengths, which have no prior, are those that the statistics have."""
+        # Lengths, which have no prior, are those that the statistics have.
         probabilities = _collapsed.drawn_proportions(self._concentration(statistics), rng)
         weight, sums = statistics.weight, np.maximum(statistics.total.sum(axis=1), 0.0)
         mean = sums.sum() / weight.sum() if weight.sum() > 0.0 else 1.0

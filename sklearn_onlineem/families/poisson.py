@@ -91,9 +91,18 @@ class Poisson(ExponentialFamily[Floats, Sums]):
     def prior_statistics(
         self, n_components: int, *, n_features: int, shape: ArrayLike = 1.0, rate: ArrayLike = 0.0
     ) -> Sums:
-        """Gamma(shape, rate) prior on each rate; `shape` may be an array of (n_features,).
+        """Return a Gamma(shape, rate) prior on each rate.
 
-        Shapes are above 0, and the rate is not below 0.
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            Columns of a row.
+        shape : array broadcasting to (n_components, n_features), default=1.0
+            Above 0; pseudo-counts are one less.
+        rate : float, default=0.0
+            Pseudo-rows, not below 0.
         """
         total = above("shape", shape, 0.0, (n_components, n_features)) - 1.0
         return Sums(np.full(n_components, at_least("rate", rate, 0.0)), total)

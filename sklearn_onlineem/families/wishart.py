@@ -51,7 +51,17 @@ class _Matrices:
             raise ValueError("Wishart rows must be positive-definite matrices.")
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
-        """Draw by Bartlett's decomposition."""
+        """Draw by Bartlett's decomposition.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_statistics)
+            Of K components.
+        components : ndarray of int of shape (n_rows,)
+            The component of each row.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        """
         degrees, scales = self.degrees_and_scales(parameters)
         n_rows, side = len(components), scales.shape[1]
         bartlett = np.tril(rng.standard_normal((n_rows, side, side)), -1)
@@ -116,7 +126,13 @@ class Wishart(_Matrices, ExponentialFamily[Floats, Sums]):
         return -(math.isqrt(X.shape[1]) + 1) / 2.0 * _log_dets(X)
 
     def degrees_and_scales(self, parameters: Floats) -> tuple[Floats, Floats]:
-        """Return degrees of freedom (K,) and scale matrices (K, d, d)."""
+        """Return degrees of freedom (K,) and scale matrices (K, d, d).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_statistics)
+            Of K components.
+        """
         mean = _unflatten(parameters[:, 1:])
         side = mean.shape[1]
         target = np.minimum(parameters[:, 0] - np.linalg.slogdet(mean)[1], -1e-300)
@@ -175,6 +191,19 @@ class Wishart(_Matrices, ExponentialFamily[Floats, Sums]):
 
         The count is not below 0, the mean is positive definite, and that of log det X is at most
         its log det.
+
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            d * d.
+        pseudo_count : float, default=0.0
+            Pseudo-matrices, not below 0.
+        mean_log_det : float, default=0.0
+            Mean of log det X, at most log det of the mean.
+        mean : array of shape (d, d), default=None
+            Mean of X, positive definite; None: the unit matrix.
         """
         count = at_least("pseudo_count", pseudo_count, 0.0)
         mean = _prior_mean(mean, math.isqrt(n_features))
@@ -222,7 +251,13 @@ class FixedDegreesWishart(_Matrices, ExponentialFamily[Floats, Sums]):
         return (self.degrees - math.isqrt(X.shape[1]) - 1) / 2.0 * _log_dets(X)
 
     def degrees_and_scales(self, parameters: Floats) -> tuple[Floats, Floats]:
-        """Return degrees of freedom (K,) and scale matrices (K, d, d)."""
+        """Return degrees of freedom (K,) and scale matrices (K, d, d).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_statistics)
+            Of K components.
+        """
         return np.full(len(parameters), self.degrees), _unflatten(parameters) / self.degrees
 
     def to_natural(self, parameters: Floats) -> Floats:
@@ -244,13 +279,22 @@ class FixedDegreesWishart(_Matrices, ExponentialFamily[Floats, Sums]):
         n_components: int,
         *,
         n_features: int,
-        degrees: float = None,
+        degrees: float | None = None,
         inverse_scale: ArrayLike = 0.0,
     ) -> Sums:
         """Wishart(degrees, W) prior on each inverse scale; `inverse_scale` is W's inverse.
 
-        Degrees are above d - 1, and the inverse is positive semidefinite; a number stands for a
-        multiple of the unit matrix.
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            d * d.
+        degrees : float, default=None
+            Of the prior, above d - 1; None: what is worth no matrices.
+        inverse_scale : float or array of shape (d, d), default=0.0
+            Positive semidefinite, in the units of the rows; a number stands for a multiple of the
+            unit matrix.
         """
         side = math.isqrt(n_features)
         pseudo_degrees = 0.0

@@ -33,6 +33,7 @@ class Chain(ABC, Generic[Kind]):
         Parameters
         ----------
         rng : numpy.random.Generator
+            Where random numbers come from.
         """
 
     @abstractmethod

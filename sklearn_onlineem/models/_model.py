@@ -78,15 +78,35 @@ class Model(ABC, Generic[Data, Evidence]):
 
     @abstractmethod
     def m_step(self, statistics: Evidence) -> Self:
-        """Return the model that maximises the statistics."""
+        """Return the model that maximises the statistics.
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Evidence, or its sum with pseudo-statistics of a prior and own statistics of models.
+        """
 
     @abstractmethod
     def log_likelihood(self, data: Data) -> Floats:
-        """Return the log-likelihood of each observation, an ndarray of shape (n,), in nats."""
+        """Return the log-likelihood of each observation, an ndarray of shape (n,), in nats.
+
+        Parameters
+        ----------
+        data : Batch
+            Observations, in the form that this class of models takes.
+        """
 
     @abstractmethod
     def kl_divergence(self, other: Self, like: Data | Statistics | None = None) -> float:
-        """Return KL(self || other) jointly over hidden and visible variables, in nats."""
+        """Return KL(self || other) jointly over hidden and visible variables, in nats.
+
+        Parameters
+        ----------
+        other : Model
+            Of the same class, with as many components.
+        like : object, default=None
+            Data whose lengths the expectation is taken for, where the model has lengths.
+        """
 
     @abstractmethod
     def sample(
@@ -95,12 +115,31 @@ class Model(ABC, Generic[Data, Evidence]):
         """Draw n observations; return ``(visible, hidden)``.
 
         Where lengths are not modelled, they are drawn from those of `like`.
+
+        Parameters
+        ----------
+        n : int
+            How many observations.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        like : object, default=None
+            Data whose lengths are drawn from, where lengths are not modelled.
         """
 
     def pseudo_data(
         self, n: int, rng: np.random.Generator, like: Data | Statistics | None = None
     ) -> Data:
-        """Draw n observations in the form that `e_step` takes."""
+        """Draw n observations in the form that `e_step` takes.
+
+        Parameters
+        ----------
+        n : int
+            How many observations.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        like : object, default=None
+            As in `sample`.
+        """
         return self.sample(n, rng, like)[0]
 
     @abstractmethod
@@ -109,6 +148,11 @@ class Model(ABC, Generic[Data, Evidence]):
 
         That is the number of parameters of the visible part, divided by the numbers that an
         observation such as those of `data` brings.
+
+        Parameters
+        ----------
+        data : Batch
+            Observations, in the form that this class of models takes.
         """
 
     def size_of(self, data: Data) -> float:
@@ -116,6 +160,11 @@ class Model(ABC, Generic[Data, Evidence]):
 
         The model's own statistics, and so its inertia, grow with it: by the rows where sequences
         are as long as they are, else by the observations.
+
+        Parameters
+        ----------
+        data : Batch
+            Observations, in the form that this class of models takes.
         """
         return data.total_weight
 
@@ -156,11 +205,22 @@ class Model(ABC, Generic[Data, Evidence]):
         return n_numbers(self)
 
     def masses(self, statistics: Evidence) -> Floats | None:
-        """Return what each component's statistics count for, (n_components,), or None."""
+        """Return what each component's statistics count for, (n_components,), or None.
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Evidence, pseudo-statistics of a prior, or a sum of them.
+        """
         return None
 
     def mean_form(self, prior: Evidence) -> Evidence:
         """Return pseudo-statistics that lead to the posterior's mean, instead of its mode.
+
+        Parameters
+        ----------
+        prior : Statistics
+            Pseudo-statistics of a conjugate prior.
 
         Raises
         ------
@@ -171,6 +231,11 @@ class Model(ABC, Generic[Data, Evidence]):
 
     def newton_step(self, data: Data) -> tuple[Self, float, bool]:
         """Take a step of Newton's method on the likelihood.
+
+        Parameters
+        ----------
+        data : Batch
+            Observations, in the form that this class of models takes.
 
         Returns
         -------
@@ -192,6 +257,15 @@ class Model(ABC, Generic[Data, Evidence]):
     ) -> Iterator[Self]:
         """Return an iterator of models one move away: with components merged, or split.
 
+        Parameters
+        ----------
+        data : Batch
+            Observations, in the form that this class of models takes.
+        n_merges : int
+            How many pairs of components are tried for a merge, the most similar first.
+        prior : Statistics or None, default=None
+            Pseudo-statistics of a conjugate prior; None: there is none.
+
         Raises
         ------
         ValueError
@@ -200,15 +274,37 @@ class Model(ABC, Generic[Data, Evidence]):
         self.check_moves(prior)
 
     def revived(self, data: Data) -> Move | None:
-        """Return the `Move` by which a starved component comes back, or None if none should."""
+        """Return the `Move` by which a starved component comes back, or None if none should.
+
+        Parameters
+        ----------
+        data : Batch
+            The rows that came last.
+        """
         return None
 
     def restructured(self, data: Data, n_remembered: int, n_merges: int) -> Move | None:
-        """Return the `Move` that merges or splits components of a stream, or None."""
+        """Return the `Move` that merges or splits components of a stream, or None.
+
+        Parameters
+        ----------
+        data : Batch
+            The rows that came last.
+        n_remembered : float
+            Observations that the model stands for.
+        n_merges : int
+            How many pairs of components are tried for a merge.
+        """
         self.check_moves(None)
 
     def check_moves(self, prior: Evidence | None) -> None:
-        """Raise ValueError if the model has no structural moves, or a prior does not let it."""
+        """Raise ValueError if the model has no structural moves, or a prior does not let it.
+
+        Parameters
+        ----------
+        prior : Statistics or None
+            Pseudo-statistics of a conjugate prior; None: there is none.
+        """
         raise ValueError(f"{type(self).__name__} has no components that are merged or split.")
 
     def chain(
@@ -224,7 +320,9 @@ class Model(ABC, Generic[Data, Evidence]):
         Parameters
         ----------
         data : Batch
+            All observations.
         prior : Statistics or None
+            Pseudo-statistics of a conjugate prior; None: there is none.
         rng : numpy.random.Generator
             Of its start.
         collapsed : bool, default=True
@@ -256,8 +354,11 @@ class Model(ABC, Generic[Data, Evidence]):
         Parameters
         ----------
         data : Batch
+            Observations, in the form that this class of models takes.
         prior : Statistics or None, default=None
+            Pseudo-statistics of a conjugate prior; None: there is none.
         order : {"gain", "cyclic"}, default="gain"
+            Whether the component with the largest gain is next, or the next one.
 
         Raises
         ------
@@ -271,7 +372,13 @@ class Model(ABC, Generic[Data, Evidence]):
     # ----------------------------------------------------------------------------------- merging
 
     def lengths(self, data: Data) -> Statistics | None:
-        """Return what `own_statistics` asks of data as `like`, small and mergeable, or None."""
+        """Return what `own_statistics` asks of data as `like`, small and mergeable, or None.
+
+        Parameters
+        ----------
+        data : Batch
+            Observations, in the form that this class of models takes.
+        """
         return None
 
     @staticmethod
@@ -293,7 +400,13 @@ class Model(ABC, Generic[Data, Evidence]):
         return average(models, shares)
 
     def differences(self, other: Self) -> Iterator[tuple[str, object, object]]:
-        """Yield ``(name, own, the other's)`` of what keeps two models from being merged."""
+        """Yield ``(name, own, the other's)`` of what keeps two models from being merged.
+
+        Parameters
+        ----------
+        other : Model
+            Of the same class, with as many components.
+        """
         return differences(self, other)
 
     def aligned_to(self, reference: Self, like: Data | Statistics | None = None) -> Self:
@@ -302,6 +415,7 @@ class Model(ABC, Generic[Data, Evidence]):
         Parameters
         ----------
         reference : Model
+            Of the same class, with as many components.
         like : object, default=None
             As in `own_statistics`.
         """

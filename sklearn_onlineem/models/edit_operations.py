@@ -54,41 +54,101 @@ class Operations(ABC):
 
     @abstractmethod
     def spread(self, kinds: ArrayLike) -> Floats:
-        """Return the vector in which (match, mismatch, delete, insert, end) are even inside."""
+        """Return the vector in which (match, mismatch, delete, insert, end) are even inside.
+
+        Parameters
+        ----------
+        kinds : array-like of shape (5,)
+            Probabilities of match, mismatch, delete, insert and end.
+        """
 
     @abstractmethod
     def by_kind(self, vector: Floats) -> Floats:
-        """Return sums over match, mismatch, delete, insert and end, an ndarray of shape (5,)."""
+        """Return sums over match, mismatch, delete, insert and end, an ndarray of shape (5,).
+
+        Parameters
+        ----------
+        vector : ndarray of shape (n_probabilities,)
+            Probabilities of operations and, last, of the end.
+        """
 
     @abstractmethod
     def tables(self, vector: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return p(a -> b), p(a -> nothing), p(nothing -> b) in the shapes of lattice weights."""
+        """Return p(a -> b), p(a -> nothing), p(nothing -> b) in the shapes of lattice weights.
+
+        Parameters
+        ----------
+        vector : ndarray of shape (n_probabilities,)
+            Probabilities of operations and, last, of the end.
+        """
 
     @abstractmethod
     def counted(self, kinds: Floats, sums: Floats) -> Floats:
-        """Return sums over pairs from what the kernel fills in."""
+        """Return sums over pairs from what the kernel fills in.
+
+        Parameters
+        ----------
+        kinds : ndarray of shape (n_pairs, 4)
+            Expected matches, mismatches, deletions and insertions of each pair, or empty.
+        sums : ndarray of shape (n_probabilities - 1,)
+            Expected numbers of operations of all pairs, or empty.
+        """
 
     @abstractmethod
     def results(self, n_pairs: int) -> tuple[Floats, Floats]:
-        """Return empty arrays `kinds` and `sums` for the kernel to fill in."""
+        """Return empty arrays `kinds` and `sums` for the kernel to fill in.
+
+        Parameters
+        ----------
+        n_pairs : int
+            How many pairs of strings there are.
+        """
 
     @abstractmethod
     def symbols_of(self, drawn: Integers, rng: np.random.Generator) -> tuple[Integers, Integers]:
-        """Return the symbols that operations (indices of the vector) consume and make; -1: none."""
+        """Return the symbols that operations (indices of the vector) consume and make; -1: none.
+
+        Parameters
+        ----------
+        drawn : ndarray of int
+            Indices of the vector.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        """
 
     def known(self, symbols: Integers) -> Integers:
-        """Return codes of symbols that the lattice can look up."""
+        """Return codes of symbols that the lattice can look up.
+
+        Parameters
+        ----------
+        symbols : ndarray of int
+            Codes from 0 up.
+        """
         return symbols
 
     def weights(self, vector: Floats, log: bool = False) -> LatticeWeights:
-        """Return `LatticeWeights`, those of substitutions as logarithms if asked."""
+        """Return `LatticeWeights`, those of substitutions as logarithms if asked.
+
+        Parameters
+        ----------
+        vector : ndarray of shape (n_probabilities,)
+            Probabilities of operations and, last, of the end.
+        log : bool, default=False
+            Whether weights of substitutions are logarithms.
+        """
         tables = self.tables(np.maximum(vector, _FLOOR))
         substitutions, deletions, insertions = map(np.log, tables)
         ratios = substitutions - np.add.outer(deletions, insertions)
         return LatticeWeights(ratios if log else np.exp(ratios), deletions, insertions)
 
     def target_weights(self, vector: Floats) -> tuple[Floats, Floats]:
-        """Return log p(an operation makes b), of each b or any, and log p(it is no deletion)."""
+        """Return log p(an operation makes b), of each b or any, and log p(it is no deletion).
+
+        Parameters
+        ----------
+        vector : ndarray of shape (n_probabilities,)
+            Probabilities of operations and, last, of the end.
+        """
         substitutions, deletions, insertions = self.tables(np.maximum(vector, _FLOOR))
         from_any = self._over_sources(substitutions)
         return np.log(from_any + insertions), np.log1p(-self._over_symbols(deletions))

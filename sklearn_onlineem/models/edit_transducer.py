@@ -110,7 +110,13 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
         return self._log_probabilities(data, best=False)
 
     def best_log_probability(self, data: StringPairs) -> Floats:
-        """Return the log-probability of the best script of each pair, an ndarray of shape (n,)."""
+        """Return the log-probability of the best script of each pair, an ndarray of shape (n,).
+
+        Parameters
+        ----------
+        data : StringPairs
+            Pairs of strings.
+        """
         return self._log_probabilities(data, best=True)
 
     def _log_probabilities(self, data, best):
@@ -137,6 +143,11 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
         """Return log p(y) = log sum_x p(x, y) of `Strings`, an ndarray of shape (n_targets,).
 
         Of the scripts' operations, those that make a symbol of y are independent draws too.
+
+        Parameters
+        ----------
+        targets : Strings
+            The strings y.
         """
         appears, log_passed = self.operations.target_weights(self.probabilities)
         symbols = self.operations.known(targets.symbols)
@@ -156,9 +167,11 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
         Parameters
         ----------
         sources, targets : Strings
+            All strings of the one are paired with all of the other.
         best : bool, default=False
             Whether of the best script, instead of all.
         n_threads : int, default=1
+            How many threads share the pairs. Results do not depend on it.
         """
         out = np.empty((len(sources), len(targets)))
         weigh = self._weigher(sources, targets, best, n_threads)
@@ -189,7 +202,17 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
     def sample(
         self, n: int, rng: np.random.Generator, like: StringPairs | None = None
     ) -> tuple[StringPairs, Strings]:
-        """Draw n pairs of strings; return them and their scripts, operations as `Strings`."""
+        """Draw n pairs of strings; return them and their scripts, operations as `Strings`.
+
+        Parameters
+        ----------
+        n : int
+            How many pairs.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        like : StringPairs, default=None
+            Not needed: scripts end by themselves.
+        """
         p = self.probabilities
         n_operations = rng.geometric(p[-1], size=n) - 1
         drawn = rng.choice(len(p) - 1, size=n_operations.sum(), p=p[:-1] / p[:-1].sum())

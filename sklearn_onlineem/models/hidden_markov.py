@@ -137,7 +137,6 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         return sum(counts[part] for part in self.learnt)
 
     def observations_needed(self, data: Sequences) -> float:
-        """Return how many sequences determine the emissions."""
         n_parameters = max(1, self.family.n_parameters(self.parameters))
         return n_parameters / data.n_features / (data.n_rows / len(data))
 
@@ -291,10 +290,7 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
     def aligned_to(
         self, reference: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
     ) -> HiddenMarkovModel:
-        """Return the same distribution with states numbered as in a reference.
-
-        What is matched is how often states emit, and what: their moves follow.
-        """
+        # What is matched is how often states emit, and what: their moves follow.
         divergences = self.family.divergences(
             self.parameters, reference.parameters, self.n_components
         )
@@ -319,23 +315,45 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         return np.concatenate([part for _, part in self._walked(self._filtered, data)])
 
     def filtered(self, data: Sequences) -> Floats:
-        """Return p(h_t | v_1..t), an ndarray of shape (n_rows, n_states)."""
+        """Return p(h_t | v_1..t), an ndarray of shape (n_rows, n_states).
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other.
+        """
         return np.concatenate([part for part, _ in self._walked(self._filtered, data)])
 
     def filtered_end(self, data: Sequences) -> Floats | None:
         """Return the filtered distribution of the last state of all, or None if it is impossible.
 
         A piece that continues the last sequence starts from it.
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other.
         """
         filtered = self.filtered(data)[-1].astype(np.float64)
         return filtered if filtered.any() else None
 
     def posterior(self, data: Sequences) -> Floats:
-        """Return p(h_t | v), an ndarray of shape (n_rows, n_states)."""
+        """Return p(h_t | v), an ndarray of shape (n_rows, n_states).
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other.
+        """
         return np.concatenate(self._walked(self._posterior, data))
 
     def decoded(self, data: Sequences) -> tuple[Integers, Floats]:
         """Return the most probable state path h of each sequence (Viterbi).
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other.
 
         Returns
         -------
@@ -387,7 +405,9 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         Parameters
         ----------
         n : int
+            How many sequences.
         rng : numpy.random.Generator
+            Where random numbers come from.
         like : Sequences, default=None
             Where lengths are not modelled: data whose lengths are drawn from.
 

@@ -171,10 +171,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics]):
     def e_step(
         self, data: Documents, rng: np.random.Generator | None = None
     ) -> tuple[TopicStatistics, float]:
-        """Return the expected statistics of the documents, and the mean of their bounds.
-
-        Random numbers come from `rng` if the inference draws; None: always the same.
-        """
+        # Bounds stand for log-likelihoods. Without `rng`, draws are always the same.
         totals_T, share = np.empty_like(self.topics_T), 1.0 / data.total_weight
         bounds, mean_logs = self._infer(data, rng, totals_T=totals_T, scale=share)
         statistics = TopicStatistics(totals_T, 0.0, 1.0, mean_logs)
@@ -227,11 +224,16 @@ class LatentDirichletModel(Model[Documents, TopicStatistics]):
         return max(1.0, self.n_parameters() / max(1.0, data.mean_length))
 
     def log_likelihood(self, data: Documents) -> Floats:
-        """Return a lower bound of the log-likelihood of each document, in nats."""
         return self._expecting()._infer(data.unnumbered())[0]
 
     def posterior(self, data: Documents) -> Floats:
-        """Return the expected proportions of topics, an ndarray (n_documents, n_components)."""
+        """Return the expected proportions of topics, an ndarray (n_documents, n_components).
+
+        Parameters
+        ----------
+        data : Documents
+            Counts of words.
+        """
         proportions = np.empty((len(data), self.n_components))
         self._expecting()._infer(data.unnumbered(), proportions=proportions)
         return proportions
@@ -253,8 +255,11 @@ class LatentDirichletModel(Model[Documents, TopicStatistics]):
         Parameters
         ----------
         data : Documents
+            Whole counts of words.
         rng : numpy.random.Generator
+            Where random numbers come from.
         n_sweeps : int, default=200
+            How often all tokens of the first halves are drawn.
 
         Returns
         -------
@@ -316,6 +321,25 @@ class LatentDirichletModel(Model[Documents, TopicStatistics]):
         like: Documents | None = None,
         lengths: ArrayLike | None = None,
     ) -> tuple[Floats, Floats]:
+        """Draw n documents.
+
+        Parameters
+        ----------
+        n : int
+            How many documents.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        like : Documents, default=None
+            Data whose lengths are drawn from.
+        lengths : array-like broadcasting to (n,), default=None
+            Tokens of each document; None: as in `like` or, without it, the mean length, rounded.
+
+        Returns
+        -------
+        counts : ndarray of shape (n, n_words)
+        proportions : ndarray of shape (n, n_components)
+            Of the topics.
+        """
         if lengths is None:
             lengths = np.rint(self.length) if like is None else rng.choice(np.rint(like.lengths), n)
         lengths = np.broadcast_to(lengths, n).astype(np.int64)

@@ -220,11 +220,8 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     def aligned_to(
         self, reference: LinearDynamicalModel, like: Sequences | LengthDistribution | None = None
     ) -> LinearDynamicalModel:
-        """Return the same distribution of the rows, in coordinates of the states as in a reference.
-
-        They are changed by the linear map T that brings the observability matrix, C, C A, C A A,
-        ..., closest to that of the reference, in least squares.
-        """
+        # Coordinates are changed by the linear map T that brings the observability matrix, C, C A,
+        # C A A, ..., closest to that of the reference, in least squares.
         if self is reference:
             return self
         T = np.linalg.lstsq(reference._observability, self._observability, rcond=None)[0]
@@ -251,11 +248,23 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         return np.add.reduceat(self.row_log_likelihoods(data), data.offsets[:-1])
 
     def row_log_likelihoods(self, data: Sequences) -> Floats:
-        """Return log p(v_t | v_1..t-1), of shape (n_rows,); 0 where nothing is observed."""
+        """Return log p(v_t | v_1..t-1), of shape (n_rows,); 0 where nothing is observed.
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other; NaN is missing.
+        """
         return self._filtered(data)[-1]
 
     def filtered(self, data: Sequences) -> tuple[Floats, Floats]:
-        """Return means (n_rows, k) and covariances (n_rows, k, k) of p(h_t | v_1..t)."""
+        """Return means (n_rows, k) and covariances (n_rows, k, k) of p(h_t | v_1..t).
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other; NaN is missing.
+        """
         moments = self._filtered(data, filtered=True)[2:4]
         _check_finite(moments, data)
         return moments
@@ -264,12 +273,23 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         """Return mean and covariance of the last state of all, given the rows so far.
 
         They are not finite where the moments of an unstable system have overflown.
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other; NaN is missing.
         """
         means, covariances = self._filtered(data, filtered=True)[2:4]
         return means[-1].copy(), covariances[-1].copy()
 
     def predicted(self, data: Sequences) -> tuple[Floats, Floats]:
-        """Return means (n_rows, d) and covariances (n_rows, d, d) of p(v_t | v_1..t-1)."""
+        """Return means (n_rows, d) and covariances (n_rows, d, d) of p(v_t | v_1..t-1).
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other; NaN is missing.
+        """
         moments = self._filtered(data, predicted=True)[:2]
         _check_finite(moments, data)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -279,6 +299,13 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
 
     def forecast(self, data: Sequences, n_steps: int) -> tuple[Floats, Floats]:
         """Return moments of the rows that follow each sequence.
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other; NaN is missing.
+        n_steps : int
+            How many rows follow each sequence.
 
         Returns
         -------
@@ -302,6 +329,11 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     def smoothed(self, data: Sequences) -> tuple[Floats, Floats, Floats]:
         """Return the moments of p(h_t | v).
 
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other; NaN is missing.
+
         Returns
         -------
         means : ndarray of shape (n_rows, k)
@@ -312,7 +344,13 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         return self._smoothed(data)[:3]
 
     def imputed(self, data: Sequences) -> Floats:
-        """Return the rows (n_rows, d), what is missing replaced by its expectation given all."""
+        """Return the rows (n_rows, d), what is missing replaced by its expectation given all.
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other; NaN is missing.
+        """
         return self._smoothed(data)[3]
 
     def _filtered(self, data, **wanted):
@@ -351,7 +389,9 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         Parameters
         ----------
         n : int
+            How many sequences.
         rng : numpy.random.Generator
+            Where random numbers come from.
         like : Sequences
             Data whose lengths are drawn from, as these are not modelled.
 

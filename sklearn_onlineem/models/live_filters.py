@@ -136,7 +136,9 @@ class MomentFilter:
         Parameters
         ----------
         mean : array-like of shape (n_dim_state,)
+            Of the state.
         covariance : array-like of shape (n_dim_state, n_dim_state)
+            Of the state.
 
         Raises
         ------

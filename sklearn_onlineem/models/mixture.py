@@ -167,6 +167,7 @@ class MixtureModel(Model[Rows, MixtureStatistics]):
         Parameters
         ----------
         data : Rows
+            Observations.
         statistics : MixtureStatistics
             Pseudo-statistics of the prior plus evidence, as sums over rows.
 
@@ -206,7 +207,7 @@ class MixtureModel(Model[Rows, MixtureStatistics]):
         return max(1, self.family.n_parameters(self.parameters)) / self.family.numbers_in(data)
 
     def newton_step(self, data: Rows) -> tuple[MixtureModel, float, bool]:
-        """Take a step of the family's own; only a single component has one."""
+        # The family's own; only a single component has one.
         if self.n_components > 1 or not hasattr(self.family, "likelihood_step"):
             return super().newton_step(data)
         parameters, log_likelihood, is_last = self.family.likelihood_step(self.parameters, data)
@@ -219,7 +220,13 @@ class MixtureModel(Model[Rows, MixtureStatistics]):
         return out
 
     def posterior(self, data: Rows) -> Floats:
-        """Return the responsibilities, an ndarray of shape (n_rows, n_components)."""
+        """Return the responsibilities, an ndarray of shape (n_rows, n_components).
+
+        Parameters
+        ----------
+        data : Rows
+            Observations; labels are not looked at.
+        """
         out = np.empty((len(data), self.n_components), dtype=data.dtype)
         for start, responsibilities in self._posterior_blocks(data, np.empty(len(data))):
             out[start : start + len(responsibilities)] = responsibilities
@@ -244,6 +251,7 @@ class MixtureModel(Model[Rows, MixtureStatistics]):
         Parameters
         ----------
         reference : MixtureModel
+            With as many components of the same family.
         """
         divergences = self.family.divergences(
             self.parameters, reference.parameters, self.n_components

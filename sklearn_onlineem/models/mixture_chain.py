@@ -121,12 +121,7 @@ class MixtureChain(Chain["MixtureModel"]):
     # -------------------------------------------------------------------------------------- chain
 
     def sweep(self, rng: np.random.Generator) -> float:
-        """Draw all components; return the mean log predictive density of rows given the others.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        """
+        # The log-likelihood is the log predictive density of rows given the others.
         if not len(self._rows):
             return float(self.model().log_likelihood(self._data).mean())
         return self._model.family.collapsed_sweep(
@@ -175,6 +170,7 @@ class MixtureChain(Chain["MixtureModel"]):
         Parameters
         ----------
         reference : MixtureModel
+            With as many components of the same family.
         """
         self._reference = reference
 
@@ -207,6 +203,7 @@ class MixtureChain(Chain["MixtureModel"]):
         Parameters
         ----------
         chains : list of MixtureChain
+            At least one; each has averaged at least one sweep in.
         """
         share = 1.0 / sum(chain._n_averaged for chain in chains)
         return chains[0]._model_of(combine([(share, chain._sum) for chain in chains]))
@@ -217,6 +214,7 @@ class MixtureChain(Chain["MixtureModel"]):
         Parameters
         ----------
         rng : numpy.random.Generator
+            Where random numbers come from.
         """
         total = combine([(1.0, self._given), (1.0, self._statistics(self._rows, self._labels))])
         weights = drawn_proportions(total.counts + 1.0, rng)

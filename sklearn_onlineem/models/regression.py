@@ -65,24 +65,56 @@ class Regression:
         return _only(self.parameters.covariance)
 
     def m_step(self, statistics: MatrixMoments) -> Regression:
-        """Return the regressions that maximise the statistics."""
+        """Return the regressions that maximise the statistics.
+
+        Parameters
+        ----------
+        statistics : MatrixMoments
+            Moments of (x, y).
+        """
         parameters = self.family.m_step(statistics, self.parameters, self.learnt)
         return Regression(self.family, parameters, self.learnt)
 
     def mean_form(self, prior: MatrixMoments) -> MatrixMoments:
-        """Return a prior that leads to the posterior's mean, instead of its mode."""
+        """Return a prior that leads to the posterior's mean, instead of its mode.
+
+        Parameters
+        ----------
+        prior : MatrixMoments
+            Pseudo-moments of (x, y).
+        """
         return self.family.mean_form(prior, self.parameters.matrix.shape[2], self.learnt)
 
     def own_statistics(self, inputs: MatrixMoments | Floats) -> MatrixMoments:
-        """Return the moments of (x, y), given those of x or, without inputs, weights (K,)."""
+        """Return the moments of (x, y), given those of x or, without inputs, weights (K,).
+
+        Parameters
+        ----------
+        inputs : MatrixMoments, or ndarray of shape (K,)
+            Moments of x; without inputs, weights will do.
+        """
         return self.family.own_statistics(self.parameters, inputs)
 
     def expected_log_density(self, statistics: MatrixMoments) -> float:
-        """Return the log density of rows of these moments, up to a constant of theirs."""
+        """Return the log density of rows of these moments, up to a constant of theirs.
+
+        Parameters
+        ----------
+        statistics : MatrixMoments
+            Moments of (x, y).
+        """
         return self.family.expected_log_density(self.parameters, statistics)
 
     def kl_divergence(self, other: Regression, inputs: MatrixMoments | Floats) -> float:
-        """Return KL(self || other) in nats, given the inputs as in `own_statistics`."""
+        """Return KL(self || other) in nats, given the inputs as in `own_statistics`.
+
+        Parameters
+        ----------
+        other : Regression
+            As many regressions, of the same shapes.
+        inputs : MatrixMoments, or ndarray of shape (K,)
+            Moments of x; without inputs, weights will do.
+        """
         return sum(self.family.kl_divergence(self.parameters, other.parameters, inputs))
 
     def n_parameters(self) -> int:
@@ -92,7 +124,17 @@ class Regression:
     def sample(
         self, inputs: Floats, rng: np.random.Generator, components: Integers | None = None
     ) -> Floats:
-        """Draw y for each row of inputs (n_rows, q); components (n_rows,) if there are several."""
+        """Draw y for each row of inputs (n_rows, q); components (n_rows,) if there are several.
+
+        Parameters
+        ----------
+        inputs : ndarray of shape (n_rows, q)
+            The x of each row.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        components : ndarray of int of shape (n_rows,), default=None
+            The regression of each row; None: there is one only.
+        """
         if components is None:
             components = np.zeros(len(inputs), dtype=np.intp)
         return self.family.sample(self.parameters, components, rng, inputs)
@@ -103,7 +145,9 @@ class Regression:
         Parameters
         ----------
         means : ndarray of shape (n, q)
+            Means of x.
         covariances : ndarray of shape (n, q, q)
+            Covariances of x.
 
         Returns
         -------

@@ -34,11 +34,23 @@ class Termination(ABC):
     """
 
     def moves(self, transmat: Floats) -> Floats:
-        """Return the probabilities (K, K) of moves within a sequence."""
+        """Return the probabilities (K, K) of moves within a sequence.
+
+        Parameters
+        ----------
+        transmat : ndarray of shape (K, K) or (K, K + 1)
+            Probabilities of moves and, in a further column, of ends.
+        """
         return transmat
 
     def final(self, transmat: Floats) -> Floats:
-        """Return p(the sequence ends here | state), of shape (K,); 1 where lengths are given."""
+        """Return p(the sequence ends here | state), of shape (K,); 1 where lengths are given.
+
+        Parameters
+        ----------
+        transmat : ndarray of shape (K, K) or (K, K + 1)
+            Probabilities of moves and, in a further column, of ends.
+        """
         return np.ones(len(transmat))
 
     def departures(self, transitions: Floats, last: Floats) -> Floats:
@@ -57,10 +69,26 @@ class Termination(ABC):
     def occupancies(
         self, start: Floats, transmat: Floats, like: Sequences | LengthDistribution | None
     ) -> tuple[Floats, Floats]:
-        """Return expected departures and emissions for each sequence, two arrays of shape (K,)."""
+        """Return expected departures and emissions for each sequence, two arrays of shape (K,).
+
+        Parameters
+        ----------
+        start : ndarray of shape (K,)
+            Probabilities of the first state.
+        transmat : ndarray of shape (K, K) or (K, K + 1)
+            Probabilities of moves and, in a further column, of ends.
+        like : Sequences or LengthDistribution
+            Data with lengths; None where sequences end by themselves.
+        """
 
     def size_of(self, data: Sequences) -> float:
-        """Return what the occupancies for all sequences of a batch are proportional to."""
+        """Return what the occupancies for all sequences of a batch are proportional to.
+
+        Parameters
+        ----------
+        data : Sequences
+            A batch.
+        """
         return data.total_weight
 
     def sample_states(
@@ -72,6 +100,19 @@ class Termination(ABC):
         like: Sequences | LengthDistribution | None = None,
     ) -> tuple[Integers, Integers]:
         """Draw n state sequences; return offsets (n + 1,) and states (n_rows,).
+
+        Parameters
+        ----------
+        start : ndarray of shape (K,)
+            Probabilities of the first state.
+        transmat : ndarray of shape (K, K) or (K, K + 1)
+            Probabilities of moves and, in a further column, of ends.
+        n : int
+            How many sequences.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        like : Sequences, default=None
+            Data whose lengths are drawn from, where lengths are given.
 
         Raises
         ------

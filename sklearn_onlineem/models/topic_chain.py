@@ -82,12 +82,7 @@ class TopicChain(Chain["LatentDirichletModel"]):
         self._draw_at_once(rng)
 
     def sweep(self, rng: np.random.Generator) -> float:
-        """Draw all topics; return the mean log-likelihood of tokens given the others, a document.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        """
+        # The log-likelihood is that of tokens given the others, a document.
         total = self._draw_in_turn(rng) if self._collapsed else self._draw_at_once(rng)
         self._learn_alpha()
         return total / len(self._data)
