@@ -179,6 +179,18 @@ class Gaussian(ExponentialFamily[Parameters, Evidence]):
             Rows; NaN is missing.
         n_threads : int, default=1
             How many threads may walk the rows. Results do not depend on it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import FullGaussian
+        >>> family = FullGaussian()
+        >>> gaussians = family.from_natural(np.array([[0.0, 0.0, -1.0, 0.5, 0.5, -1.0]]))
+        >>> X = np.array([[1.0, np.nan]])
+        >>> variance = family.covariance_matrices(gaussians)[0, 0, 0]
+        >>> density = np.exp(-0.5 / variance) / np.sqrt(2 * np.pi * variance)
+        >>> bool(np.isclose(np.exp(family.marginal_log_density(gaussians, X)), density)[0, 0])
+        True
         """
         covariances = self.covariance_matrices(parameters)
         return marginal_log_density(parameters.mean, covariances, X)
@@ -198,6 +210,16 @@ class Gaussian(ExponentialFamily[Parameters, Evidence]):
             Shares of the components in each row.
         n_threads : int, default=1
             How many threads may walk the rows. Results do not depend on it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import FullGaussian
+        >>> family = FullGaussian()
+        >>> gaussians = family.from_natural(np.array([[0.0, 0.0, -1.0, 0.5, 0.5, -1.0]]))
+        >>> X = np.array([[1.0, np.nan]])
+        >>> family.marginal_statistics(gaussians, X, np.ones((1, 1))).mean
+        array([[1. , 0.5]])
         """
         counts, mean = posterior.sum(axis=0, dtype=np.float64), parameters.mean
         covariances = self.covariance_matrices(parameters)
@@ -231,6 +253,17 @@ class Gaussian(ExponentialFamily[Parameters, Evidence]):
             Pseudo-sum of squares; a number stands for a multiple of the unit matrix.
         degrees : float
             What the pseudo-sum is divided by.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import DiagonalGaussian
+        >>> family = DiagonalGaussian(reg_covar=0.0)
+        >>> prior = family.pseudo_moments(
+        ...     1, 2, mean=3.0, mean_weight=1.0, scatter=8.0, degrees=4.0
+        ... )
+        >>> family.m_step(prior).mean, family.m_step(prior).covariance
+        (array([[3., 3.]]), array([[2., 2.]]))
         """
         mean = np.broadcast_to(np.asarray(mean, dtype=float), (n_components, n_features)).copy()
         scatter = np.asarray(scatter, dtype=float)
@@ -250,6 +283,16 @@ class Gaussian(ExponentialFamily[Parameters, Evidence]):
         ----------
         parameters : object
             Gaussians, of which those values are taken that are not learnt.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import DiagonalGaussian
+        >>> gaussians = DiagonalGaussian().from_natural(np.array([[0.0, -0.5]]))
+        >>> family = DiagonalGaussian(learns_covariances=False).knowing(gaussians)
+        >>> evidence = family.expected_statistics(np.array([[1.0], [3.0]]), np.ones((2, 1)))
+        >>> family.predictive_log_density(evidence, np.array([[2.0]])).round(3)
+        array([[-1.122]])
         """
         return replace(self, known=parameters)
 
@@ -392,6 +435,15 @@ class Gaussian(ExponentialFamily[Parameters, Evidence]):
         ----------
         parameters : object
             Of K components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import DiagonalGaussian
+        >>> family = DiagonalGaussian()
+        >>> family.covariance_matrices(family.from_natural(np.array([[0.0, 0.0, -0.5, -0.25]])))
+        array([[[1., 0.],
+                [0., 2.]]])
         """
 
     @abstractmethod
@@ -402,6 +454,13 @@ class Gaussian(ExponentialFamily[Parameters, Evidence]):
         ----------
         matrices : ndarray of shape (K, d, d)
             One for each component.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import DiagonalGaussian
+        >>> DiagonalGaussian().from_matrices(np.array([[[2.0, 1.0], [1.0, 3.0]]]))
+        array([[2., 3.]])
         """
 
     @abstractmethod

@@ -23,6 +23,14 @@ class CovarianceShape(ABC):
         ----------
         covariance : ndarray of shape (d, d)
             That of the rows, or of the residuals of a regression.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import SphericalCovariance
+        >>> SphericalCovariance().nearest(np.array([[2.0, 1.0], [1.0, 4.0]]))
+        array([[3., 0.],
+               [0., 3.]])
         """
 
     @abstractmethod
@@ -33,6 +41,12 @@ class CovarianceShape(ABC):
         ----------
         n_features : int
             d.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem.families import DiagonalCovariance, FullCovariance
+        >>> FullCovariance().n_parameters(3), DiagonalCovariance().n_parameters(3)
+        (6, 3)
         """
 
     def degrees_of_mean(self, n_features: int) -> float:
@@ -44,6 +58,12 @@ class CovarianceShape(ABC):
         ----------
         n_features : int
             d.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem.families import DiagonalCovariance, FullCovariance
+        >>> FullCovariance().degrees_of_mean(3), DiagonalCovariance().degrees_of_mean(3)
+        (8.0, 4.0)
         """
         return 4.0 * self.n_parameters(n_features) / n_features
 

@@ -64,6 +64,18 @@ class Model(ABC, Generic[Data, Evidence]):
             Weighted average per observation.
         log_likelihood : float
             Weighted mean per observation, in nats.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
+        >>> evidence, log_likelihood = model.e_step(data)
+        >>> evidence.counts.round(2), round(log_likelihood, 3)
+        (array([0.49, 0.51]), -2.613)
         """
 
     @abstractmethod
@@ -74,6 +86,16 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         like : object, default=None
             Data whose lengths the expectation is taken for, where the model has lengths.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> model.own_statistics().emissions.total
+        array([[0.5],
+               [4.5]])
         """
 
     @abstractmethod
@@ -84,6 +106,18 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         statistics : Statistics
             Evidence, or its sum with pseudo-statistics of a prior and own statistics of models.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
+        >>> model.m_step(model.e_step(data)[0]).parameters.round(2)
+        array([[ 0.99],
+               [10.88]])
         """
 
     @abstractmethod
@@ -94,6 +128,16 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         data : Batch
             Observations, in the form that this class of models takes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> model.log_likelihood(Rows(np.array([[0.0], [9.0]]))).round(3)
+        array([-1.693, -2.72 ])
         """
 
     @abstractmethod
@@ -106,6 +150,16 @@ class Model(ABC, Generic[Data, Evidence]):
             Of the same class, with as many components.
         like : object, default=None
             Data whose lengths the expectation is taken for, where the model has lengths.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> other = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [3.0]]))
+        >>> round(model.kl_divergence(other), 3), model.kl_divergence(model)
+        (1.944, 0.0)
         """
 
     @abstractmethod
@@ -124,6 +178,16 @@ class Model(ABC, Generic[Data, Evidence]):
             Where random numbers come from.
         like : object, default=None
             Data whose lengths are drawn from, where lengths are not modelled.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> X, components = model.sample(4000, np.random.default_rng(0))
+        >>> X[components == 1].mean().round(1)
+        np.float64(9.0)
         """
 
     def pseudo_data(
@@ -139,6 +203,18 @@ class Model(ABC, Generic[Data, Evidence]):
             Where random numbers come from.
         like : object, default=None
             As in `sample`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> drawn = model.pseudo_data(4000, np.random.default_rng(0))
+        >>> learnt = model.m_step(model.e_step(drawn)[0])
+        >>> learnt.parameters.round(1)
+        array([[1.],
+               [9.]])
         """
         return self.sample(n, rng, like)[0]
 
@@ -153,6 +229,16 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         data : Batch
             Observations, in the form that this class of models takes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> model.observations_needed(Rows(np.array([[0.0], [9.0]])))
+        2.0
         """
 
     def size_of(self, data: Data) -> float:
@@ -165,6 +251,16 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         data : Batch
             Observations, in the form that this class of models takes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> model.size_of(Rows(np.array([[0.0], [9.0]]), sample_weight=np.array([1.0, 2.5])))
+        3.5
         """
         return data.total_weight
 
@@ -194,6 +290,19 @@ class Model(ABC, Generic[Data, Evidence]):
         ------
         ValueError
             If the model does not say.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
+        >>> evidence = model.e_step(data)[0]
+        >>> best = model.m_step(evidence)
+        >>> best.expected_log_likelihood(evidence) > model.expected_log_likelihood(evidence)
+        True
         """
         raise ValueError(
             f"{type(self).__name__} does not say what its M-step maximises: it has no"
@@ -201,7 +310,17 @@ class Model(ABC, Generic[Data, Evidence]):
         )
 
     def n_parameters(self) -> int:
-        """Return the number of free parameters."""
+        """Return the number of free parameters.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> model.n_parameters()
+        3
+        """
         return n_numbers(self)
 
     def masses(self, statistics: Evidence) -> Floats | None:
@@ -211,6 +330,15 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         statistics : Statistics
             Evidence, pseudo-statistics of a prior, or a sum of them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> model.masses(model.own_statistics())
+        array([0.5, 0.5])
         """
         return None
 
@@ -226,6 +354,19 @@ class Model(ABC, Generic[Data, Evidence]):
         ------
         ValueError
             If the prior has none.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> rates = Poisson().prior_statistics(2, n_features=1, shape=3.0, rate=2.0)
+        >>> prior = MixtureStatistics(np.array([1.0, 3.0]), rates)
+        >>> mean = model.m_step(model.mean_form(prior))
+        >>> mean.weights.round(3), mean.parameters
+        (array([0.333, 0.667]), array([[1.5],
+               [1.5]]))
         """
         raise ValueError(f"{type(self).__name__} has no posterior mean in closed form.")
 
@@ -249,6 +390,18 @@ class Model(ABC, Generic[Data, Evidence]):
         ------
         ValueError
             If the model has no such step.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import CompoundDirichlet
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> family, data = CompoundDirichlet(), Rows(np.array([[3.0, 1.0], [0.0, 4.0], [2.0, 2.0]]))
+        >>> model = MixtureModel(family, np.ones(1), family.of_moments(data))
+        >>> new, before, _ = model.newton_step(data)
+        >>> bool(new.log_likelihood(data).mean() > before)
+        True
         """
         raise ValueError(f"{type(self).__name__} has no Newton step; use another solver.")
 
@@ -270,6 +423,17 @@ class Model(ABC, Generic[Data, Evidence]):
         ------
         ValueError
             If the model has no such moves.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
+        >>> [moved.n_components for moved in model.structural_moves(data, n_merges=1)]
+        [2]
         """
         self.check_moves(prior)
 
@@ -280,10 +444,22 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         data : Batch
             The rows that came last.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> starved = MixtureModel(Poisson(), np.array([0.001, 0.999]), np.array([[300.0], [25.0]]))
+        >>> apart = Rows(np.repeat([[0.0], [50.0]], 100, axis=0))
+        >>> starved.revived(apart).model.parameters.round(1)
+        array([[50.],
+               [ 0.]])
         """
         return None
 
-    def restructured(self, data: Data, n_remembered: int, n_merges: int) -> Move | None:
+    def restructured(self, data: Data, n_remembered: float, n_merges: int) -> Move | None:
         """Return the `Move` that merges or splits components of a stream, or None.
 
         Parameters
@@ -294,6 +470,17 @@ class Model(ABC, Generic[Data, Evidence]):
             Observations that the model stands for.
         n_merges : int
             How many pairs of components are tried for a merge.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> alike = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[5.0], [5.0]]))
+        >>> data = Rows(np.full((100, 1), 5.0))
+        >>> alike.restructured(data, n_remembered=1000.0, n_merges=1).model.weights
+        array([1., 0.])
         """
         self.check_moves(None)
 
@@ -304,6 +491,18 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         prior : Statistics or None
             Pseudo-statistics of a conjugate prior; None: there is none.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> prior = model.own_statistics()
+        >>> model.check_moves(prior)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        ValueError: solver=SplitMerge() leaves components without weight, ...
         """
         raise ValueError(f"{type(self).__name__} has no components that are merged or split.")
 
@@ -341,6 +540,21 @@ class Model(ABC, Generic[Data, Evidence]):
         ------
         ValueError
             If the model has no such chain.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
+        >>> rates = Poisson().prior_statistics(2, n_features=1, shape=1.0, rate=0.1)
+        >>> prior, rng = MixtureStatistics(np.zeros(2), rates), np.random.default_rng(0)
+        >>> chain = model.chain(data, prior, rng)
+        >>> _ = chain.sweep(rng)
+        >>> chain.labels
+        array([0, 0, 1, 1], dtype=int32)
         """
         if not collapsed:
             return None
@@ -364,6 +578,19 @@ class Model(ABC, Generic[Data, Evidence]):
         ------
         ValueError
             If the model is no mixture, or `order` none of these.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
+        >>> steps = model.component_steps(data, order="cyclic")
+        >>> before = steps.sweep()
+        >>> steps.log_likelihood() > before
+        np.True_
         """
         raise ValueError(
             f"{type(self).__name__} has no components that can be refreshed one at a time."
@@ -378,6 +605,18 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         data : Batch
             Observations, in the form that this class of models takes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import HiddenMarkovModel
+        >>> sticky, rates = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[1.0], [9.0]])
+        >>> model = HiddenMarkovModel(Poisson(), np.array([0.5, 0.5]), sticky, rates)
+        >>> data = Sequences(Rows(np.zeros((4, 1))), np.array([0, 1, 4]))
+        >>> model.lengths(data).survival
+        array([1. , 0.5, 0.5])
         """
         return None
 
@@ -396,6 +635,17 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         Sanderson & Curtin, "gmm_diag and gmm_full: C++ classes for multi-threaded Gaussian mixture
         models and Expectation-Maximisation", JOSS 2017.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> other = MixtureModel(Poisson(), np.array([0.1, 0.9]), np.array([[2.0], [7.0]]))
+        >>> MixtureModel.averaged([model, other], [0.5, 0.5]).parameters
+        array([[1.5],
+               [8. ]])
         """
         return average(models, shares)
 
@@ -406,6 +656,16 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         other : Model
             Of the same class, with as many components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> other = MixtureModel(Poisson(min_rate=0.1), model.weights, model.parameters)
+        >>> [name for name, *_ in model.differences(other)]
+        ['min_rate']
         """
         return differences(self, other)
 
@@ -418,6 +678,17 @@ class Model(ABC, Generic[Data, Evidence]):
             Of the same class, with as many components.
         like : object, default=None
             As in `own_statistics`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> reference = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[8.0], [2.0]]))
+        >>> model.aligned_to(reference).parameters
+        array([[9.],
+               [1.]])
         """
         raise ValueError(f"{type(self).__name__} has no states that can be matched.")
 

@@ -200,7 +200,7 @@ class MixtureModel(Model[Rows, MixtureStatistics]):
     def revived(self, data: Rows) -> Move | None:
         return revived(self, data)
 
-    def restructured(self, data: Rows, n_remembered: int, n_merges: int) -> Move | None:
+    def restructured(self, data: Rows, n_remembered: float, n_merges: int) -> Move | None:
         return restructured(self, data, n_remembered, n_merges)
 
     def observations_needed(self, data: Rows) -> float:
