@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = [
     "Floats",
     "FloatsOrList",
+    "FloatsOrSparse",
     "Integers",
     "IntegersOrList",
     "Method",
@@ -40,3 +41,6 @@ RandomState: TypeAlias = int | np.random.RandomState | None
 
 # A decorator that returns what it was given, as far as callers see.
 Method = TypeVar("Method")
+
+# What counts, and other rows that are mostly 0, may be.
+FloatsOrSparse: TypeAlias = Floats | SparseArray

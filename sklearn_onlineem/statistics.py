@@ -7,12 +7,17 @@ they add and with what weights; :func:`combine` is that sum.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from typing import Self, TypeVar
 
 import numpy as np
 
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import component, like
+
+Kind = TypeVar("Kind", bound="Statistics")
 
 __all__ = ["Listed", "Moments", "Statistics", "Sums", "combine", "fold", "pooled"]
 
@@ -30,7 +35,7 @@ class Statistics:
     overrides `merge` and `scale`, and one that grows by what is added to it `sum_of`.
     """
 
-    def merge(self, a, other, b):
+    def merge(self, a: float, other: Self, b: float) -> Self:
         """Return ``a * self + b * other``.
 
         Parameters
@@ -47,16 +52,30 @@ class Statistics:
         names = _names(type(self))
         return type(self)(*[_merge(a, getattr(self, n), b, getattr(other, n)) for n in names])
 
-    def scale(self, a):
-        """Return ``a * self``."""
+    def scale(self, a: float) -> Self:
+        """Return ``a * self``.
+
+        Parameters
+        ----------
+        a : float
+            A weight, not below 0.
+        """
         return type(self)(*[_scale(a, getattr(self, n)) for n in _names(type(self))])
 
-    def component(self, k, n):
-        """Return the statistics of component k of n alone."""
+    def component(self, k: int, n: int) -> Self:
+        """Return the statistics of component k of n alone.
+
+        Parameters
+        ----------
+        k : int
+            Which component.
+        n : int
+            How many components there are.
+        """
         return component(self, k, n)
 
     @classmethod
-    def sum_of(cls, terms):
+    def sum_of(cls, terms: Sequence[tuple[float, Self]]) -> Self:
         """Return the weighted sum of statistics of this class, added from left to right.
 
         Parameters
@@ -73,24 +92,30 @@ class Statistics:
         return cls.sum_by_field(terms) if adds_by_field else fold(terms)
 
     @classmethod
-    def sum_by_field(cls, terms):
-        """Return the weighted sum whose fields are those of the fields."""
+    def sum_by_field(cls, terms: Sequence[tuple[float, Self]]) -> Self:
+        """Return the weighted sum whose fields are those of the fields.
+
+        Parameters
+        ----------
+        terms : list of (float, Statistics)
+            Weights and statistics; at least one term.
+        """
         weights = [a for a, _ in terms]
         columns = ([getattr(statistics, name) for _, statistics in terms] for name in _names(cls))
         return cls(*[_total(weights, column) for column in columns])
 
-    def __add__(self, other):
+    def __add__(self, other: Self) -> Self:
         if type(other) is not type(self):
             return NotImplemented
         return self.merge(1.0, other, 1.0)
 
-    def __mul__(self, a):
+    def __mul__(self, a: float) -> Self:
         return self.scale(a)
 
     __rmul__ = __mul__
 
 
-def fold(terms):
+def fold(terms: Iterable[tuple[float, Kind]]) -> Kind:
     """Add up statistics in pairs, from left to right; terms of weight 0 are left out.
 
     Parameters
@@ -150,7 +175,7 @@ def _total(weights, values):
     return sum((_times(a, x) for a, x in terms[1:]), start=_times(weights[0], first))
 
 
-def combine(terms):
+def combine(terms: Iterable[tuple[float, Kind]]) -> Kind:
     """Return the weighted sum of statistics, the one sum behind every update of this library.
 
     Parameters
@@ -189,7 +214,7 @@ def combine(terms):
     return fold(terms)
 
 
-def pooled(terms):
+def pooled(terms: Sequence[tuple[float, Kind]]) -> Kind:
     """Return the average of statistics, weighted by the numbers of observations behind them.
 
     Parameters
@@ -221,8 +246,8 @@ class Sums(Statistics):
         Weight times mean of the sufficient statistic.
     """
 
-    weight: np.ndarray
-    total: np.ndarray
+    weight: Floats
+    total: Floats
 
 
 @dataclass(frozen=True)
@@ -247,17 +272,17 @@ class Listed(Statistics):
     (array([5., 1., 2.]), array([1., 2., 2.]))
     """
 
-    weights: np.ndarray
-    values: np.ndarray | tuple
+    weights: Floats
+    values: Floats | tuple[Floats, ...]
 
-    def merge(self, a, other, b):
+    def merge(self, a: float, other: Self, b: float) -> Self:
         return Listed.sum_of([(a, self), (b, other)])
 
-    def scale(self, a):
+    def scale(self, a: float) -> Self:
         return Listed(_times(a, self.weights), self.values)
 
     @classmethod
-    def sum_of(cls, terms):
+    def sum_of(cls, terms: Sequence[tuple[float, Self]]) -> Self:
         weights = np.concatenate([_times(a, term.weights) for a, term in terms])
         return cls(weights, _concatenated([term.values for _, term in terms]))
 
@@ -288,15 +313,15 @@ class Moments(Statistics):
         Weighted sums of outer products of deviations from the mean.
     """
 
-    weight: np.ndarray
-    degrees: np.ndarray
-    mean: np.ndarray
-    scatter: np.ndarray
+    weight: Floats
+    degrees: Floats
+    mean: Floats
+    scatter: Floats
 
     # The kernel that adds arrays of one shape of scatters.
     merge_centred = None
 
-    def merge(self, a, other, b):
+    def merge(self, a: float, other: Self, b: float) -> Self:
         weight, degrees = np.empty_like(self.weight), np.empty_like(self.degrees)
         mean, scatter = np.empty_like(self.mean), np.empty_like(self.scatter)
         self.merge_centred(
@@ -306,6 +331,6 @@ class Moments(Statistics):
         )  # fmt: skip
         return type(self)(weight, degrees, mean, scatter)
 
-    def scale(self, a):
+    def scale(self, a: float) -> Self:
         weight, degrees, scatter = (_times(a, x) for x in (self.weight, self.degrees, self.scatter))
         return type(self)(weight, degrees, self.mean, scatter)

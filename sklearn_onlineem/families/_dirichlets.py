@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Dirichlets", "ExpectedLogs"]
@@ -28,8 +29,8 @@ class Dirichlets:
         If `alpha` is not above 0, or its sum is not finite: kernels count up from it.
     """
 
-    alpha: np.ndarray
-    length: np.ndarray
+    alpha: Floats
+    length: Floats
 
     def __post_init__(self):
         if not isinstance(self.alpha, np.ndarray) or self.alpha.ndim != 2:
@@ -38,12 +39,12 @@ class Dirichlets:
             raise ValueError("alpha must be above 0, and have a finite sum.")
 
     @property
-    def precision(self):
+    def precision(self) -> Floats:
         """Sums of alpha, an ndarray of shape (K, 1)."""
         return self.alpha.sum(axis=1, keepdims=True)
 
     @property
-    def extended(self):
+    def extended(self) -> Floats:
         """Alpha, and its sum at the end, as kernels take them."""
         return np.concatenate([self.alpha, self.precision], axis=1)
 
@@ -64,7 +65,7 @@ class ExpectedLogs(Statistics):
         Sums of document lengths.
     """
 
-    weight: np.ndarray
-    total: np.ndarray
-    documents: np.ndarray
-    length: np.ndarray
+    weight: Floats
+    total: Floats
+    documents: Floats
+    length: Floats

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from sklearn_onlineem._kernels import _collapsed_counts
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families import _collapsed
 
 __all__ = ["Durations"]
@@ -32,8 +33,8 @@ class Durations:
     """
 
     shape: float
-    alpha: np.ndarray
-    beta: np.ndarray
+    alpha: Floats
+    beta: Floats
 
     @classmethod
     def of(cls, family, statistics, shape):

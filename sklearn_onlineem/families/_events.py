@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
+from sklearn_onlineem._typing import Floats
 
 __all__ = ["Events", "events_of"]
 
@@ -26,8 +27,8 @@ class Events(NamedTuple):
     """
 
     indicators: tuple
-    words: np.ndarray
-    counts: np.ndarray
+    words: Floats
+    counts: Floats
 
     def totals(self, responsibilities, n_threads=1):
         """Weight of each component, and of its documents with each event (n_events, K)."""

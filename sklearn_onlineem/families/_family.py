@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
+from typing import Generic, Self, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -11,10 +12,16 @@ from scipy import sparse
 from sklearn_onlineem._kernels import _counts, _natural
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._kernels._rows import largest_magnitude
+from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import n_numbers, take
-from sklearn_onlineem.statistics import Sums, combine
+from sklearn_onlineem.data import Rows
+from sklearn_onlineem.statistics import Statistics, Sums, combine
 
 __all__ = ["NOTHING", "NO_LABELS", "ExponentialFamily", "Family", "optional", "per_row", "unwanted"]
+
+# What a family learns, and its statistics.
+Parameters = TypeVar("Parameters")
+Evidence = TypeVar("Evidence", bound=Statistics)
 
 _BLOCK = 1024
 _LARGEST_SINGLE = 4096.0
@@ -23,7 +30,7 @@ NO_RESPONSIBILITIES = {dtype: np.empty((0, 0), dtype) for dtype in map(np.dtype,
 NO_LABELS = np.empty(0, dtype=np.int32)
 
 
-class Family(ABC):
+class Family(ABC, Generic[Parameters, Evidence]):
     """A parametric family of densities p(x | theta), for all components of a mixture at once.
 
     A family is a small immutable value. It holds what is *not* learnt (a fixed shape, a floor);
@@ -58,30 +65,66 @@ class Family(ABC):
     # Whether statistics have a fixed size, as the hyper-parameters of a conjugate prior have.
     is_conjugate = True
 
-    def bind(self, X, sample_weight=None):
+    def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
         """Return this family with everything fixed that depends on the first data it meets.
 
         Parameters
         ----------
         X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
         sample_weight : ndarray of shape (n_rows,), default=None
+            Not below 0; None: 1 for each row.
 
         Returns
         -------
         family : Family
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import DiagonalGaussian
+        >>> DiagonalGaussian().bind(np.array([[0.0], [2.0]])).floor
+        array([1.e-06])
         """
         return self
 
-    def check(self, X):
-        """Raise ValueError if a row of X is outside of the support of the family."""
+    def check(self, X: Floats) -> None:
+        """Raise ValueError if a row of X is outside of the support of the family.
 
-    def check_means(self, means):
-        """Raise ValueError if a row of `means`, of shape (K, n_features), is no component's."""
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> Poisson().check(np.array([[-1.0]]))
+        Traceback (most recent call last):
+            ...
+        ValueError: Negative values in data: the smallest is -1.
+        """
+
+    def check_means(self, means: Floats) -> None:
+        """Raise ValueError if a row of `means`, of shape (K, n_features), is no component's.
+
+        Parameters
+        ----------
+        means : ndarray of shape (K, n_features)
+            One for each component.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Bernoulli
+        >>> Bernoulli().check_means(np.array([[0.5, 0.1]]))
+        """
         if self.support_is_convex:
             self.check(means)
 
     @abstractmethod
-    def log_density(self, parameters, X, n_threads=1):
+    def log_density(self, parameters: Parameters, X: Floats, n_threads: int = 1) -> Floats:
         """Return log p(x_n | theta_k).
 
         Parameters
@@ -89,40 +132,91 @@ class Family(ABC):
         parameters : object
             Parameters of K components.
         X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
         n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
 
         Returns
         -------
         log_density : ndarray of shape (n_rows, K)
             In nats.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Exponential
+        >>> Exponential().log_density(np.array([[1.0], [2.0]]), np.array([[4.0]])).round(3)
+        array([[-4.   , -2.693]])
         """
 
     @abstractmethod
-    def expected_statistics(self, X, responsibilities, n_threads=1):
+    def expected_statistics(
+        self, X: Floats, responsibilities: Floats, n_threads: int = 1
+    ) -> Evidence:
         """Return the sums over rows of responsibility times sufficient statistic.
 
         Parameters
         ----------
         X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
         responsibilities : ndarray of shape (n_rows, K)
             Non-negative; the rows need not add up to 1.
         n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
 
         Returns
         -------
         statistics : Statistics
             Of K components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> X, responsibilities = np.array([[1.0], [5.0]]), np.array([[1.0, 0.0], [0.5, 0.5]])
+        >>> Poisson().expected_statistics(X, responsibilities)
+        Sums(weight=array([1.5, 0.5]), total=array([[3.5],
+               [2.5]]))
         """
 
-    def posterior_statistics(self, parameters, X, posterior, n_threads=1):
+    def posterior_statistics(
+        self, parameters: Parameters, X: Floats, posterior: Floats, n_threads: int = 1
+    ) -> Evidence:
         """Return `expected_statistics` of shares that are posteriors under `parameters`.
 
         Unless components have hidden variables of their own, the parameters change nothing, but
         may help to compute it.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
+        posterior : ndarray of shape (n_rows, K)
+            Shares of the components in each row.
+        n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> rates, X = np.array([[1.0], [9.0]]), np.array([[1.0], [5.0]])
+        >>> Poisson().posterior_statistics(rates, X, np.array([[1.0, 0.0], [0.5, 0.5]])).total
+        array([[3.5],
+               [2.5]])
         """
         return self.expected_statistics(X, posterior, n_threads)
 
-    def sampled_statistics(self, parameters, X, posterior, rng, n_threads=1):
+    def sampled_statistics(
+        self,
+        parameters: Parameters,
+        X: Floats,
+        posterior: Floats,
+        rng: np.random.Generator,
+        n_threads: int = 1,
+    ) -> Evidence:
         """Return `posterior_statistics` with the components' own hidden variables drawn.
 
         Each row's are drawn once for each component that it has a share of, from their
@@ -132,53 +226,100 @@ class Family(ABC):
         Parameters
         ----------
         parameters : object
+            Of K components.
         X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
         posterior : ndarray of shape (n_rows, K)
             Shares; where components were drawn, 0 but for one of each row.
         rng : numpy.random.Generator
             Draws must not depend on `n_threads`.
         n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
 
         Returns
         -------
         statistics : Statistics
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import CompoundDirichlet
+        >>> family, X = CompoundDirichlet(), np.tile([[3.0, 1.0]], (5000, 1))
+        >>> words = family.dirichlets(np.array([[1.0, 1.0]]), np.array([4.0]))
+        >>> shares = np.ones((5000, 1))
+        >>> drawn = family.sampled_statistics(words, X, shares, np.random.default_rng(0))
+        >>> expected = family.posterior_statistics(words, X, shares)
+        >>> (drawn.total / expected.total).round(1)
+        array([[1., 1.]])
         """
         return self.posterior_statistics(parameters, X, posterior, n_threads)
 
     @abstractmethod
-    def own_statistics(self, parameters, weights):
+    def own_statistics(self, parameters: Parameters, weights: Floats) -> Evidence:
         """Return `weights` times the expectation of the sufficient statistic under each component.
 
         Parameters
         ----------
         parameters : object
+            Of K components.
         weights : ndarray of shape (K,)
+            Weight of each component, not below 0.
 
         Returns
         -------
         statistics : Statistics
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> Poisson().own_statistics(np.array([[1.0], [9.0]]), np.array([0.25, 0.75]))
+        Sums(weight=array([0.25, 0.75]), total=array([[0.25],
+               [6.75]]))
         """
 
     @abstractmethod
-    def m_step(self, statistics, previous=None):
+    def m_step(self, statistics: Evidence, previous: Parameters | None = None) -> Parameters:
         """Return the maximiser of the statistics.
 
         Parameters
         ----------
         statistics : Statistics
+            Sums over rows, or averages, of K components.
         previous : object, default=None
             Parameters that components without any weight keep.
 
         Returns
         -------
         parameters : object
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> family, X = Poisson(), np.array([[1.0], [2.0], [6.0]])
+        >>> family.m_step(family.expected_statistics(X, np.ones((3, 1))))
+        array([[3.]])
         """
 
     @abstractmethod
-    def kl_divergence(self, p, q):
-        """Return KL(p_k || q_k) in nats, an ndarray of shape (K,)."""
+    def kl_divergence(self, p: Parameters, q: Parameters) -> Floats:
+        """Return KL(p_k || q_k) in nats, an ndarray of shape (K,).
 
-    def expected_log_density(self, parameters, statistics):
+        Parameters
+        ----------
+        p, q : object
+            Parameters of K components each.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> Poisson().kl_divergence(np.array([[1.0]]), np.array([[np.e]])).round(3)
+        array([0.718])
+        """
+
+    def expected_log_density(self, parameters: Parameters, statistics: Evidence) -> float:
         r"""Return the log density of rows that have these statistics, in nats, over all components.
 
         It is what the M-step maximises, up to what does not depend on the parameters: only
@@ -189,81 +330,243 @@ class Family(ABC):
         Parameters
         ----------
         parameters : object
+            Of K components.
         statistics : Statistics
+            Evidence, pseudo-statistics of a prior, or a sum of them.
 
         Returns
         -------
         log_density : float
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> family, rates = Poisson(), np.array([2.0, 3.0, 4.0]).reshape(3, 1, 1)
+        >>> statistics = family.own_statistics(rates[1], np.ones(1))
+        >>> [round(family.expected_log_density(rate, statistics), 3) for rate in rates]
+        [0.079, 0.296, 0.159]
         """
         divergences = self.kl_divergence(self.m_step(statistics, parameters), parameters)
         return -float(self.masses(statistics) @ divergences)
 
     @abstractmethod
-    def sample(self, parameters, components, rng):
+    def sample(
+        self, parameters: Parameters, components: Integers, rng: np.random.Generator
+    ) -> Floats:
         """Draw one row from each of the given components.
 
         Parameters
         ----------
         parameters : object
+            Of K components.
         components : ndarray of shape (n_rows,)
             Component indices.
         rng : numpy.random.Generator
+            Where random numbers come from.
 
         Returns
         -------
         X : ndarray of shape (n_rows, n_features)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> rng, rates = np.random.default_rng(0), np.array([[1.0], [9.0]])
+        >>> X = Poisson().sample(rates, np.repeat([0, 1], 1000), rng)
+        >>> X[:1000].mean().round(1), X[1000:].mean().round(1)
+        (np.float64(1.0), np.float64(9.0))
         """
 
-    def sample_like(self, parameters, components, X, rng):
-        """Draw rows, `sample`'s where nothing of them is given: lengths are drawn from X's rows."""
+    def sample_like(
+        self, parameters: Parameters, components: Integers, X: Floats, rng: np.random.Generator
+    ) -> Floats:
+        """Draw rows, `sample`'s where nothing of them is given: lengths are drawn from X's rows.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        components : ndarray of int of shape (n_rows,)
+            The component of each row.
+        X : array of shape (n, n_features)
+            Rows, as many as one likes, whose lengths are drawn from.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import CompoundDirichlet
+        >>> family = CompoundDirichlet()
+        >>> words = family.dirichlets(np.array([[1.0, 1.0]]), np.array([4.0]))
+        >>> like, rng = np.array([[3.0, 4.0]]), np.random.default_rng(0)
+        >>> family.sample_like(words, np.zeros(3, int), like, rng).sum(axis=1)
+        array([7., 7., 7.])
+        """
         return self.sample(parameters, components, rng)
 
-    def means(self, parameters):
-        """Return E x, an ndarray of shape (K, n_features)."""
+    def means(self, parameters: Parameters) -> Floats:
+        """Return E x, an ndarray of shape (K, n_features).
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Laplace
+        >>> family = Laplace()
+        >>> X = np.array([[0.0], [1.0], [50.0]])
+        >>> statistics = family.expected_statistics(X, np.ones((3, 1)))
+        >>> family.means(family.m_step(statistics))
+        array([[1.]])
+        """
         raise AttributeError(f"{type(self).__name__} does not say its means.")
 
-    def with_means(self, parameters, means):
+    def with_means(self, parameters: Parameters, means: Floats) -> Parameters:
         """Return parameters with the given means, all else as in `parameters`.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        means : ndarray of shape (K, n_features)
+            One for each component.
 
         Raises
         ------
         ValueError
             If the family does not know how.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Gamma
+        >>> family = Gamma()
+        >>> moved = family.with_means(np.array([[0.0, 2.0]]), np.array([[6.0]]))
+        >>> moved.round(3)
+        array([[1.099, 6.   ]])
         """
         raise ValueError(f"{type(self).__name__} does not take means to start from.")
 
-    def n_features(self, parameters):
-        """Return the number of features of a row, which is that of a sample."""
+    def n_features(self, parameters: Parameters) -> int:
+        """Return the number of features of a row, which is that of a sample.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Categorical
+        >>> Categorical(n_categories=3).n_features(np.full((2, 6), 1 / 3))
+        2
+        """
         row = self.sample(parameters, np.zeros(1, dtype=np.intp), np.random.default_rng(0))
         return row.shape[1]
 
-    def numbers_in(self, rows):
-        """Return how many numbers a row brings, on average, to determine parameters with."""
+    def numbers_in(self, rows: Rows) -> float:
+        """Return how many numbers a row brings, on average, to determine parameters with.
+
+        Parameters
+        ----------
+        rows : Rows
+            Observations, with their weights and labels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import MarkovChain
+        >>> from sklearn_onlineem.data import Rows
+        >>> MarkovChain().numbers_in(Rows(np.array([[1.0, 0.0, 2.0, 0.0, 0.0, 0.0]])))
+        np.float64(3.0)
+        """
         return rows.n_features
 
-    def n_parameters(self, parameters):
-        """Return the number of free parameters of all components (for BIC and AIC)."""
+    def n_parameters(self, parameters: Parameters) -> int:
+        """Return the number of free parameters of all components (for BIC and AIC).
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Categorical
+        >>> Categorical(n_categories=3).n_parameters(np.full((2, 6), 1 / 3))
+        8
+        """
         return n_numbers(parameters)
 
-    def n_shared_parameters(self, parameters):
-        """Return how many of these all components have in common."""
+    def n_shared_parameters(self, parameters: Parameters) -> int:
+        """Return how many of these all components have in common.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import TiedGaussian
+        >>> family = TiedGaussian(reg_covar=0.0)
+        >>> X, shares = np.array([[0.0], [2.0], [7.0], [9.0]]), np.repeat(np.eye(2), 2, axis=0)
+        >>> gaussians = family.m_step(family.expected_statistics(X, shares))
+        >>> family.n_parameters(gaussians), family.n_shared_parameters(gaussians)
+        (3, 1)
+        """
         return 0
 
-    def prior_statistics(self, n_components, **hyperparameters):
+    def prior_statistics(self, n_components: int, **hyperparameters: object) -> Evidence:
         """Return a conjugate prior as pseudo-statistics, a term of the sum that the M-step takes.
+
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
 
         Raises
         ------
         ValueError
             If the family has no conjugate prior.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> Poisson().prior_statistics(1, n_features=2, shape=3.0, rate=2.0)
+        Sums(weight=array([2.]), total=array([[2., 2.]]))
         """
         raise ValueError(f"{type(self).__name__} has no conjugate prior.")
 
-    def masses(self, statistics):
-        """Return what each component's statistics count for, an ndarray of shape (K,)."""
+    def masses(self, statistics: Evidence) -> Floats:
+        """Return what each component's statistics count for, an ndarray of shape (K,).
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Sums over rows, or averages, of K components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Multinomial
+        >>> statistics = Multinomial().expected_statistics(np.array([[3.0, 1.0]]), np.ones((1, 1)))
+        >>> statistics.weight, Multinomial().masses(statistics)
+        (array([1.]), array([4.]))
+        """
         return statistics.weight
 
-    def mean_form(self, prior):
+    def mean_form(self, prior: Evidence) -> Evidence:
         """Return pseudo-statistics that lead the M-step to the posterior's mean, not its mode.
 
         The mean is that of the mean parameters, E x for most families, and of covariances.
@@ -277,10 +580,19 @@ class Family(ABC):
         ------
         ValueError
             If the family has none in closed form, or the prior is too wide to have one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> family = Poisson()
+        >>> prior = family.prior_statistics(1, n_features=1, shape=3.0, rate=2.0)
+        >>> family.m_step(prior), family.m_step(family.mean_form(prior))
+        (array([[1.]]), array([[1.5]]))
         """
         raise ValueError(f"{type(self).__name__} has no posterior mean in closed form.")
 
-    def predictive_log_density(self, statistics, X, n_threads=1):
+    def predictive_log_density(self, statistics: Evidence, X: Floats, n_threads: int = 1) -> Floats:
         """Return log p(x_n | statistics_k): the posterior predictive under the conjugate prior.
 
         Parameters
@@ -288,7 +600,9 @@ class Family(ABC):
         statistics : Statistics
             Pseudo-statistics of the prior plus evidence as sums over rows (not averages).
         X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
         n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
 
         Returns
         -------
@@ -299,17 +613,46 @@ class Family(ABC):
         ------
         ValueError
             If the family has none in closed form, or the statistics make no proper posterior.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> family = Poisson()
+        >>> prior = family.prior_statistics(1, n_features=1, shape=1.0, rate=1.0)
+        >>> np.exp(family.predictive_log_density(prior, np.array([[0.0], [1.0], [2.0]])))
+        array([[0.5  ],
+               [0.25 ],
+               [0.125]])
         """
         raise ValueError(self._no_closed_form)
 
-    def draw_from_posterior(self, statistics, rng):
+    def draw_from_posterior(self, statistics: Evidence, rng: np.random.Generator) -> Parameters:
         """Return parameters drawn from the conjugate posterior of each component.
 
         Arguments and errors are those of `predictive_log_density`.
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Pseudo-statistics of the prior plus evidence as sums over rows (not averages).
+        rng : numpy.random.Generator
+            Where random numbers come from.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> family, rng = Poisson(), np.random.default_rng(0)
+        >>> prior = family.prior_statistics(5000, n_features=1, shape=3.0, rate=2.0)
+        >>> family.draw_from_posterior(prior, rng).mean().round(1)
+        np.float64(1.5)
         """
         raise ValueError(self._no_closed_form)
 
-    def collapsed_sweep(self, prior, X, labels, concentration, uniforms):
+    def collapsed_sweep(
+        self, prior: Evidence, X: Floats, labels: Integers, concentration: Floats, uniforms: Floats
+    ) -> float:
         r"""One sweep of collapsed Gibbs sampling: rows in order.
 
         Each leaves its component's statistics, is drawn anew from
@@ -324,6 +667,7 @@ class Family(ABC):
         prior : Statistics
             Pseudo-statistics.
         X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
         labels : ndarray of intc of shape (n_rows,)
             In place.
         concentration : ndarray of shape (K,)
@@ -341,6 +685,19 @@ class Family(ABC):
         ------
         ValueError
             As `predictive_log_density`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> family, labels = Poisson(), np.zeros(4, np.intc)
+        >>> X = np.array([[0.0], [1.0], [40.0], [50.0]])
+        >>> prior = family.prior_statistics(2, n_features=1, shape=1.0, rate=0.1)
+        >>> rng = np.random.default_rng(0)
+        >>> for _ in range(9):
+        ...     _ = family.collapsed_sweep(prior, X, labels, np.ones(2), rng.random(4))
+        >>> bool(labels[0] == labels[1] != labels[2] == labels[3])
+        True
         """
         raise ValueError(self._no_closed_form)
 
@@ -351,31 +708,90 @@ class Family(ABC):
             " Gibbs sampling needs."
         )
 
-    def taken(self, parameters, index):
-        """Return the parameters of the components of an index array, in its order."""
+    def taken(self, parameters: Parameters, index: Integers) -> Parameters:
+        """Return the parameters of the components of an index array, in its order.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        index : ndarray of int of shape (K,)
+            Numbers of components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> Poisson().taken(np.array([[1.0], [9.0], [4.0]]), np.array([2, 0, 1]))
+        array([[4.],
+               [1.],
+               [9.]])
+        """
         return take(parameters, index)
 
-    def divergences(self, p, q, n_components):
-        """Return KL(p_i || q_j) in nats, an ndarray of shape (n_components, n_components)."""
+    def divergences(self, p: Parameters, q: Parameters, n_components: int) -> Floats:
+        """Return KL(p_i || q_j) in nats, an ndarray of shape (n_components, n_components).
+
+        Parameters
+        ----------
+        p, q : object
+            Parameters of K components each.
+        n_components : int
+            K of both.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Exponential
+        >>> means = np.array([[1.0], [2.0]])
+        >>> Exponential().divergences(means, means, 2).round(3)
+        array([[0.   , 0.193],
+               [0.307, 0.   ]])
+        """
         out, i = np.empty((n_components, n_components)), np.arange(n_components)
         for shift in range(n_components):
             j = (i + shift) % n_components
             out[i, j] = self.kl_divergence(p, self.taken(q, j))
         return np.maximum(out, 0.0)
 
-    def widened(self, parameters):
-        """Return parameters that few rows can vouch for: without correlations, say."""
+    def widened(self, parameters: Parameters) -> Parameters:
+        """Return parameters that few rows can vouch for: without correlations, say.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import FullGaussian
+        >>> X = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
+        >>> family = FullGaussian(reg_covar=0.1)
+        >>> gaussians = family.m_step(family.expected_statistics(X, np.ones((3, 1))))
+        >>> family.widened(gaussians).covariance.round(3)
+        array([[[0.767, 0.   ],
+                [0.   , 0.767]]])
+        """
         return parameters
 
-    def e_step(self, parameters, log_weights, rows, uniforms=None):
+    def e_step(
+        self,
+        parameters: Parameters,
+        log_weights: Floats,
+        rows: Rows,
+        uniforms: Floats | None = None,
+    ) -> tuple[Floats, Evidence, float]:
         """Expected statistics of a mixture of this family's components.
 
         Parameters
         ----------
         parameters : object
+            Of K components.
         log_weights : ndarray of shape (K,)
             Logarithms of the mixture weights.
         rows : Rows
+            Observations, with their weights and labels.
         uniforms : ndarray of shape (n_rows,), default=None
             If given, components are drawn with these instead of averaged over.
 
@@ -387,12 +803,49 @@ class Family(ABC):
             What `expected_statistics` sums up, averaged likewise.
         log_likelihood : float
             Log-likelihood, averaged likewise.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.data import Rows
+        >>> rates, log_weights = np.array([[1.0], [9.0]]), np.log([0.5, 0.5])
+        >>> rows = Rows(np.array([[0.0], [1.0], [12.0]]))
+        >>> counts, statistics, log_likelihood = Poisson().e_step(rates, log_weights, rows)
+        >>> counts.round(2), statistics.total.round(2), round(log_likelihood, 3)
+        (array([0.67, 0.33]), array([[0.33],
+               [4.  ]]), -2.232)
         """
         statistics = partial(self.posterior_statistics, parameters)
         return self._over_blocks(parameters, log_weights, rows, uniforms, statistics)
 
-    def sampled_e_step(self, parameters, log_weights, rows, rng):
-        """Return `e_step` with all hidden variables drawn: components, and what they have."""
+    def sampled_e_step(
+        self, parameters: Parameters, log_weights: Floats, rows: Rows, rng: np.random.Generator
+    ) -> tuple[Floats, Evidence, float]:
+        """Return `e_step` with all hidden variables drawn: components, and what they have.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        log_weights : ndarray of shape (K,)
+            Logarithms of the mixture weights.
+        rows : Rows
+            Observations, with their weights and labels.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.data import Rows
+        >>> rates, log_weights = np.array([[1.0], [9.0]]), np.log([0.5, 0.5])
+        >>> rows = Rows(np.array([[0.0], [1.0], [12.0]]))
+        >>> rng = np.random.default_rng(0)
+        >>> Poisson().sampled_e_step(rates, log_weights, rows, rng)[0]
+        array([0.66666667, 0.33333333])
+        """
         statistics = partial(self.sampled_statistics, parameters, rng=rng)
         uniforms = rng.random(len(rows))
         return self._over_blocks(parameters, log_weights, rows, uniforms, statistics)
@@ -412,7 +865,7 @@ class Family(ABC):
         return counts / total_weight, combine(terms), log_likelihood / total_weight
 
 
-class ExponentialFamily(Family):
+class ExponentialFamily(Family[Parameters, Evidence]):
     r"""An exponential family.
 
     .. math:: p(x \mid \theta) = h(x) \exp(\theta \cdot \phi(x) - G(\theta))
@@ -425,41 +878,136 @@ class ExponentialFamily(Family):
 
     determined_by_means = True
 
-    def means(self, parameters):
+    def means(self, parameters: Parameters) -> Floats:
         return parameters
 
-    def with_means(self, parameters, means):
+    def with_means(self, parameters: Parameters, means: Floats) -> Parameters:
         return self.regularise(means)
 
     @abstractmethod
-    def to_natural(self, parameters):
-        """Return the natural parameters, an ndarray of shape (K, n_statistics)."""
+    def to_natural(self, parameters: Parameters) -> Floats:
+        """Return the natural parameters, an ndarray of shape (K, n_statistics).
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> Poisson().to_natural(np.array([[1.0, 9.0]])).round(3)
+        array([[0.   , 2.197]])
+        """
 
     @abstractmethod
-    def from_natural(self, natural):
-        """Return the parameters (in mean form) of natural parameters."""
+    def from_natural(self, natural: Floats) -> Parameters:
+        """Return the parameters (in mean form) of natural parameters.
+
+        Parameters
+        ----------
+        natural : ndarray of shape (K, n_statistics)
+            Natural parameters of K components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> Poisson().from_natural(np.array([[0.0, 1.0]])).round(3)
+        array([[1.   , 2.718]])
+        """
 
     @abstractmethod
-    def log_partition(self, natural):
-        """Return G(theta), an ndarray of shape (K,)."""
+    def log_partition(self, natural: Floats) -> Floats:
+        """Return G(theta), an ndarray of shape (K,).
 
-    def sufficient_statistics(self, X):
-        """Return phi(x), an array of shape (n_rows, n_statistics); the identity by default."""
+        Parameters
+        ----------
+        natural : ndarray of shape (K, n_statistics)
+            Natural parameters of K components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> Poisson().log_partition(np.log([[1.0, 9.0]])).round(3)
+        array([10.])
+        """
+
+    def sufficient_statistics(self, X: Floats) -> FloatsOrSparse:
+        """Return phi(x), an array of shape (n_rows, n_statistics); the identity by default.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Gamma
+        >>> Gamma().sufficient_statistics(np.array([[1.0, np.e]]))
+        array([[0.        , 1.        , 1.        , 2.71828183]])
+        """
         return X
 
-    def log_base_measure(self, X, n_threads=1):
-        """Return log h(x), an ndarray of shape (n_rows,), or an empty one where h = 1."""
+    def log_base_measure(self, X: Floats, n_threads: int = 1) -> Floats:
+        """Return log h(x), an ndarray of shape (n_rows,), or an empty one where h = 1.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
+        n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> np.exp(-Poisson().log_base_measure(np.array([[3.0], [4.0]]))).round(6)
+        array([ 6., 24.])
+        """
         return NOTHING
 
-    def mean_statistics(self, parameters):
-        """Return E phi(x), an ndarray of shape (K, n_statistics)."""
+    def mean_statistics(self, parameters: Parameters) -> Floats:
+        """Return E phi(x), an ndarray of shape (K, n_statistics).
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import SphericalGaussian
+        >>> family = SphericalGaussian()
+        >>> gaussians = family.from_natural(np.array([[1.0, 2.0, -0.5]]))
+        >>> family.mean_statistics(gaussians)
+        array([[1., 2., 7.]])
+        """
         return parameters
 
-    def regularise(self, mean):
-        """Return the mean parameters moved to where the densities are proper (the floors)."""
+    def regularise(self, mean: Parameters) -> Parameters:
+        """Return the mean parameters moved to where the densities are proper (the floors).
+
+        Parameters
+        ----------
+        mean : ndarray of shape (K, n_statistics)
+            Means of the sufficient statistics.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Bernoulli
+        >>> Bernoulli(min_probability=0.01).regularise(np.array([[0.0, 0.5, 1.0]]))
+        array([[0.01, 0.5 , 0.99]])
+        """
         return mean
 
-    def log_density(self, parameters, X, n_threads=1):
+    def log_density(self, parameters: Parameters, X: FloatsOrSparse, n_threads: int = 1) -> Floats:
         natural = self.to_natural(parameters)
         offset = -self.log_partition(natural)
         phi, base = self._observe(X, n_threads)
@@ -474,7 +1022,9 @@ class ExponentialFamily(Family):
             )
         return out
 
-    def expected_statistics(self, X, responsibilities, n_threads=1):
+    def expected_statistics(
+        self, X: FloatsOrSparse, responsibilities: Floats, n_threads: int = 1
+    ) -> Evidence:
         phi = with_digits(self.sufficient_statistics(X))
         weights = np.ascontiguousarray(responsibilities, dtype=phi.dtype)
         counts, n_statistics = np.empty(weights.shape[1]), phi.shape[1]
@@ -487,23 +1037,29 @@ class ExponentialFamily(Family):
         _natural.statistics(phi, origin, _natural.LINEAR, weights, counts, totals, n_threads)
         return Sums(counts, totals)
 
-    def own_statistics(self, parameters, weights):
+    def own_statistics(self, parameters: Parameters, weights: Floats) -> Evidence:
         return Sums(weights, weights[:, None] * self.mean_statistics(parameters))
 
-    def m_step(self, statistics, previous=None):
+    def m_step(self, statistics: Evidence, previous: Parameters | None = None) -> Parameters:
         return self.regularise(mean_of(statistics, previous))
 
-    def expected_log_density(self, parameters, statistics):
+    def expected_log_density(self, parameters: Parameters, statistics: Evidence) -> float:
         natural = self.to_natural(parameters)
         inner = np.einsum("kp,kp->", statistics.total, natural)
         return float(inner - statistics.weight @ self.log_partition(natural))
 
-    def kl_divergence(self, p, q):
+    def kl_divergence(self, p: Parameters, q: Parameters) -> Floats:
         natural_p, natural_q = self.to_natural(p), self.to_natural(q)
         inner = np.einsum("kp,kp->k", self.mean_statistics(p), natural_q - natural_p)
         return self.log_partition(natural_q) - self.log_partition(natural_p) - inner
 
-    def e_step(self, parameters, log_weights, rows, uniforms=None):
+    def e_step(
+        self,
+        parameters: Parameters,
+        log_weights: Floats,
+        rows: Rows,
+        uniforms: Floats | None = None,
+    ) -> tuple[Floats, Evidence, float]:
         # The family is remembered with its values, so that no other one can have its id.
         _, phi, base = rows.remember(
             id(self), lambda: (self, *self._observe(rows.X, rows.n_threads))
@@ -526,7 +1082,9 @@ class ExponentialFamily(Family):
         )  # fmt: skip
         return averages(counts, totals, log_likelihood, rows)
 
-    def sampled_e_step(self, parameters, log_weights, rows, rng):
+    def sampled_e_step(
+        self, parameters: Parameters, log_weights: Floats, rows: Rows, rng: np.random.Generator
+    ) -> tuple[Floats, Evidence, float]:
         # Components are all that is hidden.
         return self.e_step(parameters, log_weights, rows, rng.random(len(rows)))
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_onlineem._kernels import _natural
+from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._checks import MOST, above, check_setting
-from sklearn_onlineem.families._family import NOTHING, ExponentialFamily
+from sklearn_onlineem.families._family import NOTHING, Evidence, ExponentialFamily, Parameters
 from sklearn_onlineem.families._gaussian_posteriors import posterior, student_log_density
 from sklearn_onlineem.families._marginals import marginal_log_density, marginal_sums
 
@@ -28,7 +31,7 @@ LARGEST_GUARD = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e4}
 
 
 @dataclass(frozen=True, eq=False)
-class Gaussian(ExponentialFamily):
+class Gaussian(ExponentialFamily[Parameters, Evidence]):
     """Base of the four Gaussian families.
 
     Parameters
@@ -51,10 +54,10 @@ class Gaussian(ExponentialFamily):
     """
 
     reg_covar: float | None = None
-    floor: np.ndarray | None = None
+    floor: Floats | None = None
     learns_means: bool = True
     learns_covariances: bool = True
-    known: object | None = None
+    known: Parameters | None = None
 
     determined_by_means = False
     handles_missing = True
@@ -66,29 +69,29 @@ class Gaussian(ExponentialFamily):
     moments = None
     gaussians = None
 
-    def bind(self, X, sample_weight=None):
+    def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
         if self.floor is not None:
             return self
         return replace(self, floor=variance_floor(X, sample_weight, self.reg_covar))
 
-    def n_parameters(self, parameters):
+    def n_parameters(self, parameters: Parameters) -> int:
         return (
             self.learns_means * parameters.mean.size
             + self.learns_covariances * self._n_covariance_parameters(parameters)
         )
 
-    def n_shared_parameters(self, parameters):
+    def n_shared_parameters(self, parameters: Parameters) -> int:
         if not (self._is_pooled and self.learns_covariances):
             return 0
         return self._n_covariance_parameters(parameters)
 
-    def means(self, parameters):
+    def means(self, parameters: Parameters) -> Floats:
         return parameters.mean
 
-    def with_means(self, parameters, means):
+    def with_means(self, parameters: Parameters, means: Floats) -> Parameters:
         return self.gaussians(means, parameters.covariance)
 
-    def expected_log_density(self, parameters, statistics):
+    def expected_log_density(self, parameters: Parameters, statistics: Evidence) -> float:
         precision, degrees = parameters.precision, statistics.degrees
         # Less the model's own, which the floor is a part of.
         excess = statistics.scatter - self._own_scatter(degrees, parameters)
@@ -98,12 +101,12 @@ class Gaussian(ExponentialFamily):
         spread = trace.sum() + degrees @ parameters.log_det + statistics.weight @ squares
         return -0.5 * float(spread)
 
-    def kl_divergence(self, p, q):
+    def kl_divergence(self, p: Parameters, q: Parameters) -> Floats:
         difference = p.mean - q.mean
         quadratic = self._quadratic(q.precision, p.covariance, difference)
         return 0.5 * (quadratic - p.mean.shape[1] + q.log_det - p.log_det)
 
-    def log_partition(self, natural):
+    def log_partition(self, natural: Floats) -> Floats:
         gaussians = self.from_natural(natural)
         quadratic = np.einsum("kd,kd->k", gaussians.mean, natural[:, : gaussians.mean.shape[1]])
         return 0.5 * (quadratic + gaussians.log_det + gaussians.mean.shape[1] * _LOG_2_PI)
@@ -111,7 +114,7 @@ class Gaussian(ExponentialFamily):
     # The feature map of `_natural` that the natural form about a centre takes.
     features = None
 
-    def log_density(self, parameters, X, n_threads=1):
+    def log_density(self, parameters: Parameters, X: Floats, n_threads: int = 1) -> Floats:
         offset = self._offset(parameters, np.zeros(len(parameters.mean)))
         about = self._about(parameters, X)
         if about is None:
@@ -123,7 +126,9 @@ class Gaussian(ExponentialFamily):
         )
         return out
 
-    def posterior_statistics(self, parameters, X, posterior, n_threads=1):
+    def posterior_statistics(
+        self, parameters: Parameters, X: Floats, posterior: Floats, n_threads: int = 1
+    ) -> Evidence:
         about = self._about(parameters, X)
         if about is None:
             return self.expected_statistics(X, posterior, n_threads)
@@ -133,12 +138,12 @@ class Gaussian(ExponentialFamily):
         _natural.statistics(X, centre, self.features, posterior, counts, totals, n_threads)
         return self._moments_about(centre, counts, totals)
 
-    def own_statistics(self, parameters, weights):
+    def own_statistics(self, parameters: Parameters, weights: Floats) -> Evidence:
         degrees = self._pooled(weights)
         scatter = self._own_scatter(degrees, parameters)
         return self.moments(weights, degrees, parameters.mean, scatter)
 
-    def m_step(self, statistics, previous=None):
+    def m_step(self, statistics: Evidence, previous: Parameters | None = None) -> Parameters:
         if previous is None or (self.learns_means and self.learns_covariances):
             return self._maximiser(statistics, previous)
         if not self.learns_covariances:
@@ -157,17 +162,65 @@ class Gaussian(ExponentialFamily):
             statistics, mean=means, scatter=statistics.scatter + self.from_matrices(outer)
         )
 
-    def sample(self, parameters, components, rng):
+    def sample(
+        self, parameters: Parameters, components: Integers, rng: np.random.Generator
+    ) -> Floats:
         deviations = rng.standard_normal((len(components), parameters.mean.shape[1]))
         return parameters.mean[components] + self._coloured(parameters, components, deviations)
 
-    def marginal_log_density(self, parameters, X, n_threads=1):
-        """Return `log_density` of what each row has; NaN is missing, but not in all of a row."""
+    def marginal_log_density(self, parameters: Parameters, X: Floats, n_threads: int = 1) -> Floats:
+        """Return `log_density` of what each row has; NaN is missing, but not in all of a row.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        X : ndarray of shape (n_rows, n_features)
+            Rows; NaN is missing.
+        n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import FullGaussian
+        >>> family = FullGaussian()
+        >>> gaussians = family.from_natural(np.array([[0.0, 0.0, -1.0, 0.5, 0.5, -1.0]]))
+        >>> X = np.array([[1.0, np.nan]])
+        >>> variance = family.covariance_matrices(gaussians)[0, 0, 0]
+        >>> density = np.exp(-0.5 / variance) / np.sqrt(2 * np.pi * variance)
+        >>> bool(np.isclose(np.exp(family.marginal_log_density(gaussians, X)), density)[0, 0])
+        True
+        """
         covariances = self.covariance_matrices(parameters)
         return marginal_log_density(parameters.mean, covariances, X)
 
-    def marginal_statistics(self, parameters, X, posterior, n_threads=1):
-        """Return `expected_statistics`, also in expectation over what is missing."""
+    def marginal_statistics(
+        self, parameters: Parameters, X: Floats, posterior: Floats, n_threads: int = 1
+    ) -> Evidence:
+        """Return `expected_statistics`, also in expectation over what is missing.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        X : ndarray of shape (n_rows, n_features)
+            Rows; NaN is missing.
+        posterior : ndarray of shape (n_rows, K)
+            Shares of the components in each row.
+        n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import FullGaussian
+        >>> family = FullGaussian()
+        >>> gaussians = family.from_natural(np.array([[0.0, 0.0, -1.0, 0.5, 0.5, -1.0]]))
+        >>> X = np.array([[1.0, np.nan]])
+        >>> family.marginal_statistics(gaussians, X, np.ones((1, 1))).mean
+        array([[1. , 0.5]])
+        """
         counts, mean = posterior.sum(axis=0, dtype=np.float64), parameters.mean
         covariances = self.covariance_matrices(parameters)
         first, second = marginal_sums(mean, covariances, X, posterior.astype(np.float64))
@@ -176,19 +229,41 @@ class Gaussian(ExponentialFamily):
         scatter = self.from_matrices(second - first[:, :, None] * shift[:, None, :])
         return self.moments(counts, self._pooled(counts), mean + shift, scatter)
 
-    def pseudo_moments(self, n_components, n_features, *, mean, mean_weight, scatter, degrees):
+    def pseudo_moments(
+        self,
+        n_components: int,
+        n_features: int,
+        *,
+        mean: ArrayLike,
+        mean_weight: float,
+        scatter: ArrayLike,
+        degrees: float,
+    ) -> Evidence:
         """Return pseudo-statistics: of the means, and of the covariances.
 
         Parameters
         ----------
         n_components, n_features : int
+            How many components, and columns of a row.
         mean : array broadcasting to (n_components, n_features)
+            Of the pseudo-rows.
         mean_weight : float
             Pseudo-rows of the means.
         scatter : float or array of shape (n_features, n_features)
             Pseudo-sum of squares; a number stands for a multiple of the unit matrix.
         degrees : float
             What the pseudo-sum is divided by.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import DiagonalGaussian
+        >>> family = DiagonalGaussian(reg_covar=0.0)
+        >>> prior = family.pseudo_moments(
+        ...     1, 2, mean=3.0, mean_weight=1.0, scatter=8.0, degrees=4.0
+        ... )
+        >>> family.m_step(prior).mean, family.m_step(prior).covariance
+        (array([[3., 3.]]), array([[2., 2.]]))
         """
         mean = np.broadcast_to(np.asarray(mean, dtype=float), (n_components, n_features)).copy()
         scatter = np.asarray(scatter, dtype=float)
@@ -201,12 +276,28 @@ class Gaussian(ExponentialFamily):
         n_covariances = 1 if self._is_pooled else n_components
         return self.moments(weight, np.full(n_covariances, float(degrees)), mean, matrices)
 
-    def knowing(self, parameters):
-        """Return this family, told the means or covariances that it does not learn."""
+    def knowing(self, parameters: Parameters) -> Self:
+        """Return this family, told the means or covariances that it does not learn.
+
+        Parameters
+        ----------
+        parameters : object
+            Gaussians, of which those values are taken that are not learnt.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import DiagonalGaussian
+        >>> gaussians = DiagonalGaussian().from_natural(np.array([[0.0, -0.5]]))
+        >>> family = DiagonalGaussian(learns_covariances=False).knowing(gaussians)
+        >>> evidence = family.expected_statistics(np.array([[1.0], [3.0]]), np.ones((2, 1)))
+        >>> family.predictive_log_density(evidence, np.array([[2.0]])).round(3)
+        array([[-1.122]])
+        """
         return replace(self, known=parameters)
 
-    def mean_form(self, prior):
-        """Return a prior with the degrees of the mean covariance, two less than Student's t has."""
+    def mean_form(self, prior: Evidence) -> Evidence:
+        # Degrees of the mean covariance are two less than Student's t has.
         n_integrated = self.learns_means * (len(prior.mean) // len(prior.scatter))
         degrees = self._student_degrees(prior, n_integrated) - 2.0
         if not (degrees > 0.0).all():
@@ -218,7 +309,7 @@ class Gaussian(ExponentialFamily):
         per_value = prior.mean.shape[1] // prior.scatter.shape[1]
         return replace(prior, degrees=degrees / per_value)
 
-    def predictive_log_density(self, statistics, X, n_threads=1):
+    def predictive_log_density(self, statistics: Evidence, X: Floats, n_threads: int = 1) -> Floats:
         r"""Return log p(x_n | statistics_k), of Student's t distributions.
 
         .. math:: t_{\nu - d + 1}(x \mid m, \Psi (k + 1) / (k (\nu - d + 1)))
@@ -233,7 +324,9 @@ class Gaussian(ExponentialFamily):
         statistics : Moments
             Pseudo-statistics of the prior plus evidence as sums over rows.
         X : ndarray of shape (n_rows, n_features)
+            Rows.
         n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
 
         Returns
         -------
@@ -266,7 +359,7 @@ class Gaussian(ExponentialFamily):
         squares, log_det, n_blocks = self._squares(given, without_gaps(X).astype(float, copy=False))
         return student_log_density(given, squares, log_det, n_blocks).astype(X.dtype, copy=False)
 
-    def draw_from_posterior(self, statistics, rng):
+    def draw_from_posterior(self, statistics: Evidence, rng: np.random.Generator) -> Parameters:
         given = posterior(self, statistics)
         covariance = given.scatter
         if self.learns_covariances:
@@ -275,7 +368,9 @@ class Gaussian(ExponentialFamily):
         noise = self.sample(about_zero, np.arange(len(given.mean)), rng)
         return self.gaussians(given.mean + noise / np.sqrt(given.weight)[:, None], covariance)
 
-    def collapsed_sweep(self, prior, X, labels, concentration, uniforms):
+    def collapsed_sweep(
+        self, prior: Evidence, X: Floats, labels: Integers, concentration: Floats, uniforms: Floats
+    ) -> float:
         given, X = posterior(self, prior), without_gaps(X)
         concentration = above("concentration", concentration, 0.0, prior.weight.shape).copy()
         origin, drawn = location(X)[0], labels.copy()
@@ -333,12 +428,40 @@ class Gaussian(ExponentialFamily):
         """Number of different entries of all covariances."""
 
     @abstractmethod
-    def covariance_matrices(self, parameters):
-        """Return the covariance matrices, an ndarray of shape (K, d, d)."""
+    def covariance_matrices(self, parameters: Parameters) -> Floats:
+        """Return the covariance matrices, an ndarray of shape (K, d, d).
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import DiagonalGaussian
+        >>> family = DiagonalGaussian()
+        >>> family.covariance_matrices(family.from_natural(np.array([[0.0, 0.0, -0.5, -0.25]])))
+        array([[[1., 0.],
+                [0., 2.]]])
+        """
 
     @abstractmethod
-    def from_matrices(self, matrices):
-        """Turn K matrices, of shape (K, d, d), into the shape of the scatters."""
+    def from_matrices(self, matrices: Floats) -> Floats:
+        """Turn K matrices, of shape (K, d, d), into the shape of the scatters.
+
+        Parameters
+        ----------
+        matrices : ndarray of shape (K, d, d)
+            One for each component.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import DiagonalGaussian
+        >>> DiagonalGaussian().from_matrices(np.array([[[2.0, 1.0], [1.0, 3.0]]]))
+        array([[2., 3.]])
+        """
 
     @abstractmethod
     def _own_scatter(self, degrees, parameters):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families._collapsed import log_rising
 
 __all__ = ["GaussianPosterior", "inverse_wishart", "posterior", "student_log_density"]
@@ -33,10 +34,10 @@ class GaussianPosterior:
         themselves where these are known.
     """
 
-    weight: np.ndarray
-    degrees: np.ndarray
-    mean: np.ndarray
-    scatter: np.ndarray
+    weight: Floats
+    degrees: Floats
+    mean: Floats
+    scatter: Floats
 
 
 def posterior(family, statistics):

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sklearn_onlineem._typing import Floats
+
 __all__ = ["Pull", "minimisers", "objective"]
 
 # Of sorted points that are in memory at a time.
@@ -37,9 +39,9 @@ class Pull:
     locations, scales : ndarray of shape (T, K, d)
     """
 
-    weights: np.ndarray
-    locations: np.ndarray
-    scales: np.ndarray
+    weights: Floats
+    locations: Floats
+    scales: Floats
 
     @property
     def total_weight(self):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_onlineem._kernels import _collapsed_counts
+from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import above, check_setting, stored_values
 from sklearn_onlineem.families._family import ExponentialFamily
@@ -19,7 +21,7 @@ _LEAST = 1e-15
 
 
 @dataclass(frozen=True)
-class Bernoulli(ExponentialFamily):
+class Bernoulli(ExponentialFamily[Floats, Sums]):
     r"""Independent bits, :math:`p(x \mid p) = \prod_j p_j^{x_j} (1 - p_j)^{1 - x_j}`.
 
     :math:`\phi(x) = x`, :math:`\theta = \log p / (1 - p)`,
@@ -52,29 +54,43 @@ class Bernoulli(ExponentialFamily):
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, _LEAST, 0.5)
 
-    def check(self, X):
+    def check(self, X: FloatsOrSparse) -> None:
         values = stored_values(X)
         if values.size and (np.min(values) < 0 or np.max(values) > 1):
             raise ValueError("Bernoulli data must lie between 0 and 1.")
 
-    def to_natural(self, parameters):
+    def to_natural(self, parameters: Floats) -> Floats:
         return np.log(parameters) - np.log1p(-parameters)
 
-    def from_natural(self, natural):
+    def from_natural(self, natural: Floats) -> Floats:
         return 1.0 / (1.0 + np.exp(-natural))
 
-    def log_partition(self, natural):
+    def log_partition(self, natural: Floats) -> Floats:
         return np.logaddexp(0.0, natural).sum(axis=1)
 
-    def regularise(self, mean):
+    def regularise(self, mean: Floats) -> Floats:
         return np.clip(mean, self.min_probability, 1.0 - self.min_probability)
 
-    def sample(self, parameters, components, rng):
+    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         p = parameters[components]
         return (rng.random(p.shape) < p).astype(np.float64)
 
-    def prior_statistics(self, n_components, *, n_features, alpha=1.0, beta=1.0):
-        """Beta(alpha, beta) prior on each probability; scalars above 0."""
+    def prior_statistics(
+        self, n_components: int, *, n_features: int, alpha: ArrayLike = 1.0, beta: ArrayLike = 1.0
+    ) -> Sums:
+        """Beta(alpha, beta) prior on each probability; scalars above 0.
+
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            Columns of a row.
+        alpha : float, default=1.0
+            Above 0; its pseudo-successes are one less.
+        beta : float, default=1.0
+            Above 0; its pseudo-failures are one less.
+        """
         alpha, beta = above("alpha", alpha, 0.0), above("beta", beta, 0.0)
         total = np.full((n_components, n_features), alpha - 1.0)
         return Sums(np.full(n_components, alpha + beta - 2.0), total)
@@ -85,10 +101,12 @@ class Bernoulli(ExponentialFamily):
         alpha = _collapsed.proper(self, "alpha", total + 1.0)
         return alpha, _collapsed.proper(self, "beta", statistics.weight[:, None] - total + 1.0)
 
-    def mean_form(self, prior):
+    def mean_form(self, prior: Sums) -> Sums:
         return Sums(prior.weight + 2.0, prior.total + 1.0)
 
-    def predictive_log_density(self, statistics, X, n_threads=1):
+    def predictive_log_density(
+        self, statistics: Sums, X: FloatsOrSparse, n_threads: int = 1
+    ) -> Floats:
         alpha, beta = self._alpha_and_beta(statistics)
         alpha_T, beta_T = alpha.T.copy(), beta.T.copy()
 
@@ -99,10 +117,17 @@ class Bernoulli(ExponentialFamily):
         of_noughts = np.log(beta / (alpha + beta)).sum(axis=1)
         return _collapsed.over_values(X, len(alpha), log_odds) + of_noughts
 
-    def draw_from_posterior(self, statistics, rng):
+    def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
         return self.regularise(rng.beta(*self._alpha_and_beta(statistics)))
 
-    def collapsed_sweep(self, prior, X, labels, concentration, uniforms):
+    def collapsed_sweep(
+        self,
+        prior: Sums,
+        X: FloatsOrSparse,
+        labels: Integers,
+        concentration: Floats,
+        uniforms: Floats,
+    ) -> float:
         alpha, beta = self._alpha_and_beta(prior)
         return _collapsed.sweep(
             _collapsed_counts.BERNOULLI, X, alpha, labels, concentration, uniforms,

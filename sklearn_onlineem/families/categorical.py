@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._kernels._rows import are_codes
+from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import LEAST, above, check_setting
 from sklearn_onlineem.families._family import ExponentialFamily
@@ -23,7 +26,7 @@ _REALS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 @dataclass(frozen=True)
-class Categorical(ExponentialFamily):
+class Categorical(ExponentialFamily[Floats, Sums]):
     r"""Independent symbols, :math:`p(x \mid p) = \prod_j p_{j, x_j}`, one code 0, 1, ... a column.
 
     :math:`\phi(x)` is the one-hot coding, :math:`\theta = \log p`,
@@ -61,12 +64,12 @@ class Categorical(ExponentialFamily):
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, LEAST, 1.0)
 
-    def bind(self, X, sample_weight=None):
+    def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
         if self.n_categories is not None:
             return self
         return replace(self, n_categories=int(X.max()) + 1)
 
-    def check(self, X):
+    def check(self, X: Floats) -> None:
         most = _MOST_CATEGORIES if self.n_categories is None else self.n_categories
         if sparse.issparse(X) or not are_codes(_reals(X), min(most, sys.maxsize)):
             raise ValueError(f"Categorical data must be integer codes in 0..{most - 1}{self._why}.")
@@ -80,7 +83,7 @@ class Categorical(ExponentialFamily):
             " given it is what the first data show"
         )
 
-    def sufficient_statistics(self, X):
+    def sufficient_statistics(self, X: Floats) -> Floats:
         # Codes become columns, which kernels take on trust.
         self.check(X)
         n_rows, n_features = X.shape
@@ -92,41 +95,53 @@ class Categorical(ExponentialFamily):
         parts = (np.ones(X.size, dtype=X.dtype), columns.ravel(), indptr)
         return sparse.csr_array(parts, shape=(n_rows, n_columns))
 
-    def to_natural(self, parameters):
+    def to_natural(self, parameters: Floats) -> Floats:
         return np.log(parameters)
 
-    def from_natural(self, natural):
+    def from_natural(self, natural: Floats) -> Floats:
         odds = np.exp(self._by_column(natural))
         return (odds / odds.sum(axis=2, keepdims=True)).reshape(natural.shape)
 
-    def means(self, parameters):
-        """Return the means of the codes, an ndarray of shape (K, n_features)."""
+    def means(self, parameters: Floats) -> Floats:
+        # Of the codes.
         return self._by_column(parameters) @ np.arange(self.n_categories, dtype=float)
 
-    def with_means(self, parameters, means):
+    def with_means(self, parameters: Floats, means: Floats) -> Floats:
         raise ValueError("the means of codes do not say their probabilities.")
 
-    def log_partition(self, natural):
+    def log_partition(self, natural: Floats) -> Floats:
         return np.log(np.exp(self._by_column(natural)).sum(axis=2)).sum(axis=1)
 
     def _by_column(self, flat):
         return flat.reshape(len(flat), -1, self.n_categories)
 
-    def regularise(self, mean):
+    def regularise(self, mean: Floats) -> Floats:
         floored = np.maximum(self._by_column(mean), self.min_probability)
         return (floored / floored.sum(axis=2, keepdims=True)).reshape(mean.shape)
 
-    def sample(self, parameters, components, rng):
+    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         cumulative = np.cumsum(self._by_column(parameters), axis=2)[components]
         uniforms = rng.random(cumulative.shape[:2])[:, :, None]
         codes = (cumulative < uniforms * cumulative[:, :, -1:]).sum(axis=2)
         return codes.astype(np.float64)
 
-    def n_parameters(self, parameters):
+    def n_parameters(self, parameters: Floats) -> int:
         return parameters.size // self.n_categories * (self.n_categories - 1)
 
-    def prior_statistics(self, n_components, *, n_features, concentration=1.0):
-        """Dirichlet prior on the probabilities; `concentration`, above 0, broadcasts to theirs."""
+    def prior_statistics(
+        self, n_components: int, *, n_features: int, concentration: ArrayLike = 1.0
+    ) -> Sums:
+        """Dirichlet prior on the probabilities; `concentration`, above 0, broadcasts to theirs.
+
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            Columns of a row.
+        concentration : array broadcasting to (n_components, n_features * n_categories), default=1.0
+            Above 0; pseudo-counts of the categories are one less.
+        """
         shape = (n_components, n_features * self.n_categories)
         total = above("concentration", concentration, 0.0, shape) - 1.0
         return Sums(total.sum(axis=1) / n_features, total)
@@ -135,21 +150,23 @@ class Categorical(ExponentialFamily):
         """The Dirichlet posteriors whose modes the statistics are, alpha = total + 1."""
         return _collapsed.proper(self, "concentration", statistics.total + 1.0)
 
-    def mean_form(self, prior):
+    def mean_form(self, prior: Sums) -> Sums:
         return Sums(prior.weight + self.n_categories, prior.total + 1.0)
 
-    def predictive_log_density(self, statistics, X, n_threads=1):
+    def predictive_log_density(self, statistics: Sums, X: Floats, n_threads: int = 1) -> Floats:
         concentration = self._concentration(statistics)
         sums = self._by_column(concentration).sum(axis=2)
         log_density = self.sufficient_statistics(X) @ np.log(concentration.T)
         return log_density - np.log(sums).sum(axis=1)
 
-    def draw_from_posterior(self, statistics, rng):
+    def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
         concentration = self._by_column(self._concentration(statistics))
         drawn = _collapsed.drawn_proportions(concentration, rng)
         return self.regularise(drawn.reshape(statistics.total.shape))
 
-    def collapsed_sweep(self, prior, X, labels, concentration, uniforms):
+    def collapsed_sweep(
+        self, prior: Sums, X: Floats, labels: Integers, concentration: Floats, uniforms: Floats
+    ) -> float:
         symbols = self._concentration(prior)
         return _collapsed.sweep(
             _collapsed_counts.CATEGORICAL, self.sufficient_statistics(X), symbols, labels,

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import gammaln, logsumexp, psi
 
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
+from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem.data import Rows
 from sklearn_onlineem.families._checks import (
     LEAST,
     MOST_SHAPE,
@@ -30,7 +33,7 @@ _BLOCK_VALUES = 1 << 18
 
 
 @dataclass(frozen=True)
-class CompoundDirichlet(Family):
+class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
     r"""Counts of words in documents, each with proportions of its own from a Dirichlet.
 
     .. math::
@@ -82,21 +85,29 @@ class CompoundDirichlet(Family):
         check_setting("min_alpha", self.min_alpha, LEAST, MOST_SHAPE)
         check_setting("max_precision", self.max_precision, LEAST, MOST_SHAPE)
 
-    def check(self, X):
+    def check(self, X: FloatsOrSparse) -> None:
         check_non_negative(X)
 
-    def check_means(self, means):
+    def check_means(self, means: Floats) -> None:
         super().check_means(means)
         if not means.any(axis=1).all():
             raise ValueError("Means that are all 0 say no proportions.")
 
-    def dirichlets(self, alpha, length):
-        """Parameters with these values of alpha, moved to between floor and ceiling."""
+    def dirichlets(self, alpha: Floats, length: Floats) -> Dirichlets:
+        """Parameters with these values of alpha, moved to between floor and ceiling.
+
+        Parameters
+        ----------
+        alpha : ndarray of shape (K, n_features)
+            Values to be moved, above 0.
+        length : ndarray of shape (K,)
+            Mean lengths of documents, in words.
+        """
         alpha = np.ascontiguousarray(np.maximum(alpha, self.min_alpha))
         excess = alpha.sum(axis=1, keepdims=True) / self.max_precision
         return Dirichlets(np.maximum(alpha / np.maximum(excess, 1.0), self.min_alpha), length)
 
-    def log_density(self, parameters, X, n_threads=1):
+    def log_density(self, parameters: Dirichlets, X: FloatsOrSparse, n_threads: int = 1) -> Floats:
         events = events_of(X)
         out = np.zeros((X.shape[0], len(parameters.alpha)), dtype=events.indicators[0].dtype)
         if len(events.words):
@@ -105,24 +116,32 @@ class CompoundDirichlet(Family):
             _counts.log_density(*events.indicators, terms, offset, NOTHING, out, n_threads)
         return out
 
-    def expected_statistics(self, X, responsibilities, n_threads=1):
-        """Return the statistics of Dirichlets that have the moments of the data.
-
-        Which they are under no parameters in particular; where EM has begun it takes
-        `posterior_statistics`.
-        """
+    def expected_statistics(
+        self, X: FloatsOrSparse, responsibilities: Floats, n_threads: int = 1
+    ) -> ExpectedLogs:
+        # Of Dirichlets that have the moments of the data, as it is under no parameters in
+        # particular; where EM has begun it takes `posterior_statistics`.
         events = events_of(X)
         weight, totals = events.totals(responsibilities, n_threads)
         parameters = self.dirichlets(*moments(events, totals, weight, X.shape[1]))
         return self.own_statistics(parameters, weight)
 
-    def posterior_statistics(self, parameters, X, posterior, n_threads=1):
+    def posterior_statistics(
+        self, parameters: Dirichlets, X: FloatsOrSparse, posterior: Floats, n_threads: int = 1
+    ) -> ExpectedLogs:
         events = events_of(X)
         weight, totals = events.totals(posterior, n_threads)
         return self._statistics(parameters, events, weight, totals, n_threads)
 
-    def sampled_statistics(self, parameters, X, posterior, rng, n_threads=1):
-        r"""Return `posterior_statistics` with :math:`h \sim \mathrm{Dir}(\alpha + v)` drawn."""
+    def sampled_statistics(
+        self,
+        parameters: Dirichlets,
+        X: FloatsOrSparse,
+        posterior: Floats,
+        rng: np.random.Generator,
+        n_threads: int = 1,
+    ) -> ExpectedLogs:
+        # What is drawn is h ~ Dir(alpha + v).
         total, length = np.zeros(parameters.alpha.shape), np.zeros(len(parameters.alpha))
         step = max(1, _BLOCK_VALUES // X.shape[1])
         for start in range(0, X.shape[0], step):
@@ -136,12 +155,12 @@ class CompoundDirichlet(Family):
         weight = posterior.sum(axis=0, dtype=np.float64)
         return ExpectedLogs(weight, total, weight, length)
 
-    def own_statistics(self, parameters, weights):
+    def own_statistics(self, parameters: Dirichlets, weights: Floats) -> ExpectedLogs:
         mean_logs = psi(parameters.alpha) - psi(parameters.precision)
         total, length = weights[:, None] * mean_logs, weights * parameters.length
         return ExpectedLogs(weights, total, weights, length)
 
-    def m_step(self, statistics, previous=None):
+    def m_step(self, statistics: ExpectedLogs, previous: Dirichlets | None = None) -> Dirichlets:
         alpha = np.zeros_like(statistics.total) if previous is None else previous.alpha.copy()
         length = np.ones(len(alpha)) if previous is None else previous.length
         seen = statistics.weight > 0
@@ -154,31 +173,67 @@ class CompoundDirichlet(Family):
         np.divide(statistics.length, n, out=length, where=n > 0)
         return self.dirichlets(alpha, length)
 
-    def expected_log_density(self, parameters, statistics):
+    def expected_log_density(self, parameters: Dirichlets, statistics: ExpectedLogs) -> float:
         alpha = parameters.alpha
         log_partition = gammaln(alpha).sum(axis=1) - gammaln(parameters.precision)[:, 0]
         inner = np.einsum("kj,kj->", statistics.total, alpha)
         return float(inner - statistics.weight @ log_partition)
 
-    def kl_divergence(self, p, q):
+    def kl_divergence(self, p: Dirichlets, q: Dirichlets) -> Floats:
         a, b = p.alpha, q.alpha
         mean_logs = psi(a) - psi(p.precision)
         sums = (gammaln(p.precision) - gammaln(q.precision))[:, 0]
         return sums + ((gammaln(b) - gammaln(a)) + (a - b) * mean_logs).sum(axis=1)
 
-    def sample(self, parameters, components, rng, lengths=None):
-        """Draw documents of given lengths, or of each component's mean length, rounded."""
+    def sample(
+        self,
+        parameters: Dirichlets,
+        components: Integers,
+        rng: np.random.Generator,
+        lengths: Integers | None = None,
+    ) -> Floats:
+        """Draw documents of given lengths, or of each component's mean length, rounded.
+
+        Parameters
+        ----------
+        parameters : Dirichlets
+            Of K components.
+        components : ndarray of int of shape (n_rows,)
+            The component of each row.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        lengths : ndarray of int of shape (n_rows,), default=None
+            Words of each document; None: the mean length of its component, rounded.
+        """
         if lengths is None:
             lengths = np.rint(parameters.length)[components]
         proportions = self.sample_proportions(parameters, components, rng)
         return rng.multinomial(np.asarray(lengths, np.int64), proportions).astype(np.float64)
 
-    def sample_like(self, parameters, components, X, rng):
+    def sample_like(
+        self,
+        parameters: Dirichlets,
+        components: Integers,
+        X: FloatsOrSparse,
+        rng: np.random.Generator,
+    ) -> Floats:
         lengths = np.rint(np.asarray(X.sum(axis=1), dtype=np.float64)).ravel()
         return self.sample(parameters, components, rng, rng.choice(lengths, len(components)))
 
-    def sample_proportions(self, parameters, components, rng):
-        """Draw h, the proportions of words in a document, one row for each component index."""
+    def sample_proportions(
+        self, parameters: Dirichlets, components: Integers, rng: np.random.Generator
+    ) -> Floats:
+        """Draw h, the proportions of words in a document, one row for each component index.
+
+        Parameters
+        ----------
+        parameters : Dirichlets
+            Of K components.
+        components : ndarray of int of shape (n_rows,)
+            The component of each document.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        """
         draws = rng.standard_gamma(parameters.alpha[components])
         totals = draws.sum(axis=1)
         for row in np.flatnonzero(totals == 0):
@@ -187,41 +242,81 @@ class CompoundDirichlet(Family):
             draws[row, rng.choice(len(share), p=share)] = totals[row] = 1.0
         return draws / totals[:, None]
 
-    def of_moments(self, rows):
-        """Return one component with the moments of the rows."""
+    def of_moments(self, rows: Rows) -> Dirichlets:
+        """Return one component with the moments of the rows.
+
+        Parameters
+        ----------
+        rows : Rows
+            Observations, with their weights and labels.
+        """
         events = self._events(rows)
         weight, totals = self._all(events, rows)
         return self.dirichlets(*moments(events, totals, weight, rows.X.shape[1]))
 
-    def likelihood_step(self, parameters, rows):
-        """Take a Newton step on the likelihood of a single component; see `ascend`."""
+    def likelihood_step(self, parameters: Dirichlets, rows: Rows) -> tuple[Dirichlets, float, bool]:
+        """Take a Newton step on the likelihood of a single component; see `ascend`.
+
+        Parameters
+        ----------
+        parameters : Dirichlets
+            Of K components.
+        rows : Rows
+            Observations, with their weights and labels.
+        """
         events = self._events(rows)
         _, totals = self._all(events, rows)
         shares = np.ascontiguousarray(totals[:, 0])
         new, log_likelihood, settled = ascend(self, parameters, events, shares)
         return new, log_likelihood / rows.total_weight, settled
 
-    def posterior_mean(self, parameters, X):
-        r"""Return :math:`E[h \mid v] = (\alpha + v) / (\alpha_0 + L)` under the first component."""
+    def posterior_mean(self, parameters: Dirichlets, X: FloatsOrSparse) -> Floats:
+        r"""Return :math:`E[h \mid v] = (\alpha + v) / (\alpha_0 + L)` under the first component.
+
+        Parameters
+        ----------
+        parameters : Dirichlets
+            Of K components.
+        X : array of shape (n_rows, n_features)
+            Rows; CSR as well as dense where the family `takes_sparse`.
+        """
         counts = X.toarray() if hasattr(X, "toarray") else X
         smoothed = counts + parameters.alpha[0].astype(counts.dtype)
         return smoothed / smoothed.sum(axis=1, keepdims=True)
 
-    def means(self, parameters):
+    def means(self, parameters: Dirichlets) -> Floats:
         return parameters.length[:, None] * parameters.alpha / parameters.precision
 
-    def with_means(self, parameters, means):
-        """Return parameters of the same precisions."""
+    def with_means(self, parameters: Dirichlets, means: Floats) -> Dirichlets:
+        # Precisions stay.
         length = means.sum(axis=1)
         return self.dirichlets(parameters.precision * means / length[:, None], length)
 
-    def n_parameters(self, parameters):
+    def n_parameters(self, parameters: Dirichlets) -> int:
         return parameters.alpha.size
 
-    def prior_statistics(self, n_components, *, n_features, pseudo_count=0.0, concentration=1.0):
+    def prior_statistics(
+        self,
+        n_components: int,
+        *,
+        n_features: int,
+        pseudo_count: ArrayLike = 0.0,
+        concentration: ArrayLike = 1.0,
+    ) -> ExpectedLogs:
         """Conjugate prior worth `pseudo_count` documents with proportions from a Dirichlet.
 
         Theirs has all parameters equal to `concentration`, above 0; the count is not below 0.
+
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            Columns of a row.
+        pseudo_count : float, default=0.0
+            Pseudo-documents, not below 0.
+        concentration : float, default=1.0
+            Of the Dirichlet that their proportions come from, above 0.
         """
         pseudo_count = at_least("pseudo_count", pseudo_count, 0.0)
         concentration = above("concentration", concentration, 0.0)
@@ -230,7 +325,13 @@ class CompoundDirichlet(Family):
         weight = np.full(n_components, pseudo_count)
         return ExpectedLogs(weight, total, np.zeros(n_components), np.zeros(n_components))
 
-    def e_step(self, parameters, log_weights, rows, uniforms=None):
+    def e_step(
+        self,
+        parameters: Dirichlets,
+        log_weights: Floats,
+        rows: Rows,
+        uniforms: Floats | None = None,
+    ) -> tuple[Floats, ExpectedLogs, float]:
         events = self._events(rows)
         total_weight, n_threads = rows.total_weight, rows.n_threads
         if not len(events.words):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._checks import (
     LEAST,
     MOST,
@@ -22,7 +24,7 @@ __all__ = ["Exponential"]
 
 
 @dataclass(frozen=True)
-class Exponential(ExponentialFamily):
+class Exponential(ExponentialFamily[Floats, Sums]):
     r"""Independent waiting times, :math:`p(x \mid r) = \prod_j r_j e^{-r_j x_j}`.
 
     :math:`\phi(x) = x`, :math:`\theta = -r`, :math:`G(\theta) = -\sum_j \log(-\theta_j)`.
@@ -54,28 +56,39 @@ class Exponential(ExponentialFamily):
     def __post_init__(self):
         check_setting("min_mean", self.min_mean, LEAST, MOST)
 
-    def check(self, X):
+    def check(self, X: Floats) -> None:
         check_non_negative(X)
 
-    def to_natural(self, parameters):
+    def to_natural(self, parameters: Floats) -> Floats:
         return -1.0 / parameters
 
-    def from_natural(self, natural):
+    def from_natural(self, natural: Floats) -> Floats:
         return -1.0 / natural
 
-    def log_partition(self, natural):
+    def log_partition(self, natural: Floats) -> Floats:
         return -np.log(-natural).sum(axis=1)
 
-    def regularise(self, mean):
+    def regularise(self, mean: Floats) -> Floats:
         return floored_mean(mean, self.min_mean)
 
-    def sample(self, parameters, components, rng):
+    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         return rng.exponential(parameters[components])
 
-    def prior_statistics(self, n_components, *, n_features, shape=1.0, rate=0.0):
-        """Gamma(shape, rate) prior on each rate; `rate` may be of shape (n_features,).
+    def prior_statistics(
+        self, n_components: int, *, n_features: int, shape: ArrayLike = 1.0, rate: ArrayLike = 0.0
+    ) -> Sums:
+        """Return a Gamma(shape, rate) prior on each rate.
 
-        The shape is above 0, and rates are not below 0.
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            Columns of a row.
+        shape : array broadcasting to (n_components,), default=1.0
+            Above 0; pseudo-rows are one less.
+        rate : array broadcasting to (n_components, n_features), default=0.0
+            In the units of the rows, not below 0.
         """
         weight = above("shape", shape, 0.0, (n_components,)) - 1.0
         total = at_least("rate", rate, 0.0, (n_components, n_features))
@@ -84,17 +97,19 @@ class Exponential(ExponentialFamily):
     def _durations(self, statistics):
         return Durations.of(self, statistics, 1.0)
 
-    def mean_form(self, prior):
+    def mean_form(self, prior: Sums) -> Sums:
         # What is the mode of a rate is the mean of its inverse.
         return prior
 
-    def predictive_log_density(self, statistics, X, n_threads=1):
+    def predictive_log_density(self, statistics: Sums, X: Floats, n_threads: int = 1) -> Floats:
         return self._durations(statistics).log_density(X)
 
-    def draw_from_posterior(self, statistics, rng):
+    def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
         return self.regularise(self._durations(statistics).draw(rng))
 
-    def collapsed_sweep(self, prior, X, labels, concentration, uniforms):
+    def collapsed_sweep(
+        self, prior: Sums, X: Floats, labels: Integers, concentration: Floats, uniforms: Floats
+    ) -> float:
         return self._durations(prior).sweep(X, labels, concentration, uniforms)
 
 

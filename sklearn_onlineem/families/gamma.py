@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, polygamma, psi
 
+from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._checks import (
     LEAST_SHAPE,
     MOST_SHAPE,
@@ -30,14 +32,21 @@ _MIN_MEAN = 1e-12
 class _PositiveData:
     support_is_convex = True
 
-    def check(self, X):
+    def check(self, X: Floats) -> None:
+        """Raise ValueError if a value is not above 0.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+            Rows.
+        """
         check_non_negative(X)
         if not X.all():
             raise ValueError("Gamma data must be above 0, and there are zeros.")
 
 
 @dataclass(frozen=True)
-class Gamma(_PositiveData, ExponentialFamily):
+class Gamma(_PositiveData, ExponentialFamily[Floats, Sums]):
     r"""Independent gamma variables with shape a and rate r, both learnt.
 
     .. math:: p(x \mid a, r) = \prod_j \frac{r_j^{a_j}}{\Gamma(a_j)} x_j^{a_j - 1} e^{-r_j x_j}
@@ -78,12 +87,18 @@ class Gamma(_PositiveData, ExponentialFamily):
     def __post_init__(self):
         check_setting("max_shape", self.max_shape, LEAST_SHAPE, MOST_SHAPE)
 
-    def sufficient_statistics(self, X):
+    def sufficient_statistics(self, X: Floats) -> Floats:
         # In double: shapes come from the small difference of log E x and E log x.
         return np.concatenate([np.log(X, dtype=np.float64), X], axis=1)
 
-    def shapes_and_rates(self, parameters):
-        """Return shapes and rates, two ndarrays of shape (K, n_features)."""
+    def shapes_and_rates(self, parameters: Floats) -> tuple[Floats, Floats]:
+        """Return shapes and rates, two ndarrays of shape (K, n_features).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_statistics)
+            Of K components.
+        """
         mean_log, mean = np.split(parameters, 2, axis=1)
         gap = np.log(mean) - mean_log
         # Minka's starting point, within 2 % of the root.
@@ -93,42 +108,61 @@ class Gamma(_PositiveData, ExponentialFamily):
         )
         return shapes, shapes / mean
 
-    def to_natural(self, parameters):
+    def to_natural(self, parameters: Floats) -> Floats:
         shapes, rates = self.shapes_and_rates(parameters)
         return np.concatenate([shapes - 1.0, -rates], axis=1)
 
-    def from_natural(self, natural):
+    def from_natural(self, natural: Floats) -> Floats:
         shapes, rates = _shapes_and_rates_of(natural)
         return np.concatenate([psi(shapes) - np.log(rates), shapes / rates], axis=1)
 
-    def means(self, parameters):
+    def means(self, parameters: Floats) -> Floats:
         return np.split(parameters, 2, axis=1)[1]
 
-    def with_means(self, parameters, means):
+    def with_means(self, parameters: Floats, means: Floats) -> Floats:
         mean_log, mean = np.split(parameters, 2, axis=1)
         return self.regularise(np.concatenate([mean_log + np.log(means / mean), means], axis=1))
 
-    def log_partition(self, natural):
+    def log_partition(self, natural: Floats) -> Floats:
         shapes, rates = _shapes_and_rates_of(natural)
         return (gammaln(shapes) - shapes * np.log(rates)).sum(axis=1)
 
-    def regularise(self, mean):
+    def regularise(self, mean: Floats) -> Floats:
         mean_log, mean = np.split(mean, 2, axis=1)
         mean = floored_mean(mean, _MIN_MEAN)
         smallest_gap = np.log(self.max_shape) - psi(self.max_shape)
         return np.concatenate([np.minimum(mean_log, np.log(mean) - smallest_gap), mean], axis=1)
 
-    def sample(self, parameters, components, rng):
+    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         shapes, rates = self.shapes_and_rates(parameters)
         return rng.gamma(shapes[components], 1.0 / rates[components])
 
     def prior_statistics(
-        self, n_components, *, n_features, pseudo_count=0.0, mean_log=0.0, mean=1.0
-    ):
+        self,
+        n_components: int,
+        *,
+        n_features: int,
+        pseudo_count: ArrayLike = 0.0,
+        mean_log: ArrayLike = 0.0,
+        mean: ArrayLike = 1.0,
+    ) -> Sums:
         """Conjugate prior worth `pseudo_count` rows with the given means of log x and of x.
 
         The count is not below 0, means are above 0, and those of logarithms at most their
         logarithms.
+
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            Columns of a row.
+        pseudo_count : float, default=0.0
+            Pseudo-rows, not below 0.
+        mean_log : array broadcasting to (n_features,), default=0.0
+            Mean of log x, at most log of the mean of x.
+        mean : array broadcasting to (n_features,), default=1.0
+            Mean of x, above 0.
         """
         count = at_least("pseudo_count", pseudo_count, 0.0)
         mean = above("mean", mean, 0.0, (n_features,))
@@ -143,7 +177,7 @@ def _shapes_and_rates_of(natural):
 
 
 @dataclass(frozen=True)
-class FixedShapeGamma(_PositiveData, ExponentialFamily):
+class FixedShapeGamma(_PositiveData, ExponentialFamily[Floats, Sums]):
     r"""Independent gamma variables of a known shape a; the rates are learnt.
 
     :math:`\phi(x) = x`, :math:`\theta = -r`, :math:`G(\theta) = -a \sum_j \log(-\theta_j)`.
@@ -172,33 +206,50 @@ class FixedShapeGamma(_PositiveData, ExponentialFamily):
     def __post_init__(self):
         check_setting("shape", self.shape, LEAST_SHAPE, MOST_SHAPE)
 
-    def shapes_and_rates(self, parameters):
-        """Return shapes and rates, two ndarrays of shape (K, n_features)."""
+    def shapes_and_rates(self, parameters: Floats) -> tuple[Floats, Floats]:
+        """Return shapes and rates, two ndarrays of shape (K, n_features).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_statistics)
+            Of K components.
+        """
         return np.full_like(parameters, self.shape), self.shape / parameters
 
-    def to_natural(self, parameters):
+    def to_natural(self, parameters: Floats) -> Floats:
         return -self.shape / parameters
 
-    def from_natural(self, natural):
+    def from_natural(self, natural: Floats) -> Floats:
         return -self.shape / natural
 
-    def log_partition(self, natural):
+    def log_partition(self, natural: Floats) -> Floats:
         return -self.shape * np.log(-natural).sum(axis=1)
 
-    def log_base_measure(self, X, n_threads=1):
+    def log_base_measure(self, X: Floats, n_threads: int = 1) -> Floats:
         logs = np.log(X, dtype=np.float64).sum(axis=1)
         return (self.shape - 1.0) * logs - X.shape[1] * gammaln(self.shape)
 
-    def regularise(self, mean):
+    def regularise(self, mean: Floats) -> Floats:
         return floored_mean(mean, _MIN_MEAN)
 
-    def sample(self, parameters, components, rng):
+    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         return rng.gamma(self.shape, parameters[components] / self.shape)
 
-    def prior_statistics(self, n_components, *, n_features, shape=1.0, rate=0.0):
-        """Gamma(shape, rate) prior on each rate; `rate` may be of shape (n_features,).
+    def prior_statistics(
+        self, n_components: int, *, n_features: int, shape: ArrayLike = 1.0, rate: ArrayLike = 0.0
+    ) -> Sums:
+        """Return a Gamma(shape, rate) prior on each rate.
 
-        The shape is above 0, and rates are not below 0.
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            Columns of a row.
+        shape : array broadcasting to (n_components,), default=1.0
+            Above 0; pseudo-rows are one less, divided by the shape of the family.
+        rate : array broadcasting to (n_components, n_features), default=0.0
+            In the units of the rows, not below 0.
         """
         weight = above("shape", shape, 0.0, (n_components,)) - 1.0
         total = at_least("rate", rate, 0.0, (n_components, n_features))
@@ -207,15 +258,17 @@ class FixedShapeGamma(_PositiveData, ExponentialFamily):
     def _durations(self, statistics):
         return Durations.of(self, statistics, self.shape)
 
-    def mean_form(self, prior):
+    def mean_form(self, prior: Sums) -> Sums:
         # What is the mode of a rate is the mean of its inverse.
         return prior
 
-    def predictive_log_density(self, statistics, X, n_threads=1):
+    def predictive_log_density(self, statistics: Sums, X: Floats, n_threads: int = 1) -> Floats:
         return self._durations(statistics).log_density(X)
 
-    def draw_from_posterior(self, statistics, rng):
+    def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
         return self.regularise(self._durations(statistics).draw(rng))
 
-    def collapsed_sweep(self, prior, X, labels, concentration, uniforms):
+    def collapsed_sweep(
+        self, prior: Sums, X: Floats, labels: Integers, concentration: Floats, uniforms: Floats
+    ) -> float:
         return self._durations(prior).sweep(X, labels, concentration, uniforms)

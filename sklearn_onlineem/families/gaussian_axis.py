@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_onlineem._kernels import (
     _centred_moments,
@@ -14,6 +15,8 @@ from sklearn_onlineem._kernels import (
     _gaussian,
     _natural,
 )
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.data import Rows
 from sklearn_onlineem.families._checks import above, at_least, finite
 from sklearn_onlineem.families._family import NOTHING, optional, per_row, unwanted
 from sklearn_onlineem.families._gaussian import (
@@ -43,8 +46,8 @@ class AxisMoments(Moments):
 class AxisGaussians:
     """Means (K, d) and variances (K, d) or (K, 1)."""
 
-    mean: np.ndarray
-    covariance: np.ndarray
+    mean: Floats
+    covariance: Floats
 
     @property
     def precision(self):
@@ -63,7 +66,7 @@ class AxisGaussians:
         return np.sqrt(self.precision)
 
 
-class _AxisGaussian(Gaussian):
+class _AxisGaussian(Gaussian[AxisGaussians, AxisMoments]):
     """Diagonal and spherical: covariances are variances along the axes."""
 
     moments = AxisMoments
@@ -71,19 +74,19 @@ class _AxisGaussian(Gaussian):
     _prior_settings = ("mean_precision", "shape", "scale")
     _sweep = staticmethod(_collapsed_gaussian.axis_sweep)
 
-    def sufficient_statistics(self, X):
+    def sufficient_statistics(self, X: Floats) -> Floats:
         return np.concatenate([X, self._summed(X * X)], axis=1)
 
-    def to_natural(self, parameters):
+    def to_natural(self, parameters: AxisGaussians) -> Floats:
         linear = parameters.mean * parameters.precision
         return np.concatenate([linear, -0.5 * parameters.precision], axis=1)
 
-    def from_natural(self, natural):
+    def from_natural(self, natural: Floats) -> AxisGaussians:
         linear, negative_half_precision = self._split(natural)
         variance = -0.5 / negative_half_precision
         return self.gaussians(linear * variance, variance)
 
-    def mean_statistics(self, parameters):
+    def mean_statistics(self, parameters: AxisGaussians) -> Floats:
         mean, variance = parameters.mean, parameters.covariance
         second = self._summed(np.broadcast_to(variance, mean.shape) + mean**2)
         return np.concatenate([mean, second], axis=1)
@@ -94,14 +97,22 @@ class _AxisGaussian(Gaussian):
         _gaussian.scaled_log_density(X, parameters.mean, scales, offset, out, n_threads)
         return out
 
-    def expected_statistics(self, X, responsibilities, n_threads=1):
+    def expected_statistics(
+        self, X: Floats, responsibilities: Floats, n_threads: int = 1
+    ) -> AxisMoments:
         responsibilities = np.ascontiguousarray(responsibilities, dtype=X.dtype)
         counts, means = weighted_means(X, responsibilities)
         first, second = np.empty_like(means), np.empty_like(means)
         _gaussian.scaled_statistics(X, means, responsibilities, counts, first, second, n_threads)
         return self._recentred(counts, first, self._summed(second), means)
 
-    def e_step(self, parameters, log_weights, rows, uniforms=None):
+    def e_step(
+        self,
+        parameters: AxisGaussians,
+        log_weights: Floats,
+        rows: Rows,
+        uniforms: Floats | None = None,
+    ) -> tuple[Floats, AxisMoments, float]:
         about = self._about(parameters, rows.X)
         if about is not None:
             offset = self._offset(parameters, log_weights)
@@ -162,8 +173,15 @@ class _AxisGaussian(Gaussian):
         return self.gaussians(kept_where_empty(statistics, previous), variance)
 
     def prior_statistics(
-        self, n_components, *, n_features, mean=0.0, mean_precision=0.0, shape=None, scale=0.0
-    ):
+        self,
+        n_components: int,
+        *,
+        n_features: int,
+        mean: ArrayLike = 0.0,
+        mean_precision: float = 0.0,
+        shape: float | None = None,
+        scale: ArrayLike = 0.0,
+    ) -> AxisMoments:
         """Normal-inverse-gamma prior, whose joint mode over mean and variance is taken.
 
         Where `mean_precision` is 0, the mean has no prior: the variance alone has one.
@@ -171,7 +189,9 @@ class _AxisGaussian(Gaussian):
         Parameters
         ----------
         n_components, n_features : int
+            How many components have the prior, and columns of a row.
         mean : array broadcasting to (n_components, n_features)
+            Where the prior has the means.
         mean_precision : float
             Pseudo-observations of the mean, not below 0.
         shape : float, default=None
@@ -214,11 +234,11 @@ class _AxisGaussian(Gaussian):
     def _n_covariance_parameters(self, parameters):
         return parameters.covariance.size
 
-    def covariance_matrices(self, parameters):
+    def covariance_matrices(self, parameters: AxisGaussians) -> Floats:
         variances = np.broadcast_to(parameters.covariance, parameters.mean.shape)
         return variances[:, :, None] * np.eye(variances.shape[1])
 
-    def from_matrices(self, matrices):
+    def from_matrices(self, matrices: Floats) -> Floats:
         return self._summed(np.einsum("kii->ki", matrices).copy())
 
     def _quadratic(self, precision, covariance, deviation):

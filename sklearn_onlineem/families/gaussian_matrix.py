@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_onlineem._kernels import (
     _centred_moments,
@@ -16,6 +17,8 @@ from sklearn_onlineem._kernels import (
     _natural_gaussian,
     _small_matrices,
 )
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.data import Rows
 from sklearn_onlineem.families._checks import above, at_least, finite, positive_semidefinite
 from sklearn_onlineem.families._family import optional, per_row, unwanted
 from sklearn_onlineem.families._gaussian import (
@@ -62,8 +65,8 @@ class MatrixGaussians:
         If a covariance is not positive definite.
     """
 
-    mean: np.ndarray
-    covariance: np.ndarray
+    mean: Floats
+    covariance: Floats
 
     def __post_init__(self):
         covariance = self.covariance
@@ -82,7 +85,7 @@ class MatrixGaussians:
         return MatrixGaussians, (self.mean, self.covariance)
 
 
-class _MatrixGaussian(Gaussian):
+class _MatrixGaussian(Gaussian[MatrixGaussians, MatrixMoments]):
     """Full and tied: covariances are matrices."""
 
     moments = MatrixMoments
@@ -91,29 +94,29 @@ class _MatrixGaussian(Gaussian):
     _prior_settings = ("mean_precision", "degrees_of_freedom", "covariance")
     _sweep = staticmethod(_collapsed_gaussian.matrix_sweep)
 
-    def to_natural(self, parameters):
+    def to_natural(self, parameters: MatrixGaussians) -> Floats:
         precision = np.broadcast_to(
             parameters.precision, (len(parameters.mean), *parameters.precision.shape[1:])
         )
         linear = np.einsum("kij,kj->ki", precision, parameters.mean)
         return np.concatenate([linear, -0.5 * precision.reshape(len(linear), -1)], axis=1)
 
-    def from_natural(self, natural):
+    def from_natural(self, natural: Floats) -> MatrixGaussians:
         # p = d + d * d
         d = (math.isqrt(4 * natural.shape[1] + 1) - 1) // 2
         covariance = np.linalg.inv(-2.0 * natural[:, d:].reshape(-1, d, d))
         mean = np.einsum("kij,kj->ki", covariance, natural[:, :d])
         return self.gaussians(mean, np.ascontiguousarray(covariance[: self._n_covariances(mean)]))
 
-    def widened(self, parameters):
+    def widened(self, parameters: MatrixGaussians) -> MatrixGaussians:
         diagonals = np.einsum("kii->ki", parameters.covariance)
         return self.gaussians(parameters.mean, diagonals[:, :, None] * np.eye(diagonals.shape[1]))
 
-    def sufficient_statistics(self, X):
+    def sufficient_statistics(self, X: Floats) -> Floats:
         products = X[:, :, None] * X[:, None, :]
         return np.concatenate([X, products.reshape(len(X), -1)], axis=1)
 
-    def mean_statistics(self, parameters):
+    def mean_statistics(self, parameters: MatrixGaussians) -> Floats:
         mean = parameters.mean
         second = parameters.covariance + mean[:, :, None] * mean[:, None, :]
         return np.concatenate([mean, second.reshape(len(mean), -1)], axis=1)
@@ -124,7 +127,9 @@ class _MatrixGaussian(Gaussian):
         _gaussian.log_density(X, parameters.mean, factors, offset, out, n_threads)
         return out
 
-    def expected_statistics(self, X, responsibilities, n_threads=1):
+    def expected_statistics(
+        self, X: Floats, responsibilities: Floats, n_threads: int = 1
+    ) -> MatrixMoments:
         responsibilities = np.ascontiguousarray(responsibilities, dtype=X.dtype)
         counts, means = weighted_means(X, responsibilities)
         first, second = np.empty_like(means), self._empty_scatter(means)
@@ -144,14 +149,14 @@ class _MatrixGaussian(Gaussian):
 
     def prior_statistics(
         self,
-        n_components,
+        n_components: int,
         *,
-        n_features,
-        mean=0.0,
-        mean_precision=0.0,
-        covariance=0.0,
-        degrees_of_freedom=None,
-    ):
+        n_features: int,
+        mean: ArrayLike = 0.0,
+        mean_precision: float = 0.0,
+        covariance: ArrayLike = 0.0,
+        degrees_of_freedom: float | None = None,
+    ) -> MatrixMoments:
         """Normal-inverse-Wishart prior, whose joint mode over mean and covariance is taken.
 
         Where `mean_precision` is 0, the mean has no prior: the covariance alone has one.
@@ -159,7 +164,9 @@ class _MatrixGaussian(Gaussian):
         Parameters
         ----------
         n_components, n_features : int
+            How many components have the prior, and columns of a row.
         mean : array broadcasting to (n_components, n_features)
+            Where the prior has the means.
         mean_precision : float
             Pseudo-observations of the mean, not below 0.
         covariance : float or array of shape (n_features, n_features)
@@ -221,11 +228,11 @@ class _MatrixGaussian(Gaussian):
         _centred_moments.scatters_from_covariances(parameters.covariance, degrees, floor, scatter)
         return scatter
 
-    def covariance_matrices(self, parameters):
+    def covariance_matrices(self, parameters: MatrixGaussians) -> Floats:
         shape = (len(parameters.mean), *parameters.covariance.shape[1:])
         return np.broadcast_to(parameters.covariance, shape)
 
-    def from_matrices(self, matrices):
+    def from_matrices(self, matrices: Floats) -> Floats:
         return matrices
 
     def _about(self, parameters, X):
@@ -266,8 +273,14 @@ class _MatrixGaussian(Gaussian):
         _centred_moments.recentre(first, second, means, share, counts, new_means, scatter)
         return self.moments(counts, self._pooled(counts), new_means, scatter)
 
-    def e_step(self, parameters, log_weights, rows, uniforms=None):
-        """E-step about the components' own means ("the Cholesky way"), which never loses digits."""
+    def e_step(
+        self,
+        parameters: MatrixGaussians,
+        log_weights: Floats,
+        rows: Rows,
+        uniforms: Floats | None = None,
+    ) -> tuple[Floats, MatrixMoments, float]:
+        # About the components' own means ("the Cholesky way"), which never loses digits.
         counts = np.empty(len(parameters.mean))
         first, second = np.empty_like(parameters.mean), self._empty_scatter(parameters.mean)
         log_likelihood = _gaussian.e_step(
@@ -322,7 +335,13 @@ class FullGaussian(_MatrixGaussian):
     array([[-1.83787707]])
     """
 
-    def e_step(self, parameters, log_weights, rows, uniforms=None):
+    def e_step(
+        self,
+        parameters: MatrixGaussians,
+        log_weights: Floats,
+        rows: Rows,
+        uniforms: Floats | None = None,
+    ) -> tuple[Floats, MatrixMoments, float]:
         if _prefers_factors(*parameters.mean.shape):
             return super().e_step(parameters, log_weights, rows, uniforms)
         mean, scatter = np.empty_like(parameters.mean), np.empty_like(parameters.covariance)
@@ -336,7 +355,7 @@ class FullGaussian(_MatrixGaussian):
             return super().e_step(parameters, log_weights, rows, uniforms)
         return counts, self.moments(counts, counts, mean, scatter), log_likelihood
 
-    def kl_divergence(self, p, q):
+    def kl_divergence(self, p: MatrixGaussians, q: MatrixGaussians) -> Floats:
         out = np.empty(len(p.mean))
         _small_matrices.kl_divergences(
             p.mean, p.covariance, p.log_det, q.mean, q.precision, q.log_det, out
@@ -381,7 +400,7 @@ class TiedGaussian(_MatrixGaussian):
     def _pooled(self, weights):
         return weights.sum(keepdims=True)
 
-    def from_matrices(self, matrices):
+    def from_matrices(self, matrices: Floats) -> Floats:
         return matrices.sum(axis=0, keepdims=True)
 
     def _n_covariances(self, mean):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._checks import MOST, at_least, check_setting, finite
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families._medians import Pull, minimisers, objective
@@ -31,8 +33,8 @@ class Laplaces(NamedTuple):
         Mean distances from the medians, above 0.
     """
 
-    location: np.ndarray
-    scale: np.ndarray
+    location: Floats
+    scale: Floats
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class LaplaceStatistics(Statistics):
     points: Listed
     past: Listed
 
-    def component(self, k, n):
+    def component(self, k: int, n: int) -> LaplaceStatistics:
         own, weights = slice(k, k + 1), self.past.weights
         old = self.past.values
         if isinstance(old, Laplaces):
@@ -60,7 +62,7 @@ class LaplaceStatistics(Statistics):
 
 
 @dataclass(frozen=True, eq=False)
-class Laplace(Family):
+class Laplace(Family[Laplaces, LaplaceStatistics]):
     r"""Independent features around medians, with tails longer than Gaussians'.
 
     .. math:: p(x \mid m, b) = \prod_j \frac{1}{2 b_j} e^{-|x_j - m_j| / b_j}
@@ -113,7 +115,7 @@ class Laplace(Family):
     """
 
     min_scale: float | None = None
-    floor: np.ndarray | None = None
+    floor: Floats | None = None
 
     support_is_convex = True
     is_conjugate = False
@@ -122,12 +124,12 @@ class Laplace(Family):
         if self.min_scale is not None:
             check_setting("min_scale", self.min_scale, 0.0, MOST)
 
-    def bind(self, X, sample_weight=None):
+    def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
         if self.floor is not None:
             return self
         return replace(self, floor=_scale_floor(X, sample_weight, self.min_scale))
 
-    def log_density(self, parameters, X, n_threads=1):
+    def log_density(self, parameters: Laplaces, X: Floats, n_threads: int = 1) -> Floats:
         rates, out = 1.0 / parameters.scale, np.empty((len(X), len(parameters.scale)), X.dtype)
         offsets = np.log(0.5 * rates).sum(axis=1)
         for start in range(0, len(X), _BLOCK):
@@ -137,19 +139,21 @@ class Laplace(Family):
                 out[start : start + _BLOCK, k] = offsets[k] - distance
         return out
 
-    def expected_statistics(self, X, responsibilities, n_threads=1):
+    def expected_statistics(
+        self, X: Floats, responsibilities: Floats, n_threads: int = 1
+    ) -> LaplaceStatistics:
         shape = 0, responsibilities.shape[1], X.shape[1]
         nothing = Listed(np.empty(shape[:2]), Laplaces(np.empty(shape), np.empty(shape)))
         in_double = (array.astype(np.float64, copy=False) for array in (responsibilities, X))
         return LaplaceStatistics(Listed(*in_double), nothing)
 
-    def own_statistics(self, parameters, weights):
+    def own_statistics(self, parameters: Laplaces, weights: Floats) -> LaplaceStatistics:
         n_components, n_features = parameters.location.shape
         nothing = Listed(np.empty((0, n_components)), np.empty((0, n_features)))
         past = Laplaces(*(values[None] for values in parameters))
         return LaplaceStatistics(nothing, Listed(np.asarray(weights)[None], past))
 
-    def m_step(self, statistics, previous=None):
+    def m_step(self, statistics: LaplaceStatistics, previous: Laplaces | None = None) -> Laplaces:
         X, shares = statistics.points.values, statistics.points.weights
         pull = _pull_of(statistics.past)
         location = minimisers(X, shares, pull)
@@ -163,38 +167,59 @@ class Laplace(Family):
             *(np.where(weight > 0.0, *both) for both in zip(new, previous, strict=True))
         )
 
-    def expected_log_density(self, parameters, statistics):
+    def expected_log_density(self, parameters: Laplaces, statistics: LaplaceStatistics) -> float:
         X, shares = statistics.points.values, statistics.points.weights
         pull, (location, scale) = _pull_of(statistics.past), parameters
         weight = shares.sum(axis=0)[:, None] + pull.total_weight
         distance = objective(X, shares, pull, location)
         return -float((weight * np.log(scale) + distance / scale).sum())
 
-    def kl_divergence(self, p, q):
+    def kl_divergence(self, p: Laplaces, q: Laplaces) -> Floats:
         gap = np.abs(p.location - q.location)
         distance = gap + p.scale * np.exp(-gap / p.scale)
         return (np.log(q.scale / p.scale) + (distance - q.scale) / q.scale).sum(axis=1)
 
-    def sample(self, parameters, components, rng):
+    def sample(
+        self, parameters: Laplaces, components: Integers, rng: np.random.Generator
+    ) -> Floats:
         return rng.laplace(parameters.location[components], parameters.scale[components])
 
-    def means(self, parameters):
+    def means(self, parameters: Laplaces) -> Floats:
         return parameters.location
 
-    def with_means(self, parameters, means):
+    def with_means(self, parameters: Laplaces, means: Floats) -> Laplaces:
         return Laplaces(means, parameters.scale)
 
-    def n_parameters(self, parameters):
+    def n_parameters(self, parameters: Laplaces) -> int:
         return 2 * parameters.location.size
 
     def prior_statistics(
-        self, n_components, *, n_features, pseudo_count=0.0, location=0.0, scale=1.0
-    ):
+        self,
+        n_components: int,
+        *,
+        n_features: int,
+        pseudo_count: ArrayLike = 0.0,
+        location: ArrayLike = 0.0,
+        scale: ArrayLike = 1.0,
+    ) -> LaplaceStatistics:
         r"""Prior worth `pseudo_count` rows of a given component, in expectation over these.
 
         .. math:: \log p(m, b) = -c\, \mathrm{KL}(m_0, b_0 \,\|\, m, b) + \text{const}
 
         Location and scale may be of shape (n_features,); scale and count are not below 0.
+
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            Columns of a row.
+        pseudo_count : float, default=0.0
+            Pseudo-rows, not below 0.
+        location : array broadcasting to (n_components, n_features), default=0.0
+            Where their component is.
+        scale : array broadcasting to (n_components, n_features), default=1.0
+            Its scales, not below 0.
         """
         count = at_least("pseudo_count", pseudo_count, 0.0)
         shape = n_components, n_features

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import linalg
 
+from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._checks import above, at_least, finite, positive_semidefinite
 from sklearn_onlineem.families._covariances import (
     gaussian_divergence,
@@ -47,9 +50,9 @@ class AffineGaussian:
         If they have other shapes.
     """
 
-    matrix: np.ndarray
-    offset: np.ndarray
-    covariance: np.ndarray
+    matrix: Floats
+    offset: Floats
+    covariance: Floats
 
     def __post_init__(self):
         matrix, offset, covariance = map(np.shape, (self.matrix, self.offset, self.covariance))
@@ -61,13 +64,33 @@ class AffineGaussian:
             )
 
     @classmethod
-    def single(cls, matrix, offset, covariance):
-        """Return the parameters of one regression, from arrays (p, q), (p,) and (p, p)."""
+    def single(cls, matrix: ArrayLike, offset: ArrayLike, covariance: ArrayLike) -> AffineGaussian:
+        """Return the parameters of one regression, from arrays (p, q), (p,) and (p, p).
+
+        Parameters
+        ----------
+        matrix : array-like of shape (p, q)
+            Coefficients of the inputs.
+        offset : array-like of shape (p,)
+            Expected outputs where all inputs are 0.
+        covariance : array-like of shape (p, p)
+            Of the noise.
+        """
         return cls(*(np.asarray(a, dtype=np.float64)[None] for a in (matrix, offset, covariance)))
 
     @classmethod
-    def zeros(cls, n_components, n_inputs, n_outputs):
-        """Return parameters that say nothing but their shapes, for an M-step to begin with."""
+    def zeros(cls, n_components: int, n_inputs: int, n_outputs: int) -> AffineGaussian:
+        """Return parameters that say nothing but their shapes, for an M-step to begin with.
+
+        Parameters
+        ----------
+        n_components : int
+            K.
+        n_inputs : int
+            q, which may be 0.
+        n_outputs : int
+            p.
+        """
         return cls(
             np.zeros((n_components, n_outputs, n_inputs)),
             np.zeros((n_components, n_outputs)),
@@ -75,7 +98,7 @@ class AffineGaussian:
         )
 
     @cached_property
-    def roots(self):
+    def roots(self) -> Floats:
         """Square roots of the covariances, of shape (K, p, p)."""
         return square_roots(self.covariance)
 
@@ -92,7 +115,7 @@ class AffineGaussian:
 
 
 @dataclass(frozen=True, eq=False)
-class LinearGaussian(Family):
+class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
     r"""Regressions with Gaussian noise.
 
     .. math:: p(y \mid x, k) = N(y; B_k x + c_k, S_k)
@@ -130,24 +153,28 @@ class LinearGaussian(Family):
     """
 
     shape: CovarianceShape = FullCovariance()
-    floor: np.ndarray | None = None
+    floor: Floats | None = None
 
-    def log_density(self, parameters, X, n_threads=1):
-        """Return log p(y_n | x_n, k) of rows (x, y), an ndarray of shape (n_rows, K)."""
+    def log_density(self, parameters: AffineGaussian, X: Floats, n_threads: int = 1) -> Floats:
         q = parameters.matrix.shape[2]
         x, y = (part.astype(np.float64, copy=False) for part in (X[:, :q], X[:, q:]))
         columns = [_log_density(y - x @ B.T - c, S) for B, c, S in parameters]
         return np.stack(columns, axis=1).astype(X.dtype, copy=False)
 
-    def expected_statistics(self, X, responsibilities, n_threads=1):
+    def expected_statistics(
+        self, X: Floats, responsibilities: Floats, n_threads: int = 1
+    ) -> MatrixMoments:
         return FullGaussian().expected_statistics(X, responsibilities, n_threads)
 
-    def own_statistics(self, parameters, inputs):
+    def own_statistics(
+        self, parameters: AffineGaussian, inputs: MatrixMoments | Floats
+    ) -> MatrixMoments:
         """Return the moments of (x, y), given those of x.
 
         Parameters
         ----------
         parameters : AffineGaussian
+            Of K regressions.
         inputs : MatrixMoments
             Of the inputs of each component; without inputs, weights of shape (K,) will do.
         """
@@ -159,7 +186,12 @@ class LinearGaussian(Family):
         scatter = joined(inputs.scatter, across, across @ B.mT + noise)
         return MatrixMoments(inputs.weight, inputs.degrees, mean, scatter)
 
-    def m_step(self, statistics, previous=None, learnt=ALL_PARAMETERS):
+    def m_step(
+        self,
+        statistics: MatrixMoments,
+        previous: AffineGaussian | None = None,
+        learnt: Set[str] = ALL_PARAMETERS,
+    ) -> AffineGaussian:
         """Return the maximiser of the statistics over what is learnt.
 
         Parameters
@@ -207,23 +239,23 @@ class LinearGaussian(Family):
     def _floor(self):
         return self.shape.nearest(np.diag(self.floor))
 
-    def expected_log_density(self, parameters, statistics):
-        """Return the log density of y given x of rows with these moments, see `Family`.
-
-        Where a covariance is singular, it is that along the directions which it has.
-        """
+    def expected_log_density(self, parameters: AffineGaussian, statistics: MatrixMoments) -> float:
+        # Where a covariance is singular, that along the directions which it has.
         floor, total = self._added(parameters.offset.shape[1]), 0.0
         for moments, (B, c, S) in zip(_by_component(statistics), parameters, strict=True):
             z = _Blocks(*moments, len(c))
             total += gaussian_log_density(z.degrees, S, z.residual(B, c) + z.degrees * floor)
         return float(total)
 
-    def kl_divergence(self, p, q, inputs=None):
+    def kl_divergence(
+        self, p: AffineGaussian, q: AffineGaussian, inputs: MatrixMoments | Floats | None = None
+    ) -> Floats:
         """Return the expectations over x of KL(p(y | x, k) || q(y | x, k)).
 
         Parameters
         ----------
         p, q : AffineGaussian
+            Parameters of K regressions each.
         inputs : MatrixMoments, or ndarray of shape (K,), default=None
             As in `own_statistics`; divergences are times the weights. None: there are no inputs,
             and weights are 1.
@@ -236,14 +268,23 @@ class LinearGaussian(Family):
         divergences = map(_divergence, p, q, _by_component(inputs))
         return np.array(list(divergences))
 
-    def sample(self, parameters, components, rng, inputs=None):
+    def sample(
+        self,
+        parameters: AffineGaussian,
+        components: Integers,
+        rng: np.random.Generator,
+        inputs: Floats | None = None,
+    ) -> Floats:
         """Draw one y from each of the given components, an ndarray of shape (n_rows, p).
 
         Parameters
         ----------
         parameters : AffineGaussian
+            Of K regressions.
         components : ndarray of shape (n_rows,)
+            The component of each row.
         rng : numpy.random.Generator
+            Where random numbers come from.
         inputs : ndarray of shape (n_rows, q), default=None
             None: there are none.
         """
@@ -254,8 +295,16 @@ class LinearGaussian(Family):
             y[rows] = x[rows] @ B.T + c + y[rows] @ parameters.roots[k].T
         return y
 
-    def n_parameters(self, parameters, learnt=ALL_PARAMETERS):
-        """Return the number of free parameters among those that are learnt."""
+    def n_parameters(self, parameters: AffineGaussian, learnt: Set[str] = ALL_PARAMETERS) -> int:
+        """Return the number of free parameters among those that are learnt.
+
+        Parameters
+        ----------
+        parameters : AffineGaussian
+            Of K regressions.
+        learnt : set of str
+            Of "matrix", "offset" and "covariance".
+        """
         n_components, n_outputs = parameters.offset.shape
         numbers = {
             "matrix": parameters.matrix.size,
@@ -266,17 +315,17 @@ class LinearGaussian(Family):
 
     def prior_statistics(
         self,
-        n_components,
+        n_components: int,
         *,
-        n_features,
-        n_inputs=0,
-        matrix=0.0,
-        matrix_precision=0.0,
-        offset=0.0,
-        offset_precision=0.0,
-        covariance=0.0,
-        degrees_of_freedom=None,
-    ):
+        n_features: int,
+        n_inputs: int = 0,
+        matrix: ArrayLike = 0.0,
+        matrix_precision: ArrayLike = 0.0,
+        offset: ArrayLike = 0.0,
+        offset_precision: float = 0.0,
+        covariance: ArrayLike = 0.0,
+        degrees_of_freedom: float | None = None,
+    ) -> MatrixMoments:
         r"""Return a matrix-normal inverse-Wishart prior, whose joint mode is taken.
 
         .. math:: B \sim MN(M, S, K^{-1}), \quad c \sim N(c_0, S / k), \quad S \sim IW(\Psi, \nu)
@@ -287,6 +336,7 @@ class LinearGaussian(Family):
         Parameters
         ----------
         n_components : int
+            How many regressions have the prior.
         n_features, n_inputs : int
             Lengths of y and x.
         matrix : array broadcasting to (n_features, n_inputs)
@@ -294,6 +344,7 @@ class LinearGaussian(Family):
         matrix_precision : float or array of shape (n_inputs, n_inputs)
             K, positive semidefinite; a number stands for a multiple of the unit matrix.
         offset : array broadcasting to (n_features,)
+            c_0.
         offset_precision : float
             k, pseudo-rows of the offset, not below 0.
         covariance : float or array of shape (n_features, n_features)
@@ -326,7 +377,9 @@ class LinearGaussian(Family):
             np.tile(scatter, (n_components, 1, 1)),
         )
 
-    def mean_form(self, prior, n_inputs=0, learnt=ALL_PARAMETERS):
+    def mean_form(
+        self, prior: MatrixMoments, n_inputs: int = 0, learnt: Set[str] = ALL_PARAMETERS
+    ) -> MatrixMoments:
         """Return a prior that leads the M-step to the posterior's mean of the covariance.
 
         Means of matrix and offset are their modes. Without a prior on the covariance, it stays what

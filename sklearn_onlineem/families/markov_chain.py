@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
+from sklearn_onlineem.data import Rows
 from sklearn_onlineem.data._transitions import has_starts, n_symbols_of, transition_counts
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
@@ -18,7 +21,7 @@ _LONGEST = float(1 << 62)
 
 
 @dataclass(frozen=True)
-class MarkovChain(ExponentialFamily):
+class MarkovChain(ExponentialFamily[Floats, Sums]):
     r"""Sequences of S symbols, each a row of counts: the first symbol, then the transitions.
 
     .. math::
@@ -78,64 +81,90 @@ class MarkovChain(ExponentialFamily):
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, LEAST, 1.0)
 
-    def check(self, X):
+    def check(self, X: FloatsOrSparse) -> None:
         check_non_negative(X)
         n_symbols_of(X.shape[1])
 
-    def to_natural(self, parameters):
+    def to_natural(self, parameters: Floats) -> Floats:
         return np.log(self.probabilities(parameters))
 
-    def from_natural(self, natural):
-        """Return means of one visit of each symbol: natural parameters know nothing of visits."""
+    def from_natural(self, natural: Floats) -> Floats:
+        # Means of one visit of each symbol: natural parameters know nothing of visits.
         return self.probabilities(np.exp(natural))
 
-    def log_partition(self, natural):
-        """Return the log-partition of one visit of each symbol, 0 for that of any `parameters`."""
+    def log_partition(self, natural: Floats) -> Floats:
+        # Of one visit of each symbol, 0 for that of any parameters.
         return np.log(_groups(np.exp(natural)).sum(axis=2)).sum(axis=1)
 
-    def probabilities(self, parameters):
-        """Return probabilities of the first symbol and of transitions, (K, n_features)."""
+    def probabilities(self, parameters: Floats) -> Floats:
+        """Return probabilities of the first symbol and of transitions, (K, n_features).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_features)
+            Of K components.
+        """
         groups = _groups(parameters)
         return (groups / groups.sum(axis=2, keepdims=True)).reshape(parameters.shape)
 
-    def start_probabilities(self, parameters):
+    def start_probabilities(self, parameters: Floats) -> Floats:
         """Return probabilities of the first symbol, an ndarray of shape (K, S).
 
         Of data without starts: shares of the symbols among those that transitions leave.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_features)
+            Of K components.
         """
         if has_starts(parameters.shape[1]):
             return _groups(self.probabilities(parameters))[:, 0]
         visits = _groups(parameters).sum(axis=2)
         return visits / visits.sum(axis=1, keepdims=True)
 
-    def transition_probabilities(self, parameters):
-        """Return probabilities of the transitions from row to column, (K, S, S)."""
+    def transition_probabilities(self, parameters: Floats) -> Floats:
+        """Return probabilities of the transitions from row to column, (K, S, S).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_features)
+            Of K components.
+        """
         n_symbols = n_symbols_of(parameters.shape[1])
         return _groups(self.probabilities(parameters))[:, -n_symbols:]
 
-    def regularise(self, mean):
+    def regularise(self, mean: Floats) -> Floats:
         groups = _groups(mean)
         visits = np.maximum(groups.sum(axis=2, keepdims=True), np.finfo(float).tiny / 1e-16)
         return np.maximum(groups, self.min_probability * visits).reshape(mean.shape)
 
-    def kl_divergence(self, p, q):
+    def kl_divergence(self, p: Floats, q: Floats) -> Floats:
         return np.einsum("kp,kp->k", p, self.to_natural(p) - self.to_natural(q))
 
-    def sample(self, parameters, components, rng):
-        """Draw the counts of sequences, of each component's mean length, rounded."""
+    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
+        # Counts of sequences of each component's mean length, rounded.
         n_columns = parameters.shape[1]
         n_symbols = n_symbols_of(n_columns)
         sequences = self.sample_sequences(parameters, components, rng)
         return transition_counts(*sequences, n_symbols).toarray()[:, -n_columns:]
 
-    def sample_sequences(self, parameters, components, rng, lengths=None):
+    def sample_sequences(
+        self,
+        parameters: Floats,
+        components: Integers,
+        rng: np.random.Generator,
+        lengths: Integers | None = None,
+    ) -> tuple[Integers, Integers]:
         """Draw sequences.
 
         Parameters
         ----------
         parameters : ndarray of shape (K, n_features)
+            Of K components.
         components : ndarray of int of shape (n,)
+            The component of each row.
         rng : numpy.random.Generator
+            Where random numbers come from.
         lengths : ndarray of int of shape (n,), default=None
             From 1 up. None: as `mean_lengths` of their components.
 
@@ -161,32 +190,54 @@ class MarkovChain(ExponentialFamily):
             symbols[places[:n] + t] = latest
         return symbols, offsets
 
-    def mean_lengths(self, parameters):
-        """Return expected lengths of sequences, rounded, an ndarray of int of shape (K,)."""
+    def mean_lengths(self, parameters: Floats) -> Integers:
+        """Return expected lengths of sequences, rounded, an ndarray of int of shape (K,).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_features)
+            Of K components.
+        """
         n_symbols = n_symbols_of(parameters.shape[1])
         n_transitions = _groups(parameters)[:, -n_symbols:].sum(axis=(1, 2))
         return 1 + np.rint(np.minimum(n_transitions, _LONGEST)).astype(np.int64)
 
-    def n_features(self, parameters):
+    def n_features(self, parameters: Floats) -> int:
         return parameters.shape[1]
 
-    def numbers_in(self, rows):
-        """Return the mean number of counts, as most columns of short sequences are 0."""
+    def numbers_in(self, rows: Rows) -> float:
+        # The mean number of counts, as most columns of short sequences are 0.
         lengths = np.asarray(rows.X.sum(axis=1, dtype=np.float64)).ravel()
         mean = np.average(lengths, weights=rows.sample_weight)
         return min(max(1.0, mean), rows.n_features)
 
-    def n_parameters(self, parameters):
+    def n_parameters(self, parameters: Floats) -> int:
         n_symbols = n_symbols_of(parameters.shape[1])
         return parameters.size // n_symbols * (n_symbols - 1)
 
     def prior_statistics(
-        self, n_components, *, n_features, concentration=1.0, start_concentration=1.0
-    ):
+        self,
+        n_components: int,
+        *,
+        n_features: int,
+        concentration: ArrayLike = 1.0,
+        start_concentration: ArrayLike = 1.0,
+    ) -> Sums:
         """Dirichlet priors on the rows of the transition matrix and on the start.
 
         Both concentrations are above 0; `concentration` broadcasts to (n_components, S, S), and
         `start_concentration` to (n_components, S).
+
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            S (S + 1), or S * S of data without starts.
+        concentration : array broadcasting to (n_components, S, S), default=1.0
+            Above 0; pseudo-counts of the transitions are one less.
+        start_concentration : array broadcasting to (n_components, S), default=1.0
+            Above 0; pseudo-counts of first symbols are one less. 1 where data have none.
         """
         n_symbols = n_symbols_of(n_features)
         shape = (n_components, n_symbols, n_symbols)
@@ -206,10 +257,12 @@ class MarkovChain(ExponentialFamily):
         """The Dirichlet posteriors whose modes the statistics are, alpha = total + 1."""
         return _collapsed.proper(self, "concentration", statistics.total + 1.0)
 
-    def mean_form(self, prior):
+    def mean_form(self, prior: Sums) -> Sums:
         return Sums(prior.weight, prior.total + 1.0)
 
-    def predictive_log_density(self, statistics, X, n_threads=1):
+    def predictive_log_density(
+        self, statistics: Sums, X: FloatsOrSparse, n_threads: int = 1
+    ) -> Floats:
         concentration = self._concentration(statistics)
         log_density = _collapsed.log_rising_sums(X, concentration)
         of_groups = _groups(concentration).sum(axis=2)
@@ -218,8 +271,8 @@ class MarkovChain(ExponentialFamily):
             log_density -= _collapsed.log_rising(total, visits[:, None])
         return log_density
 
-    def draw_from_posterior(self, statistics, rng):
-        """Draw probabilities; visits of symbols, which have no prior, are those of the rows."""
+    def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
+        # Visits of symbols, which have no prior, are those of the rows.
         groups, weight = _groups(self._concentration(statistics)), statistics.weight
         visits = (
             groups.sum(axis=2, keepdims=True) / np.where(weight > 0.0, weight, 1.0)[:, None, None]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_onlineem._kernels import _collapsed_counts
+from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._base_measures import log_multinomial_coefficients
 from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
@@ -17,7 +19,7 @@ __all__ = ["Multinomial"]
 
 
 @dataclass(frozen=True)
-class Multinomial(ExponentialFamily):
+class Multinomial(ExponentialFamily[Floats, Sums]):
     r"""Counts of n categories in documents whose lengths are given, not modelled.
 
     .. math:: p(x \mid \text{length}, p) = \frac{(\sum_j x_j)!}{\prod_j x_j!} \prod_j p_j^{x_j}
@@ -57,51 +59,68 @@ class Multinomial(ExponentialFamily):
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, LEAST, 1.0)
 
-    def check(self, X):
+    def check(self, X: FloatsOrSparse) -> None:
         check_non_negative(X)
 
-    def to_natural(self, parameters):
+    def to_natural(self, parameters: Floats) -> Floats:
         return np.log(self.probabilities(parameters))
 
-    def from_natural(self, natural):
-        """Return means of length 1: natural parameters know nothing of lengths."""
+    def from_natural(self, natural: Floats) -> Floats:
+        # Means of length 1: natural parameters know nothing of lengths.
         return self.probabilities(np.exp(natural))
 
-    def log_partition(self, natural):
-        """Return the log-partition of one draw, 0 at the natural parameters of any `parameters`."""
+    def log_partition(self, natural: Floats) -> Floats:
+        # Of one draw, 0 at the natural parameters of any parameters.
         return np.log(np.exp(natural).sum(axis=1))
 
-    def probabilities(self, parameters):
-        """Return the probabilities of the categories, an ndarray of shape (K, n_features)."""
+    def probabilities(self, parameters: Floats) -> Floats:
+        """Return the probabilities of the categories, an ndarray of shape (K, n_features).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_features)
+            Of K components.
+        """
         return parameters / parameters.sum(axis=1, keepdims=True)
 
-    def log_base_measure(self, X, n_threads=1):
+    def log_base_measure(self, X: FloatsOrSparse, n_threads: int = 1) -> Floats:
         return log_multinomial_coefficients(X, n_threads)
 
-    def regularise(self, mean):
+    def regularise(self, mean: Floats) -> Floats:
         length = np.maximum(mean.sum(axis=1, keepdims=True), np.finfo(float).tiny / 1e-16)
         return np.maximum(mean, self.min_probability * length)
 
-    def kl_divergence(self, p, q):
+    def kl_divergence(self, p: Floats, q: Floats) -> Floats:
         return np.einsum("kp,kp->k", p, self.to_natural(p) - self.to_natural(q))
 
-    def sample(self, parameters, components, rng):
-        """Draw documents of each component's mean length, rounded."""
+    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
+        # Documents of each component's mean length, rounded.
         lengths = np.rint(parameters.sum(axis=1)).astype(np.int64)
         probabilities = self.probabilities(parameters)
         return rng.multinomial(lengths[components], probabilities[components]).astype(np.float64)
 
-    def n_parameters(self, parameters):
+    def n_parameters(self, parameters: Floats) -> int:
         return parameters.shape[0] * (parameters.shape[1] - 1)
 
-    def masses(self, statistics):
-        """Return the words that each component stands for."""
+    def masses(self, statistics: Sums) -> Floats:
+        # The words that each component stands for.
         return statistics.total.sum(axis=1)
 
-    def prior_statistics(self, n_components, *, n_features, concentration=1.0):
+    def prior_statistics(
+        self, n_components: int, *, n_features: int, concentration: ArrayLike = 1.0
+    ) -> Sums:
         """Dirichlet prior on the probabilities; `concentration` may be of shape (n_features,).
 
         It is above 0.
+
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            Columns of a row.
+        concentration : array broadcasting to (n_components, n_features), default=1.0
+            Above 0; pseudo-counts of the categories are one less.
         """
         concentration = above("concentration", concentration, 0.0, (n_components, n_features))
         return Sums(np.zeros(n_components), concentration - 1.0)
@@ -110,25 +129,34 @@ class Multinomial(ExponentialFamily):
         """The Dirichlet posterior whose mode the statistics are, alpha = total + 1."""
         return _collapsed.proper(self, "concentration", statistics.total + 1.0)
 
-    def mean_form(self, prior):
+    def mean_form(self, prior: Sums) -> Sums:
         return Sums(prior.weight, prior.total + 1.0)
 
-    def predictive_log_density(self, statistics, X, n_threads=1):
+    def predictive_log_density(
+        self, statistics: Sums, X: FloatsOrSparse, n_threads: int = 1
+    ) -> Floats:
         concentration = self._concentration(statistics)
         lengths = np.asarray(X.sum(axis=1), dtype=float).reshape(-1, 1)
         log_density = _collapsed.log_rising_sums(X, concentration)
         log_density -= _collapsed.log_rising(concentration.sum(axis=1), lengths)
         return log_density + self.log_base_measure(X, n_threads)[:, None]
 
-    def draw_from_posterior(self, statistics, rng):
-        """Draw probabilities; lengths, which have no prior, are those that the statistics have."""
+    def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
+        # Lengths, which have no prior, are those that the statistics have.
         probabilities = _collapsed.drawn_proportions(self._concentration(statistics), rng)
         weight, sums = statistics.weight, np.maximum(statistics.total.sum(axis=1), 0.0)
         mean = sums.sum() / weight.sum() if weight.sum() > 0.0 else 1.0
         length = np.divide(sums, weight, out=np.full(len(sums), mean), where=weight > 0.0)
         return self.regularise(length[:, None] * probabilities)
 
-    def collapsed_sweep(self, prior, X, labels, concentration, uniforms):
+    def collapsed_sweep(
+        self,
+        prior: Sums,
+        X: FloatsOrSparse,
+        labels: Integers,
+        concentration: Floats,
+        uniforms: Floats,
+    ) -> float:
         log_predictive = _collapsed.sweep(
             _collapsed_counts.MULTINOMIAL, X, self._concentration(prior), labels, concentration,
             uniforms,

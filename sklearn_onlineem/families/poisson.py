@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_onlineem._kernels import _collapsed_counts
+from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._base_measures import log_factorial_sums
 from sklearn_onlineem.families._checks import (
@@ -24,7 +26,7 @@ __all__ = ["Poisson"]
 
 
 @dataclass(frozen=True)
-class Poisson(ExponentialFamily):
+class Poisson(ExponentialFamily[Floats, Sums]):
     r"""Independent Poisson counts.
 
     .. math:: p(x \mid \lambda) = \prod_j e^{-\lambda_j} \lambda_j^{x_j} / x_j!
@@ -64,32 +66,43 @@ class Poisson(ExponentialFamily):
     def __post_init__(self):
         check_setting("min_rate", self.min_rate, LEAST, MOST)
 
-    def check(self, X):
+    def check(self, X: FloatsOrSparse) -> None:
         check_non_negative(X)
 
-    def to_natural(self, parameters):
+    def to_natural(self, parameters: Floats) -> Floats:
         return np.log(parameters)
 
-    def from_natural(self, natural):
+    def from_natural(self, natural: Floats) -> Floats:
         return np.exp(natural)
 
-    def log_partition(self, natural):
+    def log_partition(self, natural: Floats) -> Floats:
         return np.exp(natural).sum(axis=1)
 
-    def log_base_measure(self, X, n_threads=1):
+    def log_base_measure(self, X: FloatsOrSparse, n_threads: int = 1) -> Floats:
         sums = log_factorial_sums(X, n_threads)
         return np.negative(sums, out=sums)
 
-    def regularise(self, mean):
+    def regularise(self, mean: Floats) -> Floats:
         return np.maximum(mean, self.min_rate)
 
-    def sample(self, parameters, components, rng):
+    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         return rng.poisson(parameters[components]).astype(np.float64)
 
-    def prior_statistics(self, n_components, *, n_features, shape=1.0, rate=0.0):
-        """Gamma(shape, rate) prior on each rate; `shape` may be an array of (n_features,).
+    def prior_statistics(
+        self, n_components: int, *, n_features: int, shape: ArrayLike = 1.0, rate: ArrayLike = 0.0
+    ) -> Sums:
+        """Return a Gamma(shape, rate) prior on each rate.
 
-        Shapes are above 0, and the rate is not below 0.
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            Columns of a row.
+        shape : array broadcasting to (n_components, n_features), default=1.0
+            Above 0; pseudo-counts are one less.
+        rate : float, default=0.0
+            Pseudo-rows, not below 0.
         """
         total = above("shape", shape, 0.0, (n_components, n_features)) - 1.0
         return Sums(np.full(n_components, at_least("rate", rate, 0.0)), total)
@@ -99,21 +112,30 @@ class Poisson(ExponentialFamily):
         shapes = _collapsed.proper(self, "shape", statistics.total + 1.0)
         return shapes, _collapsed.proper(self, "rate", statistics.weight)
 
-    def mean_form(self, prior):
+    def mean_form(self, prior: Sums) -> Sums:
         return Sums(prior.weight, prior.total + 1.0)
 
-    def predictive_log_density(self, statistics, X, n_threads=1):
+    def predictive_log_density(
+        self, statistics: Sums, X: FloatsOrSparse, n_threads: int = 1
+    ) -> Floats:
         shapes, rates = self._shapes_and_rates(statistics)
         lengths = np.asarray(X.sum(axis=1), dtype=float).reshape(-1, 1)
         log_density = _collapsed.log_rising_sums(X, shapes)
         log_density -= shapes.sum(axis=1) * np.log1p(1.0 / rates) + lengths * np.log1p(rates)
         return log_density + self.log_base_measure(X, n_threads)[:, None]
 
-    def draw_from_posterior(self, statistics, rng):
+    def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
         shapes, rates = self._shapes_and_rates(statistics)
         return self.regularise(rng.standard_gamma(shapes) / rates[:, None])
 
-    def collapsed_sweep(self, prior, X, labels, concentration, uniforms):
+    def collapsed_sweep(
+        self,
+        prior: Sums,
+        X: FloatsOrSparse,
+        labels: Integers,
+        concentration: Floats,
+        uniforms: Floats,
+    ) -> float:
         shapes, rates = self._shapes_and_rates(prior)
         log_predictive = _collapsed.sweep(
             _collapsed_counts.POISSON, X, shapes, labels, concentration, uniforms, weight=rates

@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import multigammaln, polygamma, psi
 
+from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._checks import (
     LEAST_SHAPE,
     MOST_SHAPE,
@@ -48,8 +50,18 @@ class _Matrices:
         if not _are_definite(matrices):
             raise ValueError("Wishart rows must be positive-definite matrices.")
 
-    def sample(self, parameters, components, rng):
-        """Draw by Bartlett's decomposition."""
+    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
+        """Draw by Bartlett's decomposition.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_statistics)
+            Of K components.
+        components : ndarray of int of shape (n_rows,)
+            The component of each row.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        """
         degrees, scales = self.degrees_and_scales(parameters)
         n_rows, side = len(components), scales.shape[1]
         bartlett = np.tril(rng.standard_normal((n_rows, side, side)), -1)
@@ -60,7 +72,7 @@ class _Matrices:
 
 
 @dataclass(frozen=True)
-class Wishart(_Matrices, ExponentialFamily):
+class Wishart(_Matrices, ExponentialFamily[Floats, Sums]):
     r"""Wishart matrices with n degrees of freedom and scale S, both learnt.
 
     .. math::
@@ -103,18 +115,24 @@ class Wishart(_Matrices, ExponentialFamily):
     def __post_init__(self):
         check_setting("max_degrees", self.max_degrees, LEAST_SHAPE, MOST_SHAPE)
 
-    def check(self, X):
+    def check(self, X: Floats) -> None:
         super().check(X)
         _check_degrees("max_degrees", self.max_degrees, X)
 
-    def sufficient_statistics(self, X):
+    def sufficient_statistics(self, X: Floats) -> Floats:
         return np.concatenate([_log_dets(X)[:, None].astype(X.dtype), X], axis=1)
 
-    def log_base_measure(self, X, n_threads=1):
+    def log_base_measure(self, X: Floats, n_threads: int = 1) -> Floats:
         return -(math.isqrt(X.shape[1]) + 1) / 2.0 * _log_dets(X)
 
-    def degrees_and_scales(self, parameters):
-        """Return degrees of freedom (K,) and scale matrices (K, d, d)."""
+    def degrees_and_scales(self, parameters: Floats) -> tuple[Floats, Floats]:
+        """Return degrees of freedom (K,) and scale matrices (K, d, d).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_statistics)
+            Of K components.
+        """
         mean = _unflatten(parameters[:, 1:])
         side = mean.shape[1]
         target = np.minimum(parameters[:, 0] - np.linalg.slogdet(mean)[1], -1e-300)
@@ -129,44 +147,63 @@ class Wishart(_Matrices, ExponentialFamily):
         )
         return degrees, mean / degrees[:, None, None]
 
-    def to_natural(self, parameters):
+    def to_natural(self, parameters: Floats) -> Floats:
         degrees, scales = self.degrees_and_scales(parameters)
         return np.column_stack([degrees / 2.0, _flat_natural(scales)])
 
-    def from_natural(self, natural):
+    def from_natural(self, natural: Floats) -> Floats:
         degrees, scales = _degrees_and_scales_of(natural)
         side = scales.shape[1]
         log_det = np.linalg.slogdet(scales)[1] + side * np.log(degrees)
         mean = (degrees[:, None, None] * scales).reshape(len(degrees), -1)
         return np.column_stack([log_det + _log_det_gap(degrees, side), mean])
 
-    def means(self, parameters):
+    def means(self, parameters: Floats) -> Floats:
         return parameters[:, 1:]
 
-    def with_means(self, parameters, means):
+    def with_means(self, parameters: Floats, means: Floats) -> Floats:
         degrees, _ = self.degrees_and_scales(parameters)
         natural = _flat_natural(_unflatten(means) / degrees[:, None, None])
         return self.from_natural(np.column_stack([degrees / 2.0, natural]))
 
-    def log_partition(self, natural):
+    def log_partition(self, natural: Floats) -> Floats:
         return _log_partition(*_degrees_and_scales_of(natural))
 
-    def regularise(self, mean):
+    def regularise(self, mean: Floats) -> Floats:
         matrices = _unflatten(mean[:, 1:])
         side = matrices.shape[1]
         ceiling = np.linalg.slogdet(matrices)[1] + _log_det_gap(self.max_degrees, side)
         return np.column_stack([np.minimum(mean[:, 0], ceiling), mean[:, 1:]])
 
-    def n_parameters(self, parameters):
+    def n_parameters(self, parameters: Floats) -> int:
         return len(parameters) + _n_symmetric(parameters[:, 1:])
 
     def prior_statistics(
-        self, n_components, *, n_features, pseudo_count=0.0, mean_log_det=0.0, mean=None
-    ):
+        self,
+        n_components: int,
+        *,
+        n_features: int,
+        pseudo_count: ArrayLike = 0.0,
+        mean_log_det: ArrayLike = 0.0,
+        mean: ArrayLike | None = None,
+    ) -> Sums:
         """Conjugate prior worth `pseudo_count` matrices with these means of log det X and X.
 
         The count is not below 0, the mean is positive definite, and that of log det X is at most
         its log det.
+
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            d * d.
+        pseudo_count : float, default=0.0
+            Pseudo-matrices, not below 0.
+        mean_log_det : float, default=0.0
+            Mean of log det X, at most log det of the mean.
+        mean : array of shape (d, d), default=None
+            Mean of X, positive definite; None: the unit matrix.
         """
         count = at_least("pseudo_count", pseudo_count, 0.0)
         mean = _prior_mean(mean, math.isqrt(n_features))
@@ -177,7 +214,7 @@ class Wishart(_Matrices, ExponentialFamily):
 
 
 @dataclass(frozen=True)
-class FixedDegreesWishart(_Matrices, ExponentialFamily):
+class FixedDegreesWishart(_Matrices, ExponentialFamily[Floats, Sums]):
     r"""Wishart matrices with n known degrees of freedom; the scales S are learnt.
 
     :math:`\phi(X) = X`, :math:`\theta = -S^{-1}/2`. Parameters are the means nS, an ndarray of
@@ -206,36 +243,58 @@ class FixedDegreesWishart(_Matrices, ExponentialFamily):
     def __post_init__(self):
         check_setting("degrees", self.degrees, LEAST_SHAPE, MOST_SHAPE)
 
-    def check(self, X):
+    def check(self, X: Floats) -> None:
         super().check(X)
         _check_degrees("degrees", self.degrees, X)
 
-    def log_base_measure(self, X, n_threads=1):
+    def log_base_measure(self, X: Floats, n_threads: int = 1) -> Floats:
         return (self.degrees - math.isqrt(X.shape[1]) - 1) / 2.0 * _log_dets(X)
 
-    def degrees_and_scales(self, parameters):
-        """Return degrees of freedom (K,) and scale matrices (K, d, d)."""
+    def degrees_and_scales(self, parameters: Floats) -> tuple[Floats, Floats]:
+        """Return degrees of freedom (K,) and scale matrices (K, d, d).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_statistics)
+            Of K components.
+        """
         return np.full(len(parameters), self.degrees), _unflatten(parameters) / self.degrees
 
-    def to_natural(self, parameters):
+    def to_natural(self, parameters: Floats) -> Floats:
         return _flat_natural(self.degrees_and_scales(parameters)[1])
 
-    def from_natural(self, natural):
+    def from_natural(self, natural: Floats) -> Floats:
         scales = -0.5 * np.linalg.inv(_unflatten(natural))
         return (self.degrees * scales).reshape(natural.shape)
 
-    def log_partition(self, natural):
+    def log_partition(self, natural: Floats) -> Floats:
         scales = -0.5 * np.linalg.inv(_unflatten(natural))
         return _log_partition(np.full(len(natural), self.degrees), scales)
 
-    def n_parameters(self, parameters):
+    def n_parameters(self, parameters: Floats) -> int:
         return _n_symmetric(parameters)
 
-    def prior_statistics(self, n_components, *, n_features, degrees=None, inverse_scale=0.0):
+    def prior_statistics(
+        self,
+        n_components: int,
+        *,
+        n_features: int,
+        degrees: float | None = None,
+        inverse_scale: ArrayLike = 0.0,
+    ) -> Sums:
         """Wishart(degrees, W) prior on each inverse scale; `inverse_scale` is W's inverse.
 
-        Degrees are above d - 1, and the inverse is positive semidefinite; a number stands for a
-        multiple of the unit matrix.
+        Parameters
+        ----------
+        n_components : int
+            How many components have the prior.
+        n_features : int
+            d * d.
+        degrees : float, default=None
+            Of the prior, above d - 1; None: what is worth no matrices.
+        inverse_scale : float or array of shape (d, d), default=0.0
+            Positive semidefinite, in the units of the rows; a number stands for a multiple of the
+            unit matrix.
         """
         side = math.isqrt(n_features)
         pseudo_degrees = 0.0

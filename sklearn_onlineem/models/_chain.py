@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from sklearn_onlineem._typing import Floats
 
 __all__ = ["Chain"]
 
+# The model that is drawn.
+Kind = TypeVar("Kind")
 
-class Chain(ABC):
+
+class Chain(ABC, Generic[Kind]):
     """Hidden variables of all data, which each sweep draws anew; it changes in place.
 
     Attributes
@@ -19,22 +27,23 @@ class Chain(ABC):
     has_draws = False
 
     @abstractmethod
-    def sweep(self, rng):
+    def sweep(self, rng: np.random.Generator) -> float:
         """Draw all hidden variables; return a mean log-likelihood per observation, in nats.
 
         Parameters
         ----------
         rng : numpy.random.Generator
+            Where random numbers come from.
         """
 
     @abstractmethod
-    def average_in(self):
+    def average_in(self) -> None:
         """Let what was drawn last be part of an average over sweeps."""
 
     @abstractmethod
-    def model(self):
+    def model(self) -> Kind:
         """Return the model of what was drawn last, or of the average if there is one."""
 
     @abstractmethod
-    def shares(self):
+    def shares(self) -> Floats:
         """Return the shares of the components as they were drawn last, adding up to 1."""

@@ -32,11 +32,11 @@ class LinearDynamicalStatistics(Statistics):
     emissions: MatrixMoments
 
     @property
-    def parts(self):
+    def parts(self) -> tuple[MatrixMoments, MatrixMoments, MatrixMoments]:
         return self.initial, self.transitions, self.emissions
 
     @property
-    def is_finite(self):
+    def is_finite(self) -> bool:
         """Whether all of the moments are finite: those of unstable systems may overflow."""
         return all(
             np.isfinite(part.mean).all() and np.isfinite(part.scatter).all() for part in self.parts

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
+from typing import Generic, Self, TypeVar
 
+import numpy as np
+
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import average, differences, n_bytes, n_numbers
+from sklearn_onlineem.data import Batch
+from sklearn_onlineem.models._chain import Chain
+from sklearn_onlineem.models.component_steps import ComponentSteps
+from sklearn_onlineem.models.stream_moves import Move
+from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Model"]
 
+# What it is fitted to, and its statistics.
+Data = TypeVar("Data", bound=Batch)
+Evidence = TypeVar("Evidence", bound=Statistics)
 
-class Model(ABC):
+
+class Model(ABC, Generic[Data, Evidence]):
     """A model with hidden variables: a frozen value that holds its parameters.
 
     Statistics are averages per observation, jointly over hidden and visible variables. Two laws
@@ -34,7 +48,7 @@ class Model(ABC):
     is_conjugate = True
 
     @abstractmethod
-    def e_step(self, data, rng=None):
+    def e_step(self, data: Data, rng: np.random.Generator | None = None) -> tuple[Evidence, float]:
         """Return the expected statistics of the data, and their mean log-likelihood.
 
         Parameters
@@ -50,63 +64,212 @@ class Model(ABC):
             Weighted average per observation.
         log_likelihood : float
             Weighted mean per observation, in nats.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
+        >>> evidence, log_likelihood = model.e_step(data)
+        >>> evidence.counts.round(2), round(log_likelihood, 3)
+        (array([0.49, 0.51]), -2.613)
         """
 
     @abstractmethod
-    def own_statistics(self, like=None):
+    def own_statistics(self, like: Data | Statistics | None = None) -> Evidence:
         """Return the expected statistics of the model itself.
 
         Parameters
         ----------
         like : object, default=None
             Data whose lengths the expectation is taken for, where the model has lengths.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> model.own_statistics().emissions.total
+        array([[0.5],
+               [4.5]])
         """
 
     @abstractmethod
-    def m_step(self, statistics):
-        """Return the model that maximises the statistics."""
+    def m_step(self, statistics: Evidence) -> Self:
+        """Return the model that maximises the statistics.
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Evidence, or its sum with pseudo-statistics of a prior and own statistics of models.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
+        >>> model.m_step(model.e_step(data)[0]).parameters.round(2)
+        array([[ 0.99],
+               [10.88]])
+        """
 
     @abstractmethod
-    def log_likelihood(self, data):
-        """Return the log-likelihood of each observation, an ndarray of shape (n,), in nats."""
+    def log_likelihood(self, data: Data) -> Floats:
+        """Return the log-likelihood of each observation, an ndarray of shape (n,), in nats.
+
+        Parameters
+        ----------
+        data : Batch
+            Observations, in the form that this class of models takes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> model.log_likelihood(Rows(np.array([[0.0], [9.0]]))).round(3)
+        array([-1.693, -2.72 ])
+        """
 
     @abstractmethod
-    def kl_divergence(self, other, like=None):
-        """Return KL(self || other) jointly over hidden and visible variables, in nats."""
+    def kl_divergence(self, other: Self, like: Data | Statistics | None = None) -> float:
+        """Return KL(self || other) jointly over hidden and visible variables, in nats.
+
+        Parameters
+        ----------
+        other : Model
+            Of the same class, with as many components.
+        like : object, default=None
+            Data whose lengths the expectation is taken for, where the model has lengths.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> other = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [3.0]]))
+        >>> round(model.kl_divergence(other), 3), model.kl_divergence(model)
+        (1.944, 0.0)
+        """
 
     @abstractmethod
-    def sample(self, n, rng, like=None):
+    def sample(
+        self, n: int, rng: np.random.Generator, like: Data | Statistics | None = None
+    ) -> tuple[object, object]:
         """Draw n observations; return ``(visible, hidden)``.
 
         Where lengths are not modelled, they are drawn from those of `like`.
+
+        Parameters
+        ----------
+        n : int
+            How many observations.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        like : object, default=None
+            Data whose lengths are drawn from, where lengths are not modelled.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> X, components = model.sample(4000, np.random.default_rng(0))
+        >>> X[components == 1].mean().round(1)
+        np.float64(9.0)
         """
 
-    def pseudo_data(self, n, rng, like=None):
-        """Draw n observations in the form that `e_step` takes."""
+    def pseudo_data(
+        self, n: int, rng: np.random.Generator, like: Data | Statistics | None = None
+    ) -> Data:
+        """Draw n observations in the form that `e_step` takes.
+
+        Parameters
+        ----------
+        n : int
+            How many observations.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        like : object, default=None
+            As in `sample`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> drawn = model.pseudo_data(4000, np.random.default_rng(0))
+        >>> learnt = model.m_step(model.e_step(drawn)[0])
+        >>> learnt.parameters.round(1)
+        array([[1.],
+               [9.]])
+        """
         return self.sample(n, rng, like)[0]
 
     @abstractmethod
-    def observations_needed(self, data):
+    def observations_needed(self, data: Data) -> float:
         """Return how many observations determine the model, for rates that fit themselves to it.
 
         That is the number of parameters of the visible part, divided by the numbers that an
         observation such as those of `data` brings.
+
+        Parameters
+        ----------
+        data : Batch
+            Observations, in the form that this class of models takes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> model.observations_needed(Rows(np.array([[0.0], [9.0]])))
+        2.0
         """
 
-    def size_of(self, data):
+    def size_of(self, data: Data) -> float:
         """Return what a batch counts for in learning rates.
 
         The model's own statistics, and so its inertia, grow with it: by the rows where sequences
         are as long as they are, else by the observations.
+
+        Parameters
+        ----------
+        data : Batch
+            Observations, in the form that this class of models takes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> model.size_of(Rows(np.array([[0.0], [9.0]]), sample_weight=np.array([1.0, 2.5])))
+        3.5
         """
         return data.total_weight
 
     @property
-    def n_survivors(self):
+    def n_survivors(self) -> int | None:
         """Number of components that have any weight; None where none can lose it."""
         return None
 
-    def expected_log_likelihood(self, statistics):
+    def expected_log_likelihood(self, statistics: Evidence) -> float:
         r"""Return the log-likelihood of complete data that have these statistics, in nats.
 
         It is the function that the M-step maximises, :math:`Q(\theta) = \langle s, \theta \rangle
@@ -127,32 +290,93 @@ class Model(ABC):
         ------
         ValueError
             If the model does not say.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
+        >>> evidence = model.e_step(data)[0]
+        >>> best = model.m_step(evidence)
+        >>> best.expected_log_likelihood(evidence) > model.expected_log_likelihood(evidence)
+        True
         """
         raise ValueError(
             f"{type(self).__name__} does not say what its M-step maximises: it has no"
             " expected_log_likelihood."
         )
 
-    def n_parameters(self):
-        """Return the number of free parameters."""
+    def n_parameters(self) -> int:
+        """Return the number of free parameters.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> model.n_parameters()
+        3
+        """
         return n_numbers(self)
 
-    def masses(self, statistics):
-        """Return what each component's statistics count for, (n_components,), or None."""
+    def masses(self, statistics: Evidence) -> Floats | None:
+        """Return what each component's statistics count for, (n_components,), or None.
+
+        Parameters
+        ----------
+        statistics : Statistics
+            Evidence, pseudo-statistics of a prior, or a sum of them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> model.masses(model.own_statistics())
+        array([0.5, 0.5])
+        """
         return None
 
-    def mean_form(self, prior):
+    def mean_form(self, prior: Evidence) -> Evidence:
         """Return pseudo-statistics that lead to the posterior's mean, instead of its mode.
+
+        Parameters
+        ----------
+        prior : Statistics
+            Pseudo-statistics of a conjugate prior.
 
         Raises
         ------
         ValueError
             If the prior has none.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> rates = Poisson().prior_statistics(2, n_features=1, shape=3.0, rate=2.0)
+        >>> prior = MixtureStatistics(np.array([1.0, 3.0]), rates)
+        >>> mean = model.m_step(model.mean_form(prior))
+        >>> mean.weights.round(3), mean.parameters
+        (array([0.333, 0.667]), array([[1.5],
+               [1.5]]))
         """
         raise ValueError(f"{type(self).__name__} has no posterior mean in closed form.")
 
-    def newton_step(self, data):
+    def newton_step(self, data: Data) -> tuple[Self, float, bool]:
         """Take a step of Newton's method on the likelihood.
+
+        Parameters
+        ----------
+        data : Batch
+            Observations, in the form that this class of models takes.
 
         Returns
         -------
@@ -166,38 +390,138 @@ class Model(ABC):
         ------
         ValueError
             If the model has no such step.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import CompoundDirichlet
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> family, data = CompoundDirichlet(), Rows(np.array([[3.0, 1.0], [0.0, 4.0], [2.0, 2.0]]))
+        >>> model = MixtureModel(family, np.ones(1), family.of_moments(data))
+        >>> new, before, _ = model.newton_step(data)
+        >>> bool(new.log_likelihood(data).mean() > before)
+        True
         """
         raise ValueError(f"{type(self).__name__} has no Newton step; use another solver.")
 
-    def structural_moves(self, data, n_merges, prior=None):
+    def structural_moves(
+        self, data: Data, n_merges: int, prior: Evidence | None = None
+    ) -> Iterator[Self]:
         """Return an iterator of models one move away: with components merged, or split.
+
+        Parameters
+        ----------
+        data : Batch
+            Observations, in the form that this class of models takes.
+        n_merges : int
+            How many pairs of components are tried for a merge, the most similar first.
+        prior : Statistics or None, default=None
+            Pseudo-statistics of a conjugate prior; None: there is none.
 
         Raises
         ------
         ValueError
             If the model has no such moves.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
+        >>> [moved.n_components for moved in model.structural_moves(data, n_merges=1)]
+        [2]
         """
         self.check_moves(prior)
 
-    def revived(self, data):
-        """Return the `Move` by which a starved component comes back, or None if none should."""
+    def revived(self, data: Data) -> Move | None:
+        """Return the `Move` by which a starved component comes back, or None if none should.
+
+        Parameters
+        ----------
+        data : Batch
+            The rows that came last.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> starved = MixtureModel(Poisson(), np.array([0.001, 0.999]), np.array([[300.0], [25.0]]))
+        >>> apart = Rows(np.repeat([[0.0], [50.0]], 100, axis=0))
+        >>> starved.revived(apart).model.parameters.round(1)
+        array([[50.],
+               [ 0.]])
+        """
         return None
 
-    def restructured(self, data, n_remembered, n_merges):
-        """Return the `Move` that merges or splits components of a stream, or None."""
+    def restructured(self, data: Data, n_remembered: float, n_merges: int) -> Move | None:
+        """Return the `Move` that merges or splits components of a stream, or None.
+
+        Parameters
+        ----------
+        data : Batch
+            The rows that came last.
+        n_remembered : float
+            Observations that the model stands for.
+        n_merges : int
+            How many pairs of components are tried for a merge.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> alike = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[5.0], [5.0]]))
+        >>> data = Rows(np.full((100, 1), 5.0))
+        >>> alike.restructured(data, n_remembered=1000.0, n_merges=1).model.weights
+        array([1., 0.])
+        """
         self.check_moves(None)
 
-    def check_moves(self, prior):
-        """Raise ValueError if the model has no structural moves, or a prior does not let it."""
+    def check_moves(self, prior: Evidence | None) -> None:
+        """Raise ValueError if the model has no structural moves, or a prior does not let it.
+
+        Parameters
+        ----------
+        prior : Statistics or None
+            Pseudo-statistics of a conjugate prior; None: there is none.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> prior = model.own_statistics()
+        >>> model.check_moves(prior)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        ValueError: solver=SplitMerge() leaves components without weight, ...
+        """
         raise ValueError(f"{type(self).__name__} has no components that are merged or split.")
 
-    def chain(self, data, prior, rng, collapsed=True, dispersed=False):
+    def chain(
+        self,
+        data: Data,
+        prior: Evidence | None,
+        rng: np.random.Generator,
+        collapsed: bool = True,
+        dispersed: bool = False,
+    ) -> Chain | None:
         """Return a chain of draws of all hidden variables, which goes on from pass to pass.
 
         Parameters
         ----------
         data : Batch
+            All observations.
         prior : Statistics or None
+            Pseudo-statistics of a conjugate prior; None: there is none.
         rng : numpy.random.Generator
             Of its start.
         collapsed : bool, default=True
@@ -216,24 +540,57 @@ class Model(ABC):
         ------
         ValueError
             If the model has no such chain.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
+        >>> rates = Poisson().prior_statistics(2, n_features=1, shape=1.0, rate=0.1)
+        >>> prior, rng = MixtureStatistics(np.zeros(2), rates), np.random.default_rng(0)
+        >>> chain = model.chain(data, prior, rng)
+        >>> _ = chain.sweep(rng)
+        >>> chain.labels
+        array([0, 0, 1, 1], dtype=int32)
         """
         if not collapsed:
             return None
         raise ValueError(f"{type(self).__name__} has no collapsed Gibbs sampler.")
 
-    def component_steps(self, data, prior=None, order="gain"):
+    def component_steps(
+        self, data: Data, prior: Evidence | None = None, order: str = "gain"
+    ) -> ComponentSteps:
         """Return `ComponentSteps` from this model, which refresh one component at a time.
 
         Parameters
         ----------
         data : Batch
+            Observations, in the form that this class of models takes.
         prior : Statistics or None, default=None
+            Pseudo-statistics of a conjugate prior; None: there is none.
         order : {"gain", "cyclic"}, default="gain"
+            Whether the component with the largest gain is next, or the next one.
 
         Raises
         ------
         ValueError
             If the model is no mixture, or `order` none of these.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
+        >>> steps = model.component_steps(data, order="cyclic")
+        >>> before = steps.sweep()
+        >>> steps.log_likelihood() > before
+        np.True_
         """
         raise ValueError(
             f"{type(self).__name__} has no components that can be refreshed one at a time."
@@ -241,12 +598,30 @@ class Model(ABC):
 
     # ----------------------------------------------------------------------------------- merging
 
-    def lengths(self, data):
-        """Return what `own_statistics` asks of data as `like`, small and mergeable, or None."""
+    def lengths(self, data: Data) -> Statistics | None:
+        """Return what `own_statistics` asks of data as `like`, small and mergeable, or None.
+
+        Parameters
+        ----------
+        data : Batch
+            Observations, in the form that this class of models takes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import HiddenMarkovModel
+        >>> sticky, rates = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[1.0], [9.0]])
+        >>> model = HiddenMarkovModel(Poisson(), np.array([0.5, 0.5]), sticky, rates)
+        >>> data = Sequences(Rows(np.zeros((4, 1))), np.array([0, 1, 4]))
+        >>> model.lengths(data).survival
+        array([1. , 0.5, 0.5])
+        """
         return None
 
     @staticmethod
-    def averaged(models, shares):
+    def averaged(models: Sequence[Model], shares: Sequence[float]) -> Model:
         """Return the model whose parameters, and floors, are the averages of those of models.
 
         Parameters
@@ -260,21 +635,60 @@ class Model(ABC):
         ----------
         Sanderson & Curtin, "gmm_diag and gmm_full: C++ classes for multi-threaded Gaussian mixture
         models and Expectation-Maximisation", JOSS 2017.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> other = MixtureModel(Poisson(), np.array([0.1, 0.9]), np.array([[2.0], [7.0]]))
+        >>> MixtureModel.averaged([model, other], [0.5, 0.5]).parameters
+        array([[1.5],
+               [8. ]])
         """
         return average(models, shares)
 
-    def differences(self, other):
-        """Yield ``(name, own, the other's)`` of what keeps two models from being merged."""
+    def differences(self, other: Self) -> Iterator[tuple[str, object, object]]:
+        """Yield ``(name, own, the other's)`` of what keeps two models from being merged.
+
+        Parameters
+        ----------
+        other : Model
+            Of the same class, with as many components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> other = MixtureModel(Poisson(min_rate=0.1), model.weights, model.parameters)
+        >>> [name for name, *_ in model.differences(other)]
+        ['min_rate']
+        """
         return differences(self, other)
 
-    def aligned_to(self, reference, like=None):
+    def aligned_to(self, reference: Self, like: Data | Statistics | None = None) -> Self:
         """Return the same distribution with hidden states numbered as in a reference.
 
         Parameters
         ----------
         reference : Model
+            Of the same class, with as many components.
         like : object, default=None
             As in `own_statistics`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> reference = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[8.0], [2.0]]))
+        >>> model.aligned_to(reference).parameters
+        array([[9.],
+               [1.]])
         """
         raise ValueError(f"{type(self).__name__} has no states that can be matched.")
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sklearn_onlineem._typing import Floats
+
 __all__ = ["Prepared", "prepared", "row_moments", "split_by_gaps"]
 
 _BLOCK_ROWS = 1 << 13
@@ -27,8 +29,8 @@ class Prepared:
         value, that stands for the state before, and is no part of the data.
     """
 
-    X: np.ndarray
-    offsets: np.ndarray
+    X: Floats
+    offsets: Floats
     first: tuple
     n_lead: int = 0
 

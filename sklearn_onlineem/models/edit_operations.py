@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_onlineem._typing import Floats, Integers
 
 __all__ = ["FullOperations", "LatticeWeights", "Operations", "TiedOperations"]
 
@@ -27,9 +30,9 @@ class LatticeWeights(NamedTuple):
     log_deletions, log_insertions : ndarray of shape (1,) or (n_symbols,)
     """
 
-    substitutions: np.ndarray
-    log_deletions: np.ndarray
-    log_insertions: np.ndarray
+    substitutions: Floats
+    log_deletions: Floats
+    log_insertions: Floats
 
 
 @dataclass(frozen=True)
@@ -46,46 +49,106 @@ class Operations(ABC):
 
     @property
     @abstractmethod
-    def n_probabilities(self):
+    def n_probabilities(self) -> int:
         """Length of the vector; the last element is the end of a script."""
 
     @abstractmethod
-    def spread(self, kinds):
-        """Return the vector in which (match, mismatch, delete, insert, end) are even inside."""
+    def spread(self, kinds: ArrayLike) -> Floats:
+        """Return the vector in which (match, mismatch, delete, insert, end) are even inside.
+
+        Parameters
+        ----------
+        kinds : array-like of shape (5,)
+            Probabilities of match, mismatch, delete, insert and end.
+        """
 
     @abstractmethod
-    def by_kind(self, vector):
-        """Return sums over match, mismatch, delete, insert and end, an ndarray of shape (5,)."""
+    def by_kind(self, vector: Floats) -> Floats:
+        """Return sums over match, mismatch, delete, insert and end, an ndarray of shape (5,).
+
+        Parameters
+        ----------
+        vector : ndarray of shape (n_probabilities,)
+            Probabilities of operations and, last, of the end.
+        """
 
     @abstractmethod
-    def tables(self, vector):
-        """Return p(a -> b), p(a -> nothing), p(nothing -> b) in the shapes of lattice weights."""
+    def tables(self, vector: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return p(a -> b), p(a -> nothing), p(nothing -> b) in the shapes of lattice weights.
+
+        Parameters
+        ----------
+        vector : ndarray of shape (n_probabilities,)
+            Probabilities of operations and, last, of the end.
+        """
 
     @abstractmethod
-    def counted(self, kinds, sums):
-        """Return sums over pairs from what the kernel fills in."""
+    def counted(self, kinds: Floats, sums: Floats) -> Floats:
+        """Return sums over pairs from what the kernel fills in.
+
+        Parameters
+        ----------
+        kinds : ndarray of shape (n_pairs, 4)
+            Expected matches, mismatches, deletions and insertions of each pair, or empty.
+        sums : ndarray of shape (n_probabilities - 1,)
+            Expected numbers of operations of all pairs, or empty.
+        """
 
     @abstractmethod
-    def results(self, n_pairs):
-        """Return empty arrays `kinds` and `sums` for the kernel to fill in."""
+    def results(self, n_pairs: int) -> tuple[Floats, Floats]:
+        """Return empty arrays `kinds` and `sums` for the kernel to fill in.
+
+        Parameters
+        ----------
+        n_pairs : int
+            How many pairs of strings there are.
+        """
 
     @abstractmethod
-    def symbols_of(self, drawn, rng):
-        """Return the symbols that operations (indices of the vector) consume and make; -1: none."""
+    def symbols_of(self, drawn: Integers, rng: np.random.Generator) -> tuple[Integers, Integers]:
+        """Return the symbols that operations (indices of the vector) consume and make; -1: none.
 
-    def known(self, symbols):
-        """Return codes of symbols that the lattice can look up."""
+        Parameters
+        ----------
+        drawn : ndarray of int
+            Indices of the vector.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        """
+
+    def known(self, symbols: Integers) -> Integers:
+        """Return codes of symbols that the lattice can look up.
+
+        Parameters
+        ----------
+        symbols : ndarray of int
+            Codes from 0 up.
+        """
         return symbols
 
-    def weights(self, vector, log=False):
-        """Return `LatticeWeights`, those of substitutions as logarithms if asked."""
+    def weights(self, vector: Floats, log: bool = False) -> LatticeWeights:
+        """Return `LatticeWeights`, those of substitutions as logarithms if asked.
+
+        Parameters
+        ----------
+        vector : ndarray of shape (n_probabilities,)
+            Probabilities of operations and, last, of the end.
+        log : bool, default=False
+            Whether weights of substitutions are logarithms.
+        """
         tables = self.tables(np.maximum(vector, _FLOOR))
         substitutions, deletions, insertions = map(np.log, tables)
         ratios = substitutions - np.add.outer(deletions, insertions)
         return LatticeWeights(ratios if log else np.exp(ratios), deletions, insertions)
 
-    def target_weights(self, vector):
-        """Return log p(an operation makes b), of each b or any, and log p(it is no deletion)."""
+    def target_weights(self, vector: Floats) -> tuple[Floats, Floats]:
+        """Return log p(an operation makes b), of each b or any, and log p(it is no deletion).
+
+        Parameters
+        ----------
+        vector : ndarray of shape (n_probabilities,)
+            Probabilities of operations and, last, of the end.
+        """
         substitutions, deletions, insertions = self.tables(np.maximum(vector, _FLOOR))
         from_any = self._over_sources(substitutions)
         return np.log(from_any + insertions), np.log1p(-self._over_symbols(deletions))
@@ -114,16 +177,16 @@ class TiedOperations(Operations):
     """
 
     @property
-    def n_probabilities(self):
+    def n_probabilities(self) -> int:
         return len(KINDS)
 
-    def spread(self, kinds):
+    def spread(self, kinds: ArrayLike) -> Floats:
         return np.asarray(kinds, dtype=np.float64)
 
-    def by_kind(self, vector):
+    def by_kind(self, vector: Floats) -> Floats:
         return vector
 
-    def tables(self, vector):
+    def tables(self, vector: Floats) -> tuple[Floats, Floats, Floats]:
         match, mismatch, delete, insert, _ = vector / self.n_symbols
         substitutions = np.array([[match, mismatch / (self.n_symbols - 1)]])
         return substitutions, np.array([delete]), np.array([insert])
@@ -132,13 +195,13 @@ class TiedOperations(Operations):
         match, mismatch = substitutions[0]
         return np.array([match + (self.n_symbols - 1) * mismatch])
 
-    def counted(self, kinds, sums):
+    def counted(self, kinds: Floats, sums: Floats) -> Floats:
         return kinds.sum(axis=0)
 
-    def results(self, n_pairs):
+    def results(self, n_pairs: int) -> tuple[Floats, Floats]:
         return np.empty((n_pairs, 4)), np.empty(0)
 
-    def symbols_of(self, drawn, rng):
+    def symbols_of(self, drawn: Integers, rng: np.random.Generator) -> tuple[Integers, Integers]:
         match, mismatch, delete, insert = (drawn == kind for kind in range(4))
         source = rng.integers(self.n_symbols, size=len(drawn))
         others = (source + rng.integers(1, self.n_symbols, size=len(drawn))) % self.n_symbols
@@ -159,10 +222,10 @@ class FullOperations(Operations):
     """
 
     @property
-    def n_probabilities(self):
+    def n_probabilities(self) -> int:
         return self.n_symbols**2 + 2 * self.n_symbols + 1
 
-    def spread(self, kinds):
+    def spread(self, kinds: ArrayLike) -> Floats:
         B = self.n_symbols
         match, mismatch, delete, insert, end = kinds
         substitutions = np.full((B, B), mismatch / (B * (B - 1)))
@@ -170,13 +233,13 @@ class FullOperations(Operations):
         alone = np.repeat([delete / B, insert / B], B)
         return np.concatenate([substitutions.ravel(), alone, [end]])
 
-    def by_kind(self, vector):
+    def by_kind(self, vector: Floats) -> Floats:
         substitutions, deletions, insertions = self.tables(vector)
         match = np.trace(substitutions)
         mismatch = substitutions.sum() - match
         return np.array([match, mismatch, deletions.sum(), insertions.sum(), vector[-1]])
 
-    def tables(self, vector):
+    def tables(self, vector: Floats) -> tuple[Floats, Floats, Floats]:
         B = self.n_symbols
         substitutions = vector[: B * B].reshape(B, B)
         return substitutions, vector[B * B : B * B + B], vector[B * B + B : -1]
@@ -184,18 +247,18 @@ class FullOperations(Operations):
     def _over_sources(self, substitutions):
         return substitutions.sum(axis=0)
 
-    def counted(self, kinds, sums):
+    def counted(self, kinds: Floats, sums: Floats) -> Floats:
         return sums
 
-    def results(self, n_pairs):
+    def results(self, n_pairs: int) -> tuple[Floats, Floats]:
         return np.empty((0, 4)), np.empty(self.n_probabilities - 1)
 
-    def symbols_of(self, drawn, rng):
+    def symbols_of(self, drawn: Integers, rng: np.random.Generator) -> tuple[Integers, Integers]:
         B = self.n_symbols
         alone = drawn - B * B
         source = np.where(alone < 0, drawn // B, np.where(alone < B, alone, -1))
         target = np.where(alone < 0, drawn % B, np.where(alone < B, -1, alone - B))
         return source, target
 
-    def known(self, symbols):
+    def known(self, symbols: Integers) -> Integers:
         return np.minimum(symbols, np.intc(self.n_symbols - 1))

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from sklearn_onlineem._kernels import _edit_lattice
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.strings import StringPairs, Strings, length_order
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.edit_operations import Operations
@@ -30,11 +31,11 @@ class EditStatistics(Statistics):
         In the order of the parametrisation; the last element counts ends, 1 for each pair.
     """
 
-    counts: np.ndarray
+    counts: Floats
 
 
 @dataclass(frozen=True)
-class EditTransducer(Model):
+class EditTransducer(Model[StringPairs, EditStatistics]):
     r"""Scripts of independent edit operations, which make a source and a target.
 
     .. math:: p(x, y) = \delta_\# \sum_{\text{scripts}} \prod_{\text{operations}} p(o)
@@ -63,9 +64,11 @@ class EditTransducer(Model):
     """
 
     operations: Operations
-    probabilities: np.ndarray
+    probabilities: Floats
 
-    def e_step(self, data, rng=None):
+    def e_step(
+        self, data: StringPairs, rng: np.random.Generator | None = None
+    ) -> tuple[EditStatistics, float]:
         weights = self.operations.weights(self.probabilities)
         total, log_likelihood = np.zeros(len(self.probabilities)), 0.0
         for chunk, wide in _chunks(data):
@@ -86,28 +89,34 @@ class EditTransducer(Model):
         )  # fmt: skip
         return self.operations.counted(kinds, sums), log_likelihoods
 
-    def own_statistics(self, like=None):
+    def own_statistics(self, like: StringPairs | None = None) -> EditStatistics:
         return EditStatistics(self.probabilities / self.probabilities[-1])
 
-    def m_step(self, statistics):
+    def m_step(self, statistics: EditStatistics) -> EditTransducer:
         return EditTransducer(self.operations, statistics.counts / statistics.counts.sum())
 
-    def expected_log_likelihood(self, statistics):
+    def expected_log_likelihood(self, statistics: EditStatistics) -> float:
         return float(xlogy(statistics.counts, self.probabilities).sum())
 
-    def n_parameters(self):
+    def n_parameters(self) -> int:
         """Return the number of free parameters."""
         return len(self.probabilities) - 1
 
-    def observations_needed(self, data):
+    def observations_needed(self, data: StringPairs) -> float:
         n_operations = 1.0 / self.probabilities[-1]
         return max(1.0, (self.operations.n_probabilities - 1) / n_operations)
 
-    def log_likelihood(self, data):
+    def log_likelihood(self, data: StringPairs) -> Floats:
         return self._log_probabilities(data, best=False)
 
-    def best_log_probability(self, data):
-        """Return the log-probability of the best script of each pair, an ndarray of shape (n,)."""
+    def best_log_probability(self, data: StringPairs) -> Floats:
+        """Return the log-probability of the best script of each pair, an ndarray of shape (n,).
+
+        Parameters
+        ----------
+        data : StringPairs
+            Pairs of strings.
+        """
         return self._log_probabilities(data, best=True)
 
     def _log_probabilities(self, data, best):
@@ -130,10 +139,15 @@ class EditTransducer(Model):
 
         return weigh
 
-    def target_log_probability(self, targets):
+    def target_log_probability(self, targets: Strings) -> Floats:
         """Return log p(y) = log sum_x p(x, y) of `Strings`, an ndarray of shape (n_targets,).
 
         Of the scripts' operations, those that make a symbol of y are independent draws too.
+
+        Parameters
+        ----------
+        targets : Strings
+            The strings y.
         """
         appears, log_passed = self.operations.target_weights(self.probabilities)
         symbols = self.operations.known(targets.symbols)
@@ -145,15 +159,19 @@ class EditTransducer(Model):
     def _coded(self, strings):
         return self.operations.known(strings.symbols), strings.offsets
 
-    def pairwise(self, sources, targets, best=False, n_threads=1):
+    def pairwise(
+        self, sources: Strings, targets: Strings, best: bool = False, n_threads: int = 1
+    ) -> Floats:
         """Return log-probabilities of all pairs, an ndarray of shape (n_sources, n_targets).
 
         Parameters
         ----------
         sources, targets : Strings
+            All strings of the one are paired with all of the other.
         best : bool, default=False
             Whether of the best script, instead of all.
         n_threads : int, default=1
+            How many threads share the pairs. Results do not depend on it.
         """
         out = np.empty((len(sources), len(targets)))
         weigh = self._weigher(sources, targets, best, n_threads)
@@ -168,19 +186,33 @@ class EditTransducer(Model):
                 out[np.ix_(chunk, columns)] = weigh(pairs, wide).reshape(len(chunk), -1)
         return out
 
-    def kl_divergence(self, other, like=None):
+    def kl_divergence(self, other: EditTransducer, like: StringPairs | None = None) -> float:
         p, q = self.probabilities, other.probabilities
         used = p > 0
         with np.errstate(divide="ignore"):
             logs = np.log(p[used]) - np.log(q[used])
         return max(0.0, float(p[used] @ logs / p[-1]))
 
-    def aligned_to(self, reference, like=None):
+    def aligned_to(
+        self, reference: EditTransducer, like: StringPairs | None = None
+    ) -> EditTransducer:
         # Operations have names.
         return self
 
-    def sample(self, n, rng, like=None):
-        """Draw n pairs of strings; return them and their scripts, operations as `Strings`."""
+    def sample(
+        self, n: int, rng: np.random.Generator, like: StringPairs | None = None
+    ) -> tuple[StringPairs, Strings]:
+        """Draw n pairs of strings; return them and their scripts, operations as `Strings`.
+
+        Parameters
+        ----------
+        n : int
+            How many pairs.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        like : StringPairs, default=None
+            Not needed: scripts end by themselves.
+        """
         p = self.probabilities
         n_operations = rng.geometric(p[-1], size=n) - 1
         drawn = rng.choice(len(p) - 1, size=n_operations.sum(), p=p[:-1] / p[:-1].sum())

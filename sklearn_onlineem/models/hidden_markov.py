@@ -10,7 +10,8 @@ from scipy.special import rel_entr, xlogy
 
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.data import LengthDistribution, Rows
 from sklearn_onlineem.data._checks import array_of
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families import Family
@@ -40,13 +41,13 @@ class HiddenMarkovStatistics(Statistics):
         The family's statistics, of all states.
     """
 
-    start: np.ndarray
-    transitions: np.ndarray
+    start: Floats
+    transitions: Floats
     emissions: Statistics
 
 
 @dataclass(frozen=True)
-class HiddenMarkovModel(Model):
+class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
     r"""A hidden Markov chain whose states emit rows.
 
     .. math:: p(v, h) = \pi_{h_1} p(v_1 \mid h_1) \prod_{t > 1} a_{h_{t-1} h_t} p(v_t \mid h_t)
@@ -91,8 +92,8 @@ class HiddenMarkovModel(Model):
     """
 
     family: Family
-    start: np.ndarray
-    transmat: np.ndarray
+    start: Floats
+    transmat: Floats
     parameters: object
     termination: Termination = GivenLength()
     learnt: str = "ste"
@@ -103,19 +104,19 @@ class HiddenMarkovModel(Model):
         array_of("transmat", self.transmat, _DOUBLE, ndim=2)
 
     @property
-    def n_components(self):
+    def n_components(self) -> int:
         return len(self.start)
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         """Number of features of a row that the states emit."""
         return self.family.n_features(self.parameters)
 
     @property
-    def is_conjugate(self):
+    def is_conjugate(self) -> bool:
         return self.family.is_conjugate
 
-    def mean_form(self, prior):
+    def mean_form(self, prior: HiddenMarkovStatistics) -> HiddenMarkovStatistics:
         # Structural zeros are certain.
         return HiddenMarkovStatistics(
             prior.start + (self.start > 0),
@@ -123,10 +124,10 @@ class HiddenMarkovModel(Model):
             self.family.mean_form(prior.emissions),
         )
 
-    def masses(self, statistics):
+    def masses(self, statistics: HiddenMarkovStatistics) -> Floats:
         return self.family.masses(statistics.emissions)
 
-    def n_parameters(self):
+    def n_parameters(self) -> int:
         """Return the number of free parameters that are learnt; zeros among probabilities stay."""
         counts = {
             "s": np.count_nonzero(self.start) - 1,
@@ -135,17 +136,18 @@ class HiddenMarkovModel(Model):
         }
         return sum(counts[part] for part in self.learnt)
 
-    def observations_needed(self, data):
-        """Return how many sequences determine the emissions."""
+    def observations_needed(self, data: Sequences) -> float:
         n_parameters = max(1, self.family.n_parameters(self.parameters))
         return n_parameters / data.n_features / (data.n_rows / len(data))
 
-    def size_of(self, data):
+    def size_of(self, data: Sequences) -> float:
         return self.termination.size_of(data)
 
     # ------------------------------------------------------------------------------------ the EM
 
-    def e_step(self, data, rng=None):
+    def e_step(
+        self, data: Sequences, rng: np.random.Generator | None = None
+    ) -> tuple[HiddenMarkovStatistics, float]:
         chunks = self._chunks(data)
         sums = walk(self._sums, data.n_threads, chunks, _one_for_each(chunks, rng))
         terms = [(1.0 / len(data), statistics) for statistics, _ in sums]
@@ -239,7 +241,9 @@ class HiddenMarkovModel(Model):
         if incomplete.any():
             yield incomplete, family.marginal_log_density, family.marginal_statistics
 
-    def own_statistics(self, like=None):
+    def own_statistics(
+        self, like: Sequences | LengthDistribution | None = None
+    ) -> HiddenMarkovStatistics:
         departures, emissions = self._occupancies(like)
         return HiddenMarkovStatistics(
             _share_of_fresh(like) * self.start,
@@ -247,7 +251,7 @@ class HiddenMarkovModel(Model):
             self.family.own_statistics(self.parameters, emissions),
         )
 
-    def m_step(self, statistics):
+    def m_step(self, statistics: HiddenMarkovStatistics) -> HiddenMarkovModel:
         learnt = {}
         if "s" in self.learnt:
             learnt["start"] = _normalised(statistics.start[None], self.start[None])[0]
@@ -257,13 +261,15 @@ class HiddenMarkovModel(Model):
             learnt["parameters"] = self.family.m_step(statistics.emissions, self.parameters)
         return replace(self, **learnt)
 
-    def expected_log_likelihood(self, statistics):
+    def expected_log_likelihood(self, statistics: HiddenMarkovStatistics) -> float:
         start = xlogy(statistics.start, self.start).sum()
         moves = xlogy(statistics.transitions, self.transmat).sum()
         emitted = self.family.expected_log_density(self.parameters, statistics.emissions)
         return float(start + moves + emitted)
 
-    def kl_divergence(self, other, like=None):
+    def kl_divergence(
+        self, other: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
+    ) -> float:
         departures, emissions = self._occupancies(like)
         start = rel_entr(self.start, other.start).sum()
         moves = rel_entr(self.transmat, other.transmat).sum(axis=1)
@@ -278,14 +284,13 @@ class HiddenMarkovModel(Model):
     def _occupancies(self, like):
         return self.termination.occupancies(self.start, self.transmat, like)
 
-    def lengths(self, data):
+    def lengths(self, data: Sequences) -> LengthDistribution:
         return data.length_distribution
 
-    def aligned_to(self, reference, like=None):
-        """Return the same distribution with states numbered as in a reference.
-
-        What is matched is how often states emit, and what: their moves follow.
-        """
+    def aligned_to(
+        self, reference: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
+    ) -> HiddenMarkovModel:
+        # What is matched is how often states emit, and what: their moves follow.
         divergences = self.family.divergences(
             self.parameters, reference.parameters, self.n_components
         )
@@ -306,27 +311,49 @@ class HiddenMarkovModel(Model):
 
     # --------------------------------------------------------------------------------- inference
 
-    def log_likelihood(self, data):
+    def log_likelihood(self, data: Sequences) -> Floats:
         return np.concatenate([part for _, part in self._walked(self._filtered, data)])
 
-    def filtered(self, data):
-        """Return p(h_t | v_1..t), an ndarray of shape (n_rows, n_states)."""
+    def filtered(self, data: Sequences) -> Floats:
+        """Return p(h_t | v_1..t), an ndarray of shape (n_rows, n_states).
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other.
+        """
         return np.concatenate([part for part, _ in self._walked(self._filtered, data)])
 
-    def filtered_end(self, data):
+    def filtered_end(self, data: Sequences) -> Floats | None:
         """Return the filtered distribution of the last state of all, or None if it is impossible.
 
         A piece that continues the last sequence starts from it.
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other.
         """
         filtered = self.filtered(data)[-1].astype(np.float64)
         return filtered if filtered.any() else None
 
-    def posterior(self, data):
-        """Return p(h_t | v), an ndarray of shape (n_rows, n_states)."""
+    def posterior(self, data: Sequences) -> Floats:
+        """Return p(h_t | v), an ndarray of shape (n_rows, n_states).
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other.
+        """
         return np.concatenate(self._walked(self._posterior, data))
 
-    def decoded(self, data):
+    def decoded(self, data: Sequences) -> tuple[Integers, Floats]:
         """Return the most probable state path h of each sequence (Viterbi).
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other.
 
         Returns
         -------
@@ -370,13 +397,17 @@ class HiddenMarkovModel(Model):
         )
         return states, best
 
-    def sample(self, n, rng, like=None):
+    def sample(
+        self, n: int, rng: np.random.Generator, like: Sequences | LengthDistribution | None = None
+    ) -> tuple[Sequences, Integers]:
         """Draw n sequences.
 
         Parameters
         ----------
         n : int
+            How many sequences.
         rng : numpy.random.Generator
+            Where random numbers come from.
         like : Sequences, default=None
             Where lengths are not modelled: data whose lengths are drawn from.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.special import gammaln, psi
 
@@ -15,6 +16,7 @@ from sklearn_onlineem._kernels._topic_tables import (
     normalise_columns,
     scale_columns,
 )
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Documents, Rows
 from sklearn_onlineem.data._checks import array_of
 from sklearn_onlineem.models._matching import matching
@@ -52,12 +54,12 @@ class TopicStatistics(Statistics):
         :math:`\sum_d E[\log \theta_{dk}]`.
     """
 
-    counts_T: np.ndarray | None
+    counts_T: Floats | None
     smoothing: float
     weight: float
-    mean_logs: np.ndarray
+    mean_logs: Floats
 
-    def merge(self, a, other, b):
+    def merge(self, a: float, other: TopicStatistics, b: float) -> TopicStatistics:
         return TopicStatistics(
             _merged(a, self.counts_T, b, other.counts_T),
             a * self.smoothing + b * other.smoothing,
@@ -65,7 +67,7 @@ class TopicStatistics(Statistics):
             a * self.mean_logs + b * other.mean_logs,
         )
 
-    def scale(self, a):
+    def scale(self, a: float) -> TopicStatistics:
         counts_T = None if self.counts_T is None else a * self.counts_T
         return TopicStatistics(counts_T, a * self.smoothing, a * self.weight, a * self.mean_logs)
 
@@ -83,7 +85,7 @@ def _merged(a, x, b, y):
 
 
 @dataclass(frozen=True)
-class LatentDirichletModel(Model):
+class LatentDirichletModel(Model[Documents, TopicStatistics]):
     r"""Latent Dirichlet allocation.
 
     .. math::
@@ -138,9 +140,9 @@ class LatentDirichletModel(Model):
            [0.01, 0.99]])
     """
 
-    topics_T: np.ndarray
-    alpha: np.ndarray
-    length: np.ndarray
+    topics_T: Floats
+    alpha: Floats
+    length: Floats
     inference: TopicInference = LocalGibbs()
     learns_alpha: bool = True
 
@@ -154,23 +156,22 @@ class LatentDirichletModel(Model):
             raise ValueError(f"length must be of shape (1,), got {self.length.shape}.")
 
     @property
-    def n_components(self):
+    def n_components(self) -> int:
         return len(self.alpha)
 
     @property
-    def draws(self):
+    def draws(self) -> bool:
         return self.inference.draws
 
     @property
-    def shares(self):
+    def shares(self) -> Floats:
         """Expected shares of the tokens that topics have."""
         return self.alpha / self.alpha.sum()
 
-    def e_step(self, data, rng=None):
-        """Return the expected statistics of the documents, and the mean of their bounds.
-
-        Random numbers come from `rng` if the inference draws; None: always the same.
-        """
+    def e_step(
+        self, data: Documents, rng: np.random.Generator | None = None
+    ) -> tuple[TopicStatistics, float]:
+        # Bounds stand for log-likelihoods. Without `rng`, draws are always the same.
         totals_T, share = np.empty_like(self.topics_T), 1.0 / data.total_weight
         bounds, mean_logs = self._infer(data, rng, totals_T=totals_T, scale=share)
         statistics = TopicStatistics(totals_T, 0.0, 1.0, mean_logs)
@@ -180,13 +181,13 @@ class LatentDirichletModel(Model):
         seed = 0 if rng is None else int(rng.integers(_SEEDS))
         return self.inference(self.topics_T, self.alpha, data, seed, **outputs)
 
-    def own_statistics(self, like=None):
+    def own_statistics(self, like: Documents | None = None) -> TopicStatistics:
         mean_logs = psi(self.alpha) - psi(self.alpha.sum())
         counts_T, n_threads = np.empty_like(self.topics_T), getattr(like, "n_threads", 1)
         scale_columns(self.topics_T, self.length * self.shares, counts_T, n_threads)
         return TopicStatistics(counts_T, 0.0, 1.0, mean_logs)
 
-    def m_step(self, statistics):
+    def m_step(self, statistics: TopicStatistics) -> LatentDirichletModel:
         topics_T, length, alpha = self.topics_T, self.length, self._alpha_of(statistics)
         if statistics.counts_T is not None:
             topics_T, totals = self._topics_of(statistics)
@@ -214,20 +215,25 @@ class LatentDirichletModel(Model):
         solve(np.minimum(statistics.mean_logs / statistics.weight, -1e-12)[None], alpha)
         return np.clip(alpha[0], _LEAST_ALPHA, _LARGEST_ALPHA)
 
-    def n_parameters(self):
+    def n_parameters(self) -> int:
         """Return the number of free parameters."""
         n_words, n_components = self.topics_T.shape
         return n_components * (n_words - 1) + n_components * self.learns_alpha
 
-    def observations_needed(self, data):
+    def observations_needed(self, data: Documents) -> float:
         return max(1.0, self.n_parameters() / max(1.0, data.mean_length))
 
-    def log_likelihood(self, data):
-        """Return a lower bound of the log-likelihood of each document, in nats."""
+    def log_likelihood(self, data: Documents) -> Floats:
         return self._expecting()._infer(data.unnumbered())[0]
 
-    def posterior(self, data):
-        """Return the expected proportions of topics, an ndarray (n_documents, n_components)."""
+    def posterior(self, data: Documents) -> Floats:
+        """Return the expected proportions of topics, an ndarray (n_documents, n_components).
+
+        Parameters
+        ----------
+        data : Documents
+            Counts of words.
+        """
         proportions = np.empty((len(data), self.n_components))
         self._expecting()._infer(data.unnumbered(), proportions=proportions)
         return proportions
@@ -238,7 +244,9 @@ class LatentDirichletModel(Model):
             return self
         return replace(self, inference=replace(self.inference, takes_draw=False))
 
-    def completion(self, data, rng, n_sweeps=200):
+    def completion(
+        self, data: Documents, rng: np.random.Generator, n_sweeps: int = 200
+    ) -> tuple[Floats, Floats]:
         """Return log-likelihoods of one half of the tokens of each document, given the other.
 
         Tokens are split at random. Proportions are the posterior mean given the first half, by
@@ -247,8 +255,11 @@ class LatentDirichletModel(Model):
         Parameters
         ----------
         data : Documents
+            Whole counts of words.
         rng : numpy.random.Generator
+            Where random numbers come from.
         n_sweeps : int, default=200
+            How often all tokens of the first halves are drawn.
 
         Returns
         -------
@@ -283,14 +294,16 @@ class LatentDirichletModel(Model):
             logs = rest.X.data * np.log(totals)
         return np.bincount(documents, logs, len(data)), rest.lengths
 
-    def kl_divergence(self, other, like=None):
+    def kl_divergence(self, other: LatentDirichletModel, like: Documents | None = None) -> float:
         divergences = np.empty(self.n_components)
         n_threads = getattr(like, "n_threads", 1)
         column_divergences(self.topics_T, other.topics_T, divergences, n_threads)
         of_words = float(self.length[0] * (divergences @ self.shares))
         return max(0.0, _dirichlet_divergence(self.alpha, other.alpha) + of_words)
 
-    def aligned_to(self, reference, like=None):
+    def aligned_to(
+        self, reference: LatentDirichletModel, like: Documents | None = None
+    ) -> LatentDirichletModel:
         own, other = self.topics_T, reference.topics_T
         with np.errstate(divide="ignore"):
             logs = np.log(own, out=np.zeros_like(own), where=own > 0.0)
@@ -301,7 +314,32 @@ class LatentDirichletModel(Model):
         topics_T = np.ascontiguousarray(self.topics_T[:, order])
         return replace(self, topics_T=topics_T, alpha=self.alpha[order])
 
-    def sample(self, n, rng, like=None, lengths=None):
+    def sample(
+        self,
+        n: int,
+        rng: np.random.Generator,
+        like: Documents | None = None,
+        lengths: ArrayLike | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Draw n documents.
+
+        Parameters
+        ----------
+        n : int
+            How many documents.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        like : Documents, default=None
+            Data whose lengths are drawn from.
+        lengths : array-like broadcasting to (n,), default=None
+            Tokens of each document; None: as in `like` or, without it, the mean length, rounded.
+
+        Returns
+        -------
+        counts : ndarray of shape (n, n_words)
+        proportions : ndarray of shape (n, n_components)
+            Of the topics.
+        """
         if lengths is None:
             lengths = np.rint(self.length) if like is None else rng.choice(np.rint(like.lengths), n)
         lengths = np.broadcast_to(lengths, n).astype(np.int64)
@@ -315,11 +353,20 @@ class LatentDirichletModel(Model):
             counts[block] = rng.multinomial(lengths[block], words)
         return counts, proportions
 
-    def pseudo_data(self, n, rng, like=None):
+    def pseudo_data(
+        self, n: int, rng: np.random.Generator, like: Documents | None = None
+    ) -> Documents:
         n_threads = 1 if like is None else like.n_threads
         return Documents(Rows(csr_array(self.sample(n, rng, like)[0]), n_threads=n_threads))
 
-    def chain(self, data, prior, rng, collapsed=True, dispersed=False):
+    def chain(
+        self,
+        data: Documents,
+        prior: TopicStatistics | None,
+        rng: np.random.Generator,
+        collapsed: bool = True,
+        dispersed: bool = False,
+    ) -> TopicChain:
         if dispersed:
             raise ValueError(f"{type(self).__name__} has one chain only: n_chains must be 1.")
         return TopicChain(self, data, prior, collapsed, rng)

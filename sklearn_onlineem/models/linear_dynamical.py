@@ -7,7 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.data import LengthDistribution, Rows
 from sklearn_onlineem.data._checks import room
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families import FullCovariance
@@ -24,7 +25,7 @@ __all__ = ["LinearDynamicalModel", "LinearDynamicalStatistics"]
 
 
 @dataclass(frozen=True, eq=False)
-class LinearDynamicalModel(Model):
+class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     r"""A state that moves linearly and is observed through a linear map, both with Gaussian noise.
 
     .. math::
@@ -109,12 +110,12 @@ class LinearDynamicalModel(Model):
             )
 
     @property
-    def n_components(self):
+    def n_components(self) -> int:
         """Dimension of the state."""
         return self.initial.parameters.offset.shape[1]
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         return self.emissions.parameters.offset.shape[1]
 
     @property
@@ -128,7 +129,9 @@ class LinearDynamicalModel(Model):
 
     # ------------------------------------------------------------------------------------ the EM
 
-    def e_step(self, data, rng=None):
+    def e_step(
+        self, data: Sequences, rng: np.random.Generator | None = None
+    ) -> tuple[LinearDynamicalStatistics, float]:
         complete, others = split_by_gaps(data) if rng is None else (None, data)
         gains = self._gains(complete)
         if gains is None:
@@ -154,26 +157,28 @@ class LinearDynamicalModel(Model):
         pieces = prepared(data, self._first)
         return [self._padded.expected(piece, data.n_threads, rng) for piece in pieces]
 
-    def own_statistics(self, like=None):
+    def own_statistics(
+        self, like: Sequences | LengthDistribution | None = None
+    ) -> LinearDynamicalStatistics:
         parts = zip(self._regressions, self._inputs(like), strict=True)
         return LinearDynamicalStatistics(*(part.own_statistics(inputs) for part, inputs in parts))
 
-    def m_step(self, statistics):
+    def m_step(self, statistics: LinearDynamicalStatistics) -> LinearDynamicalModel:
         return LinearDynamicalModel(
             self.initial.m_step(statistics.initial),
             self.transitions.m_step(statistics.transitions),
             self.emissions.m_step(statistics.emissions),
         )
 
-    def mean_form(self, prior):
+    def mean_form(self, prior: LinearDynamicalStatistics) -> LinearDynamicalStatistics:
         parts = zip(self._regressions, prior.parts, strict=True)
         return LinearDynamicalStatistics(*(part.mean_form(own) for part, own in parts))
 
-    def expected_log_likelihood(self, statistics):
+    def expected_log_likelihood(self, statistics: LinearDynamicalStatistics) -> float:
         parts = zip(self._regressions, statistics.parts, strict=True)
         return sum(part.expected_log_density(of_part) for part, of_part in parts)
 
-    def n_parameters(self):
+    def n_parameters(self) -> int:
         """Return the number of free parameters among those that are learnt.
 
         Those that a change of the coordinates of the states absorbs do not count.
@@ -193,13 +198,15 @@ class LinearDynamicalModel(Model):
     def _n_values(self):
         return sum(part.n_parameters() for part in self._regressions)
 
-    def observations_needed(self, data):
+    def observations_needed(self, data: Sequences) -> float:
         return max(1, self._n_values()) / self.n_features / (data.n_rows / len(data))
 
-    def size_of(self, data):
+    def size_of(self, data: Sequences) -> float:
         return float(data.n_rows)
 
-    def kl_divergence(self, other, like=None):
+    def kl_divergence(
+        self, other: LinearDynamicalModel, like: Sequences | LengthDistribution | None = None
+    ) -> float:
         parts = zip(self._regressions, other._regressions, self._inputs(like), strict=True)
         return max(0.0, sum(part.kl_divergence(q, inputs) for part, q, inputs in parts))
 
@@ -207,15 +214,14 @@ class LinearDynamicalModel(Model):
         """Inputs of the regressions, for one sequence: nothing, states left, states that emit."""
         return _share_of_fresh(like), *occupancies(self._padded, self._first, like)
 
-    def lengths(self, data):
+    def lengths(self, data: Sequences) -> LengthDistribution:
         return data.length_distribution
 
-    def aligned_to(self, reference, like=None):
-        """Return the same distribution of the rows, in coordinates of the states as in a reference.
-
-        They are changed by the linear map T that brings the observability matrix, C, C A, C A A,
-        ..., closest to that of the reference, in least squares.
-        """
+    def aligned_to(
+        self, reference: LinearDynamicalModel, like: Sequences | LengthDistribution | None = None
+    ) -> LinearDynamicalModel:
+        # Coordinates are changed by the linear map T that brings the observability matrix, C, C A,
+        # C A A, ..., closest to that of the reference, in least squares.
         if self is reference:
             return self
         T = np.linalg.lstsq(reference._observability, self._observability, rcond=None)[0]
@@ -238,29 +244,52 @@ class LinearDynamicalModel(Model):
 
     # --------------------------------------------------------------------------------- inference
 
-    def log_likelihood(self, data):
+    def log_likelihood(self, data: Sequences) -> Floats:
         return np.add.reduceat(self.row_log_likelihoods(data), data.offsets[:-1])
 
-    def row_log_likelihoods(self, data):
-        """Return log p(v_t | v_1..t-1), of shape (n_rows,); 0 where nothing is observed."""
+    def row_log_likelihoods(self, data: Sequences) -> Floats:
+        """Return log p(v_t | v_1..t-1), of shape (n_rows,); 0 where nothing is observed.
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other; NaN is missing.
+        """
         return self._filtered(data)[-1]
 
-    def filtered(self, data):
-        """Return means (n_rows, k) and covariances (n_rows, k, k) of p(h_t | v_1..t)."""
+    def filtered(self, data: Sequences) -> tuple[Floats, Floats]:
+        """Return means (n_rows, k) and covariances (n_rows, k, k) of p(h_t | v_1..t).
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other; NaN is missing.
+        """
         moments = self._filtered(data, filtered=True)[2:4]
         _check_finite(moments, data)
         return moments
 
-    def filtered_end(self, data):
+    def filtered_end(self, data: Sequences) -> tuple[Floats, Floats]:
         """Return mean and covariance of the last state of all, given the rows so far.
 
         They are not finite where the moments of an unstable system have overflown.
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other; NaN is missing.
         """
         means, covariances = self._filtered(data, filtered=True)[2:4]
         return means[-1].copy(), covariances[-1].copy()
 
-    def predicted(self, data):
-        """Return means (n_rows, d) and covariances (n_rows, d, d) of p(v_t | v_1..t-1)."""
+    def predicted(self, data: Sequences) -> tuple[Floats, Floats]:
+        """Return means (n_rows, d) and covariances (n_rows, d, d) of p(v_t | v_1..t-1).
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other; NaN is missing.
+        """
         moments = self._filtered(data, predicted=True)[:2]
         _check_finite(moments, data)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -268,8 +297,15 @@ class LinearDynamicalModel(Model):
         _check_finite(moments, data)
         return moments
 
-    def forecast(self, data, n_steps):
+    def forecast(self, data: Sequences, n_steps: int) -> tuple[Floats, Floats]:
         """Return moments of the rows that follow each sequence.
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other; NaN is missing.
+        n_steps : int
+            How many rows follow each sequence.
 
         Returns
         -------
@@ -290,8 +326,13 @@ class LinearDynamicalModel(Model):
                     moments[:, t] = now
         return rows
 
-    def smoothed(self, data):
+    def smoothed(self, data: Sequences) -> tuple[Floats, Floats, Floats]:
         """Return the moments of p(h_t | v).
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other; NaN is missing.
 
         Returns
         -------
@@ -302,8 +343,14 @@ class LinearDynamicalModel(Model):
         """
         return self._smoothed(data)[:3]
 
-    def imputed(self, data):
-        """Return the rows (n_rows, d), what is missing replaced by its expectation given all."""
+    def imputed(self, data: Sequences) -> Floats:
+        """Return the rows (n_rows, d), what is missing replaced by its expectation given all.
+
+        Parameters
+        ----------
+        data : Sequences
+            Rows, one sequence after the other; NaN is missing.
+        """
         return self._smoothed(data)[3]
 
     def _filtered(self, data, **wanted):
@@ -334,13 +381,17 @@ class LinearDynamicalModel(Model):
     def _padded(self):
         return Padded(self)
 
-    def sample(self, n, rng, like=None):
+    def sample(
+        self, n: int, rng: np.random.Generator, like: Sequences | LengthDistribution | None = None
+    ) -> tuple[Sequences, Floats]:
         """Draw n sequences.
 
         Parameters
         ----------
         n : int
+            How many sequences.
         rng : numpy.random.Generator
+            Where random numbers come from.
         like : Sequences
             Data whose lengths are drawn from, as these are not modelled.
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sklearn_onlineem._kernels._rows import are_ready
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.families._checks import finite, positive_semidefinite
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
 
 __all__ = ["MomentFilter", "StateFilter"]
 
@@ -43,13 +47,13 @@ class StateFilter:
     np.True_
     """
 
-    def __init__(self, model):
+    def __init__(self, model: HiddenMarkovModel) -> None:
         self._model = model
         self._n_features = model.n_features
         self.probabilities = None
         self.n_steps = 0
 
-    def update(self, row):
+    def update(self, row: ArrayLike) -> Floats:
         """Take the next row, and return the new distribution.
 
         Parameters
@@ -120,19 +124,21 @@ class MomentFilter:
     True
     """
 
-    def __init__(self, model):
+    def __init__(self, model: LinearDynamicalModel) -> None:
         self._model = model
         self.mean = None
         self.covariance = None
         self.n_steps = 0
 
-    def start_from(self, mean, covariance):
+    def start_from(self, mean: ArrayLike, covariance: ArrayLike) -> None:
         """Take these as the moments given the rows so far.
 
         Parameters
         ----------
         mean : array-like of shape (n_dim_state,)
+            Of the state.
         covariance : array-like of shape (n_dim_state, n_dim_state)
+            Of the state.
 
         Raises
         ------
@@ -150,7 +156,7 @@ class MomentFilter:
         covariance = positive_semidefinite("covariance", covariance, k).copy()
         self.mean, self.covariance = mean, covariance
 
-    def update(self, row):
+    def update(self, row: ArrayLike) -> tuple[Floats, Floats]:
         """Take the next row, and return the new moments.
 
         Parameters

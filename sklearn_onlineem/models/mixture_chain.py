@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.data import Rows
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._collapsed import drawn_proportions
 from sklearn_onlineem.models._chain import Chain
 from sklearn_onlineem.statistics import combine
+
+if TYPE_CHECKING:
+    from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
 __all__ = ["MixtureChain"]
 
@@ -15,7 +23,7 @@ __all__ = ["MixtureChain"]
 _BLOCK_VALUES = 1 << 20
 
 
-class MixtureChain(Chain):
+class MixtureChain(Chain["MixtureModel"]):
     r"""Components of all rows, which each sweep draws anew.
 
     .. math::
@@ -53,7 +61,14 @@ class MixtureChain(Chain):
 
     has_draws = True
 
-    def __init__(self, model, data, prior, rng, dispersed=False):
+    def __init__(
+        self,
+        model: MixtureModel,
+        data: Rows,
+        prior: MixtureStatistics | None,
+        rng: np.random.Generator,
+        dispersed: bool = False,
+    ) -> None:
         _check(model.family, data, prior)
         self._model, self._data, self._n_rows = model, data, len(data)
         known = np.zeros(len(data), bool) if data.labels is None else data.labels >= 0
@@ -105,13 +120,8 @@ class MixtureChain(Chain):
 
     # -------------------------------------------------------------------------------------- chain
 
-    def sweep(self, rng):
-        """Draw all components; return the mean log predictive density of rows given the others.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        """
+    def sweep(self, rng: np.random.Generator) -> float:
+        # The log-likelihood is the log predictive density of rows given the others.
         if not len(self._rows):
             return float(self.model().log_likelihood(self._data).mean())
         return self._model.family.collapsed_sweep(
@@ -120,7 +130,7 @@ class MixtureChain(Chain):
         )  # fmt: skip
 
     @property
-    def labels(self):
+    def labels(self) -> Integers:
         """Components of all rows as they are now, an ndarray of intc of shape (n_rows,)."""
         labels = self._labels.copy()
         if len(labels) < self._n_rows:
@@ -128,7 +138,7 @@ class MixtureChain(Chain):
             labels[self._is_hidden] = self._labels
         return labels
 
-    def shares(self):
+    def shares(self) -> Floats:
         return (self._n_given + self._counts(self._labels)) / self._n_rows
 
     def _counts(self, labels):
@@ -154,16 +164,17 @@ class MixtureChain(Chain):
 
     # ----------------------------------------------------------------------------------- averages
 
-    def align_to(self, reference):
+    def align_to(self, reference: MixtureModel) -> None:
         """Number components in averages and draws as in a model.
 
         Parameters
         ----------
         reference : MixtureModel
+            With as many components of the same family.
         """
         self._reference = reference
 
-    def average_in(self):
+    def average_in(self) -> None:
         """Let the present components, numbered as in the reference, be part of an average.
 
         The reference is the model of the first of them, unless the chain was aligned to one.
@@ -179,29 +190,31 @@ class MixtureChain(Chain):
         self._sum = combine([*terms, (1.0, evidence)])
         self._n_averaged += 1
 
-    def model(self):
+    def model(self) -> MixtureModel:
         """Return the model of the present components, or of the average if there is one."""
         if self._n_averaged:
             return self.pooled([self])
         return self._model_of(self._statistics(self._rows, self._labels))
 
     @staticmethod
-    def pooled(chains):
+    def pooled(chains: Sequence[MixtureChain]) -> MixtureModel:
         """Return the model of the average over the sweeps of chains aligned to one model.
 
         Parameters
         ----------
         chains : list of MixtureChain
+            At least one; each has averaged at least one sweep in.
         """
         share = 1.0 / sum(chain._n_averaged for chain in chains)
         return chains[0]._model_of(combine([(share, chain._sum) for chain in chains]))
 
-    def draw(self, rng):
+    def draw(self, rng: np.random.Generator) -> MixtureModel:
         """Return weights and parameters drawn given the present components, as a model.
 
         Parameters
         ----------
         rng : numpy.random.Generator
+            Where random numbers come from.
         """
         total = combine([(1.0, self._given), (1.0, self._statistics(self._rows, self._labels))])
         weights = drawn_proportions(total.counts + 1.0, rng)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.families.linear_gaussian import (
     ALL_PARAMETERS,
     AffineGaussian,
@@ -45,61 +47,107 @@ class Regression:
 
     family: LinearGaussian
     parameters: AffineGaussian
-    learnt: frozenset = ALL_PARAMETERS
+    learnt: frozenset[str] = ALL_PARAMETERS
 
     @property
-    def matrix(self):
+    def matrix(self) -> Floats:
         """The matrix of a single regression, of shape (p, q)."""
         return _only(self.parameters.matrix)
 
     @property
-    def offset(self):
+    def offset(self) -> Floats:
         """The offset of a single regression, of shape (p,)."""
         return _only(self.parameters.offset)
 
     @property
-    def covariance(self):
+    def covariance(self) -> Floats:
         """The noise covariance of a single regression, of shape (p, p)."""
         return _only(self.parameters.covariance)
 
-    def m_step(self, statistics):
-        """Return the regressions that maximise the statistics."""
+    def m_step(self, statistics: MatrixMoments) -> Regression:
+        """Return the regressions that maximise the statistics.
+
+        Parameters
+        ----------
+        statistics : MatrixMoments
+            Moments of (x, y).
+        """
         parameters = self.family.m_step(statistics, self.parameters, self.learnt)
         return Regression(self.family, parameters, self.learnt)
 
-    def mean_form(self, prior):
-        """Return a prior that leads to the posterior's mean, instead of its mode."""
+    def mean_form(self, prior: MatrixMoments) -> MatrixMoments:
+        """Return a prior that leads to the posterior's mean, instead of its mode.
+
+        Parameters
+        ----------
+        prior : MatrixMoments
+            Pseudo-moments of (x, y).
+        """
         return self.family.mean_form(prior, self.parameters.matrix.shape[2], self.learnt)
 
-    def own_statistics(self, inputs):
-        """Return the moments of (x, y), given those of x or, without inputs, weights (K,)."""
+    def own_statistics(self, inputs: MatrixMoments | Floats) -> MatrixMoments:
+        """Return the moments of (x, y), given those of x or, without inputs, weights (K,).
+
+        Parameters
+        ----------
+        inputs : MatrixMoments, or ndarray of shape (K,)
+            Moments of x; without inputs, weights will do.
+        """
         return self.family.own_statistics(self.parameters, inputs)
 
-    def expected_log_density(self, statistics):
-        """Return the log density of rows of these moments, up to a constant of theirs."""
+    def expected_log_density(self, statistics: MatrixMoments) -> float:
+        """Return the log density of rows of these moments, up to a constant of theirs.
+
+        Parameters
+        ----------
+        statistics : MatrixMoments
+            Moments of (x, y).
+        """
         return self.family.expected_log_density(self.parameters, statistics)
 
-    def kl_divergence(self, other, inputs):
-        """Return KL(self || other) in nats, given the inputs as in `own_statistics`."""
+    def kl_divergence(self, other: Regression, inputs: MatrixMoments | Floats) -> float:
+        """Return KL(self || other) in nats, given the inputs as in `own_statistics`.
+
+        Parameters
+        ----------
+        other : Regression
+            As many regressions, of the same shapes.
+        inputs : MatrixMoments, or ndarray of shape (K,)
+            Moments of x; without inputs, weights will do.
+        """
         return sum(self.family.kl_divergence(self.parameters, other.parameters, inputs))
 
-    def n_parameters(self):
+    def n_parameters(self) -> int:
         """Return the number of free parameters that are learnt."""
         return self.family.n_parameters(self.parameters, self.learnt)
 
-    def sample(self, inputs, rng, components=None):
-        """Draw y for each row of inputs (n_rows, q); components (n_rows,) if there are several."""
+    def sample(
+        self, inputs: Floats, rng: np.random.Generator, components: Integers | None = None
+    ) -> Floats:
+        """Draw y for each row of inputs (n_rows, q); components (n_rows,) if there are several.
+
+        Parameters
+        ----------
+        inputs : ndarray of shape (n_rows, q)
+            The x of each row.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        components : ndarray of int of shape (n_rows,), default=None
+            The regression of each row; None: there is one only.
+        """
         if components is None:
             components = np.zeros(len(inputs), dtype=np.intp)
         return self.family.sample(self.parameters, components, rng, inputs)
 
-    def predicted(self, means, covariances):
+    def predicted(self, means: Floats, covariances: Floats) -> tuple[Floats, Floats]:
         """Return moments of y of a single regression where x has these moments.
 
         Parameters
         ----------
         means : ndarray of shape (n, q)
+            Means of x.
         covariances : ndarray of shape (n, q, q)
+            Covariances of x.
 
         Returns
         -------
@@ -109,7 +157,9 @@ class Regression:
         B = self.matrix
         return means @ B.T + self.offset, B @ covariances @ B.T + self.covariance
 
-    def in_coordinates(self, inputs=None, outputs=None):
+    def in_coordinates(
+        self, inputs: Floats | None = None, outputs: Floats | None = None
+    ) -> Regression:
         """Return the regressions of T y on U x.
 
         Parameters

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sklearn_onlineem._kernels import _recursive_symbols
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families import Categorical
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.terminations import GivenLength
@@ -26,8 +27,8 @@ class SmoothedStatistics:
         Averages per row given each state: starts, moves, and symbols of each state.
     """
 
-    filtered: np.ndarray
-    conditional: np.ndarray
+    filtered: Floats
+    conditional: Floats
 
     @classmethod
     def of_model(cls, model, lengths, filtered=None):

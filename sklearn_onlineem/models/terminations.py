@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sklearn_onlineem._kernels import _forward_backward
+from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.data import LengthDistribution, Sequences
 from sklearn_onlineem.families._checks import at_least
 from sklearn_onlineem.models._horizons import HORIZON, OWN_SHARE
 
@@ -31,15 +33,27 @@ class Termination(ABC):
     ending after each state.
     """
 
-    def moves(self, transmat):
-        """Return the probabilities (K, K) of moves within a sequence."""
+    def moves(self, transmat: Floats) -> Floats:
+        """Return the probabilities (K, K) of moves within a sequence.
+
+        Parameters
+        ----------
+        transmat : ndarray of shape (K, K) or (K, K + 1)
+            Probabilities of moves and, in a further column, of ends.
+        """
         return transmat
 
-    def final(self, transmat):
-        """Return p(the sequence ends here | state), of shape (K,); 1 where lengths are given."""
+    def final(self, transmat: Floats) -> Floats:
+        """Return p(the sequence ends here | state), of shape (K,); 1 where lengths are given.
+
+        Parameters
+        ----------
+        transmat : ndarray of shape (K, K) or (K, K + 1)
+            Probabilities of moves and, in a further column, of ends.
+        """
         return np.ones(len(transmat))
 
-    def departures(self, transitions, last):
+    def departures(self, transitions: Floats, last: Floats) -> Floats:
         """Return expected counts of the transitions in `transmat`.
 
         Parameters
@@ -52,15 +66,53 @@ class Termination(ABC):
         return transitions
 
     @abstractmethod
-    def occupancies(self, start, transmat, like):
-        """Return expected departures and emissions for each sequence, two arrays of shape (K,)."""
+    def occupancies(
+        self, start: Floats, transmat: Floats, like: Sequences | LengthDistribution | None
+    ) -> tuple[Floats, Floats]:
+        """Return expected departures and emissions for each sequence, two arrays of shape (K,).
 
-    def size_of(self, data):
-        """Return what the occupancies for all sequences of a batch are proportional to."""
+        Parameters
+        ----------
+        start : ndarray of shape (K,)
+            Probabilities of the first state.
+        transmat : ndarray of shape (K, K) or (K, K + 1)
+            Probabilities of moves and, in a further column, of ends.
+        like : Sequences or LengthDistribution
+            Data with lengths; None where sequences end by themselves.
+        """
+
+    def size_of(self, data: Sequences) -> float:
+        """Return what the occupancies for all sequences of a batch are proportional to.
+
+        Parameters
+        ----------
+        data : Sequences
+            A batch.
+        """
         return data.total_weight
 
-    def sample_states(self, start, transmat, n, rng, like=None):
+    def sample_states(
+        self,
+        start: Floats,
+        transmat: Floats,
+        n: int,
+        rng: np.random.Generator,
+        like: Sequences | LengthDistribution | None = None,
+    ) -> tuple[Integers, Integers]:
         """Draw n state sequences; return offsets (n + 1,) and states (n_rows,).
+
+        Parameters
+        ----------
+        start : ndarray of shape (K,)
+            Probabilities of the first state.
+        transmat : ndarray of shape (K, K) or (K, K + 1)
+            Probabilities of moves and, in a further column, of ends.
+        n : int
+            How many sequences.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+        like : Sequences, default=None
+            Data whose lengths are drawn from, where lengths are given.
 
         Raises
         ------
@@ -122,10 +174,12 @@ class GivenLength(Termination):
             )
         return like.draw_lengths(n, rng)
 
-    def size_of(self, data):
+    def size_of(self, data: Sequences) -> float:
         return float(data.n_rows)
 
-    def occupancies(self, start, transmat, like):
+    def occupancies(
+        self, start: Floats, transmat: Floats, like: Sequences | LengthDistribution | None
+    ) -> tuple[Floats, Floats]:
         survival = like.survival
         departures = _occupancy(start, transmat, survival[1:])
         emissions = _occupancy(start, transmat, survival)
@@ -150,16 +204,18 @@ class EndState(Termination):
     Amid & Warmuth, UAI 2020, section 5 (absorbing chains).
     """
 
-    def moves(self, transmat):
+    def moves(self, transmat: Floats) -> Floats:
         return np.ascontiguousarray(transmat[:, :-1])
 
-    def final(self, transmat):
+    def final(self, transmat: Floats) -> Floats:
         return np.ascontiguousarray(transmat[:, -1])
 
-    def departures(self, transitions, last):
+    def departures(self, transitions: Floats, last: Floats) -> Floats:
         return np.column_stack([transitions, last])
 
-    def occupancies(self, start, transmat, like):
+    def occupancies(
+        self, start: Floats, transmat: Floats, like: Sequences | LengthDistribution | None
+    ) -> tuple[Floats, Floats]:
         occupancy = _absorbed_occupancy(start, transmat[:, :-1])
         return occupancy, occupancy
 
@@ -174,20 +230,22 @@ class AbsorbingStates(Termination):
         The absorbing states.
     """
 
-    states: tuple
+    states: tuple[int, ...]
 
     def _is_absorbing(self, n_states):
         mask = np.zeros(n_states, dtype=bool)
         mask[list(self.states)] = True
         return mask
 
-    def moves(self, transmat):
+    def moves(self, transmat: Floats) -> Floats:
         return np.where(self._is_absorbing(len(transmat))[:, None], 0.0, transmat)
 
-    def final(self, transmat):
+    def final(self, transmat: Floats) -> Floats:
         return self._is_absorbing(len(transmat)).astype(float)
 
-    def occupancies(self, start, transmat, like):
+    def occupancies(
+        self, start: Floats, transmat: Floats, like: Sequences | LengthDistribution | None
+    ) -> tuple[Floats, Floats]:
         transient = ~self._is_absorbing(len(start))
         departures = np.zeros_like(start)
         inner = transmat[np.ix_(transient, transient)]

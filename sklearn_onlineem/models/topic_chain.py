@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sklearn_onlineem._kernels import _topic_logs, _topic_sweeps
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.data import Documents
 from sklearn_onlineem.models._chain import Chain
 from sklearn_onlineem.models.topic_inference import ALL_TOPICS, padded
+
+if TYPE_CHECKING:
+    from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
 
 __all__ = ["TopicChain"]
 
 _SEEDS = 1 << 63
 
 
-class TopicChain(Chain):
+class TopicChain(Chain["LatentDirichletModel"]):
     r"""Topics of all tokens of some documents, which each sweep draws anew.
 
     .. math::
@@ -50,7 +56,14 @@ class TopicChain(Chain):
     2016 (stochastic EM).
     """
 
-    def __init__(self, model, data, prior, collapsed, rng):
+    def __init__(
+        self,
+        model: LatentDirichletModel,
+        data: Documents,
+        prior: TopicStatistics | None,
+        collapsed: bool,
+        rng: np.random.Generator,
+    ) -> None:
         _check(data, prior)
         self._model, self._data, self._collapsed = model, data, collapsed
         self._prior = prior
@@ -68,13 +81,8 @@ class TopicChain(Chain):
         self._new_counts = np.empty_like(self._counts)
         self._draw_at_once(rng)
 
-    def sweep(self, rng):
-        """Draw all topics; return the mean log-likelihood of tokens given the others, a document.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        """
+    def sweep(self, rng: np.random.Generator) -> float:
+        # The log-likelihood is that of tokens given the others, a document.
         total = self._draw_in_turn(rng) if self._collapsed else self._draw_at_once(rng)
         self._learn_alpha()
         return total / len(self._data)
@@ -98,18 +106,18 @@ class TopicChain(Chain):
     def _totals(self):
         return self._counts.sum(axis=0, dtype=np.float64)
 
-    def average_in(self):
+    def average_in(self) -> None:
         """Let the present counts be part of an average over sweeps."""
         if self._sums is None:
             self._sums = np.zeros(self._counts.shape)
         self._sums += self._counts
         self._n_averaged += 1
 
-    def shares(self):
+    def shares(self) -> Floats:
         totals = self._totals()[: self._model.n_components]
         return totals / max(totals.sum(), 1.0)
 
-    def model(self):
+    def model(self) -> LatentDirichletModel:
         """Return the model of the present topics, or of the average if there is one."""
         if self._n_averaged:
             return self._model_of(self._sums / self._n_averaged)

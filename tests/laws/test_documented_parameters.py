@@ -2,45 +2,12 @@
 
 import inspect
 import re
-from importlib import import_module
 
 import pytest
+from cases.public_names import methods, public
 
-import sklearn_onlineem
-from sklearn_onlineem import data, diagnostics, displays, distributed, em
-
-PACKAGE = "sklearn_onlineem"
-ROOMS = "em data families models diagnostics displays distributed statistics".split()
-MODULES = [sklearn_onlineem, *(import_module(f"{PACKAGE}.{room}") for room in ROOMS)]
-# Methods of what users call, or write for themselves: solvers, schedules, data, callbacks. Those of
-# families, models and statistics fulfil contracts, which say once what is passed.
-CALLED = [sklearn_onlineem, data, diagnostics, displays, distributed, em]
-CONTRACTS = tuple(f"{PACKAGE}.{room}" for room in ("families", "models", "statistics"))
 NAMED = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
 SECTION = r"(?:^|\n){}\n-+\n(.*?)(?=\n\n[A-Z][A-Za-z ]+\n-+\n|\Z)"
-
-
-def public(modules):
-    """Yield classes and functions of our own, by their names; errors have Python's signature."""
-    for module in modules:
-        for name in module.__all__:
-            value = getattr(module, name)
-            ours = getattr(value, "__module__", "").startswith(PACKAGE)
-            is_class = inspect.isclass(value) and not issubclass(value, Exception)
-            if ours and (is_class or inspect.isfunction(value)):
-                yield f"{module.__name__}.{name}", value
-
-
-def _is_method(value):
-    return inspect.isfunction(value) or inspect.ismethod(value)
-
-
-def methods(kind):
-    """Yield public methods of our own, by their names."""
-    for name, method in inspect.getmembers(kind, _is_method):
-        ours = (getattr(method, "__module__", None) or "").startswith(PACKAGE)
-        if ours and not name.startswith("_"):
-            yield name, method
 
 
 def parameters(value):
@@ -62,12 +29,9 @@ def described(value):
                     yield from names.partition(" : ")[0].split(", ")
 
 
-CLASSES = [(name, value) for name, value in public(CALLED) if inspect.isclass(value)]
-CALLABLES = dict(public(MODULES)) | {
-    f"{name}.{method}": value
-    for name, kind in CLASSES
-    for method, value in methods(kind)
-    if not value.__module__.startswith(CONTRACTS)
+CLASSES = [(name, value) for name, value in public() if inspect.isclass(value)]
+CALLABLES = dict(public()) | {
+    f"{name}.{method}": value for name, kind in CLASSES for method, value in methods(kind)
 }
 
 

@@ -4,25 +4,10 @@ import inspect
 import re
 
 import pytest
+from cases.public_names import PACKAGE, methods, public
 
-import sklearn_onlineem
-from sklearn_onlineem import (
-    data,
-    diagnostics,
-    displays,
-    distributed,
-    em,
-)
-from tests.laws.test_documented_parameters import CONTRACTS, methods, public
-
-CALLED = (
-    sklearn_onlineem,
-    data,
-    diagnostics,
-    displays,
-    distributed,
-    em,
-)
+# Methods there fulfil contracts, whose methods have examples.
+CONTRACTS = tuple(f"{PACKAGE}.{room}" for room in ("families", "models", "statistics"))
 # They are scikit-learn's, whoever defines them.
 EXEMPT = {"get_metadata_routing", "get_params", "set_output", "set_params"}
 LINES = re.compile(r"^ *(?:>>>|\.\.\.) (.*)$", re.M)
@@ -44,7 +29,7 @@ def is_exercised(kind, name):
 
 METHODS = {
     f"{path}.{name}": (kind, name)
-    for path, kind in public(CALLED)
+    for path, kind in public()
     if inspect.isclass(kind)
     for name, method in methods(kind)
     if name not in EXEMPT and not method.__module__.startswith(CONTRACTS)

@@ -18,6 +18,9 @@ from sklearn_onlineem import (
     displays,
     distributed,
     em,
+    families,
+    models,
+    statistics,
 )
 
 PUBLIC = (
@@ -27,6 +30,9 @@ PUBLIC = (
     displays,
     distributed,
     em,
+    families,
+    models,
+    statistics,
 )
 PACKAGE = Path(sklearn_onlineem.__file__).parent
 # These hold anything, where it is not said what.
@@ -46,6 +52,10 @@ def functions_of(cls):
         public = not name.startswith("_") or name in ("__init__", "__call__")
         if public and inspect.isfunction(member) and is_ours(member):
             yield inspect.unwrap(member)
+
+
+def name_of(function):
+    return f"{function.__module__.removeprefix('sklearn_onlineem.')}.{function.__qualname__}"
 
 
 def public_things():
@@ -96,7 +106,7 @@ def is_vague(hint):
     return any(is_vague(part) for part in parts if part is not ...)
 
 
-@pytest.mark.parametrize("function", public_functions(), ids=lambda f: f.__qualname__)
+@pytest.mark.parametrize("function", public_functions(), ids=name_of)
 def test_every_argument_and_result_has_a_type(function):
     names = [p for p in inspect.signature(function).parameters if p not in ("self", "cls")]
     hints = inspect.get_annotations(function)
@@ -104,7 +114,7 @@ def test_every_argument_and_result_has_a_type(function):
     assert [name for name in expected if name not in hints] == []
 
 
-@pytest.mark.parametrize("function", public_functions(), ids=lambda f: f.__qualname__)
+@pytest.mark.parametrize("function", public_functions(), ids=name_of)
 def test_no_type_is_any_and_each_is_found(function):
     assert [name for name, hint in hints_of(function).items() if is_vague(hint)] == []
 

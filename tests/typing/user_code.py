@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import assert_type
+from dataclasses import dataclass
+from typing import Self, assert_type
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from sklearn_onlineem import (
     KalmanFilter,
     LatentDirichletAllocation,
     MarkovChainMixture,
+    Mixture,
     PerSequence,
     PoissonMixture,
     combine_estimators,
@@ -50,6 +52,9 @@ from sklearn_onlineem.em import (
     named_schedule,
     rate_of,
 )
+from sklearn_onlineem.families import DiagonalGaussian, ExponentialFamily, Laplace, Poisson
+from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+from sklearn_onlineem.statistics import Sums, combine
 
 Floats = NDArray[np.floating]
 Integers = NDArray[np.integer]
@@ -160,6 +165,48 @@ assert_type(Rows.concatenate([rows[:50], rows[50:]]), Rows)
 batch: Batch = Sequences(rows, np.array([0, 40, 100]))
 assert_type(batch.n_rows, int)
 
+
+@dataclass(frozen=True)
+class Geometric(ExponentialFamily[Floats, Sums]):
+    """A family of one's own, as the guide has one."""
+
+    def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
+        return self
+
+    def to_natural(self, parameters: Floats) -> Floats:
+        return np.log(parameters / (1.0 + parameters))
+
+    def from_natural(self, natural: Floats) -> Floats:
+        return 1.0 / np.expm1(-natural)
+
+    def log_partition(self, natural: Floats) -> Floats:
+        return -np.log(-np.expm1(natural)).sum(axis=1)
+
+    def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
+        return rng.geometric(1.0 / (1.0 + parameters[components])) - 1.0
+
+
+family = Geometric()
+weights, rates, rng = np.array([0.5, 0.5]), np.array([[1.0], [9.0]]), np.random.default_rng(0)
+statistics = family.expected_statistics(X, np.ones((100, 2)))
+assert_type(statistics, Sums)
+assert_type(combine([(1.0, statistics), (2.0, family.own_statistics(rates, weights))]), Sums)
+assert_type(family.m_step(statistics), Floats)
+assert_type(family.bind(X), Geometric)
+assert_type(Poisson().divergences(rates, rates, 2), Floats)
+assert_type(DiagonalGaussian().prior_statistics(2, n_features=2, shape=1.0).mean, Floats)
+laplaces = Laplace().m_step(Laplace().expected_statistics(X, np.ones((100, 1))))
+assert_type(laplaces.location, Floats)
+assert_type(Mixture(2, family=family).fit(X).means_, Floats)
+
+model = MixtureModel(family, weights, rates)
+assert_type(model.posterior(rows), Floats)
+assert_type(model.e_step(rows), tuple[MixtureStatistics, float])
+assert_type(model.m_step(model.own_statistics()), MixtureModel)
+assert_type(model.sample(3, rng), tuple[Floats, Integers])
+
+family.m_step(rates)  # type: ignore[arg-type]
+model.log_likelihood(X)  # type: ignore[arg-type]
 GaussianMixture(covariance_type=3)  # type: ignore[arg-type]
 mixture.fit(X, weight=3)  # type: ignore[call-arg]
 mixture.sample("three")  # type: ignore[arg-type]
