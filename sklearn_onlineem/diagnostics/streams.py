@@ -168,7 +168,8 @@ class StreamCertificate:
         >>> from sklearn_onlineem import ExponentialMixture
         >>> from sklearn_onlineem.diagnostics import StreamCertificate
         >>> X = np.random.default_rng(0).exponential(size=(2000, 1))
-        >>> mixture = ExponentialMixture(1, solver="online", eta0=1.0, batch_size=100, max_iter=5)
+        >>> mixture = ExponentialMixture(
+        ...     1, solver="online", eta0=1.0, batch_size=100, max_iter=5, random_state=0)
         >>> found = StreamCertificate.from_history(mixture.fit(X).history_)
         >>> found.n_steps, found.mean < 0.01
         (39, True)
