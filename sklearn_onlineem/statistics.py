@@ -33,6 +33,16 @@ class Statistics:
     A subclass is a frozen dataclass whose fields are arrays, numbers, further statistics, or tuples
     of these. Sums are taken field by field; a subclass whose fields do not add (a mean, say)
     overrides `merge` and `scale`, and one that grows by what is added to it `sum_of`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.statistics import Sums
+    >>> a = Sums(weight=np.array([1.0, 3.0]), total=np.array([[6.0], [2.0]]))
+    >>> a.merge(1.0, a, 2.0).weight, a.scale(0.5).total.ravel(), a.component(1, 2).total
+    (array([3., 9.]), array([3., 1.]), array([[2.]]))
+    >>> Sums.sum_of([(1.0, a), (2.0, a)]).total.ravel(), Sums.sum_by_field([(0.5, a)]).weight
+    (array([18.,  6.]), array([0.5, 1.5]))
     """
 
     def merge(self, a: float, other: Self, b: float) -> Self:

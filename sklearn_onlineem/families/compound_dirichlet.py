@@ -102,6 +102,14 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
             Values to be moved, above 0.
         length : ndarray of shape (K,)
             Mean lengths of documents, in words.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import CompoundDirichlet
+        >>> family = CompoundDirichlet(max_precision=10.0)
+        >>> family.dirichlets(np.array([[30.0, 10.0]]), np.array([4.0])).alpha
+        array([[7.5, 2.5]])
         """
         alpha = np.ascontiguousarray(np.maximum(alpha, self.min_alpha))
         excess = alpha.sum(axis=1, keepdims=True) / self.max_precision
@@ -233,6 +241,15 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
             The component of each document.
         rng : numpy.random.Generator
             Where random numbers come from.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import CompoundDirichlet
+        >>> family, rng = CompoundDirichlet(), np.random.default_rng(0)
+        >>> words = family.dirichlets(np.array([[3.0, 1.0]]), np.array([4.0]))
+        >>> family.sample_proportions(words, np.zeros(5000, int), rng).mean(axis=0).round(2)
+        array([0.76, 0.24])
         """
         draws = rng.standard_gamma(parameters.alpha[components])
         totals = draws.sum(axis=1)
@@ -249,6 +266,16 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
         ----------
         rows : Rows
             Observations, with their weights and labels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import CompoundDirichlet
+        >>> from sklearn_onlineem.data import Rows
+        >>> family, rows = CompoundDirichlet(), Rows(np.array([[3.0, 1.0], [0.0, 4.0], [2.0, 2.0]]))
+        >>> one = family.of_moments(rows)
+        >>> family.means(one).round(2), one.length.round(2)
+        (array([[1.69, 2.31]]), array([4.]))
         """
         events = self._events(rows)
         weight, totals = self._all(events, rows)
@@ -263,6 +290,17 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
             Of K components.
         rows : Rows
             Observations, with their weights and labels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import CompoundDirichlet
+        >>> from sklearn_onlineem.data import Rows
+        >>> family, rows = CompoundDirichlet(), Rows(np.array([[3.0, 1.0], [0.0, 4.0], [2.0, 2.0]]))
+        >>> start = family.of_moments(rows)
+        >>> new, log_likelihood, _ = family.likelihood_step(start, rows)
+        >>> bool(family.log_density(new, rows.X).mean() > log_likelihood)
+        True
         """
         events = self._events(rows)
         _, totals = self._all(events, rows)
@@ -279,6 +317,15 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
             Of K components.
         X : array of shape (n_rows, n_features)
             Rows; CSR as well as dense where the family `takes_sparse`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import CompoundDirichlet
+        >>> family = CompoundDirichlet()
+        >>> words = family.dirichlets(np.array([[1.0, 1.0]]), np.array([4.0]))
+        >>> family.posterior_mean(words, np.array([[3.0, 1.0]])).round(3)
+        array([[0.667, 0.333]])
         """
         counts = X.toarray() if hasattr(X, "toarray") else X
         smoothed = counts + parameters.alpha[0].astype(counts.dtype)

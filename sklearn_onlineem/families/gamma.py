@@ -213,6 +213,13 @@ class FixedShapeGamma(_PositiveData, ExponentialFamily[Floats, Sums]):
         ----------
         parameters : ndarray of shape (K, n_statistics)
             Of K components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import FixedShapeGamma
+        >>> FixedShapeGamma(shape=2.0).shapes_and_rates(np.array([[4.0]]))
+        (array([[2.]]), array([[0.5]]))
         """
         return np.full_like(parameters, self.shape), self.shape / parameters
 

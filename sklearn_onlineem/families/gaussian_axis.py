@@ -50,18 +50,18 @@ class AxisGaussians:
     covariance: Floats
 
     @property
-    def precision(self):
+    def precision(self) -> Floats:
         """Inverse variances, shaped like `covariance`."""
         return 1.0 / self.covariance
 
     @cached_property
-    def log_det(self):
+    def log_det(self) -> Floats:
         """Log-determinants of the covariance matrices, of shape (K,)."""
         repeats = self.mean.shape[1] // self.covariance.shape[1]
         return repeats * np.log(self.covariance).sum(axis=1)
 
     @property
-    def precision_factor(self):
+    def precision_factor(self) -> Floats:
         """Inverse standard deviations, shaped like `covariance`."""
         return np.sqrt(self.precision)
 

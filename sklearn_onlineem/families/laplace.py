@@ -47,6 +47,16 @@ class LaplaceStatistics(Statistics):
         Rows, and their shares.
     past : Listed
         `Laplaces` (of one more dimension, in front), and their weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import Laplace
+    >>> X = np.array([[0.0], [1.0], [50.0]])
+    >>> shares = np.array([[1.0, 0.0], [1.0, 0.5], [1.0, 0.5]])
+    >>> statistics = Laplace().expected_statistics(X, shares)
+    >>> statistics.component(1, 2).points.weights.ravel()
+    array([0. , 0.5, 0.5])
     """
 
     points: Listed

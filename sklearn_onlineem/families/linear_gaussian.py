@@ -75,6 +75,14 @@ class AffineGaussian:
             Expected outputs where all inputs are 0.
         covariance : array-like of shape (p, p)
             Of the noise.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import AffineGaussian
+        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
+        >>> line.matrix.shape, line.offset.shape, line.covariance.shape
+        ((1, 1, 1), (1, 1), (1, 1, 1))
         """
         return cls(*(np.asarray(a, dtype=np.float64)[None] for a in (matrix, offset, covariance)))
 
@@ -90,6 +98,12 @@ class AffineGaussian:
             q, which may be 0.
         n_outputs : int
             p.
+
+        Examples
+        --------
+        >>> from sklearn_onlineem.families import AffineGaussian
+        >>> AffineGaussian.zeros(2, n_inputs=3, n_outputs=1).matrix.shape
+        (2, 1, 3)
         """
         return cls(
             np.zeros((n_components, n_outputs, n_inputs)),

@@ -80,6 +80,13 @@ class Multinomial(ExponentialFamily[Floats, Sums]):
         ----------
         parameters : ndarray of shape (K, n_features)
             Of K components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Multinomial
+        >>> Multinomial().probabilities(np.array([[1.0, 3.0]]))
+        array([[0.25, 0.75]])
         """
         return parameters / parameters.sum(axis=1, keepdims=True)
 

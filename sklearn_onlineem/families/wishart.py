@@ -257,6 +257,13 @@ class FixedDegreesWishart(_Matrices, ExponentialFamily[Floats, Sums]):
         ----------
         parameters : ndarray of shape (K, n_statistics)
             Of K components.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import FixedDegreesWishart
+        >>> FixedDegreesWishart(degrees=4.0).degrees_and_scales(np.array([[8.0]]))
+        (array([4.]), array([[[2.]]]))
         """
         return np.full(len(parameters), self.degrees), _unflatten(parameters) / self.degrees
 

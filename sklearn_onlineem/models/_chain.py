@@ -22,6 +22,22 @@ class Chain(ABC, Generic[Kind]):
     ----------
     has_draws : bool
         Whether it can be aligned to a model, and parameters drawn by it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.families import Poisson
+    >>> from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+    >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+    >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
+    >>> rates = Poisson().prior_statistics(2, n_features=1, shape=1.0, rate=0.1)
+    >>> prior, rng = MixtureStatistics(np.zeros(2), rates), np.random.default_rng(0)
+    >>> chain = model.chain(data, prior, rng)
+    >>> _ = chain.sweep(rng)
+    >>> chain.average_in()
+    >>> chain.shares(), chain.model().n_components
+    (array([0.5, 0.5]), 2)
     """
 
     has_draws = False

@@ -321,6 +321,20 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         ----------
         data : Sequences
             Rows, one sequence after the other.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import HiddenMarkovModel
+        >>> sticky, rates = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[1.0], [9.0]])
+        >>> model = HiddenMarkovModel(Poisson(), np.array([0.5, 0.5]), sticky, rates)
+        >>> data = Sequences(Rows(np.array([[4.0], [4.0], [11.0]])), np.array([0, 3]))
+        >>> model.filtered(data).round(2)
+        array([[0.31, 0.69],
+               [0.2 , 0.8 ],
+               [0.  , 1.  ]])
         """
         return np.concatenate([part for part, _ in self._walked(self._filtered, data)])
 
@@ -333,6 +347,18 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         ----------
         data : Sequences
             Rows, one sequence after the other.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import HiddenMarkovModel
+        >>> sticky, rates = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[1.0], [9.0]])
+        >>> model = HiddenMarkovModel(Poisson(), np.array([0.5, 0.5]), sticky, rates)
+        >>> data = Sequences(Rows(np.array([[4.0], [4.0], [11.0]])), np.array([0, 3]))
+        >>> model.filtered_end(data).round(2)
+        array([0., 1.])
         """
         filtered = self.filtered(data)[-1].astype(np.float64)
         return filtered if filtered.any() else None
@@ -344,6 +370,20 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         ----------
         data : Sequences
             Rows, one sequence after the other.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import HiddenMarkovModel
+        >>> sticky, rates = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[1.0], [9.0]])
+        >>> model = HiddenMarkovModel(Poisson(), np.array([0.5, 0.5]), sticky, rates)
+        >>> data = Sequences(Rows(np.array([[4.0], [4.0], [11.0]])), np.array([0, 3]))
+        >>> model.posterior(data).round(2)
+        array([[0.07, 0.93],
+               [0.03, 0.97],
+               [0.  , 1.  ]])
         """
         return np.concatenate(self._walked(self._posterior, data))
 

@@ -52,6 +52,17 @@ class TopicStatistics(Statistics):
         Weight of the documents.
     mean_logs : ndarray of shape (n_components,)
         :math:`\sum_d E[\log \theta_{dk}]`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.models import TopicStatistics
+    >>> seen = TopicStatistics(np.array([[2.0]]), 0.0, 1.0, np.array([-1.0]))
+    >>> prior = TopicStatistics(None, 0.1, 0.0, np.zeros(1))
+    >>> seen.merge(0.5, prior, 1.0)
+    TopicStatistics(counts_T=array([[1.]]), smoothing=0.1, weight=0.5, mean_logs=array([-0.5]))
+    >>> seen.scale(3.0).weight
+    3.0
     """
 
     counts_T: Floats | None
@@ -272,6 +283,19 @@ class LatentDirichletModel(Model[Documents, TopicStatistics]):
         ------
         ValueError
             If counts are not whole.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scipy.sparse import csr_array
+        >>> from sklearn_onlineem.data import Documents, Rows
+        >>> from sklearn_onlineem.models import LatentDirichletModel
+        >>> topics_T = np.array([[1.0, 0.0], [0.0, 1.0]])
+        >>> model = LatentDirichletModel(topics_T, np.array([0.5, 0.5]), np.array([4.0]))
+        >>> documents = Documents(Rows(csr_array([[4.0, 0.0]])))
+        >>> log_likelihoods, n_tokens = model.completion(documents, np.random.default_rng(0))
+        >>> np.exp(log_likelihoods / n_tokens).round(3), n_tokens
+        (array([0.833]), array([2.]))
         """
         if not data.is_whole:
             raise ValueError(

@@ -254,6 +254,19 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         ----------
         data : Sequences
             Rows, one sequence after the other; NaN is missing.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models import LinearDynamicalModel, Regression
+        >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
+        >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
+        >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
+        >>> data = Sequences(Rows(np.array([[1.0], [np.nan], [2.0]])), np.array([0, 3]))
+        >>> walk.row_log_likelihoods(data).round(3)
+        array([-1.516,  0.   , -1.867])
         """
         return self._filtered(data)[-1]
 
@@ -278,6 +291,20 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         ----------
         data : Sequences
             Rows, one sequence after the other; NaN is missing.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models import LinearDynamicalModel, Regression
+        >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
+        >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
+        >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
+        >>> data = Sequences(Rows(np.array([[1.0], [np.nan], [2.0]])), np.array([0, 3]))
+        >>> mean, covariance = walk.filtered_end(data)
+        >>> mean.round(3), covariance.round(3)
+        (array([1.571]), array([[0.714]]))
         """
         means, covariances = self._filtered(data, filtered=True)[2:4]
         return means[-1].copy(), covariances[-1].copy()
@@ -289,6 +316,20 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         ----------
         data : Sequences
             Rows, one sequence after the other; NaN is missing.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models import LinearDynamicalModel, Regression
+        >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
+        >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
+        >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
+        >>> data = Sequences(Rows(np.array([[1.0], [np.nan], [2.0]])), np.array([0, 3]))
+        >>> means, covariances = walk.predicted(data)
+        >>> means.ravel().round(3), covariances.ravel().round(3)
+        (array([0. , 0.5, 0.5]), array([2. , 2.5, 3.5]))
         """
         moments = self._filtered(data, predicted=True)[:2]
         _check_finite(moments, data)
@@ -311,6 +352,20 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         -------
         means : ndarray of shape (n_sequences, n_steps, d)
         covariances : ndarray of shape (n_sequences, n_steps, d, d)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models import LinearDynamicalModel, Regression
+        >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
+        >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
+        >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
+        >>> data = Sequences(Rows(np.array([[1.0], [np.nan], [2.0]])), np.array([0, 3]))
+        >>> means, covariances = walk.forecast(data, n_steps=2)
+        >>> means.ravel().round(3), covariances.ravel().round(3)
+        (array([1.571, 1.571]), array([2.714, 3.714]))
         """
         last = data.offsets[1:] - 1
         states = [moments[last] for moments in self.filtered(data)]
@@ -340,6 +395,20 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         covariances : ndarray of shape (n_rows, k, k)
         lags : ndarray of shape (n_rows, k, k)
             Lag-one covariances, Cov(h_t, h_t-1 | v); 0 for the first row of a sequence.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models import LinearDynamicalModel, Regression
+        >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
+        >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
+        >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
+        >>> data = Sequences(Rows(np.array([[1.0], [np.nan], [2.0]])), np.array([0, 3]))
+        >>> means, covariances, lags = walk.smoothed(data)
+        >>> means.ravel().round(3), lags.ravel().round(3)
+        (array([0.714, 1.143, 1.571]), array([0.   , 0.286, 0.429]))
         """
         return self._smoothed(data)[:3]
 
@@ -350,6 +419,19 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         ----------
         data : Sequences
             Rows, one sequence after the other; NaN is missing.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models import LinearDynamicalModel, Regression
+        >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
+        >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
+        >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
+        >>> data = Sequences(Rows(np.array([[1.0], [np.nan], [2.0]])), np.array([0, 3]))
+        >>> walk.imputed(data).ravel().round(3)
+        array([1.   , 1.143, 2.   ])
         """
         return self._smoothed(data)[3]
 

@@ -45,6 +45,17 @@ class MixtureStatistics(Statistics):
         Expected share of each component.
     emissions : Statistics
         The family's statistics, of all components.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.models import MixtureStatistics
+    >>> from sklearn_onlineem.statistics import Sums
+    >>> half = MixtureStatistics(np.array([1.0]), Sums(np.array([1.0]), np.array([[6.0]])))
+    >>> half.scale(2.0).counts, half.merge(1.0, half, 3.0).emissions.total
+    (array([2.]), array([[24.]]))
+    >>> MixtureStatistics.sum_of([(1.0, half), (0.5, half)]).counts
+    array([1.5])
     """
 
     counts: Floats
@@ -175,6 +186,18 @@ class MixtureModel(Model[Rows, MixtureStatistics]):
         ------
         ValueError
             If the family has none in closed form, or a posterior is improper.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> rates = Poisson().prior_statistics(2, n_features=1, shape=1.0, rate=1.0)
+        >>> prior = MixtureStatistics(np.zeros(2), rates)
+        >>> np.exp(model.predictive_log_likelihood(Rows(np.array([[0.0], [1.0]])), prior)).round(3)
+        array([0.5 , 0.25])
         """
         shares, out = statistics.counts + 1.0, np.empty(len(data))
         if not (shares >= 0.0).all():
@@ -252,6 +275,16 @@ class MixtureModel(Model[Rows, MixtureStatistics]):
         ----------
         reference : MixtureModel
             With as many components of the same family.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+        >>> reference = MixtureModel(Poisson(), model.weights, model.parameters[::-1].copy())
+        >>> model.order_in(reference)
+        array([1, 0])
         """
         divergences = self.family.divergences(
             self.parameters, reference.parameters, self.n_components

@@ -57,6 +57,29 @@ class MixtureChain(Chain["MixtureModel"]):
     Neal, "Markov chain sampling methods for Dirichlet process mixture models", JCGS 2000,
     algorithm 3; Zaheer, Wick, Kottur & Tristan, "Comparing Gibbs, EM and SEM for MAP Inference in
     Mixture Models".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.families import Poisson
+    >>> from sklearn_onlineem.models import MixtureChain, MixtureModel, MixtureStatistics
+    >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
+    >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
+    >>> rates = Poisson().prior_statistics(2, n_features=1, shape=1.0, rate=0.1)
+    >>> prior, rng = MixtureStatistics(np.zeros(2), rates), np.random.default_rng(0)
+    >>> chain = MixtureChain(model, data, prior, rng)
+    >>> chain.align_to(model)
+    >>> for _ in range(20):
+    ...     _ = chain.sweep(rng)
+    ...     chain.average_in()
+    >>> chain.labels, chain.shares()
+    (array([0, 0, 1, 1], dtype=int32), array([0.5, 0.5]))
+    >>> chain.model().parameters.round(1)
+    array([[ 0.9],
+           [10.3]])
+    >>> MixtureChain.pooled([chain]).weights.round(1), chain.draw(rng).n_components
+    (array([0.5, 0.5]), 2)
     """
 
     has_draws = True

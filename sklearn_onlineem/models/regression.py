@@ -71,6 +71,18 @@ class Regression:
         ----------
         statistics : MatrixMoments
             Moments of (x, y).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models import Regression
+        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
+        >>> regression = Regression(LinearGaussian(), line)
+        >>> z = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.2]])
+        >>> statistics = LinearGaussian().expected_statistics(z, np.ones((3, 1)))
+        >>> regression.m_step(statistics).matrix.round(3)
+        array([[2.1]])
         """
         parameters = self.family.m_step(statistics, self.parameters, self.learnt)
         return Regression(self.family, parameters, self.learnt)
@@ -82,6 +94,20 @@ class Regression:
         ----------
         prior : MatrixMoments
             Pseudo-moments of (x, y).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models import Regression
+        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
+        >>> regression = Regression(LinearGaussian(), line)
+        >>> prior = LinearGaussian().prior_statistics(
+        ...     1, n_features=1, n_inputs=1, matrix_precision=1.0, offset_precision=1.0,
+        ...     covariance=2.0, degrees_of_freedom=6.0)
+        >>> mode, mean = regression.m_step(prior), regression.m_step(regression.mean_form(prior))
+        >>> mode.covariance, mean.covariance
+        (array([[0.2]]), array([[0.5]]))
         """
         return self.family.mean_form(prior, self.parameters.matrix.shape[2], self.learnt)
 
@@ -92,6 +118,18 @@ class Regression:
         ----------
         inputs : MatrixMoments, or ndarray of shape (K,)
             Moments of x; without inputs, weights will do.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models import Regression
+        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
+        >>> regression = Regression(LinearGaussian(), line)
+        >>> x = np.array([[0.0], [1.0], [2.0]])
+        >>> inputs = LinearGaussian().expected_statistics(x, np.ones((3, 1)))
+        >>> regression.own_statistics(inputs).mean
+        array([[1., 3.]])
         """
         return self.family.own_statistics(self.parameters, inputs)
 
@@ -102,6 +140,19 @@ class Regression:
         ----------
         statistics : MatrixMoments
             Moments of (x, y).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models import Regression
+        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
+        >>> regression = Regression(LinearGaussian(), line)
+        >>> z = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.2]])
+        >>> statistics = LinearGaussian().expected_statistics(z, np.ones((3, 1)))
+        >>> best = regression.m_step(statistics)
+        >>> best.expected_log_density(statistics) > regression.expected_log_density(statistics)
+        True
         """
         return self.family.expected_log_density(self.parameters, statistics)
 
@@ -114,6 +165,18 @@ class Regression:
             As many regressions, of the same shapes.
         inputs : MatrixMoments, or ndarray of shape (K,)
             Moments of x; without inputs, weights will do.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models import Regression
+        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
+        >>> regression = Regression(LinearGaussian(), line)
+        >>> steeper = AffineGaussian.single(matrix=[[3.0]], offset=[1.0], covariance=[[0.5]])
+        >>> inputs = LinearGaussian().expected_statistics(np.array([[1.0], [2.0]]), np.ones((2, 1)))
+        >>> float(regression.kl_divergence(Regression(LinearGaussian(), steeper), inputs))
+        5.0
         """
         return sum(self.family.kl_divergence(self.parameters, other.parameters, inputs))
 
@@ -134,6 +197,17 @@ class Regression:
             Where random numbers come from.
         components : ndarray of int of shape (n_rows,), default=None
             The regression of each row; None: there is one only.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models import Regression
+        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
+        >>> regression = Regression(LinearGaussian(), line)
+        >>> y = regression.sample(np.full((5000, 1), 3.0), np.random.default_rng(0))
+        >>> y.mean().round(1), y.var().round(1)
+        (np.float64(7.0), np.float64(0.5))
         """
         if components is None:
             components = np.zeros(len(inputs), dtype=np.intp)
@@ -168,6 +242,17 @@ class Regression:
             The inverse of U; None: the unit matrix.
         outputs : ndarray of shape (p, p), default=None
             T; None: the unit matrix.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models import Regression
+        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
+        >>> regression = Regression(LinearGaussian(), line)
+        >>> doubled = regression.in_coordinates(inputs=np.array([[0.5]]), outputs=np.array([[2.0]]))
+        >>> doubled.matrix, doubled.offset, doubled.covariance
+        (array([[2.]]), array([2.]), array([[2.]]))
         """
         B, c, S = self.parameters.matrix, self.parameters.offset, self.parameters.covariance
         if outputs is not None:

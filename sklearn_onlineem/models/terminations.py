@@ -40,6 +40,15 @@ class Termination(ABC):
         ----------
         transmat : ndarray of shape (K, K) or (K, K + 1)
             Probabilities of moves and, in a further column, of ends.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.models import GivenLength
+        >>> transmat = np.array([[0.75, 0.25], [0.5, 0.5]])
+        >>> GivenLength().moves(transmat)
+        array([[0.75, 0.25],
+               [0.5 , 0.5 ]])
         """
         return transmat
 
@@ -50,6 +59,14 @@ class Termination(ABC):
         ----------
         transmat : ndarray of shape (K, K) or (K, K + 1)
             Probabilities of moves and, in a further column, of ends.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.models import GivenLength
+        >>> transmat = np.array([[0.75, 0.25], [0.5, 0.5]])
+        >>> GivenLength().final(transmat)
+        array([1., 1.])
         """
         return np.ones(len(transmat))
 
@@ -62,6 +79,13 @@ class Termination(ABC):
             Expected moves within sequences.
         last : ndarray of shape (K,)
             Expected last states.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.models import GivenLength
+        >>> GivenLength().departures(np.array([[3.0]]), np.array([1.0]))
+        array([[3.]])
         """
         return transitions
 
@@ -79,6 +103,13 @@ class Termination(ABC):
             Probabilities of moves and, in a further column, of ends.
         like : Sequences or LengthDistribution
             Data with lengths; None where sequences end by themselves.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.models import EndState
+        >>> EndState().occupancies(np.ones(1), np.array([[0.75, 0.25]]), None)[1]
+        array([4.])
         """
 
     def size_of(self, data: Sequences) -> float:
@@ -88,6 +119,14 @@ class Termination(ABC):
         ----------
         data : Sequences
             A batch.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.models import EndState
+        >>> EndState().size_of(Sequences(Rows(np.zeros((4, 1))), np.array([0, 1, 4])))
+        2.0
         """
         return data.total_weight
 
@@ -120,6 +159,15 @@ class Termination(ABC):
             If `start` or `transmat` are no weights: finite, not below 0, not masked, and of shapes
             that fit. If sequences end by themselves, and a state that can be reached cannot reach
             an end, or they would have more than a million rows on average.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.models import EndState
+        >>> rng, transmat = np.random.default_rng(0), np.array([[0.75, 0.25]])
+        >>> offsets, states = EndState().sample_states(np.ones(1), transmat, 4000, rng)
+        >>> round(len(states) / 4000, 1)
+        4.0
         """
         start, moves, final = self._checked(start, transmat)
         lengths = self._sample_lengths(n, rng, like)
@@ -165,6 +213,18 @@ class GivenLength(Termination):
     References
     ----------
     Amid & Warmuth, UAI 2020, section 5, where one u stands for both.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.data import Rows, Sequences
+    >>> from sklearn_onlineem.models import GivenLength
+    >>> data = Sequences(Rows(np.zeros((4, 1))), np.array([0, 1, 4]))
+    >>> GivenLength().size_of(data)
+    4.0
+    >>> departures, emissions = GivenLength().occupancies(np.ones(1), np.ones((1, 1)), data)
+    >>> departures, emissions
+    (array([1.]), array([2.]))
     """
 
     def _sample_lengths(self, n, rng, like):
@@ -202,6 +262,18 @@ class EndState(Termination):
     References
     ----------
     Amid & Warmuth, UAI 2020, section 5 (absorbing chains).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.models import EndState
+    >>> start, transmat = np.array([1.0]), np.array([[0.75, 0.25]])
+    >>> EndState().moves(transmat), EndState().final(transmat)
+    (array([[0.75]]), array([0.25]))
+    >>> EndState().occupancies(start, transmat, None)
+    (array([4.]), array([4.]))
+    >>> EndState().departures(np.array([[3.0]]), np.array([1.0]))
+    array([[3., 1.]])
     """
 
     def moves(self, transmat: Floats) -> Floats:
@@ -228,6 +300,18 @@ class AbsorbingStates(Termination):
     ----------
     states : tuple of int
         The absorbing states.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.models import AbsorbingStates
+    >>> start, transmat = np.array([1.0, 0.0]), np.array([[0.75, 0.25], [0.0, 1.0]])
+    >>> ends = AbsorbingStates((1,))
+    >>> ends.moves(transmat), ends.final(transmat)
+    (array([[0.75, 0.25],
+           [0.  , 0.  ]]), array([0., 1.]))
+    >>> ends.occupancies(start, transmat, None)
+    (array([4., 0.]), array([4., 1.]))
     """
 
     states: tuple[int, ...]

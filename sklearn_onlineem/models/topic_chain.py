@@ -54,6 +54,24 @@ class TopicChain(Chain["LatentDirichletModel"]):
     Griffiths & Steyvers, "Finding scientific topics", PNAS 2004; Zaheer, Wick, Tristan, Smola &
     Steele, "Exponential Stochastic Cellular Automata for Massively Parallel Inference", AISTATS
     2016 (stochastic EM).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from sklearn_onlineem.data import Documents, Rows
+    >>> from sklearn_onlineem.models import LatentDirichletModel, TopicChain, TopicStatistics
+    >>> topics_T, rng = np.array([[0.9, 0.1], [0.1, 0.9]]), np.random.default_rng(0)
+    >>> model = LatentDirichletModel(topics_T, np.array([0.1, 0.1]), np.array([9.0]))
+    >>> documents = Documents(Rows(csr_array([[9.0, 0.0], [0.0, 9.0]])))
+    >>> prior = TopicStatistics(None, 0.1, 0.0, np.zeros(2))
+    >>> chain = TopicChain(model, documents, prior, True, rng)
+    >>> for _ in range(9):
+    ...     _ = chain.sweep(rng)
+    ...     chain.average_in()
+    >>> chain.shares(), chain.model().topics_T.round(1)
+    (array([0.5, 0.5]), array([[1., 0.],
+           [0., 1.]]))
     """
 
     def __init__(
