@@ -8,6 +8,8 @@ import numpy as np
 
 from sklearn_onlineem._kernels import _topics
 from sklearn_onlineem._kernels._topic_tables import pad_rows
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.data import Documents
 from sklearn_onlineem.data._checks import array_of
 
 __all__ = [
@@ -48,8 +50,15 @@ class TopicInference:
     _arguments = None
 
     def __call__(
-        self, topics_T, alpha, data, seed=0, totals_T=NOTHING, proportions=NOTHING, scale=1.0
-    ):
+        self,
+        topics_T: Floats,
+        alpha: Floats,
+        data: Documents,
+        seed: int = 0,
+        totals_T: Floats = NOTHING,
+        proportions: Floats = NOTHING,
+        scale: float = 1.0,
+    ) -> tuple[Floats, Floats]:
         r"""Infer the topics of documents.
 
         Parameters
