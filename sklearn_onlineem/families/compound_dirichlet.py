@@ -212,6 +212,17 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
             Where random numbers come from.
         lengths : ndarray of int of shape (n_rows,), default=None
             Words of each document; None: the mean length of its component, rounded.
+
+        Examples
+        --------
+        Bursts: nine in ten documents of five words have one of two words alone.
+
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import CompoundDirichlet, Dirichlets
+        >>> small = Dirichlets(np.array([[0.05, 0.05]]), np.array([5.0]))
+        >>> X = CompoundDirichlet().sample(small, np.zeros(10_000, int), np.random.default_rng(0))
+        >>> float((X.min(axis=1) == 0.0).mean().round(1))
+        0.9
         """
         if lengths is None:
             lengths = np.rint(parameters.length)[components]
@@ -364,6 +375,15 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
             Pseudo-documents, not below 0.
         concentration : float, default=1.0
             Of the Dirichlet that their proportions come from, above 0.
+
+        Examples
+        --------
+        Pseudo-documents, and their expected logarithms of proportions, psi(1) - psi(2) = -1 each:
+
+        >>> from sklearn_onlineem.families import CompoundDirichlet
+        >>> prior = CompoundDirichlet().prior_statistics(1, n_features=2, pseudo_count=4.0)
+        >>> prior.weight, prior.total
+        (array([4.]), array([[-4., -4.]]))
         """
         pseudo_count = at_least("pseudo_count", pseudo_count, 0.0)
         concentration = above("concentration", concentration, 0.0)

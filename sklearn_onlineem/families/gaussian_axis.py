@@ -199,6 +199,19 @@ class _AxisGaussian(Gaussian[AxisGaussians, AxisMoments]):
             variance.
         scale : array broadcasting to (n_features,), or a float where variances are spherical
             Not below 0.
+
+        Examples
+        --------
+        The joint mode: variances are 2 scale / (2 shape + 3).
+
+        >>> from sklearn_onlineem.families import DiagonalGaussian
+        >>> family = DiagonalGaussian()
+        >>> prior = family.prior_statistics(
+        ...     1, n_features=2, mean=[1.0, 2.0], mean_precision=4.0, shape=1.0, scale=[5.0, 10.0]
+        ... )
+        >>> mode = family.m_step(prior)
+        >>> mode.mean, mode.covariance
+        (array([[1., 2.]]), array([[2., 4.]]))
         """
         mean = finite("mean", mean, (n_components, n_features)).copy()
         width = self._summed(mean).shape[1]

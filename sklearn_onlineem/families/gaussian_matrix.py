@@ -175,6 +175,19 @@ class _MatrixGaussian(Gaussian[MatrixGaussians, MatrixMoments]):
         degrees_of_freedom : float, default=None
             Of the inverse Wishart distribution, above n_features - 1; None: no prior on the
             covariance.
+
+        Examples
+        --------
+        The joint mode of d = 2 features: covariance / (degrees_of_freedom + d + 2).
+
+        >>> from sklearn_onlineem.families import FullGaussian
+        >>> family = FullGaussian()
+        >>> prior = family.prior_statistics(
+        ...     1, n_features=2, mean_precision=1.0, covariance=16.0, degrees_of_freedom=4.0
+        ... )
+        >>> family.m_step(prior).covariance
+        array([[[2., 0.],
+                [0., 2.]]])
         """
         mean = finite("mean", mean, (n_components, n_features)).copy()
         scatter = self._empty_scatter(mean)

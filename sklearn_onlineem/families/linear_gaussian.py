@@ -191,6 +191,20 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
             Of K regressions.
         inputs : MatrixMoments
             Of the inputs of each component; without inputs, weights of shape (K,) will do.
+
+        Examples
+        --------
+        Means and scatter of (x, y), from a weight, a mean and a scatter of x:
+
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
+        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
+        >>> x = MatrixMoments(np.ones(1), np.ones(1), np.array([[3.0]]), np.array([[[4.0]]]))
+        >>> moments = LinearGaussian().own_statistics(line, x)
+        >>> moments.mean, moments.scatter
+        (array([[3., 7.]]), array([[[ 4. ,  8. ],
+                [ 8. , 16.5]]]))
         """
         inputs, B = _moments_of(inputs), parameters.matrix
         predicted = (B @ inputs.mean[:, :, None])[:, :, 0] + parameters.offset
@@ -277,6 +291,17 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         Returns
         -------
         divergences : ndarray of shape (K,)
+
+        Examples
+        --------
+        Two outputs that are half a standard deviation apart, without inputs:
+
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> ones = np.ones((1, 1, 1))
+        >>> p, q = (AffineGaussian(np.empty((1, 1, 0)), np.array([[c]]), ones) for c in (0.0, 0.5))
+        >>> LinearGaussian().kl_divergence(p, q)
+        array([0.125])
         """
         inputs = _moments_of(np.ones(len(p)) if inputs is None else inputs)
         divergences = map(_divergence, p, q, _by_component(inputs))
@@ -301,6 +326,17 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
             Where random numbers come from.
         inputs : ndarray of shape (n_rows, q), default=None
             None: there are none.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
+        >>> x = np.array([[0.0], [1.0]]).repeat(10_000, axis=0)
+        >>> rng, components = np.random.default_rng(0), np.zeros(20_000, int)
+        >>> y = LinearGaussian().sample(line, components, rng, inputs=x)
+        >>> [float(v.round(1)) for v in (y[:10_000].mean(), y[10_000:].mean(), y[:10_000].var())]
+        [1.0, 3.0, 0.5]
         """
         y = rng.standard_normal((len(components), parameters.offset.shape[1]))
         x = np.empty((len(y), 0)) if inputs is None else inputs
@@ -318,6 +354,15 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
             Of K regressions.
         learnt : set of str
             Of "matrix", "offset" and "covariance".
+
+        Examples
+        --------
+        A matrix, an offset, and a symmetric covariance:
+
+        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> zeros = AffineGaussian.zeros(1, n_inputs=3, n_outputs=2)
+        >>> LinearGaussian().n_parameters(zeros), LinearGaussian().n_parameters(zeros, {"matrix"})
+        (11, 6)
         """
         n_components, n_outputs = parameters.offset.shape
         numbers = {
@@ -371,6 +416,19 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         ------
         ValueError
             If one is out of its range, or weighs inputs where `n_inputs` is 0.
+
+        Examples
+        --------
+        The mode has the prior's matrix and offset:
+
+        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> prior = LinearGaussian().prior_statistics(
+        ...     1, n_features=1, n_inputs=1, matrix=2.0, matrix_precision=1.0, offset=3.0,
+        ...     offset_precision=1.0, covariance=6.0, degrees_of_freedom=3.0,
+        ... )
+        >>> mode = LinearGaussian().m_step(prior, AffineGaussian.zeros(1, n_inputs=1, n_outputs=1))
+        >>> mode.matrix.ravel(), mode.offset.ravel(), mode.covariance.ravel()
+        (array([2.]), array([3.]), array([0.85714286]))
         """
         if n_inputs == 0:
             _check_no_inputs(matrix=matrix, matrix_precision=matrix_precision)
@@ -412,6 +470,17 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         ------
         ValueError
             If the prior is too wide for the covariance to have a mean.
+
+        Examples
+        --------
+        The mean of an inverse Wishart distribution is covariance / (degrees_of_freedom - 2):
+
+        >>> from sklearn_onlineem.families import LinearGaussian
+        >>> prior = LinearGaussian().prior_statistics(
+        ...     1, n_features=1, offset_precision=1.0, covariance=6.0, degrees_of_freedom=5.0
+        ... )
+        >>> LinearGaussian().m_step(LinearGaussian().mean_form(prior)).covariance.ravel()
+        array([2.])
         """
         if "covariance" not in learnt or not prior.degrees.any():
             return prior

@@ -281,6 +281,19 @@ class MarkovChain(ExponentialFamily[Floats, Sums]):
             Above 0; pseudo-counts of the transitions are one less.
         start_concentration : array broadcasting to (n_components, S), default=1.0
             Above 0; pseudo-counts of first symbols are one less. 1 where data have none.
+
+        Examples
+        --------
+        Two symbols: pseudo-counts of the first, and of what follows each.
+
+        >>> from sklearn_onlineem.families import MarkovChain
+        >>> prior = MarkovChain().prior_statistics(
+        ...     1, n_features=6, concentration=[[4.0, 2.0], [2.0, 7.0]], start_concentration=3.0
+        ... )
+        >>> prior.total.reshape(3, 2)
+        array([[2., 2.],
+               [3., 1.],
+               [1., 6.]])
         """
         n_symbols = n_symbols_of(n_features)
         shape = (n_components, n_symbols, n_symbols)

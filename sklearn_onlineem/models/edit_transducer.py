@@ -58,6 +58,11 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
     >>> import numpy as np
     >>> from sklearn_onlineem.models import EditTransducer, TiedOperations
     >>> model = EditTransducer(TiedOperations(3), np.array([0.6, 0.1, 0.1, 0.1, 0.1]))
+    >>> model.n_parameters()
+    4
+    >>> pairs, scripts = model.sample(10_000, np.random.default_rng(0))
+    >>> bool(abs(len(scripts.symbols) / 10_000 - 9.0) < 0.2)  # the end has a tenth
+    True
     >>> evidence = model.own_statistics()
     >>> bool(np.allclose(model.m_step(evidence).probabilities, model.probabilities))
     True

@@ -128,7 +128,20 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         return self.family.masses(statistics.emissions)
 
     def n_parameters(self) -> int:
-        """Return the number of free parameters that are learnt; zeros among probabilities stay."""
+        """Return the number of free parameters that are learnt; zeros among probabilities stay.
+
+        Examples
+        --------
+        A start, two rows of transitions of which one has a zero, and two rates:
+
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import HiddenMarkovModel
+        >>> start, transmat = np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.0, 1.0]])
+        >>> model = HiddenMarkovModel(Poisson(), start, transmat, np.array([[1.0], [9.0]]))
+        >>> int(model.n_parameters())
+        4
+        """
         counts = {
             "s": np.count_nonzero(self.start) - 1,
             "t": np.count_nonzero(self.transmat) - self.n_components,
@@ -455,6 +468,21 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         -------
         data : Sequences
         states : ndarray of shape (n_rows,)
+
+        Examples
+        --------
+        A chain that goes round, and rates that tell its states:
+
+        >>> import numpy as np
+        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import HiddenMarkovModel
+        >>> transmat, rates = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[1.0], [900.0]])
+        >>> model = HiddenMarkovModel(Poisson(), np.array([1.0, 0.0]), transmat, rates)
+        >>> like = Sequences(Rows(np.zeros((3, 1))), np.array([0, 3]))
+        >>> data, states = model.sample(2, np.random.default_rng(0), like)
+        >>> states, data.rows.X.ravel() > 100.0
+        (array([0, 1, 0, 0, 1, 0]), array([False,  True, False, False,  True, False]))
         """
         offsets, states = self.termination.sample_states(self.start, self.transmat, n, rng, like)
         X = self.family.sample(self.parameters, states, rng)

@@ -146,6 +146,11 @@ class LatentDirichletModel(Model[Documents, TopicStatistics]):
     >>> alpha, length = np.array([0.1, 0.1]), np.array([10.0])
     >>> model = LatentDirichletModel(np.ascontiguousarray(topics.T), alpha, length)
     >>> documents = Documents(Rows(csr_array([[9.0, 1.0, 0.0], [0.0, 1.0, 9.0]])))
+    >>> model.n_parameters()
+    6
+    >>> counts, proportions = model.sample(2, np.random.default_rng(0), lengths=[5, 20])
+    >>> counts.sum(axis=1), proportions.shape
+    (array([ 5., 20.]), (2, 2))
     >>> model.posterior(documents).round(2)
     array([[0.99, 0.01],
            [0.01, 0.99]])

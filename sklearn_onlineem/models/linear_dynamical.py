@@ -82,7 +82,12 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     ...     transitions=Regression(family, step, learnt=noise),
     ...     emissions=Regression(family, step, learnt=noise),
     ... )
+    >>> walk.n_parameters()
+    2
     >>> data = Sequences(Rows(np.array([[1.0], [np.nan], [2.0]])), np.array([0, 3]))
+    >>> drawn, states = walk.sample(5000, np.random.default_rng(0), like=data)
+    >>> drawn.rows.X.reshape(5000, 3).var(axis=0).round(0)
+    array([2., 3., 4.])
     >>> walk.filtered(data)[0].round(3)
     array([[0.5  ],
            [0.5  ],

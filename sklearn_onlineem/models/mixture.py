@@ -159,7 +159,19 @@ class MixtureModel(Model[Rows, MixtureStatistics]):
         return self.family.masses(statistics.emissions)
 
     def n_parameters(self) -> int:
-        """Return the number of free parameters, of components that have any weight."""
+        """Return the number of free parameters, of components that have any weight.
+
+        Examples
+        --------
+        A share and a rate for each of two, less one as shares add to 1; the third has no weight.
+
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Poisson
+        >>> from sklearn_onlineem.models import MixtureModel
+        >>> weights, rates = np.array([0.5, 0.5, 0.0]), np.array([[1.0], [9.0], [4.0]])
+        >>> MixtureModel(Poisson(), weights, rates).n_parameters()
+        3
+        """
         family = self.family
         shared = family.n_shared_parameters(self.parameters)
         own = (family.n_parameters(self.parameters) - shared) // self.n_components
