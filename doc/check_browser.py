@@ -2,7 +2,8 @@
 
 `python doc/check_browser.py doc/_build/html` needs playwright, and a Chromium that is installed
 (`apt install chromium`, or CHROMIUM=path). It fails where the console has errors, an image is
-broken, a page scrolls sideways, or the bar above it breaks into lines.
+broken, a page scrolls sideways, the bar above it breaks into lines, or, but on a phone, a formula is
+cut.
 """
 
 import os
@@ -23,12 +24,21 @@ BROKEN_IMAGES = """() => [...document.images]
 OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 BAR = "() => document.querySelector('.bd-header')?.getBoundingClientRect().height ?? 0"
 ONE_LINE = 100  # pixels
+# Pixels, beyond what a formula's own box is off by.
+SLACK = 15
+FORMULAS_CUT = f"""() => MathJax.startup.promise.then(
+    () => [...document.querySelectorAll("mjx-container[display=true]")]
+        .filter(formula => formula.scrollWidth > formula.clientWidth + {SLACK}).length)"""
 TITLE_IS_CUT = """() => [...document.querySelectorAll("h1, h2")]
     .some(title => title.scrollWidth > title.clientWidth + 1
         && getComputedStyle(title).overflowX !== "visible")"""
 
 
-def faults(context, path):
+def has_formulas(path):
+    return 'class="math notranslate' in path.read_text()
+
+
+def faults(context, path, is_wide):
     """Yield what is wrong with a page."""
     errors, page = [], context.new_page()
     page.on("console", lambda message: message.type == "error" and errors.append(message.text))
@@ -40,6 +50,8 @@ def faults(context, path):
         yield f"scrolls sideways by {beyond} pixels"
     if page.evaluate(TITLE_IS_CUT):
         yield "a title is cut"
+    if is_wide and has_formulas(path) and (n_cut := page.evaluate(FORMULAS_CUT)):
+        yield f"{n_cut} formulas are cut"
     if (height := page.evaluate(BAR)) > ONE_LINE:
         yield f"the bar above takes {height:.0f} pixels, more than a line"
     page.close()
@@ -64,7 +76,7 @@ def main():
             context = browser.new_context(**view)
             for path in pages_of(folder):
                 n_pages += 1
-                for fault in faults(context, path):
+                for fault in faults(context, path, name != "phone"):
                     n_faults += 1
                     print(f"{path.relative_to(folder)} ({name}): {fault}")
         browser.close()

@@ -18,9 +18,9 @@ class Componentwise(Solver):
     r"""Generalised EM of a mixture: a step refreshes one component and its weight.
 
     .. math::
-        w_k \leftarrow \frac{c_k}{c_k + \sum_{j \ne k} c_j}, \qquad
-        w_j \leftarrow w_j \, \frac{1 - w_k^\text{new}}{1 - w_k^\text{old}}, \qquad
-        \theta_k \leftarrow \arg\max_\theta \sum_n r_{nk} \log p(x_n \mid \theta) + \log p(\theta)
+        w_k &\leftarrow \frac{c_k}{c_k + \sum_{j \ne k} c_j}, \qquad
+        w_j \leftarrow w_j \, \frac{1 - w_k^\text{new}}{1 - w_k^\text{old}}, \\
+        \theta_k &\leftarrow \arg\max_\theta \sum_n r_{nk} \log p(x_n \mid \theta) + \log p(\theta)
 
     with the counts :math:`c_k = \sum_n r_{nk} + \alpha_k - 1`. The others keep the ratios of their
     weights, and the next step has responsibilities of the mixture as it is now: of all log

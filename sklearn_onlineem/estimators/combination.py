@@ -43,9 +43,9 @@ def combine_estimators(
     r"""Merge estimators of one class that were fitted apart, into one that continues from all.
 
     .. math::
-        \Theta = \operatorname*{arg\,min}_{\tilde\Theta} \sum_m \alpha_m
-        \mathrm{KL}\big(p(h, v \mid \Theta_m) \,\|\, p(h, v \mid \tilde\Theta)\big)
-        = \mathrm{M}\Big(\sum_m \alpha_m \mathrm{E}_{\Theta_m}[S]\Big)
+        \Theta &= \operatorname*{arg\,min}_{\tilde\Theta} \sum_m \alpha_m
+        \mathrm{KL}\big(p(h, v \mid \Theta_m) \,\|\, p(h, v \mid \tilde\Theta)\big) \\
+        &= \mathrm{M}\Big(\sum_m \alpha_m \mathrm{E}_{\Theta_m}[S]\Big)
 
     so each component, or state, is the average of what the members make of it, weighed by its
     expected occupancy in each. Members must agree on which component is which: those that started

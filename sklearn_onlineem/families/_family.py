@@ -657,8 +657,9 @@ class Family(ABC, Generic[Parameters, Evidence]):
 
         Each leaves its component's statistics, is drawn anew from
 
-        .. math:: p(z=k \mid \text{rest}) \propto (n_k + \text{concentration}_k)
-            \; p(x \mid \text{prior + statistics of k without it}),
+        .. math::
+            p(z=k \mid \text{rest}) \propto{} & (n_k + \text{concentration}_k) \\
+            & \cdot p(x \mid \text{prior + statistics of k without it}),
 
         and joins.
 

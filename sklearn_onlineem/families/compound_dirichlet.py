@@ -37,8 +37,8 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
     r"""Counts of words in documents, each with proportions of its own from a Dirichlet.
 
     .. math::
-        h \sim \mathrm{Dir}(\alpha), \quad v \mid h \sim \mathrm{Mult}(L, h), \qquad
-        p(v \mid L, \alpha) = \frac{L! \, \Gamma(\alpha_0)}{\Gamma(\alpha_0 + L)}
+        & h \sim \mathrm{Dir}(\alpha), \quad v \mid h \sim \mathrm{Mult}(L, h), \\
+        & p(v \mid L, \alpha) = \frac{L! \, \Gamma(\alpha_0)}{\Gamma(\alpha_0 + L)}
         \prod_j \frac{\Gamma(\alpha_j + v_j)}{v_j! \, \Gamma(\alpha_j)}
 
     with :math:`\alpha_0 = \sum_j \alpha_j`. The proportions are hidden, so the sufficient

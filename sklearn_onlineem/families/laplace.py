@@ -90,9 +90,9 @@ class Laplace(Family[Laplaces, LaplaceStatistics]):
 
     .. math::
 
-       \tilde m = \operatorname*{arg\,min} f, \quad
-       \tilde b = \frac{f(\tilde m)}{\sum_n r_n + \sum_t W_t}, \quad
-       f(\tilde m) = \sum_n r_n |x_n - \tilde m|
+       \tilde m &= \operatorname*{arg\,min} f, \quad
+       \tilde b = \frac{f(\tilde m)}{\sum_n r_n + \sum_t W_t}, \\
+       f(\tilde m) &= \sum_n r_n |x_n - \tilde m|
        + \sum_t W_t \big(|m_t - \tilde m| + b_t\, e^{-|m_t - \tilde m| / b_t}\big),
 
     a weighted median where nothing is old. Parameters are `Laplaces`.

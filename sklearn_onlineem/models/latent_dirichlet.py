@@ -108,9 +108,9 @@ class LatentDirichletModel(Model[Documents, TopicStatistics]):
     \phi_{kw}` and :math:`\bar n_k = \sum_w c_w q_{wk}`, of the tokens in their order,
 
     .. math::
-        \log p(w) \ge \log \frac{\Gamma(\alpha_0)}{\Gamma(\alpha_0 + N)} + \sum_k \Big[\log
-        \frac{\Gamma(\alpha_k + \bar n_k)}{\Gamma(\alpha_k)} - \bar n_k \log \theta_k\Big]
-        + \sum_w c_w \log \sum_k \theta_k \phi_{kw}
+        \log p(w) \ge{} & \log \frac{\Gamma(\alpha_0)}{\Gamma(\alpha_0 + N)} + \sum_k \Big[\log
+        \frac{\Gamma(\alpha_k + \bar n_k)}{\Gamma(\alpha_k)} - \bar n_k \log \theta_k\Big] \\
+        & + \sum_w c_w \log \sum_k \theta_k \phi_{kw}
 
     which is Jensen's inequality twice: for q, and as :math:`\log \Gamma` is convex.
 

@@ -29,7 +29,9 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     r"""A state that moves linearly and is observed through a linear map, both with Gaussian noise.
 
     .. math::
-        h_1 \sim N(m_1, V_1), \quad h_t = A h_{t-1} + b + N(0, Q), \quad v_t = C h_t + d + N(0, R)
+        h_1 &\sim N(m_1, V_1) \\
+        h_t &= A h_{t-1} + b + N(0, Q) \\
+        v_t &= C h_t + d + N(0, R)
 
     A missing value is NaN; any of a row may be missing.
 

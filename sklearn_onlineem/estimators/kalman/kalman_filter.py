@@ -38,16 +38,18 @@ class KalmanFilter(SequenceEstimator):
     r"""Linear dynamical system learnt by EM: pykalman's, with `partial_fit`.
 
     .. math::
-        h_1 \sim N(m_1, V_1), \qquad h_{t+1} = A h_t + b + N(0, Q), \qquad v_t = C h_t + d + N(0, R)
+        h_1 &\sim N(m_1, V_1) \\
+        h_{t+1} &= A h_t + b + N(0, Q) \\
+        v_t &= C h_t + d + N(0, R)
 
     Each step minimises the EM bound of a batch of sequences plus 1/eta times the joint KL
     divergence to the old model. With the moments :math:`P` of the states given the batch, and
     :math:`U` those under the old model, summed over a sequence and averaged over sequences,
 
     .. math::
-        \tilde A = \Big(\tfrac{1}{\eta} A U' + P_{t, t-1}\Big)
-        \Big(\tfrac{1}{\eta} U' + P_{t-1}\Big)^{-1}, \qquad
-        \tilde C = \Big(\tfrac{1}{\eta} C U + v h'\Big) \Big(\tfrac{1}{\eta} U + P_t\Big)^{-1}
+        \tilde A &= \Big(\tfrac{1}{\eta} A U' + P_{t, t-1}\Big)
+        \Big(\tfrac{1}{\eta} U' + P_{t-1}\Big)^{-1} \\
+        \tilde C &= \Big(\tfrac{1}{\eta} C U + v h'\Big) \Big(\tfrac{1}{\eta} U + P_t\Big)^{-1}
 
     and the covariances are those of the residuals. Any value may be missing (NaN): it is
     integrated out.
