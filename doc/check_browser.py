@@ -2,8 +2,8 @@
 
 `python doc/check_browser.py doc/_build/html` needs playwright, and a Chromium that is installed
 (`apt install chromium`, or CHROMIUM=path). It fails where the console has errors, an image is
-broken, a page scrolls sideways, the bar above it breaks into lines, or, but on a phone, a formula is
-cut.
+broken, a page scrolls sideways, the bar above it breaks into lines, or a formula is cut (but on a
+phone).
 """
 
 import os
