@@ -105,8 +105,8 @@ assert_type(topics.components_, Floats)
 assert_type(topics.perplexity(X), float)
 assert_type(topics.top_words(n=3), list[list[str]])
 
-chains = MarkovChainMixture(2).fit([[0, 1], [1, 0, 1]])
-assert_type(chains.predict([[0, 1]]), Integers)
+chains = MarkovChainMixture(2).fit([[[0], [1]], [[1], [0], [1]]])
+assert_type(chains.predict([[[0], [1]]]), Integers)
 
 pairs = [("colour", "color")]
 distance = EditDistance().fit(pairs)
