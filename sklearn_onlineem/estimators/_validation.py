@@ -151,11 +151,12 @@ _PLAINER = {
         " those of one feature so by x.reshape(-1, 1)."
     ),
     "could not convert string to float": (
-        "X has strings that are not numbers. Turn symbols into codes 0, 1, ..., for instance by"
-        " sklearn.preprocessing.OrdinalEncoder, and texts into counts of words by"
-        " sklearn.feature_extraction.text.CountVectorizer."
+        "X has strings that are not numbers, such as {detail}. Leave such columns out, or turn"
+        " symbols into codes 0, 1, ..., for instance by sklearn.preprocessing.OrdinalEncoder, and"
+        " texts into counts of words by sklearn.feature_extraction.text.CountVectorizer."
     ),
 }
+_LONGEST_DETAIL = 40
 
 
 @contextmanager
@@ -165,11 +166,17 @@ def _plainly(X):
         yield
     except OverflowError:
         raise ValueError("X has numbers beyond the largest float.") from None
+    except np.exceptions.DTypePromotionError:
+        raise TypeError(
+            "X has columns whose types do not go together, such as times beside numbers. Leave them"
+            " out, or make numbers of them, for instance seconds of times."
+        ) from None
     except ValueError as error:
         for beginning, plainer in _PLAINER.items():
             if str(error).startswith(beginning):
                 shape = np.shape(X) if "{shape}" in plainer else ()
-                raise ValueError(plainer.format(shape=shape)) from None
+                detail = str(error).partition(": ")[2][:_LONGEST_DETAIL]
+                raise ValueError(plainer.format(shape=shape, detail=detail)) from None
         raise
 
 

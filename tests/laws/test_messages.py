@@ -1,6 +1,7 @@
 """What common mistakes are told: who complains, of what, and what to do about it."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
@@ -178,7 +179,22 @@ MISTAKES = {
         ValueError,
         "GaussianMixture",
         "X has strings",
+        "'a'",
         "OrdinalEncoder",
+    ),
+    "a column of names": (
+        lambda: mixture().fit(pd.DataFrame({"heat": [1.0, 2.0], "site": ["north", "south"]})),
+        ValueError,
+        "GaussianMixture",
+        "such as 'north'",
+        "Leave such columns out",
+    ),
+    "a column of times": (
+        lambda: mixture().fit(pd.DataFrame({"heat": [1.0], "day": pd.to_datetime(["2020-01-01"])})),
+        TypeError,
+        "GaussianMixture",
+        "times beside numbers",
+        "seconds",
     ),
     "complex numbers": (
         lambda: mixture().fit(X + 1j),
