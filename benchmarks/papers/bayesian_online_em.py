@@ -28,7 +28,13 @@ import numpy as np
 from benchmarks._timing import CPU, ratio
 from sklearn_onlineem import MultinomialMixture
 from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import BayesianOnline, Carried, batch_step, carried_step, online_step
+from sklearn_onlineem.em import (
+    BayesianOnline,
+    RunningStatistics,
+    batch_step,
+    online_step,
+    running_step,
+)
 from sklearn_onlineem.families import Multinomial
 from sklearn_onlineem.models import MixtureModel, MixtureStatistics
 from sklearn_onlineem.statistics import Sums
@@ -99,7 +105,7 @@ def boem(corpus, start, mass):
     """Bayesian online EM whose prior counts for so many words of each component."""
     model, carried = start, prior_of(start, mass)
     for document in corpus.documents():
-        model, carried, *_ = carried_step(model, document, carried)
+        model, carried, *_ = running_step(model, document, carried)
     return model
 
 
@@ -107,7 +113,9 @@ def prior_of(start, mass):
     """Dirichlet hyper-parameters, alpha = 1 and beta = mass x the start's probabilities."""
     K = start.n_components
     phi = start.family.probabilities(start.parameters)
-    return Carried(K, MixtureStatistics(np.full(K, 1 / K), Sums(np.full(K, 1 / K), mass / K * phi)))
+    return RunningStatistics(
+        K, MixtureStatistics(np.full(K, 1 / K), Sums(np.full(K, 1 / K), mass / K * phi))
+    )
 
 
 def soem(corpus, start, rho):
@@ -135,9 +143,9 @@ def batch_em_first(corpus, start):
     """Batch EM on the first documents, and Bayesian online EM from there."""
     first = corpus.data[:N_FIRST]
     model = settled(first, start)
-    carried = Carried(first.total_weight, model.e_step(first)[0])
+    carried = RunningStatistics(first.total_weight, model.e_step(first)[0])
     for document in corpus.documents(N_FIRST):
-        model, carried, *_ = carried_step(model, document, carried)
+        model, carried, *_ = running_step(model, document, carried)
     return model
 
 

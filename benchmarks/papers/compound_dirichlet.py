@@ -20,12 +20,12 @@ square), and so is taken; those of the sampled inertia had no part in the choice
 
 import argparse
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
 from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import PowerDecay, SampledInertia, batch_step, exact_inertia, online_step
+from sklearn_onlineem.em import Exact, PowerDecay, Sampled, batch_step, online_step
 from sklearn_onlineem.families import CompoundDirichlet, Dirichlets
 from sklearn_onlineem.models import MixtureModel
 
@@ -109,7 +109,8 @@ def run(length, inertia, eta0, seed):
     """Five epochs over the documents of a seed."""
     data, model, best, batch = prepared(length, seed)
     rng, schedule = np.random.default_rng(1000 + seed), PowerDecay(eta0, BETA)
-    chosen_inertia = exact_inertia if inertia == "exact" else SampledInertia(N_PSEUDO_SAMPLES, rng)
+    sampled = partial(Sampled(N_PSEUDO_SAMPLES), rng=rng)
+    chosen_inertia = Exact() if inertia == "exact" else sampled
     order, path = np.random.default_rng(seed), [batch[0]]
     for epoch in range(N_EPOCHS):
         shuffled = order.permutation(N_DOCUMENTS)

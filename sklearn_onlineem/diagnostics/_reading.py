@@ -47,7 +47,7 @@ def model_and_data(estimator, X, **where):
 def prior_of(estimator):
     """Return the pseudo-statistics that lead a fitted estimator to its estimate, or None."""
     seen = estimator._seen()
-    return seen._solver().prior_of(seen.model_, seen._training.prior)
+    return seen._solver().prior_of(seen.model_, seen._fitted.state.prior)
 
 
 def prior_share(estimator, data):

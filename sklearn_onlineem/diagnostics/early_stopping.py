@@ -6,7 +6,7 @@ import math
 from numbers import Integral
 
 from sklearn_onlineem.diagnostics.streams import positive
-from sklearn_onlineem.em.steps import AnyStep
+from sklearn_onlineem.em.state import AnyStep
 from sklearn_onlineem.estimators._base import OnlineEM
 
 __all__ = ["EarlyStopping"]

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from numbers import Real
 from typing import NamedTuple, Self
 
-from sklearn_onlineem.em.steps import AnyStep
+from sklearn_onlineem.em.state import AnyStep
 
 __all__ = ["Batches", "StreamCertificate", "positive"]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.displays._display import Display
 from sklearn_onlineem.displays._states import check_suits
-from sklearn_onlineem.em.steps import AnyStep
+from sklearn_onlineem.em.state import AnyStep
 
 if TYPE_CHECKING:
     from sklearn_onlineem.displays._typing import Axes, AxesOrMany

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from sklearn_onlineem._values import n_bytes
 from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
 from sklearn_onlineem.em import Solver, rate_of
-from sklearn_onlineem.em.steps import has_settled
-from sklearn_onlineem.statistics import combine, pooled
+from sklearn_onlineem.em.solvers.base import has_settled
+from sklearn_onlineem.statistics import combine
 
 __all__ = ["MODES", "Round", "Shards"]
 
@@ -81,51 +81,43 @@ class Mode(Solver):
     """A solver over shards."""
 
     @abstractmethod
-    def passes(self, training, data, plan):
+    def passes(self, progress, data, plan):
         """Take passes over `Shards`, each of one round or more."""
 
     @staticmethod
-    def advance(training, shards, new_model, eta, result, start, n_shards, n_steps=1):
-        """Make the new model the present one, and record the round; return the step."""
-        state, weight, lengths = training.state, result.total_weight, result.lengths
-        if lengths is not None and state.lengths is not None:
-            lengths = pooled([(state.n_seen, state.lengths), (weight, lengths)])
-        sent = n_shards * (n_bytes(state.model) + n_bytes(result.content))
-        size, like = training.size_of(result), result.lengths
-        step = training.advance(
-            new_model,
-            eta,
-            result.log_likelihood,
-            like,
-            weight,
-            size,
-            result.n_rows,
-            lengths,
-            n_steps,
-        )
-        seconds = time.perf_counter() - start
+    def take(progress, shards, state, result, start, n_shards):
+        """Let a state be the present one, and record the round."""
+        sent = n_shards * (n_bytes(progress.state.model) + n_bytes(result.content))
+        progress.take(state)
+        seconds, step = time.perf_counter() - start, state.step
         shards.record(
-            Round(seconds, sent, weight, step.log_likelihood, step.kl_divergence, math.nan)
+            Round(
+                seconds,
+                sent,
+                result.total_weight,
+                step.log_likelihood,
+                step.kl_divergence,
+                math.nan,
+            )
         )
-        return step
 
 
 @dataclass(frozen=True)
 class BatchMode(Mode):
     """Batch EM: evidence of all shards, then one M-step."""
 
-    def passes(self, training, data, plan):
+    def passes(self, progress, data, plan):
         settled, everyone = plan.stopping(), range(len(data.sizes))
         while True:
             start = time.perf_counter()
-            state = training.state
+            state = progress.state
             result = data.reduce(evidence, everyone, state.model, state.seed, state.n_steps)
-            size = training.size_of(result)
-            prior = training.prior_terms(size, size / result.total_weight)
-            terms = [(1.0, result.content), *prior]
-            new_model = state.model.m_step(combine(terms))
-            step = self.advance(training, data, new_model, math.inf, result, start, len(everyone))
-            yield step.log_likelihood, has_settled(settled, step)
+            size = state.size_of(result)
+            prior = state.prior_terms(size, size / result.total_weight)
+            model = state.model.m_step(combine([(1.0, result.content), *prior]))
+            state = state.after(model, math.inf, result.log_likelihood, result)
+            self.take(progress, data, state, result, start, len(everyone))
+            yield state.step.log_likelihood, has_settled(settled, state.step)
 
 
 @dataclass(frozen=True)
@@ -146,27 +138,27 @@ class LearnerMode(Mode):
     combine: str
     seed: tuple
 
-    def passes(self, training, data, plan):
+    def passes(self, progress, data, plan):
         for number in count():
             log_likelihoods = [
                 (step.log_likelihood, weight)
-                for step, weight in self._rounds(training, data, plan, number)
+                for step, weight in self._rounds(progress, data, plan, number)
             ]
             total = sum(weight for _, weight in log_likelihoods)
             yield sum(mean * weight for mean, weight in log_likelihoods) / total, False
 
-    def _rounds(self, training, shards, plan, number):
+    def _rounds(self, progress, shards, plan, number):
         n_batches = [-(-size // plan.batch_size) for size in shards.sizes]
         n_each = int(min(self.sync_every, max(n_batches)))
         for first in range(0, max(n_batches), n_each):
             active = [i for i, n in enumerate(n_batches) if n > first]
-            yield self._round(training, shards, plan, number, active, first, n_each)
-            if training.stopped:
+            yield self._round(progress, shards, plan, number, active, first, n_each)
+            if progress.stopped:
                 return
 
-    def _round(self, training, shards, plan, number, active, first, n_batches):
+    def _round(self, progress, shards, plan, number, active, first, n_batches):
         """Let learners take steps from the present model, and merge what becomes of it."""
-        start, state = time.perf_counter(), training.state
+        start, state = time.perf_counter(), progress.state
         # Learners that are merged on the way take the rates of their pooled batches.
         n_learners = 1 if self.sync_every == math.inf else len(active)
         task = LearningTask(
@@ -175,9 +167,9 @@ class LearnerMode(Mode):
             first,
             n_batches,
             state.size_seen / len(active) if self.sync_every == math.inf else state.size_seen,
-            training.size_unit,
+            state.size_unit,
             n_learners,
-            training.prior_terms(training.size_of(shards)),
+            state.prior_terms(state.size_of(shards)),
             (*self.seed, number) if self.seed else (),
             state.seed,
             state.n_steps,
@@ -186,8 +178,10 @@ class LearnerMode(Mode):
         result = shards.reduce(learn, active, state.model, task)
         merged = result.content if task.returns_model else state.model.m_step(result.content)
         eta = rate_of(plan.schedule, task.size_seen, n_learners * plan.batch_size)
-        step = self.advance(training, shards, merged, eta, result, start, len(active), n_batches)
-        return step, result.total_weight
+        after = state.after(merged, eta, result.log_likelihood, result)
+        after = after._replace(n_steps=state.n_steps + n_batches)
+        self.take(progress, shards, after, result, start, len(active))
+        return after.step, result.total_weight
 
 
 def _asynchronous(sync_every, combine, seed):

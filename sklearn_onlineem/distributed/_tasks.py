@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples
 from sklearn_onlineem._values import n_bytes
 from sklearn_onlineem.data import LengthDistribution
 from sklearn_onlineem.em import online_step, rate_of
-from sklearn_onlineem.em.solver import mini_batches
+from sklearn_onlineem.em.solvers.base import mini_batches
 from sklearn_onlineem.em.state import step_rng
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.models import Model
@@ -51,7 +51,7 @@ class Result:
         Statistics per observation; or a model, where parameters are averaged.
     log_likelihood : float
         Mean per observation.
-    lengths : LengthDistribution, default=None
+    length_distribution : LengthDistribution, default=None
         Distribution of the lengths, where the model asks for one.
     seconds : float, default=0.0
         CPU time that it took, for the planning of the next rounds.
@@ -62,9 +62,17 @@ class Result:
     total_weight: float
     content: Statistics | Model
     log_likelihood: float
-    lengths: LengthDistribution | None = None
+    length_distribution: LengthDistribution | None = None
     seconds: float = 0.0
     n_rows: int = 0
+
+    # To a model it is the data that it was made of.
+    before = None
+
+    @property
+    def survival(self):
+        """Share of the sequences with more than t rows, t = 0, 1, ..."""
+        return self.length_distribution.survival
 
     def __sizeof__(self):
         # Schedulers place tasks by it.
@@ -92,9 +100,9 @@ class LearningTask:
     order_seed : tuple of int
         Of the order of the rows; empty where they are taken as they come.
     seed : tuple of int
-        Of the training's state: with the number of a step it makes the generator of its draws.
+        Of the state: with the number of a step it makes the generator of its draws.
     n_steps : int
-        Steps of the training before.
+        Steps before.
     returns_model : bool
         Whether models come back, not their statistics.
     """
@@ -270,9 +278,9 @@ def _sum(parts):
 
 
 def _lengths(parts):
-    if parts[0].lengths is None:
+    if parts[0].length_distribution is None:
         return None
-    return pooled([(part.total_weight, part.lengths) for part in parts])
+    return pooled([(part.total_weight, part.length_distribution) for part in parts])
 
 
 def _own(data):

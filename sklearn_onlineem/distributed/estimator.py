@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
@@ -19,15 +18,15 @@ from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, Seque
 from sklearn_onlineem.distributed._executors import DaskExecutor, JoblibExecutor
 from sklearn_onlineem.distributed._modes import MODES, Round, Shards
 from sklearn_onlineem.distributed._shards import cut, remote_shards
-from sklearn_onlineem.em import SOLVERS, run
+from sklearn_onlineem.em import SOLVERS, Progress, run
 from sklearn_onlineem.estimators._base import N_JOBS, OnlineEM
 from sklearn_onlineem.estimators._decorators import available_if, fit_context
+from sklearn_onlineem.estimators._fitted import rollback
 from sklearn_onlineem.estimators._parameters import by_name
 from sklearn_onlineem.estimators._persistence import PersistentState
 from sklearn_onlineem.estimators._reports import report_end, report_pass, say
 from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y
 from sklearn_onlineem.estimators._sequences import SequenceEstimator
-from sklearn_onlineem.estimators._transactions import as_it_was
 from sklearn_onlineem.estimators._validation import naming
 
 # Only for readers of signatures: it need not be installed.
@@ -222,15 +221,18 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         estimator = self._started(executor)
         extents = executor.prepare(_for_workers(estimator))
         sizes, weights, n_rows = zip(*extents, strict=True)
-        history = []
+        history, fitted = [], estimator._fitted
+        progress = Progress(fitted.state, fitted.history, estimator._callbacks())
         with _bar(self.progress, type(self.estimator).__name__) as advance:
 
             def record(done):
+                estimator._commit(progress, None)
                 score = math.nan if validation is None else float(estimator.score(validation))
                 history.append(done._replace(validation=score))
                 advance()
 
-            self._learn(estimator, Shards(executor, sizes, sum(weights), sum(n_rows), record))
+            shards = Shards(executor, sizes, sum(weights), sum(n_rows), record)
+            self._learn(estimator, progress, shards)
         vars(self).update(estimator_=estimator, history_=history)
         return self
 
@@ -239,18 +241,18 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         """Columns of the data."""
         return self.estimator_.n_features_in_
 
-    def _learn(self, estimator, shards):
+    def _learn(self, estimator, progress, shards):
         """Let the mode take its passes over the shards."""
         seed = estimator._drawn_seed()
         mode = MODES[self.mode](self.sync_every, self.combine, seed if self.shuffle else ())
-        training, is_batch = estimator._training, self.mode == "batch"
-        plan = estimator._plan(training, shards)
-        passes = mode.passes(training, shards, plan)
+        start, is_batch = progress.state, self.mode == "batch"
+        passes = mode.passes(progress, shards, estimator._plan(start, shards))
         max_iter = estimator.max_iter if is_batch else self.n_passes
         say(estimator, f"starts, {len(shards)} observations in {len(shards.sizes)} shards")
-        run(training, passes, max_iter, partial(report_pass, estimator))
-        report_end(estimator, training)
-        estimator._finish(training, shards, may_converge=is_batch)
+        run(passes, progress, max_iter, partial(report_pass, estimator))
+        report_end(estimator, progress)
+        estimator._finish(progress, shards, start, may_converge=is_batch)
+        estimator._commit(progress, None)
 
     def _labels(self, X, y):
         """The `y` of an estimator that learns from labels; any other is ignored."""
@@ -305,10 +307,10 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         estimator.set_params(**parameters)
         if resumes:
             estimator._check_structure()
-        training = estimator._training
         n_features = getattr(estimator, "n_features_in_", 0)
         prior = estimator._pseudo_statistics(estimator.model_, n_features)
-        estimator._commit(training.resumed(prior, estimator._callbacks(), training.state.seed), {})
+        fitted = estimator._fitted
+        estimator._fitted = fitted._replace(state=fitted.state._replace(prior=prior))
         return estimator
 
     def __sklearn_tags__(self):
@@ -493,7 +495,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
                [0., 1.],
                [0., 1.]])
         """
-        with as_it_was(self):
+        with rollback(self):
             return self.fit(X, y, **arguments).transform(X)
 
     @available_if(_estimator_has("transform"))
@@ -547,10 +549,7 @@ def _seconds(worker_timeout):
 
 def _for_workers(estimator):
     """A copy that runs on one thread, as shards are what runs in parallel, and calls nobody."""
-    copied = copy.copy(estimator).set_params(n_jobs=1, callbacks=None)
-    if copied.__sklearn_is_fitted__():
-        copied._commit(replace(copied._training, callbacks=()), {})
-    return copied
+    return copy.copy(estimator).set_params(n_jobs=1, callbacks=None)
 
 
 def _present(client):

@@ -1,13 +1,7 @@
 """The algorithm, loops included. It knows models only through their contract."""
 
-from sklearn_onlineem.em.bayesian import BayesianOnline
-from sklearn_onlineem.em.carried import Carried, carried_step
-from sklearn_onlineem.em.chains import Chains
-from sklearn_onlineem.em.componentwise import Componentwise
 from sklearn_onlineem.em.convergence import Outlook, expected_passes
-from sklearn_onlineem.em.forgetting import forgetting_factors, forgetting_step_sizes
-from sklearn_onlineem.em.inertia import Exact, Inertia, Sampled, SampledInertia, exact_inertia
-from sklearn_onlineem.em.recursive import Recursive
+from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.schedules import (
     BETA_SCHEDULES,
     SCHEDULES,
@@ -18,28 +12,35 @@ from sklearn_onlineem.em.schedules import (
     PowerDecay,
     PowerDecayInRows,
     Schedule,
+    forgetting_factors,
+    forgetting_step_sizes,
     learning_rate,
     named_schedule,
     rate_of,
     step_size,
 )
 from sklearn_onlineem.em.settings import Settings
-from sklearn_onlineem.em.solver import Plan, Solver
 from sklearn_onlineem.em.solvers import (
     SOLVERS,
     Auto,
     Batch,
+    BayesianOnline,
+    Chains,
+    Componentwise,
     Gibbs,
     Newton,
     Online,
+    Plan,
+    Recursive,
+    RunningStatistics,
+    Solver,
+    SplitMerge,
     Stochastic,
+    running_step,
 )
-from sklearn_onlineem.em.split_merge import SplitMerge
-from sklearn_onlineem.em.state import State
-from sklearn_onlineem.em.step import batch_step, online_step
-from sklearn_onlineem.em.steps import CarriedStep, Restart, Step, StructuralStep
+from sklearn_onlineem.em.state import ComponentStep, History, Restart, State, Step
+from sklearn_onlineem.em.step import Exact, Inertia, Sampled, batch_step, online_step
 from sklearn_onlineem.em.stopping import STOPPING_RULES, KLStopping, LikelihoodStopping
-from sklearn_onlineem.em.training import Training, run
 
 __all__ = [
     "BETA_SCHEDULES",
@@ -51,15 +52,15 @@ __all__ = [
     "Chains",
     "Bayesian",
     "BayesianOnline",
-    "Carried",
-    "CarriedStep",
     "Componentwise",
     "Recursive",
+    "ComponentStep",
     "Constant",
     "Exact",
     "Forgetting",
     "Gibbs",
     "Harmonic",
+    "History",
     "Inertia",
     "KLStopping",
     "LikelihoodStopping",
@@ -68,10 +69,11 @@ __all__ = [
     "Outlook",
     "Plan",
     "PowerDecay",
+    "Progress",
     "Restart",
     "PowerDecayInRows",
+    "RunningStatistics",
     "Sampled",
-    "SampledInertia",
     "Schedule",
     "Settings",
     "Solver",
@@ -79,11 +81,7 @@ __all__ = [
     "State",
     "Step",
     "Stochastic",
-    "StructuralStep",
-    "Training",
     "batch_step",
-    "carried_step",
-    "exact_inertia",
     "expected_passes",
     "forgetting_factors",
     "forgetting_step_sizes",
@@ -92,5 +90,6 @@ __all__ = [
     "online_step",
     "rate_of",
     "run",
+    "running_step",
     "step_size",
 ]

@@ -3,21 +3,133 @@ r"""One step of EM, online or batch: evidence plus inertia plus priors, then one
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from sklearn_onlineem.data import Batch
-from sklearn_onlineem.em.inertia import InertiaFunction, exact_inertia
+from sklearn_onlineem.data import Batch, LengthDistribution
+from sklearn_onlineem.em.settings import Settings, check_count
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine
 
-__all__ = ["batch_step", "online_step"]
+__all__ = ["Exact", "Inertia", "Sampled", "batch_step", "online_step"]
 
 AnyModel = TypeVar("AnyModel", bound=Model)
 # Weights, and what they weigh.
 Terms: TypeAlias = Iterable[tuple[float, Statistics]]
+
+
+class Inertia(Settings, ABC):
+    """Regularisation of a step towards the old model: its own statistics, or an estimate of them.
+
+    Attributes
+    ----------
+    draws : bool
+        Whether it needs a generator of random numbers.
+    """
+
+    draws = False
+
+    @abstractmethod
+    def __call__(
+        self,
+        model: Model,
+        like: Batch | LengthDistribution | None,
+        rng: np.random.Generator | None = None,
+    ) -> Statistics:
+        """Return the statistics of a model, averages per observation.
+
+        Parameters
+        ----------
+        model : Model
+            The old model.
+        like : Batch, LengthDistribution or None
+            The batch, or the distribution of its lengths, where lengths are not modelled.
+        rng : numpy.random.Generator, default=None
+            It moves on; nothing needs one that does not draw.
+        """
+
+
+@dataclass(frozen=True)
+class Exact(Inertia):
+    """The expected statistics of the old model itself, which models have in closed form.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.em import Exact
+    >>> from sklearn_onlineem.families import Poisson
+    >>> from sklearn_onlineem.models import MixtureModel
+    >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
+    >>> model.m_step(Exact()(model, None)).parameters
+    array([[2.]])
+    """
+
+    def __call__(
+        self,
+        model: Model,
+        like: Batch | LengthDistribution | None,
+        rng: np.random.Generator | None = None,
+    ) -> Statistics:
+        return model.own_statistics(like=like)
+
+
+@dataclass(frozen=True)
+class Sampled(Inertia):
+    r"""Statistics of pseudo-observations that are drawn from the old model anew in each step.
+
+    .. math::
+        E_\Theta[S] \approx \frac{1}{N'} \sum_{n'} E[S \mid v_{n'}, \Theta], \qquad
+        v_{n'} \sim p(v \mid \Theta)
+
+    The posterior is that of the *old* model, from which the pseudo-observations come. This is the
+    general way for models whose divergence has no closed form; it needs their `sample` and
+    `e_step` alone. Its noise enters a step with weight 1 / (1 + eta), which tends to 1 as learning
+    rates decay: with a fixed number of pseudo-observations an online pass is first as good as
+    with the exact inertia, then stalls, and over many passes drifts away. Prefer `Exact`.
+
+    Parameters
+    ----------
+    n_pseudo_samples : int, default=2000
+        N', observations drawn in a step, at least 1.
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+
+    References
+    ----------
+    Amid & Warmuth, UAI 2020, eq. (6), whose inner expectation should be under the old model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import CompoundDirichlet
+    >>> from sklearn_onlineem.em import Online, Sampled
+    >>> X = np.random.default_rng(0).multinomial(20, [0.2, 0.3, 0.5], size=50)
+    >>> solver = Online(inertia=Sampled(500))
+    >>> model = CompoundDirichlet(solver=solver, random_state=0).partial_fit(X).partial_fit(X)
+    >>> model.set_params(solver__inertia__n_pseudo_samples=100).solver
+    Online(average_from=None, inertia=Sampled(n_pseudo_samples=100), revives=True)
+    """
+
+    n_pseudo_samples: int = 2000
+    draws = True
+
+    def __post_init__(self):
+        check_count("n_pseudo_samples", self.n_pseudo_samples)
+
+    def __call__(
+        self,
+        model: Model,
+        like: Batch | LengthDistribution | None,
+        rng: np.random.Generator | None = None,
+    ) -> Statistics:
+        return model.e_step(model.pseudo_data(self.n_pseudo_samples, rng, like=like))[0]
 
 
 def online_step(
@@ -26,7 +138,7 @@ def online_step(
     eta: float,
     prior: Terms = (),
     rng: np.random.Generator | None = None,
-    inertia: InertiaFunction = exact_inertia,
+    inertia: Callable[[Model, Batch], Statistics] = Exact(),
 ) -> tuple[AnyModel, float]:
     r"""Minimise the EM bound of a batch plus 1/eta times the joint KL divergence to the old model.
 
@@ -49,7 +161,7 @@ def online_step(
         Further terms of the sum: weights and pseudo-statistics of conjugate priors.
     rng : numpy.random.Generator, default=None
         If given, hidden variables are sampled instead of averaged over (stochastic EM).
-    inertia : callable (model, data) -> Statistics, default=exact_inertia
+    inertia : callable (model, data) -> Statistics, default=Exact()
         The old model's own statistics, or an estimate of them.
 
     Returns

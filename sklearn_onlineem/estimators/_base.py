@@ -23,12 +23,12 @@ from sklearn_onlineem.em import (
     SOLVERS,
     STOPPING_RULES,
     Chains,
+    History,
     Plan,
+    Progress,
     Solver,
     State,
     Step,
-    StructuralStep,
-    Training,
     named_schedule,
     run,
 )
@@ -75,13 +75,11 @@ N_JOBS = [
 
 
 class Rules(NamedTuple):
-    """Update rules that the parameters stand for, for as long as none of them is set anew.
+    """Objects built from the parameters, cached between updates until a parameter is set anew.
 
     What some parameters hold may change besides; `contents` is what the containers held.
     """
 
-    values: tuple
-    training: Training
     reader: object
     solver: Solver
     schedule: Callable
@@ -89,8 +87,6 @@ class Rules(NamedTuple):
     expected_size: float
     containers: list
     contents: list
-    callbacks: list | tuple | None
-    verbose: int
 
 
 @estimator
@@ -156,7 +152,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         One that needs a second argument gets a copy of the estimator, fitted as of that update and
         without callbacks; see :class:`~sklearn_onlineem.diagnostics.EarlyStopping`.
         If one raises, the estimator is as it was before `fit` or `partial_fit`. Meanwhile the
-        estimator answers as it did before `fit`; in `partial_fit` it has the new model.
+        estimator answers as it did before.
 
     Attributes
     ----------
@@ -173,8 +169,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     history_ : sequence of (eta, log_likelihood, kl_divergence, n_rows)
         The latest updates; log-likelihoods are from before each update, and `n_rows` counts the
         rows read up to and including it, in all passes. With ``solver="bayesian"`` components have
-        rates of their own besides, :class:`~sklearn_onlineem.em.CarriedStep`, and where the number
-        of components has changed it is there, :class:`~sklearn_onlineem.em.StructuralStep`.
+        rates of their own besides, and where the number of components has changed it is there:
+        :class:`~sklearn_onlineem.em.ComponentStep`.
     model_ : Model
         The fitted model, a frozen value.
     """
@@ -244,21 +240,32 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             resumes = self.warm_start and self.__sklearn_is_fitted__()
             if resumes:
                 self._check_structure()
-            reader = self._input(fresh=not resumes)
+            reader, solver = self._input(fresh=not resumes), self._solver()
             data = reader.read(X, y, **where)
-            tasks = FitTasks(self, X, y, 1 if resumes else getattr(self, "n_init", 1))
+            n_init = 1 if resumes else getattr(self, "n_init", 1)
+            tasks = FitTasks(self, X, y, n_init)
             with single_threaded_blas(data.n_rows):
-                for training in self._starts(data, random_state, resumes):
-                    training.callbacks = self._callbacks(reader.attributes)
-                    plan = self._plan(training, data)
-                    passes = self._solver().passes(training, data, plan)
-                    passes = tasks.observed(passes, training, reader.attributes)
-                    run(training, passes, self.max_iter, partial(report_pass, self))
-                    report_end(self, training)
-                    score = self._score_of(training, data)
+                initialiser = None if resumes else self._start()
+                for number in range(1, n_init + 1):
+                    if resumes:
+                        say(self, "goes on from the fitted model")
+                        start, history = self._resumed_state(random_state), self._fitted.history
+                    else:
+                        say(self, f"start {number} of {n_init}, from {data.n_rows} rows")
+                        model = initialiser.model(data, random_state)
+                        start, history = self._state_of(model, data, random_state), History()
+                    progress = Progress(start, history, self._callbacks(reader.attributes))
+                    passes = solver.passes(progress, data, self._plan(start, data))
+                    passes = tasks.observed(passes, progress, reader.attributes)
+                    run(passes, progress, self.max_iter, partial(report_pass, self))
+                    progress.state = solver.finished(progress.state)
+                    report_end(self, progress)
+                    score = self._score_of(progress, data)
                     if best is None or score > best_score:
-                        best, best_score = training, score
-            self._finish(best, data)
+                        best, best_score, best_start = progress, score, start
+                    if progress.stopped:
+                        break
+            self._finish(best, data, best_start)
             self._commit(best, reader.attributes)
             tasks.end()
         return self
@@ -287,50 +294,38 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         learnt.check(self)
         return learnt.pseudo_statistics if prior is None else prior + learnt.pseudo_statistics
 
-    def _starts(self, data, random_state, resumes):
-        """Yield trainings for `fit` to begin with."""
-        if resumes:
-            prior = self._pseudo_statistics(self.model_, data.n_features)
-            say(self, "goes on from the fitted model")
-            training = self._training.resumed(prior, self._callbacks(), _drawn_seed(random_state))
-            training.state = self._with_settings(training.state)
-            yield training
-            return
-        initialiser = self._start()
-        n_init = getattr(self, "n_init", 1)
-        for number in range(1, n_init + 1):
-            say(self, f"start {number} of {n_init}, from {data.n_rows} rows")
-            model = initialiser.model(data, random_state)
-            training = self._training_of(model, data, random_state)
-            yield training
-            if training.stopped:
-                return
+    def _resumed_state(self, random_state):
+        """The fitted state, from which another fit goes on with draws of its own."""
+        prior = self._pseudo_statistics(self.model_, getattr(self, "n_features_in_", 0))
+        seed = _drawn_seed(random_state)
+        return self._with_settings(self._fitted.state._replace(seed=seed, prior=prior))
 
-    def _score_of(self, training, data):
-        """Score by which starts are compared: mean log-likelihood, of the result if it wanders."""
-        solver, log_likelihood = self._solver(), training.lower_bounds[-1]
-        wanders = solver.wanders or getattr(solver, "average_from", None) is not None
-        if wanders and getattr(self, "n_init", 1) > 1:
-            log_likelihood = training.state.model.e_step(data)[1]
-        return solver.score(training.state.model, log_likelihood, data)
+    def _score_of(self, progress, data):
+        """Score by which starts are compared: mean log-likelihood, or what else it goes by."""
+        solver, log_likelihood = self._solver(), progress.lower_bounds[-1]
+        differs = solver.is_stochastic or getattr(solver, "average_from", None) is not None
+        if differs and getattr(self, "n_init", 1) > 1:
+            log_likelihood = progress.state.model.e_step(data)[1]
+        return solver.score(progress.state.model, log_likelihood, data)
 
-    def _training_of(self, model, data, random_state):
-        """A training that begins with a model."""
-        return Training(
-            State(model, seed=_drawn_seed(random_state)),
-            self._pseudo_statistics(model, data.n_features),
-            self._callbacks(),
-            model.observations_needed(data),
-            model.size_of(data) / data.total_weight,
+    def _state_of(self, model, data, random_state):
+        """The state from which a model begins to learn."""
+        return State(
+            model,
+            seed=_drawn_seed(random_state),
+            prior=self._pseudo_statistics(model, data.n_features),
+            expected_size=self._expected_size(),
+            observations_needed=model.observations_needed(data),
+            size_unit=model.size_of(data) / data.total_weight,
         )
 
-    def _plan(self, training, data):
+    def _plan(self, state, data):
         """Arguments of passes that the parameters stand for, whatever the solver."""
         return Plan(
-            self._schedule(training),
+            self._schedule(state),
             self._n_in_batch(data),
             partial(STOPPING_RULES[self.stopping], self.tol),
-            np.random.default_rng(training.state.seed),
+            np.random.default_rng(state.seed),
             rate_is_chosen=self.eta0 != "auto",
             max_iter=self.max_iter,
         )
@@ -339,13 +334,13 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         """Observations in a mini-batch of a fit."""
         return self.batch_size
 
-    def _finish(self, training, data, may_converge=True):
+    def _finish(self, progress, data, start, may_converge=True):
         """Count the observations, once however many passes; warn of what was not as expected."""
-        n_seen = training.n_seen_before + data.total_weight
-        size_seen = training.size_before + training.size_of(data)
-        training.state = training.state._replace(n_seen=n_seen, size_seen=size_seen)
-        warn_of_passes(self, training, may_converge)
-        warn_of_unused_rates(self, training)
+        state = progress.state
+        n_seen, size_seen = start.n_seen + data.total_weight, start.size_seen + state.size_of(data)
+        progress.state = state._replace(n_seen=n_seen, size_seen=size_seen)
+        warn_of_passes(self, progress, may_converge)
+        warn_of_unused_rates(self, progress)
 
     def _partial_fit(self, X, y=None, **where):
         """Update with a batch of a stream; return it as data."""
@@ -364,64 +359,71 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         with naming(self):
             reader = self._input(fresh=True)
             data = reader.read(X, y, **where)
-            initialiser = self._start()
+            initialiser, solver = self._start(), self._solver()
             with single_threaded_blas(data.n_rows):
-                given = initialiser.given(data)
-                if given is not None:
-                    training = self._training_of(given, data, random_state)
-                    training.callbacks = self._callbacks(reader.attributes)
-                    self._solver().step(training, data, self._schedule(training))
-                else:
+                model, pseudo_statistics = initialiser.given(data), None
+                is_given = model is not None
+                if not is_given:
                     model, pseudo_statistics = initialiser.stream_model(data, random_state)
-                    training = self._training_of(model, data, random_state)
-                    training.callbacks = self._callbacks(reader.attributes)
-                    solver = self._solver()
-                    training.start_from(data, pseudo_statistics, _START_PASSES, solver)
-            if self._solver().carries:
-                warn_of_unused_rates(self, training)
-            self._commit(training, reader.attributes)
-        report_update(self, training.state)
+                start = self._state_of(model, data, random_state)
+                if is_given:
+                    state = solver.step(start, data, self._schedule(start))
+                else:
+                    state = solver.start(start, data, pseudo_statistics, _START_PASSES)
+                progress = Progress(start, callbacks=self._callbacks(reader.attributes))
+                progress.take(state)
+            if solver.has_own_rates:
+                warn_of_unused_rates(self, progress)
+            self._commit(progress, reader.attributes)
+        report_update(self, progress.state)
         return data
 
     def _learn_next(self, X, y, **where):
         """Learn a batch of a stream that is not the first."""
-        rules = self._rules()
-        training, callbacks = rules.training, checked_callbacks(rules.callbacks, self, None)
+        rules, fitted = self._rules(), self._fitted
         try:
             data = rules.reader.read(X, y, **where)
         finally:
             rules.reader.release()
-        before = training.mark()
-        training.prior, training.callbacks = rules.prior, callbacks
-        training.expected_size = rules.expected_size
-        try:
-            if rules is not self.__dict__.get("_present_rules"):
-                training.state = self._with_settings(training.state)
-            with single_threaded_blas(data.n_rows):
-                step = rules.solver.step(training, data, rules.schedule)
-            if isinstance(step, StructuralStep) and step.revived >= 0:
-                warn_of_revival(self, step)
-        except BaseException:
-            training.back_to(before)
-            raise
-        self._present_rules = rules
-        if rules.verbose:
-            report_update(self, training.state)
+        state = fitted.state
+        if rules is not self.__dict__.get("_present_rules"):
+            state = state._replace(prior=rules.prior, expected_size=rules.expected_size)
+            state = self._with_settings(state)
+        with single_threaded_blas(data.n_rows):
+            state = rules.solver.step(state, data, rules.schedule)
+        progress = Progress(
+            state, fitted.history, self._callbacks(), fitted.lower_bounds, fitted.n_iter,
+            fitted.converged, chains=fitted.chains,
+        )  # fmt: skip
+        progress.take(state)
+        if state.step.revived >= 0:
+            warn_of_revival(self, state.step)
+        self._fitted, self._present_rules = self._fitted_with(progress, None), rules
+        if self.verbose:
+            report_update(self, progress.state)
         return data
 
     def _rules(self):
         """Update rules of the parameters; when one has changed, all are validated anew."""
-        rules, training = self.__dict__.get("_present_rules"), self._fitted.training
-        if (
-            rules is None
-            or rules.training is not training
-            or not _equal(self._values(self.__dict__), rules.values)
-            or (rules.containers and not _equal(contents(rules.containers), rules.contents))
+        rules = self.__dict__.get("_present_rules")
+        if rules is not None and (
+            not rules.containers or _equal(contents(rules.containers), rules.contents)
         ):
-            self._validate_params()
-            self._check_structure()
-            rules = self._rules_for(training, getattr(self, "n_features_in_", 0))
-        return rules
+            return rules
+        self._validate_params()
+        self._check_structure()
+        state = self._fitted.state
+        lasting = (getattr(self, name) for name in self._lasting_parameters())
+        containers = list(filter(is_container, lasting))
+        return Rules(
+            self._input(),
+            self._solver(),
+            self._schedule(state),
+            self._pseudo_statistics(state.model, getattr(self, "n_features_in_", 0)),
+            self._expected_size(),
+            containers,
+            contents(containers),
+        )
 
     def _callbacks(self, attributes=None):
         """The callbacks, checked; with what validation found in data, if these are the first."""
@@ -438,11 +440,11 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         """The value that `solver` is, or stands for."""
         return SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
 
-    def _schedule(self, training):
+    def _schedule(self, state):
         """The schedule that the parameters describe."""
         if not isinstance(self.schedule, str):
             return self.schedule
-        needed = training.observations_needed
+        needed = state.observations_needed
         return named_schedule(self.schedule, self.eta0, self.beta, needed, self._pseudo_count)
 
     def _lasting_parameters(self):
@@ -456,23 +458,6 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             name for name in self._defaults if name == "init" or name.endswith(("s_init", "a_init"))
         ]
 
-    def _rules_for(self, training, n_features):
-        lasting = (getattr(self, name) for name in self._lasting_parameters())
-        containers = list(filter(is_container, lasting))
-        return Rules(
-            self._values(self.__dict__),
-            training,
-            self._input(),
-            self._solver(),
-            self._schedule(training),
-            self._pseudo_statistics(training.state.model, n_features),
-            self._expected_size(),
-            containers,
-            contents(containers),
-            self.callbacks,
-            self.verbose,
-        )
-
     def _begin(self, X, y=None, **where):
         """Set the model that EM starts from, and learn nothing from X."""
         self._validate_params()
@@ -482,8 +467,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             data = reader.read(X, y, **where)
             with single_threaded_blas(data.n_rows):
                 start = self._start().model(data, random_state)
-            training = self._training_of(start, data, random_state)
-            self._commit(training, reader.attributes)
+            state = self._state_of(start, data, random_state)
+            self._commit(Progress(state), reader.attributes)
         return self
 
     def _may_be_prior(self):
@@ -527,40 +512,41 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     # ------------------------------------------------------------------- what a fit leaves behind
 
-    def _commit(self, training, attributes):
-        """Take a training and what validation found, if the data are the first, at once."""
-        self._fitted = self._fitted_with(training, attributes)
+    def _commit(self, progress, attributes):
+        """Take what was learnt, and what validation found if the data are the first, at once."""
+        self._fitted = self._fitted_with(progress, attributes)
         self.__dict__.pop("_present_rules", None)
 
-    def _fitted_with(self, training, attributes):
-        if not attributes:
-            return self._fitted._replace(training=training)
-        values = (getattr(self, name) for name in self._structural_parameters)
-        structure = tuple(copy.deepcopy(x) if is_container(x) else x for x in values)
-        return Fitted(training, attributes, structure)
+    def _fitted_with(self, progress, attributes):
+        """What is fitted after a progress, in data of which validation found these attributes."""
+        if attributes:
+            values = (getattr(self, name) for name in self._structural_parameters)
+            structure = tuple(copy.deepcopy(x) if is_container(x) else x for x in values)
+        else:
+            attributes, structure = self._fitted.attributes, self._fitted.structure
+        return Fitted(
+            progress.state, progress.history, attributes, structure, tuple(progress.lower_bounds),
+            progress.n_iter, progress.converged, progress.chains,
+        )  # fmt: skip
 
-    def _as_of(self, training, attributes):
-        """Return a copy that is fitted as a training is now, and calls nobody when it goes on."""
+    def _as_of(self, progress, attributes):
+        """Return a copy that is fitted as of a progress, and calls nobody when it goes on."""
         copied = object.__new__(type(self))
         left_out = {*self._transient, CALLBACKS}
         kept = {name: value for name, value in vars(self).items() if name not in left_out}
         copied.__dict__ = kept | {"callbacks": None}
-        copied._fitted = self._fitted_with(training.kept(), attributes)
+        copied._fitted = self._fitted_with(progress, attributes)
         return copied
 
     def _seen(self):
         """Return the estimator as it is now, read at once: nothing learnt meanwhile changes it."""
-        state = self.__dict__.copy()
-        if "_fitted" not in state:
+        seen = object.__new__(type(self))
+        seen.__dict__ = self.__dict__.copy()
+        if "_fitted" not in seen.__dict__:
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with"
                 " appropriate arguments before using this estimator."
             )
-        fitted = state["_fitted"]
-        training = Training(fitted.training.state, fitted.training.prior)
-        state["_fitted"] = fitted._replace(training=training)
-        seen = object.__new__(type(self))
-        seen.__dict__ = state
         return seen
 
     def _check_structure(self):
@@ -650,45 +636,40 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             ) from None
 
     @property
-    def _training(self):
-        """The training of a fitted estimator."""
-        return self._fitted_at_once.training
-
-    @property
     def model_(self) -> Model:
         """The fitted model, a frozen value."""
-        return self._training.state.model
+        return self._fitted_at_once.state.model
 
     @property
     def n_steps_(self) -> int:
         """Number of updates so far."""
-        return self._training.state.n_steps
+        return self._fitted_at_once.state.n_steps
 
     @property
     def n_samples_seen_(self) -> float:
         """Number of observations (their total weight) that the model has learnt from."""
-        seen = self._training.state.n_seen
+        seen = self._fitted_at_once.state.n_seen
         return int(seen) if float(seen).is_integer() else seen
 
     @property
     def history_(self) -> Sequence[Step]:
         """The latest updates, a list of (eta, log_likelihood, kl_divergence, n_rows)."""
-        return self._training.history
+        return self._fitted_at_once.history.steps()
 
     @property
     def n_iter_(self) -> int:
         """Number of passes of the last `fit` over its data."""
-        return self._training.n_iter
+        return self._fitted_at_once.n_iter
 
     @property
     def converged_(self) -> bool:
         """Whether the last `fit` stopped because of `tol`."""
-        return self._training.converged
+        return self._fitted_at_once.converged
 
     @property
     def lower_bounds_(self) -> list[float]:
         """Mean log-likelihood of each pass of the last `fit`, before or during its updates."""
-        return self._training.lower_bounds
+        return list(self._fitted_at_once.lower_bounds)
 
     @property
     def chains_(self) -> Chains:
@@ -696,7 +677,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
         An AttributeError if another solver fitted.
         """
-        chains = self._training.chains
+        chains = self._fitted_at_once.chains
         if chains is None:
             raise AttributeError(
                 f"{type(self).__name__} has chains_ only after a fit with solver='gibbs'."
@@ -706,8 +687,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     @property
     def lower_bound_(self) -> float:
         """The last of `lower_bounds_`; NaN of what was merged and has learnt nothing since."""
-        training = self._training
-        bounds, step = training.lower_bounds, training.state.step
+        fitted = self._fitted_at_once
+        bounds, step = fitted.lower_bounds, fitted.state.step
         if bounds:
             return bounds[-1]
         return math.nan if step is None else step.log_likelihood
@@ -719,21 +700,14 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         "_parent_callback_ctx",
     )  # fmt: skip
 
-    def _kept(self):
-        state = super()._kept()
-        if "_fitted" in state:
-            fitted = state["_fitted"]
-            state["_fitted"] = fitted._replace(training=fitted.training.kept())
-        return state
-
     def _check_learnt(self, state):
         fitted = state.get("_fitted")
         if fitted is None:
             return
         with naming(self):
-            if not isinstance(fitted, Fitted) or not isinstance(fitted.training, Training):
+            if not isinstance(fitted, Fitted):
                 raise ValueError(f"what was learnt is {fitted!r:.60}.")
-            fitted.training.check()
+            fitted.check()
 
 
 def _drawn_seed(random_state):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from contextlib import suppress
+from functools import partial
 from weakref import WeakKeyDictionary
 
 __all__ = ["checked_callbacks"]
@@ -14,7 +15,7 @@ _POSITIONAL = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR
 
 
 def checked_callbacks(callbacks, estimator, attributes):
-    """Return callbacks as `Training` calls them; their list may have grown since the last time.
+    """Return callbacks as `Progress` calls them; their list may have grown since the last time.
 
     Parameters
     ----------
@@ -36,24 +37,15 @@ def checked_callbacks(callbacks, estimator, attributes):
         raise ValueError(
             f"callbacks must be a list of functions of a step, or None; got {callbacks!r}."
         )
-    return tuple(
-        _WithEstimator(callback, estimator, attributes)
-        if _asks_for_estimator(callback)
-        else callback
-        for callback in callbacks
-    )
+    return tuple(partial(_call, callback, estimator, attributes) for callback in callbacks)
 
 
-class _WithEstimator:
-    """A callback that asks for the estimator: it gets a copy, as of the update."""
-
-    takes_training = True
-
-    def __init__(self, callback, estimator, attributes):
-        self._callback, self._estimator, self._attributes = callback, estimator, attributes
-
-    def __call__(self, step, training):
-        return self._callback(step, self._estimator._as_of(training, self._attributes))
+def _call(callback, estimator, attributes, progress):
+    """Call a callback; one that asks for the estimator gets a copy, as of the update."""
+    step = progress.state.step
+    if _asks_for_estimator(callback):
+        return callback(step, estimator._as_of(progress, attributes))
+    return callback(step)
 
 
 def _asks_for_estimator(callback):

@@ -33,28 +33,28 @@ class FitTasks:
             self._fit = estimator._init_callback_context(max_subtasks=n_tasks)
             self._fit.call_on_fit_task_begin(**self._told)
 
-    def observed(self, passes, training, attributes):
+    def observed(self, passes, progress, attributes):
         """Yield passes; callbacks are told before and after each, and may end the fit.
 
         Parameters
         ----------
         passes : iterator
             As a solver yields them.
-        training : Training
+        progress : Progress
         attributes : dict or None
             What validation found in the data.
         """
         if self._fit is None:
             yield from passes
             return
-        fitted = {"reconstruction_attributes": lambda: self._fitted(training, attributes)}
+        fitted = {"reconstruction_attributes": lambda: self._fitted(progress, attributes)}
         within = self._fit if self._n_starts == 1 else self._next_start()
         while True:
             task = within.subcontext("pass").call_on_fit_task_begin(**self._told)
             done = next(passes, None)
             if done is None:
                 return
-            training.stopped |= task.call_on_fit_task_end(**self._told, **fitted)
+            progress.stopped |= task.call_on_fit_task_end(**self._told, **fitted)
             yield done
 
     def _next_start(self):
@@ -73,5 +73,5 @@ class FitTasks:
         if self._fit is not None:
             self._fit.call_on_fit_task_end(**self._told)
 
-    def _fitted(self, training, attributes):
-        return {"_fitted": self._estimator._fitted_with(training.kept(), attributes)}
+    def _fitted(self, progress, attributes):
+        return {"_fitted": self._estimator._fitted_with(progress, attributes)}

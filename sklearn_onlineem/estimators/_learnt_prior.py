@@ -52,7 +52,7 @@ class LearntPrior:
             If the weight is no number above 0.
         """
         check_number("weight", weight, 0.0, math.inf)
-        state = fitted._training.state
+        state = fitted._fitted.state
         names = fitted._structural_parameters
         structure = dict(zip(names, fitted._fitted.structure, strict=True))
         statistics, n_features = state.own_statistics, fitted.n_features_in_

@@ -44,9 +44,12 @@ class _Parameter:
 
     def __set__(self, instance, value):
         instance.__dict__[self._name] = value
+        # Objects that were built from the parameters.
+        instance.__dict__.pop("_present_rules", None)
 
     def __delete__(self, instance):
         instance.__dict__.pop(self._name, None)
+        instance.__dict__.pop("_present_rules", None)
 
 
 Estimator = TypeVar("Estimator", bound=type)

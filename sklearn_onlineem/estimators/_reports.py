@@ -34,12 +34,12 @@ def report_pass(estimator, n_iter, log_likelihood):
         say(estimator, f"pass {n_iter}, log-likelihood {log_likelihood:.6f}")
 
 
-def report_end(estimator, training):
+def report_end(estimator, progress):
     """Say why a fit has ended."""
-    reason = "converged" if training.converged else "max_iter is reached"
-    reason = "stopped by a callback" if training.stopped else reason
-    last = training.lower_bounds[-1]
-    say(estimator, f"{reason} after pass {training.n_iter}, log-likelihood {last:.6f}")
+    reason = "converged" if progress.converged else "max_iter is reached"
+    reason = "stopped by a callback" if progress.stopped else reason
+    last = progress.lower_bounds[-1]
+    say(estimator, f"{reason} after pass {progress.n_iter}, log-likelihood {last:.6f}")
 
 
 def report_update(estimator, state):
@@ -52,27 +52,27 @@ def report_update(estimator, state):
 # ---------------------------------------------------------------------------------------- warnings
 
 
-def warn_of_passes(estimator, training, may_converge=True):
+def warn_of_passes(estimator, progress, may_converge=True):
     """Warn if a fit has not converged though it may, or ended before it averaged."""
     solver, name = estimator._solver(), type(estimator).__name__
-    may_converge &= estimator.tol > 0 and not solver.wanders
-    if may_converge and not (training.converged or training.stopped):
+    may_converge &= estimator.tol > 0 and not solver.is_stochastic
+    if may_converge and not (progress.converged or progress.stopped):
         warn_user(
             f"{name} did not converge within max_iter={estimator.max_iter} passes:"
-            f" {_outlook(estimator, training)}. Raise max_iter or tol.",
+            f" {_outlook(estimator, progress)}. Raise max_iter or tol.",
             ConvergenceWarning,
         )
     average_from = getattr(solver, "average_from", None)
-    if average_from is not None and training.n_iter < average_from and not training.stopped:
+    if average_from is not None and progress.n_iter < average_from and not progress.stopped:
         warn_user(
-            f"{name} made {training.n_iter} passes, so that none was averaged:"
+            f"{name} made {progress.n_iter} passes, so that none was averaged:"
             f" average_from={average_from}."
         )
 
 
-def _outlook(estimator, training):
+def _outlook(estimator, progress):
     """What the last passes say of those that are lacking."""
-    gains, divergences = training.latest_gains(), training.latest_divergences()
+    gains, divergences = progress.latest_gains(), progress.latest_divergences()
     values = divergences if estimator.stopping == "kl" else gains
     parts = [f"changed the log-likelihood by {gains[-1]:.2g} nats"] if gains else []
     parts += [f"had KL(new || old) = {divergences[-1]:.2g} nats"] if divergences else []
@@ -87,25 +87,25 @@ def _outlook(estimator, training):
     return f"{found}, and at a rate of {rate:.3g} tol={tol:g} needs some {n_passes} more"
 
 
-def warn_of_unused_rates(estimator, training):
+def warn_of_unused_rates(estimator, progress):
     """Warn of parameters of learning rates that were set, and that no step has used."""
-    carries = estimator._solver().carries
-    used = _used_rates(estimator) if training.n_rates and not carries else set()
+    has_own_rates = estimator._solver().has_own_rates
+    used = _used_rates(estimator) if progress.used_rates and not has_own_rates else set()
     unused = [
         name
         for name in ("eta0", "beta", "schedule")
         if name not in used and getattr(estimator, name) != estimator._defaults[name]
     ]
     if unused:
-        names, why = " or ".join(unused), _why_unused(estimator, training, carries)
+        names, why = " or ".join(unused), _why_unused(estimator, progress, has_own_rates)
         whose = f"{type(estimator).__name__} took no step that depends on {names}, though set"
         warn_user(f"{whose}: {why}")
 
 
-def _why_unused(estimator, training, carries):
-    if carries:
-        return "rates come from the statistics that it carries along."
-    if training.n_rates:
+def _why_unused(estimator, progress, has_own_rates):
+    if has_own_rates:
+        return "rates come from its running statistics."
+    if progress.used_rates:
         return f"schedule={estimator.schedule!r} makes its rates without."
     return (
         f"there was no online step, with solver={estimator.solver!r}, eta0={estimator.eta0!r} and"

@@ -15,9 +15,9 @@ from sklearn_onlineem.data._checks import room
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._decorators import fit_context
+from sklearn_onlineem.estimators._fitted import FitTransformMixin
 from sklearn_onlineem.estimators._parameters import estimator
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
-from sklearn_onlineem.estimators._transactions import FitTransformMixin
 from sklearn_onlineem.estimators._validation import (
     INVALID,
     checked_labels,
@@ -130,7 +130,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
     _takes_positive_only = False
 
     def _input(self, fresh=False):
-        family = self._family() if fresh else self._training.state.model.family
+        family = self._family() if fresh else self.model_.family
         n_components, takes_labels = getattr(self, "n_components", 1), self._takes_labels
         return RowsInput(self, family, fresh, n_components, self._prepared, takes_labels)
 

@@ -17,11 +17,11 @@ from sklearn_onlineem.data._checks import room
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._decorators import fit_context
+from sklearn_onlineem.estimators._fitted import FitTransformMixin, rollback
 from sklearn_onlineem.estimators._outputs import SequenceOutput
 from sklearn_onlineem.estimators._parameters import by_name, estimator, parameter
 from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y, sequence_form
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
-from sklearn_onlineem.estimators._transactions import FitTransformMixin, as_it_was
 from sklearn_onlineem.estimators._validation import (
     check_values,
     checked_labels,
@@ -237,7 +237,7 @@ class SequenceEstimator(
         with self._lock():
             if continues:
                 self._check_may_continue()
-                with as_it_was(self):
+                with rollback(self):
                     self._continue(X, y, lengths=lengths, groups=groups)
             else:
                 self._partial_fit(X, y, lengths=lengths, groups=groups)
@@ -387,7 +387,7 @@ class SequenceEstimator(
         >>> bool(np.allclose(there, back[::-1], atol=1e-6))
         True
         """
-        with as_it_was(self):
+        with rollback(self):
             fitted = self.fit(X, y, lengths=lengths, groups=groups)
             return fitted.transform(X, lengths=lengths, groups=groups)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import RandomState
-from sklearn_onlineem.em import SampledInertia, State, Training
+from sklearn_onlineem.em import Progress, Sampled, State
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._parameters import are_same
 from sklearn_onlineem.estimators._threads import single_threaded_blas
@@ -125,13 +126,14 @@ def combine_estimators(
         raise ValueError(f"method must be one of {sorted(_METHODS)}, got {method!r}.")
     if not isinstance(align, bool | np.bool_) and align != "auto":
         raise ValueError(f"align must be True, False or 'auto', got {align!r}.")
-    before = [estimator._training.state for estimator in estimators]
+    before = [estimator._fitted.state for estimator in estimators]
     states = [_aligned_state(state, before[0], align) for state in before]
     aligned = [one is not other for one, other in zip(states, before, strict=True)]
     chosen = [(w, state) for w, state in zip(weights, states, strict=True) if w > 0.0]
     with single_threaded_blas(n_rows=n_pseudo_samples):
         seed = check_random_state(random_state).randint(np.iinfo(np.int32).max, size=4)
-        sampled_statistics = SampledInertia(n_pseudo_samples, np.random.default_rng(seed))
+        rng = np.random.default_rng(seed)
+        sampled_statistics = partial(Sampled(n_pseudo_samples), rng=rng)
         model, statistics = _METHODS[method](chosen, sampled_statistics)
     return _estimator_of(model, statistics, estimators, aligned)
 
@@ -193,10 +195,9 @@ def _closer(model, reference):
 
 def _estimator_of(model: Model, statistics: Statistics | None, estimators, aligned):
     """A fitted estimator with the parameters of the first, that has seen what all have."""
-    first, trainings = estimators[0], [estimator._training for estimator in estimators]
-    states = [training.state for training in trainings]
+    first, states = estimators[0], [estimator._fitted.state for estimator in estimators]
     seen = [state.n_seen for state in states]
-    needed, unit, size_seen = _sizes(trainings, seen)
+    needed, unit, size_seen = _sizes(states, seen)
     state = State(
         model,
         sum(state.n_steps for state in states),
@@ -206,25 +207,26 @@ def _estimator_of(model: Model, statistics: Statistics | None, estimators, align
         seed=states[0].seed,
         size_seen=size_seen,
         n_rows=sum(state.n_rows for state in states),
+        prior=states[0].prior,
+        observations_needed=needed,
+        size_unit=unit,
     )
-    prior = trainings[0].prior
-    training = Training(state, prior, observations_needed=needed, size_unit=unit)
     attributes = {**first._fitted.attributes}
     attributes["_dtype"] = np.result_type(*(estimator._dtype for estimator in estimators))
     attributes.update(_feature_names(estimators), aligned_members_=aligned)
     merged = clone(first)
-    merged._commit(training, attributes)
+    merged._commit(Progress(state), attributes)
     return merged
 
 
-def _sizes(trainings, seen):
+def _sizes(states, seen):
     """Observations needed, size of an observation, and size seen, as learning rates count them."""
-    units = [training.size_unit for training in trainings]
+    units = [state.size_unit for state in states]
     unit = float(np.average(units, weights=seen)) if len(set(units)) > 1 else units[0]
     shares = [own / unit for own in units]
-    pairs = list(zip(trainings, shares, strict=True))
+    pairs = list(zip(states, shares, strict=True))
     needed = np.average([one.observations_needed * share for one, share in pairs], weights=seen)
-    return float(needed), unit, sum(one.state.size_seen * share for one, share in pairs)
+    return float(needed), unit, sum(one.size_seen * share for one, share in pairs)
 
 
 def _feature_names(estimators):
@@ -320,7 +322,7 @@ def _other_parameters(estimator, first):
 
 def _checked_weights(weights, estimators):
     if weights is None:
-        weights = [estimator._training.state.n_seen for estimator in estimators]
+        weights = [estimator._fitted.state.n_seen for estimator in estimators]
     try:
         weights = np.asarray(weights, dtype=np.float64)
     except OverflowError:

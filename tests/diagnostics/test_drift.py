@@ -357,7 +357,7 @@ def test_what_is_carried_weighs_as_much_as_the_rows_that_still_count(forgetting,
         answers = Answers(False, False if kept is None else Restart(kept), False)
         mixture = PoissonMixture(2, solver=solver, callbacks=[answers], random_state=0)
         mixture.partial_fit(X).partial_fit(X)
-        masses[kept] = mixture._fitted.training.state.carried
+        masses[kept] = mixture._fitted.state.kept
         assert (mixture.partial_fit(X).weights_ > 0.0).all()
     assert masses[0] is None
     assert masses[1000].mass == masses[None].mass

@@ -178,7 +178,7 @@ def test_a_prior_is_complete_data(rng):
     with_prior = fitted(X, means, prior=prior, weight_concentration_prior=20.0)
     case = next(case for case in STILL if repr(case) == "FullGaussian")
     found = type(still(case))(case, with_prior, X)
-    terms = [(1.0 / len(X), with_prior._training.prior)]
+    terms = [(1.0 / len(X), with_prior._fitted.state.prior)]
     expected = leading(jacobian(found.step(terms), found.place.encode(found.model)), 5)
     information = missing_information(with_prior, X)
     np.testing.assert_allclose(information.eigenvalues, expected, rtol=0, atol=1e-7)

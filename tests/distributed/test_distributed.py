@@ -31,7 +31,7 @@ from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
 from sklearn_onlineem.distributed._tasks import Result, _kernel_ready, merge, whole
-from sklearn_onlineem.em import Auto, Online, Sampled, online_step, rate_of
+from sklearn_onlineem.em import Auto, Batch, Online, Sampled, online_step, rate_of
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.statistics import Sums
 
@@ -59,8 +59,10 @@ def shards_of(X, n_shards, estimator):
 
 def batch_pass(estimator, data):
     """Take one iteration of batch EM; return the log-likelihood before it."""
-    training, n = estimator._training, data.total_weight
-    return training.update(data, math.inf, training.size_of(data), n).log_likelihood
+    fitted = estimator._fitted
+    state = Batch()._updated(fitted.state, data, math.inf, data.total_weight)
+    estimator._fitted = fitted._replace(state=state)
+    return state.step.log_likelihood
 
 
 @all_estimators

@@ -17,7 +17,7 @@ from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
 from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
-from sklearn_onlineem.em import PowerDecay
+from sklearn_onlineem.em import Batch, Online, PowerDecay, rate_of
 from sklearn_onlineem.em.state import step_rng
 from sklearn_onlineem.models import LatentDirichletModel
 from sklearn_onlineem.statistics import combine
@@ -47,8 +47,10 @@ def lda(**arguments):
 
 
 def batch_pass(estimator, data):
-    training, size = estimator._training, estimator._training.size_of(data)
-    return training.update(data, math.inf, size, size).log_likelihood
+    fitted = estimator._fitted
+    state = Batch()._updated(fitted.state, data, math.inf, fitted.state.size_of(data))
+    estimator._fitted = fitted._replace(state=state)
+    return state.step.log_likelihood
 
 
 def with_start(X, **arguments):
@@ -88,11 +90,12 @@ def test_learners_draw_by_the_documents_numbers_in_the_whole(mode, X):
         data, members = start._input().read(X), []
         for part in np.split(np.arange(60), n_shards):
             member = copy.deepcopy(start)
-            training, schedule = member._training, member._rules().schedule
+            state, schedule = member._fitted.state, member._rules().schedule
             for t in range(0, len(part), 10):
                 batch = data[part[t : t + 10]]
-                training.update(batch, training.rate(schedule, 10.0), 10.0, 60.0)
-            members.append((1.0 / n_shards, member.model_.own_statistics()))
+                eta = rate_of(schedule, state.size_seen, 10.0)
+                state = Online()._updated(state, batch, eta, 60.0)
+            members.append((1.0 / n_shards, state.model.own_statistics()))
         expected = start.model_.m_step(combine(members))
         assert_close(learner.estimator_.model_, expected, rtol=1e-9, atol=1e-12)
 
@@ -106,7 +109,7 @@ def test_rounds_of_a_model_that_stays_draw_anew(mode, n_shards, X, monkeypatch):
     monkeypatch.setattr(LatentDirichletModel, "averaged", lambda models, shares: models[0])
     learner.set_params(n_shards=n_shards, n_passes=3, **mode).fit(X)
     path = [done.log_likelihood for done in learner.history_]
-    state, data = local._training.state, local._input().read(X)
+    state, data = local._fitted.state, local._input().read(X)
     rngs = [step_rng(state.seed, state.n_steps + t) for t in range(3)]
     expected = [state.model.e_step(data, rng)[1] for rng in rngs]
     assert_allclose(path, expected, rtol=1e-12)

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import norm, rankdata
 
 from sklearn_onlineem.em import Chains
-from sklearn_onlineem.em.chains import effective_sample_size, r_hat
+from sklearn_onlineem.em.solvers.gibbs import effective_sample_size, r_hat
 
 
 def halves_of(chains):

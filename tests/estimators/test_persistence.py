@@ -4,7 +4,6 @@ import copy
 import io
 import pickle
 import re
-from dataclasses import fields, replace
 from pathlib import Path
 
 import joblib
@@ -53,8 +52,8 @@ from sklearn_onlineem.em import (
     SplitMerge,
     State,
     Stochastic,
-    Training,
 )
+from sklearn_onlineem.estimators._fitted import Fitted
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*took no step:UserWarning"
@@ -184,16 +183,12 @@ def test_classifiers_and_learners_of_shards_answer_as_before(rng):
 # ---------------------------------------------------------------------------- corrupt states
 
 
-def with_fitted(state, **changes):
-    return {**state, "_fitted": state["_fitted"]._replace(**changes)}
+def with_fitted(saved, /, **changes):
+    return {**saved, "_fitted": saved["_fitted"]._replace(**changes)}
 
 
-def with_training(saved, **changes):
-    return with_fitted(saved, training=replace(saved["_fitted"].training, **changes))
-
-
-def with_state(saved, **changes):
-    return with_training(saved, state=saved["_fitted"].training.state._replace(**changes))
+def with_state(saved, /, **changes):
+    return with_fitted(saved, state=saved["_fitted"].state._replace(**changes))
 
 
 def corrupt(state):
@@ -202,9 +197,8 @@ def corrupt(state):
         yield f"without {name}", {key: value for key, value in state.items() if key != name}
     for value in (None, 3, "fitted", (), {}):
         yield f"fitted {value!r}", {**state, "_fitted": value}
-        yield f"training {value!r}", with_fitted(state, training=value)
-        yield f"state {value!r}", with_training(state, state=value)
-        yield f"past {value!r}", with_training(state, past=value)
+        yield f"state {value!r}", with_fitted(state, state=value)
+        yield f"history {value!r}", with_fitted(state, history=value)
         yield f"model {value!r}", with_state(state, model=value)
     yield "attributes", with_fitted(state, attributes={})
     for name, value in state["_fitted"].attributes.items():
@@ -221,9 +215,9 @@ def corrupt(state):
 
 def with_other_numbers(state):
     """With each of the arrays of the model changed, and cut."""
-    for i in range(len(arrays(state["_fitted"].training.state.model))):
+    for i in range(len(arrays(state["_fitted"].state.model))):
         changed = copy.deepcopy(state)
-        array = arrays(changed["_fitted"].training.state.model)[i]
+        array = arrays(changed["_fitted"].state.model)[i]
         if array.size and array.dtype.kind == "f":
             array.flat[0] = np.nan
             yield f"array {i}", changed
@@ -257,8 +251,8 @@ def of_another_version(fitted):
 
 
 OTHER_TYPES = [
-    *((with_state, name) for name in State._fields),
-    *((with_training, f.name) for f in fields(Training) if f.name != "callbacks"),
+    *((with_state, name) for name in State._fields if name != "kept"),
+    *((with_fitted, name) for name in Fitted._fields),
 ]
 
 
@@ -273,7 +267,9 @@ def test_what_another_version_saved_is_of_the_right_types(changed, name, rng):
     for value in ("3", {}, b"", 1j):
         with (
             pytest.warns(InconsistentVersionWarning),
-            pytest.raises(ValueError, match=rf"{name}( of GaussianMixture)? of its training"),
+            pytest.raises(
+                ValueError, match=rf"{name}( of GaussianMixture)? of (its state|what was learnt)"
+            ),
         ):
             fitted.__setstate__(changed(saved, **{name: value}))
         assert_identical(state_of(fitted), before)
@@ -313,7 +309,7 @@ def test_another_version_warns_and_loads(case, rng):
 
 
 def test_what_another_thread_learns_meanwhile_is_not_mixed_in(rng):
-    """A pickle holds the training of one moment, and its checksum that of the same."""
+    """A pickle holds what was learnt of one moment, and its checksum that of the same."""
     X = rng.normal(size=(50, 2))
 
     class Learning(list):

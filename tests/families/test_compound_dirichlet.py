@@ -3,6 +3,7 @@
 import math
 import pickle
 from fractions import Fraction
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -21,7 +22,7 @@ from sklearn_onlineem import (
     MultinomialMixture,
 )
 from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import Online, Sampled, SampledInertia, online_step
+from sklearn_onlineem.em import Online, Sampled, online_step
 from sklearn_onlineem.families import CompoundDirichlet as Family
 from sklearn_onlineem.families import Dirichlets, FullGaussian
 from sklearn_onlineem.families._events import events_of
@@ -185,7 +186,7 @@ def test_sampled_inertia_tends_to_the_exact_one_on_a_gaussian_mixture(rng):
     exact, _ = online_step(model, data, 0.5)
 
     def error(n):
-        inertia = SampledInertia(n, rng)
+        inertia = partial(Sampled(n), rng=rng)
         steps = [online_step(model, data, 0.5, inertia=inertia)[0] for _ in range(8)]
         gaps = [
             np.concatenate([(a - b).ravel() for a, b in zip(arrays(s), arrays(exact), strict=True)])
@@ -204,7 +205,7 @@ def test_sampled_inertia_tends_to_the_exact_one(rng):
     model = MixtureModel(Family(), np.ones(1), parameters)
     exact, _ = online_step(model, Rows(X), 0.5)
     for n, rtol in ((100, 0.5), (100_000, 0.01)):
-        sampled, _ = online_step(model, Rows(X), 0.5, inertia=SampledInertia(n, rng))
+        sampled, _ = online_step(model, Rows(X), 0.5, inertia=partial(Sampled(n), rng=rng))
         assert_allclose(sampled.parameters.alpha, exact.parameters.alpha, rtol=rtol)
         assert not np.allclose(sampled.parameters.alpha, exact.parameters.alpha, rtol=rtol / 1e4)
 

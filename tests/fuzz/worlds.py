@@ -418,8 +418,8 @@ def swept(model, data, prior, rng, collapsed):
 def algorithm_world(case):
     objects, arguments = model_world(case)
     model, data = objects[:2]
-    state = em.State(model, seed=(1, 2))
-    training = em.Training(state, observations_needed=3.0)
+    state = em.State(model, seed=(1, 2), observations_needed=3.0)
+    progress = em.Progress(state)
     schedule = em.PowerDecay()
     plan = em.Plan(
         schedule, 2, partial(em.STOPPING_RULES["kl"], 1e-3), np.random.default_rng(0), True
@@ -430,8 +430,7 @@ def algorithm_world(case):
         "like": data,
         "schedule": schedule,
         "plan": plan,
-        "training": training,
-        "mark": training.mark(),
+        "progress": progress,
         "prior": [(0.5, objects[2])],
         "resumed.prior": objects[2],
         "component_rates": None,
@@ -439,7 +438,7 @@ def algorithm_world(case):
         "prior_of.prior": objects[2],
         "state": state,
         "solver": em.BayesianOnline(),
-        "carried": em.Carried(4.0, objects[2]),
+        "running": em.RunningStatistics(4.0, objects[2]),
         "evidence": objects[2],
         "with_more.n": 3.0,
         "kept": 0.9,
@@ -448,8 +447,7 @@ def algorithm_world(case):
         "step_sizes": [0.5, 0.25],
         "factors": [1.0, 0.5],
         "prior_mass": 2.0,
-        "inertia": em.exact_inertia,
-        "update.inertia": em.Exact(),
+        "inertia": em.Exact(),
         "pseudo_statistics": objects[2],
         "n_passes": 2,
         "eta": 0.5,
@@ -481,25 +479,28 @@ def algorithm_world(case):
     }
     values_of = [
         *[solver() for solver in em.SOLVERS.values()],
-        *[em.SplitMerge(), em.BayesianOnline("mean", 0.5, 0.9), em.Carried(4.0, objects[2])],
+        *[
+            em.SplitMerge(),
+            em.BayesianOnline("mean", 0.5, 0.9),
+            em.RunningStatistics(4.0, objects[2]),
+        ],
         *[em.Constant(), em.Harmonic(), em.PowerDecay(), em.Forgetting(), em.Bayesian()],
         *[
             em.PowerDecayInRows(3.0),
             em.Exact(),
             em.Sampled(5),
-            em.SampledInertia(5, values["plan"].rng),
         ],
-        *[em.KLStopping(1e-3), em.LikelihoodStopping(1e-3), plan, state, training],
+        *[em.KLStopping(1e-3), em.LikelihoodStopping(1e-3), plan, state, progress],
         em.Step(*[1.0] * len(em.Step._fields)),
         em.Outlook(0.5, 3),
-        em.CarriedStep(*[1.0] * len(em.Step._fields), np.ones(2)),
-        em.StructuralStep(*[1.0] * len(em.StructuralStep._fields)),
+        em.ComponentStep(*[1.0] * len(em.Step._fields), np.ones(2)),
+        em.ComponentStep(*[1.0] * len(em.Step._fields), None, 2, 1, 0),
         em.Chains(*np.random.default_rng(2).normal(size=(2, 2, 8)), 1),
         Round(*[1.0] * len(Round._fields)),
     ]
     functions = [
-        em.batch_step, em.online_step, em.exact_inertia, em.learning_rate, em.named_schedule,
-        em.rate_of, em.run, em.step_size, em.carried_step, em.forgetting_factors,
+        em.batch_step, em.online_step, em.learning_rate, em.named_schedule,
+        em.rate_of, em.run, em.step_size, em.running_step, em.forgetting_factors,
         em.forgetting_step_sizes, em.expected_passes,
     ]  # fmt: skip
     return [*values_of, *functions], {**arguments, **values}

@@ -15,11 +15,11 @@ from sklearn_onlineem import GaussianHMM, LaplaceMixture, MultinomialMixture, Po
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.em import (
     BayesianOnline,
-    Carried,
-    carried_step,
+    RunningStatistics,
     forgetting_factors,
     forgetting_step_sizes,
     online_step,
+    running_step,
 )
 from sklearn_onlineem.estimators import _threads
 from sklearn_onlineem.families import Multinomial
@@ -58,14 +58,14 @@ def test_the_carried_statistics_are_the_sum_over_the_batches(case, rng):
     X = case.data(rng, 60)[0]
     learner = stream(case(solver="bayesian"), batches(X, 2))
     later, terms = batches(X, 3), []
-    before = learner._training.state
+    before = learner._fitted.state
     for part in later:
         reader = learner._input()
         data = reader.read(part)
         terms.append((data.total_weight, learner.model_.e_step(data)[0]))
         learner.partial_fit(part)
-    carried = learner._training.state.carried
-    expected = combine([(before.carried.mass, before.carried.statistics), *terms])
+    carried = learner._fitted.state.kept
+    expected = combine([(before.kept.mass, before.kept.statistics), *terms])
     assert_close(carried.statistics.scale(carried.mass), expected, rtol=1e-9, atol=1e-9)
     assert carried.mass == learner.n_samples_seen_ == 120
     assert_close(learner.model_, learner.model_.m_step(carried.statistics), rtol=1e-9, atol=1e-9)
@@ -84,7 +84,7 @@ def test_with_all_labels_it_is_the_posterior_of_batch_em_in_any_order(case, rng)
         assert_allclose(learner.weights_, batch.weights_, rtol=1e-12)
         if learner.model_.family.determined_by_means:
             assert_allclose(learner.means_, batch.means_, rtol=1e-12)
-    assert_close(found[0]._training.state.carried, found[1]._training.state.carried, rtol=1e-12)
+    assert_close(found[0]._fitted.state.kept, found[1]._fitted.state.kept, rtol=1e-12)
 
 
 @all_visible
@@ -110,7 +110,9 @@ def test_one_step_is_that_of_the_paper():
     model = MixtureModel(Multinomial(), alpha / 5.0, beta / alpha[:, None])
     joint = alpha / 5.0 * np.prod((beta / beta.sum(axis=1, keepdims=True)) ** x, axis=1)
     xi = joint / joint.sum()
-    new, carried, rates, _ = carried_step(model, Rows(x[None]), Carried.of_model(model, 5.0))
+    new, carried, rates, _ = running_step(
+        model, Rows(x[None]), RunningStatistics.of_model(model, 5.0)
+    )
     assert_allclose(new.weights, (alpha + xi) / 6.0, rtol=1e-12)
     counts = beta + xi[:, None] * x
     assert_allclose(new.family.probabilities(new.parameters), _rows(counts), rtol=1e-12)
@@ -138,15 +140,15 @@ def test_mixtures_without_a_prior_have_equal_steps_of_online_em(case, factor, rn
     X = case.data(rng, 200)[0]
     start = case().partial_fit(X[:80])
     carrying = copy.deepcopy(start).set_params(solver=BayesianOnline(forgetting=factor))
-    carried, model = Carried.of_model(start.model_, 80.0), start.model_
+    carried, model = RunningStatistics.of_model(start.model_, 80.0), start.model_
     for part in np.split(X[80:], 6):
         data = carrying._input().read(part)
         eta = data.total_weight / (factor * carried.mass)
         model = online_step(model, data, eta)[0]
         carried = carried._replace(mass=factor * carried.mass + data.total_weight)
         carrying.partial_fit(part)
-    state = carrying._training.state
-    assert state.carried.mass == pytest.approx(carried.mass, rel=1e-12)
+    state = carrying._fitted.state
+    assert state.kept.mass == pytest.approx(carried.mass, rel=1e-12)
     assert_close(state.model, model, rtol=1e-6, atol=1e-9)
 
 
@@ -158,7 +160,7 @@ def test_a_stream_goes_on_bit_for_bit_after_pickling(case, rng):
     half = stream(case(solver="bayesian"), parts[:3])
     resumed = stream(pickle.loads(pickle.dumps(half)), parts[3:])
     assert_identical(resumed.model_, through.model_)
-    assert_identical(resumed._training.state.carried, through._training.state.carried)
+    assert_identical(resumed._fitted.state.kept, through._fitted.state.kept)
 
 
 @all_estimators
@@ -168,7 +170,7 @@ def test_a_fit_takes_one_pass_and_counts_each_observation_once(case, rng):
     assert (fitted.n_iter_, fitted.n_steps_, fitted.converged_) == (1, 3, True)
     n_components = getattr(fitted.model_, "n_components", 1)
     expected = 60.0 + 0.01 * n_components
-    assert fitted._training.state.carried.mass == pytest.approx(expected, rel=1e-12)
+    assert fitted._fitted.state.kept.mass == pytest.approx(expected, rel=1e-12)
 
 
 @all_estimators
@@ -185,9 +187,9 @@ def test_rates_of_components_are_their_shares_of_what_is_carried(case, rng):
     learner = stream(case(solver="bayesian"), batches(X, 3))
     assert_allclose(learner.history_[0].component_rates, 1.0)
     data = learner._input().read(X[:30])
-    state, family = learner._training.state, learner.model_.family
+    state, family = learner._fitted.state, learner.model_.family
     new = family.masses(state.model.e_step(data)[0].emissions) * 30.0
-    old = family.masses(state.carried.statistics.emissions) * state.carried.mass
+    old = family.masses(state.kept.statistics.emissions) * state.kept.mass
     learner.partial_fit(X[:30])
     rates = learner.history_[-1].component_rates
     assert_allclose(rates, new / (new + old), rtol=1e-9)
@@ -198,9 +200,9 @@ def test_another_solver_drops_what_was_carried_and_the_model_stands_for_the_rows
     X = rng.poisson(3.0, (90, 2)).astype(float)
     learner = stream(PoissonMixture(2, solver="bayesian", random_state=0), batches(X, 2))
     learner.set_params(solver="online").partial_fit(X[:10])
-    assert learner._training.state.carried is None
+    assert learner._fitted.state.kept is None
     learner.set_params(solver="bayesian").partial_fit(X[:10])
-    assert learner._training.state.carried.mass == 110.0
+    assert learner._fitted.state.kept.mass == 110.0
 
 
 def test_a_prior_that_changes_acts_from_the_next_batch_on(rng):
@@ -282,6 +284,6 @@ def test_rates_that_were_set_have_no_say_and_the_user_is_told(learn, rng):
 def test_sequences_carry_their_statistics_too(rng):
     X = [rng.standard_normal((t, 2)) + 5.0 * (t % 2) for t in rng.integers(3, 9, 40)]
     learner = stream(GaussianHMM(2, solver="bayesian", random_state=0), batches(X, 4))
-    carried = learner._training.state.carried
+    carried = learner._fitted.state.kept
     assert_allclose(carried.statistics.transitions.sum(), np.mean([len(x) - 1 for x in X]))
     assert all(np.isfinite(values).all() for values in arrays(learner.model_))

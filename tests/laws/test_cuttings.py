@@ -149,7 +149,7 @@ def test_sequences_of_one_length_have_the_rates_of_their_numbers(make, rng):
     """To the last bit: then an observation is a sequence."""
     X = rng.poisson(3.0, (40, 7, 2)).astype(float)
     estimator = make(random_state=0, max_iter=1, beta=0.6).partial_fit(X[:10])
-    needed = estimator._training.observations_needed
+    needed = estimator._fitted.state.observations_needed
     for begin in (10, 20, 30):
         estimator.partial_fit(X[begin : begin + 10])
         assert estimator.history_[-1][0] == 10 / needed * (needed / (begin + 10)) ** 0.6
@@ -172,8 +172,8 @@ def test_merged_streams_count_the_rows_of_all(rng):
     start = learnt(partial(GaussianHMM, 3), X, [300])
     members = [learnt(partial(GaussianHMM, 3), X, ends) for ends in ([300, 600], [300, 310])]
     merged = combine_estimators([start, *members])
-    seen = [one._training.state.size_seen * one._training.size_unit for one in (start, *members)]
-    assert merged._training.state.size_seen * merged._training.size_unit == sum(seen) == 1210
+    seen = [one._fitted.state.size_seen * one._fitted.state.size_unit for one in (start, *members)]
+    assert merged._fitted.state.size_seen * merged._fitted.state.size_unit == sum(seen) == 1210
     merged.partial_fit(X[600:610], continues=True)
     assert merged.history_[-1][0] < 0.5
 
@@ -184,6 +184,6 @@ def test_a_piece_of_nothing_but_gaps_is_time_that_passes(rng):
         estimator = learnt(make, X, [300])
         before, filtered = estimator.model_, estimator._stream_state[1]
         estimator.partial_fit(np.full((50, X.shape[1]), np.nan), continues=True)
-        assert before.kl_divergence(estimator.model_, like=estimator._training.state.lengths) < 1e-6
+        assert before.kl_divergence(estimator.model_, like=estimator._fitted.state.lengths) < 1e-6
         assert not np.allclose(filtered[0], estimator._stream_state[1][0])
         assert np.isfinite(per_row(estimator.partial_fit(X[:5], continues=True), X))

@@ -152,7 +152,7 @@ def test_merging_is_associative(case, method, rng):
 def test_entropic_merging_is_the_m_step_of_the_own_statistics(case, rng):
     members = apart(case, rng)
     weights = [0.2, 3.0, 1.0]
-    own = [m.model_.own_statistics(m._training.state.lengths) for m in members]
+    own = [m.model_.own_statistics(m._fitted.state.lengths) for m in members]
     expected = members[0].model_.m_step(combine(zip(weights, own, strict=True)))
     assert_close(combine_estimators(members, weights).model_, expected, rtol=1e-10)
 
@@ -190,9 +190,9 @@ def test_a_merged_estimator_learns_on_also_after_pickling(case, rng):
 def test_alignment_undoes_other_numbers_of_the_states(case, rng):
     a, b, c = apart(case, rng)
     expected = combine_estimators([a, b, c], align=True)
-    state = b._training.state
+    state = b._fitted.state
     model = renumbered(state.model, np.array([1, 2, 0]))
-    b._training.state = state._replace(model=model)
+    b._fitted = b._fitted._replace(state=state._replace(model=model))
     assert_close(combine_estimators([a, b, c], align=True).model_, expected.model_, rtol=1e-10)
 
 
@@ -202,8 +202,10 @@ def test_members_that_do_not_correspond_are_aligned_by_themselves(case, rng):
     expected = combine_estimators([a, b, c])
     assert expected.aligned_members_ == [False, False, False]
     assert_close(combine_estimators([a, b, c], align=False).model_, expected.model_, rtol=0.0)
-    state = b._training.state
-    b._training.state = state._replace(model=renumbered(state.model, np.array([1, 2, 0])))
+    state = b._fitted.state
+    b._fitted = b._fitted._replace(
+        state=state._replace(model=renumbered(state.model, np.array([1, 2, 0])))
+    )
     found = combine_estimators([a, b, c])
     assert found.aligned_members_ == [False, True, False]
     assert_close(found.model_, expected.model_, rtol=1e-10)
@@ -271,7 +273,7 @@ def test_sampled_merging_comes_close_to_the_exact_one(case, rng):
         arguments = {"method": "sampled", "n_pseudo_samples": n, "random_state": 0}
         return combine_estimators(members, **arguments).model_
 
-    assert exact.kl_divergence(sampled(20_000), members[0]._training.state.lengths) < 0.02
+    assert exact.kl_divergence(sampled(20_000), members[0]._fitted.state.lengths) < 0.02
     assert_close(sampled(500), sampled(500), rtol=0.0, atol=0.0)
 
 
@@ -280,7 +282,7 @@ def test_lengths_are_those_that_each_member_has_learnt_from(rng):
     hmm = GaussianHMM(2, random_state=0).partial_fit(sequences[:2])
     hmm.partial_fit(sequences[2:3]).partial_fit(sequences[3:])
     expected = [np.mean([len(s) > t for s in sequences]) for t in range(9)]
-    assert_allclose(hmm._training.state.lengths.survival, expected, rtol=1e-12)
+    assert_allclose(hmm._fitted.state.lengths.survival, expected, rtol=1e-12)
 
 
 # ---------------------------------------------------------------------------------------- errors

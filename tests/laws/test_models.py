@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from numpy.testing import assert_allclose
 from scipy.special import softmax
 
 from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import SampledInertia, batch_step, online_step
+from sklearn_onlineem.em import Sampled, batch_step, online_step
 from sklearn_onlineem.families import Multinomial, Poisson
 from sklearn_onlineem.models import MixtureModel
 from sklearn_onlineem.statistics import combine
@@ -318,7 +319,7 @@ def test_a_sample_whose_hidden_values_are_known_has_the_statistics_of_the_model(
 def test_sampled_inertia_comes_close_to_the_exact_one(case, rng):
     model, data = case.draw(rng), case.data(rng, 50)
     exact, _ = online_step(model, data, 0.5)
-    sampled, _ = online_step(model, data, 0.5, inertia=SampledInertia(20_000, rng))
+    sampled, _ = online_step(model, data, 0.5, inertia=partial(Sampled(20_000), rng=rng))
     assert 0.0 < exact.kl_divergence(sampled, data) < 0.02
 
 

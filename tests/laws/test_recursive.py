@@ -68,7 +68,7 @@ def test_log_likelihoods_on_record_are_of_what_comes_next():
     found = learnt(np.split(X, range(20, 300)), solver=Recursive(warm_up=0))
     for t in (60, 200):
         before = learnt(np.split(X[:t], range(20, t)), solver=Recursive(warm_up=0))
-        filtered = before._training.state.carried.filtered
+        filtered = before._fitted.state.kept.filtered
         predicted = filtered @ before.transmat_ @ before.emissionprob_[:, X[t, 0]]
         assert found.history_[t - 19].log_likelihood == pytest.approx(np.log(predicted), rel=1e-12)
 
@@ -127,8 +127,8 @@ def test_a_restart_begins_with_what_the_model_says(n_rows):
     pieces = np.split(stream(400), [100, 200, 300])
     answers = iter([False, False, Restart(n_rows), False])
     estimator = learnt(pieces[:3], eta0=1.0, callbacks=[lambda step: next(answers)])
-    state = estimator._training.state
-    assert (state.carried is None) == (n_rows == 0)
+    state = estimator._fitted.state
+    assert (state.kept is None) == (n_rows == 0)
     before = estimator.partial_fit(pieces[3], continues=True).history_
     # Rates of the first of hundred rows are up again.
     assert before[-1].eta > 3.0 * before[-2].eta
@@ -137,9 +137,9 @@ def test_a_restart_begins_with_what_the_model_says(n_rows):
 def test_solvers_may_change_in_mid_stream():
     pieces = np.split(stream(400), [100, 200, 300])
     estimator = learnt(pieces[:2])
-    assert estimator._training.state.carried is not None
+    assert estimator._fitted.state.kept is not None
     estimator.set_params(solver="online").partial_fit(pieces[2], continues=True)
-    assert estimator._training.state.carried is None
+    assert estimator._fitted.state.kept is None
     estimator.set_params(solver="recursive").partial_fit(pieces[3], continues=True)
     assert estimator.n_samples_seen_ == 4
 

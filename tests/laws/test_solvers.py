@@ -131,7 +131,7 @@ def test_a_stream_of_draws_has_a_seed_too(case, rng):
 def drawing_from(start, seed):
     """The model goes on by a seed of its own, whichever its parameters are."""
     learner = copy.deepcopy(start).set_params(solver="stochastic")
-    learner._training.state = learner._training.state._replace(seed=(seed,))
+    learner._fitted = learner._fitted._replace(state=learner._fitted.state._replace(seed=(seed,)))
     return learner
 
 
@@ -216,7 +216,7 @@ def test_a_fit_returns_the_maximiser_of_the_averaged_statistics(case, solver, rn
     # A pass is a step, so that fits which stop earlier show all iterates.
     arguments = {"batch_size": N, "tol": 0.0}
     iterates = [made(case, solver=solver(), max_iter=n, **arguments).fit(X) for n in (2, 3, 4)]
-    own = [one.model_.own_statistics(one._training.state.lengths) for one in iterates]
+    own = [one.model_.own_statistics(one._fitted.state.lengths) for one in iterates]
     expected = iterates[0].model_.m_step(combine([(1.0 / 3.0, part) for part in own]))
     averaged = made(case, solver=solver(average_from=2), max_iter=4, **arguments).fit(X)
     assert_close(averaged.model_, expected, rtol=1e-8)
@@ -232,7 +232,7 @@ def test_averages_are_those_of_one_fit(case, solver, rng):
     arguments = {"solver": solver(average_from=2), "max_iter": 3, "tol": 0.0}
     fitted = made(case, **arguments, warm_start=True).fit(X)
     resumed = copy.deepcopy(fitted).fit(X)
-    assert fitted._training.state.average is None
+    assert fitted._fitted.state.average is None
     assert_identical(state_of(pickle.loads(pickle.dumps(fitted)).fit(X)), state_of(resumed))
 
 

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.special import gammaln, logsumexp, psi, softmax
 
 from sklearn_onlineem.data import Documents, Rows
-from sklearn_onlineem.em import Online, State, Training, online_step
+from sklearn_onlineem.em import Online, State, online_step
 from sklearn_onlineem.models import LatentDirichletModel, TopicStatistics
 from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori
 from sklearn_onlineem.statistics import combine
@@ -184,9 +184,7 @@ def test_a_stream_starts_from_draws_of_its_seed(rng):
     data = drawn_documents(rng, model)
     starts = []
     for seed in ((1,), (1,), (2,)):
-        training = Training(State(model, seed=seed))
-        training.start_from(data, None, 3, Online())
-        starts.append(training.state.model)
+        starts.append(Online().start(State(model, seed=seed), data, None, 3).model)
     assert_identical(starts[0], starts[1])
     assert (starts[0].topics_T != starts[2].topics_T).any()
 

@@ -13,12 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.estimators._clusters import STARTS
-from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._fitted import fitted_property, rollback
 from sklearn_onlineem.estimators._learnt_prior import LearntPrior
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
-from sklearn_onlineem.estimators._transactions import as_it_was
 from sklearn_onlineem.estimators.hidden_markov._chain import TERMINATIONS, Chain, excess
 from sklearn_onlineem.estimators.hidden_markov._initialiser import HiddenMarkovInitialiser
 from sklearn_onlineem.models import EndState, GivenLength, HiddenMarkovStatistics
@@ -413,7 +412,7 @@ class BaseHMM(SequenceEstimator):
         >>> GaussianHMM(2, means_init=[[0.0], [9.0]]).fit_predict(X)
         array([0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0])
         """
-        with as_it_was(self):
+        with rollback(self):
             fitted = self.fit(X, y, lengths=lengths, groups=groups)
             return fitted.predict(X, lengths=lengths, groups=groups)
 

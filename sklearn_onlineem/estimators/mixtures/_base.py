@@ -12,16 +12,15 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, Integers, RowData
-from sklearn_onlineem.em import SOLVERS, Solver
+from sklearn_onlineem.em import SOLVERS, RunningStatistics, Solver
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.estimators._clusters import STARTS
-from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._fitted import fitted_property, rollback
 from sklearn_onlineem.estimators._learnt_prior import LearntPrior
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.estimators._transactions import as_it_was
 from sklearn_onlineem.estimators._validation import naming
 from sklearn_onlineem.estimators.mixtures._initialiser import MixtureInitialiser
 from sklearn_onlineem.models import MixtureStatistics
@@ -232,7 +231,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         >>> PoissonMixture(2, means_init=[[1.0], [20.0]]).fit_predict([[1], [22], [2], [20]])
         array([0, 1, 0, 1])
         """
-        with as_it_was(self):
+        with rollback(self):
             return self.fit(X, y, sample_weight).predict(X)
 
     def score_samples(self, X: RowData, predictive: bool = False) -> Floats:
@@ -282,14 +281,10 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     def _posterior_statistics(self):
         """Statistics of all that was seen, as sums over rows, and of the prior."""
-        training = self._training
-        carried = training.state.carried
-        if carried is None:
-            raise ValueError(
-                "predictive=True needs statistics that are carried along: solver='bayesian'."
-            )
-        prior = training.prior
-        total = carried.statistics.scale(carried.mass)
+        running, prior = self._fitted.state.kept, self._fitted.state.prior
+        if not isinstance(running, RunningStatistics):
+            raise ValueError("predictive=True needs running statistics: solver='bayesian'.")
+        total = running.statistics.scale(running.mass)
         return total if prior is None else total + prior
 
     def transform(self, X: RowData) -> Floats:

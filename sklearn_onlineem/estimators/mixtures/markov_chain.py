@@ -11,12 +11,11 @@ from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats, Integers, SequenceData
 from sklearn_onlineem.data._checks import room
-from sklearn_onlineem.estimators._fitted import fitted_property
+from sklearn_onlineem.estimators._fitted import fitted_property, rollback
 from sklearn_onlineem.estimators._lengths import checked_lengths
 from sklearn_onlineem.estimators._outputs import SequenceOutput
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequence_forms import sequence_form
-from sklearn_onlineem.estimators._transactions import as_it_was
 from sklearn_onlineem.estimators._validation import naming
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.estimators.mixtures._chains_input import ChainsInput
@@ -118,7 +117,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         return MarkovChain()
 
     def _input(self, fresh=False):
-        family = self._family() if fresh else self._training.state.model.family
+        family = self._family() if fresh else self.model_.family
         return ChainsInput(self, family, fresh, self.n_components, self._takes_labels)
 
     def _sequences(self, X, lengths, groups):
@@ -294,7 +293,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         >>> bool(a == c != b)
         True
         """
-        with as_it_was(self):
+        with rollback(self):
             fitted = self.fit(X, y, sample_weight, lengths=lengths, groups=groups)
             return fitted.transform(X, lengths, groups=groups)
 
@@ -427,7 +426,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         NotFittedError
             If the estimator is not fitted.
         ValueError
-            If X is invalid, `predictive` is no truth value, or nothing was carried along for it;
+            If X is invalid, `predictive` is no truth value, or there are no running statistics;
             the message names the estimator.
 
         Examples

@@ -14,10 +14,9 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data._checks import room
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._decorators import fit_context
-from sklearn_onlineem.estimators._fitted import FittedAttribute
+from sklearn_onlineem.estimators._fitted import FittedAttribute, FitTransformMixin
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._threads import threads_for
-from sklearn_onlineem.estimators._transactions import FitTransformMixin
 from sklearn_onlineem.estimators._validation import naming
 from sklearn_onlineem.estimators.strings._alignment import Alignment
 from sklearn_onlineem.estimators.strings._initialiser import (

@@ -197,7 +197,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     def _input(self, fresh=False):
         n_components = self.n_components if fresh else self.model_.n_components
-        takes_fractions = self._inference().takes_fractions and not self._solver().wanders
+        takes_fractions = self._inference().takes_fractions and not self._solver().is_stochastic
         return DocumentsInput(self, fresh, n_components, self.semi_supervised, takes_fractions)
 
     def _reader(self):
@@ -238,11 +238,6 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             return self.batch_size
         return min(_MOST_IN_BATCH, max(1, len(data) // _STEPS_IN_PASS))
 
-    def _training_of(self, model, data, random_state):
-        training = super()._training_of(model, data, random_state)
-        training.expected_size = self._expected_size()
-        return training
-
     def _expected_size(self):
         return self.total_samples or 0.0
 
@@ -276,9 +271,9 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     def _pseudo_counts(self):
         model = self.model_
-        tokens = self._training.state.n_seen * model.length * model.shares
+        tokens = self._fitted.state.n_seen * model.length * model.shares
         # Those of the prior, too: what topics come from is (n_kv + beta) / (n_k + V beta).
-        tokens += self._training.prior.smoothing * len(model.topics_T)
+        tokens += self._fitted.state.prior.smoothing * len(model.topics_T)
         return np.ascontiguousarray((model.topics_T * tokens).T)
 
     @fitted_property
@@ -289,7 +284,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     @fitted_property
     def topic_word_prior_(self) -> Floats:
         """Prior of each word in each topic."""
-        return self._training.prior.smoothing
+        return self._fitted.state.prior.smoothing
 
     @property
     def n_batch_iter_(self) -> int:

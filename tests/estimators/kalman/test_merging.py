@@ -49,20 +49,20 @@ def test_other_coordinates_are_aligned_to_those_of_the_reference(members, rng):
 def test_merging_undoes_other_coordinates(members, rng):
     a, b = members
     expected = combine_estimators([a, b], align=True)
-    state = b._training.state
+    state = b._fitted.state
     T = rng.standard_normal((2, 2)) + 2.0 * np.eye(2)
-    b._training.state = state._replace(model=moved(state.model, T))
+    b._fitted = b._fitted._replace(state=state._replace(model=moved(state.model, T)))
     assert_close(combine_estimators([a, b], align=True).model_, expected.model_, rtol=1e-8)
 
 
 def test_states_that_nothing_reads_cannot_be_aligned(members):
     a, b = members
-    state = b._training.state
+    state = b._fitted.state
     blind = changed(
         state.model,
         emissions__matrix=np.array([[1.0, 0.0]] * 2),
         transitions__matrix=np.eye(2),
     )
-    b._training.state = state._replace(model=blind)
+    b._fitted = b._fitted._replace(state=state._replace(model=blind))
     with pytest.raises(ValueError, match="do not say which is which"):
         combine_estimators([a, b], align=True)

@@ -221,7 +221,7 @@ def test_what_is_no_list_of_pairs_is_refused_and_leaves_no_trace(X, fitted, rng)
         edit.partial_fit(X)
     assert state(edit).keys() == before.keys()
     assert_identical(
-        arrays(edit.model_), arrays(before["_fitted"].training.state.model)
+        arrays(edit.model_), arrays(before["_fitted"].state.model)
     ) if fitted else None
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from sklearn_onlineem.data import Batch
+from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.schedules import RateSchedule, learning_rate, rate_of, step_size
 from sklearn_onlineem.em.settings import check_count
-from sklearn_onlineem.em.solver import Plan, Solver, shuffled_pass
-from sklearn_onlineem.em.steps import AnyStep
-from sklearn_onlineem.em.training import Passes, Training
+from sklearn_onlineem.em.solvers.base import Plan, Solver
+from sklearn_onlineem.em.state import State
 from sklearn_onlineem.models.row_by_row import SmoothedStatistics, check_symbols, learn_rows
 
 __all__ = ["Recursive"]
@@ -77,41 +76,39 @@ class Recursive(Solver):
     def __post_init__(self):
         check_count("warm_up", self.warm_up, least=0)
 
-    def check_stream(self, training: Training) -> None:
-        check_symbols(training.state.model)
+    def check(self, state: State) -> None:
+        check_symbols(state.model)
 
-    def step(self, training: Training, batch: Batch, schedule: RateSchedule) -> AnyStep:
-        self.check_stream(training)
-        state = training.state
-        size, n_rows = training.size_of(batch), batch.n_rows
+    def step(self, state: State, batch: Batch, schedule: RateSchedule) -> State:
+        self.check(state)
+        size, n_rows = state.size_of(batch), batch.n_rows
         each = size / n_rows
         rates = [rate_of(schedule, state.size_seen + t * each, each) for t in range(n_rows)]
         step_sizes = np.array([step_size(rate) for rate in rates])
-        lengths = state.lengths_with(batch)
-        before = state.carried
+        before = state.kept
         if not isinstance(before, SmoothedStatistics):
             # Those of the rows before, so that it does not matter where this batch ends.
-            known = lengths if state.lengths is None else state.lengths
+            known = state.lengths_with(batch) if state.lengths is None else state.lengths
             before = SmoothedStatistics.of_model(state.model, known, batch.before)
-        total = max(state.size_seen + size, training.expected_size)
+        total = max(state.size_seen + size, state.expected_size)
         n_held = max(0, self.warm_up - round(state.size_seen / each))
         model, after, log_likelihoods = learn_rows(
-            state.model, batch, before, step_sizes, training.prior_terms(total, each), n_held
+            state.model, batch, before, step_sizes, state.prior_terms(total, each), n_held
         )
         with np.errstate(divide="ignore"):
             eta = learning_rate(-np.expm1(np.log1p(-step_sizes).sum()))
-        n_seen = batch.total_weight
-        return training.advance(
-            model, eta, log_likelihoods.sum() / n_seen, batch, n_seen, size, n_rows, lengths,
-            carried=after,
-        )  # fmt: skip
+        mean = log_likelihoods.sum() / batch.total_weight
+        return state.after(model, eta, mean, batch, kept=after)
 
-    def passes(self, training: Training, data: Batch, plan: Plan) -> Passes:
+    def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
         settled = plan.stopping()
-        learn = partial(self.step, training, schedule=plan.schedule)
+
+        def learn(state, batch):
+            return self.step(state, batch, plan.schedule)
+
         while True:
-            before = training.state.model
-            log_likelihood = shuffled_pass(training, data, plan, learn)
-            state = training.state
+            before = progress.state.model
+            log_likelihood = self._shuffled_pass(progress, data, plan, learn)
+            state = progress.state
             divergence = state.model.kl_divergence(before, like=state.lengths)
             yield log_likelihood, settled(log_likelihood, divergence)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from sklearn_onlineem.data import Batch
-from sklearn_onlineem.em.solver import Plan, Solver
-from sklearn_onlineem.em.steps import has_settled
-from sklearn_onlineem.em.training import Passes, Training
+from sklearn_onlineem.em.loop import Passes, Progress
+from sklearn_onlineem.em.solvers.base import Plan, Solver, has_settled
 from sklearn_onlineem.models.component_steps import check_order
 
 __all__ = ["Componentwise"]
@@ -87,10 +87,10 @@ class Componentwise(Solver):
     def __post_init__(self):
         check_order(self.order)
 
-    def passes(self, training: Training, data: Batch, plan: Plan) -> Passes:
-        settled, prior = plan.stopping(), training.prior
-        steps = training.state.model.component_steps(data, prior, self.order)
+    def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
+        settled, state = plan.stopping(), progress.state
+        steps = state.model.component_steps(data, state.prior, self.order)
         while True:
             log_likelihood = steps.sweep()
-            step = training.advance_by_pass(steps.model(), log_likelihood, data)
-            yield log_likelihood, has_settled(settled, step)
+            progress.take(progress.state.after(steps.model(), math.inf, log_likelihood, data))
+            yield log_likelihood, has_settled(settled, progress.state.step)

@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 
 from sklearn_onlineem.data import Batch
+from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.settings import check_bool, check_count
-from sklearn_onlineem.em.solver import Plan, Solver
+from sklearn_onlineem.em.solvers.base import Plan, Solver, has_settled
+from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.em.steps import has_settled
-from sklearn_onlineem.em.training import Passes, Training
 from sklearn_onlineem.models import Model
 
 __all__ = ["SplitMerge"]
@@ -78,22 +78,35 @@ class SplitMerge(Solver):
         check_count("n_merges", self.n_merges)
         check_bool("in_streams", self.in_streams)
 
-    def passes(self, training: Training, data: Batch, plan: Plan) -> Passes:
+    def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
         settled, is_settled = plan.stopping(), False
         if not settled.tol > 0.0:
             raise ValueError("solver=SplitMerge() moves where EM has settled, which needs tol > 0.")
         # What has no moves is refused at once.
-        self._candidates(training, data)
+        self._candidates(progress.state, data)
         while not is_settled:
-            size = training.size_of(data)
-            step = training.update(data, math.inf, size, size)
+            state = progress.state
+            progress.take(self._updated(state, data, math.inf, state.size_of(data)))
+            step = progress.state.step
             is_settled = has_settled(settled, step)
             yield step.log_likelihood, False
-        yield from self._moves(training, data, plan)
+        log_likelihood = progress.state.model.e_step(data)[1]
+        best = self.score(progress.state.model, log_likelihood, data)
+        moves = self._candidates(progress.state, data)
+        while (candidate := next(moves, None)) is not None:
+            trial = _settled(candidate, progress.state, data, plan)
+            trial_log_likelihood = trial.e_step(data)[1]
+            criterion = self.score(trial, trial_log_likelihood, data)
+            if criterion > best:
+                progress.take(progress.state.after(trial, math.inf, log_likelihood, data))
+                yield log_likelihood, False
+                log_likelihood, best = trial_log_likelihood, criterion
+                moves = self._candidates(progress.state, data)
+        yield log_likelihood, True
 
-    def check_stream(self, training: Training) -> None:
+    def check(self, state: State) -> None:
         if self.in_streams:
-            training.state.model.check_moves(training.prior)
+            state.model.check_moves(state.prior)
 
     def _move(self, model, batch, n_remembered):
         if not self.in_streams:
@@ -104,29 +117,13 @@ class SplitMerge(Solver):
         n = data.total_weight
         return n * log_likelihood - 0.5 * model.n_parameters() * math.log(n)
 
-    def _candidates(self, training, data):
-        return training.state.model.structural_moves(data, self.n_merges, training.prior)
-
-    def _moves(self, training, data, plan):
-        """Try moves from the model as it stands, until none raises the criterion."""
-        log_likelihood = training.state.model.e_step(data)[1]
-        best = self.score(training.state.model, log_likelihood, data)
-        moves = self._candidates(training, data)
-        while (candidate := next(moves, None)) is not None:
-            trial = _settled(candidate, training, data, plan)
-            trial_log_likelihood = trial.e_step(data)[1]
-            criterion = self.score(trial, trial_log_likelihood, data)
-            if criterion > best:
-                training.advance_by_pass(trial, log_likelihood, data)
-                yield log_likelihood, False
-                log_likelihood, best = trial_log_likelihood, criterion
-                moves = self._candidates(training, data)
-        yield log_likelihood, True
+    def _candidates(self, state, data):
+        return state.model.structural_moves(data, self.n_merges, state.prior)
 
 
-def _settled(model, training, data, plan):
-    """The model after batch EM, which is not the training's yet."""
-    settled, terms = plan.stopping(), training.prior_terms(training.size_of(data))
+def _settled(model, state, data, plan):
+    """The model after batch EM, which is not the present one yet."""
+    settled, terms = plan.stopping(), state.prior_terms(state.size_of(data))
     for _ in range(_TRIAL_PASSES):
         new_model, log_likelihood = batch_step(model, data, terms)
         is_settled = settled(log_likelihood, new_model.kl_divergence(model, like=data))

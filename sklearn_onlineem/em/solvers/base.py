@@ -1,25 +1,27 @@
-"""The base of solvers: what they are told of a fit, and how passes are taken in mini-batches."""
+"""The base of solvers: what they are told of a fit, and the online step."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from sklearn_onlineem.data import Batch
-from sklearn_onlineem.em.inertia import Exact, Inertia
-from sklearn_onlineem.em.schedules import RateSchedule
+from sklearn_onlineem.em.loop import Passes, Progress
+from sklearn_onlineem.em.schedules import RateSchedule, rate_of
 from sklearn_onlineem.em.settings import Settings
-from sklearn_onlineem.em.steps import AnyStep
-from sklearn_onlineem.em.training import Passes, Training
+from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.step import Exact, Inertia, batch_step, online_step
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["Plan", "Solver", "mini_batches", "shuffled_pass"]
+__all__ = ["Plan", "Solver", "has_settled", "mini_batches"]
 
-# Streams make structural moves once in so many steps.
+# Streams make split and merge steps once in so many steps.
 _MOVE_STEPS = 32
 
 
@@ -52,7 +54,10 @@ class Plan:
 
 
 class Solver(Settings, ABC):
-    """Base of the solvers: `step` learns from a stream, `passes` from data at hand.
+    """Base of the solvers: `start` and `step` learn from a stream, `passes` from data at hand.
+
+    A solver is a frozen value of settings. What changes is a `State`, which each step replaces.
+    What one solver alone needs for its next step is the `kept` of its states.
 
     Attributes
     ----------
@@ -60,18 +65,18 @@ class Solver(Settings, ABC):
         Regularisation of online steps towards the old model.
     samples : bool
         Whether hidden variables are drawn from their posterior instead of averaged over.
-    wanders : bool
-        Whether no rule ends a fit, as its iterates wander for ever.
-    carries : bool
-        Whether learning rates come from what is carried, and not from a schedule.
+    is_stochastic : bool
+        Whether no rule ends a fit, as its iterates never settle.
+    has_own_rates : bool
+        Whether learning rates come from running statistics, and not from a schedule.
     revives : bool
-        Whether components that have starved in a stream may come back.
+        Whether empty components may be reinitialised in a stream.
     """
 
     inertia: Inertia = Exact()
     samples = False
-    wanders = False
-    carries = False
+    is_stochastic = False
+    has_own_rates = False
     revives = True
 
     def prior_of(self, model: Model, prior: Statistics | None) -> Statistics | None:
@@ -102,40 +107,62 @@ class Solver(Settings, ABC):
         """
         return prior
 
-    def check_stream(self, training: Training) -> None:
-        """Raise ValueError if the solver cannot learn a stream of the training's model.
+    def check(self, state: State) -> None:
+        """Raise ValueError if the solver cannot learn a stream of a state's model.
 
         Parameters
         ----------
-        training : Training
+        state : State
             With the model, and with a prior if there is one.
 
         Raises
         ------
         ValueError
             If the model has not what the solver needs.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.em import Recursive, State, Training
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
-        >>> try:
-        ...     Recursive().check_stream(Training(State(model)))
-        ... except ValueError as error:
-        ...     print(error)
-        solver='recursive' learns hidden Markov models of symbols only: use another solver.
         """
 
-    def step(self, training: Training, batch: Batch, schedule: RateSchedule) -> AnyStep:
+    def start(
+        self, state: State, data: Batch, pseudo_statistics: Statistics | None, n_passes: int
+    ) -> State:
+        """Settle on the first batch of a stream: passes of batch EM that count as one step.
+
+        Parameters
+        ----------
+        state : State
+            With the start.
+        data : Batch
+            The first batch.
+        pseudo_statistics : Statistics or None
+            Sums over observations that keep components apart of which the batch tells little.
+        n_passes : int
+            Passes of batch EM, at least 1.
+
+        Returns
+        -------
+        state : State
+            The next one.
+
+        Raises
+        ------
+        ValueError
+            If the solver cannot learn a stream of the model.
+        """
+        self.check(state)
+        share = 1.0 / data.total_weight
+        terms = [(share, term) for term in (pseudo_statistics, state.prior) if term is not None]
+        model, rng = state.model, state.rng() if state.model.draws else None
+        for _ in range(n_passes):
+            before = model
+            model, log_likelihood = batch_step(before, data, terms, rng)
+        return state.after(model, math.inf, log_likelihood, data, before=before)
+
+    def step(self, state: State, batch: Batch, schedule: RateSchedule) -> State:
         """Update with the next batch of a stream, by the rate for the observations so far.
 
         Parameters
         ----------
-        training : Training
-            It advances.
+        state : State
+            The present one.
         batch : Batch
             In the form that the model takes.
         schedule : callable t -> eta
@@ -143,32 +170,71 @@ class Solver(Settings, ABC):
 
         Returns
         -------
-        step : Step, StructuralStep or CarriedStep
+        state : State
+            The next one.
 
         Examples
         --------
         >>> import numpy as np
         >>> from sklearn_onlineem.data import Rows
-        >>> from sklearn_onlineem.em import Constant, Online, State, Training
+        >>> from sklearn_onlineem.em import Constant, Online, State
         >>> from sklearn_onlineem.families import Poisson
         >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
-        >>> training = Training(State(model))
-        >>> step = Online().step(training, Rows(np.array([[4.0]])), Constant(1.0))
-        >>> step.eta, training.state.model.parameters
+        >>> state = State(MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]])))
+        >>> state = Online().step(state, Rows(np.array([[4.0]])), Constant(1.0))
+        >>> state.step.eta, state.model.parameters
         (1.0, array([[3.]]))
         """
-        self.check_stream(training)
-        size_seen, size = training.state.size_seen, training.size_of(batch)
-        eta = training.rate(schedule, size)
-        total = max(size_seen + size, training.expected_size)
-        may_move = (training.state.n_steps + 1) % _MOVE_STEPS == 0
-        move = self._move if may_move else None
-        return training.update(batch, eta, size, total, self.inertia, self.samples, move)
+        self.check(state)
+        size = state.size_of(batch)
+        eta = rate_of(schedule, state.size_seen, size)
+        total_size = max(state.size_seen + size, state.expected_size)
+        may_move = (state.n_steps + 1) % _MOVE_STEPS == 0
+        return self._updated(state, batch, eta, total_size, self._move if may_move else None)
+
+    def _updated(self, state, data, eta, total_size, move=None):
+        """Return the state after one step with data; the prior is spread over the total size.
+
+        `move` makes a split or merge step of the new model, which stands for so many observations.
+        """
+        draws, n_seen = self.samples or state.model.draws, data.total_weight
+        rng = state.rng() if draws or self.inertia.draws else None
+        model, log_likelihood = online_step(
+            state.model,
+            data,
+            eta,
+            state.prior_terms(total_size, state.size_of(data) / n_seen),
+            rng if draws else None,
+            partial(self.inertia, rng=rng),
+        )
+        moved = None if move is None else move(model, data, n_seen * (1.0 + 1.0 / eta))
+        if moved is not None:
+            model = moved.model
+        return state.after(model, eta, log_likelihood, data, move=moved)
 
     def _move(self, model, batch, n_remembered):
-        """Return the structural move that a model makes in a stream, or None."""
+        """Return the split or merge step that a model makes in a stream, or None."""
         return model.revived(batch) if self.revives else None
+
+    def _shuffled_pass(self, progress, data, plan, learn):
+        """Take one pass in shuffled mini-batches; return the mean log-likelihood on the way.
+
+        `learn` makes the next state of a batch. Each is scored before it is learnt.
+        """
+        log_likelihood = weight = 0.0
+        order = plan.rng.permutation(len(data))
+        for batch in mini_batches(data, plan.batch_size, order):
+            n_batch, state = batch.total_weight, learn(progress.state, batch)
+            log_likelihood += n_batch * state.step.log_likelihood
+            weight += n_batch
+            progress.take(state)
+            if progress.stopped:
+                break
+        return log_likelihood / weight
+
+    def finished(self, state: State) -> State:
+        """Return the state that a fit ends with, after its last pass."""
+        return state
 
     def score(self, model: Model, log_likelihood: float, data: Batch) -> float:
         """Return that by which fits from several starts are compared: higher is better.
@@ -201,13 +267,13 @@ class Solver(Settings, ABC):
         return log_likelihood
 
     @abstractmethod
-    def passes(self, training: Training, data: Batch, plan: Plan) -> Passes:
+    def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
         """Take passes over the data, without end.
 
         Parameters
         ----------
-        training : Training
-            It advances.
+        progress : Progress
+            It takes each new state.
         data : Batch
             All there are, in the form that the model takes.
         plan : Plan
@@ -219,25 +285,18 @@ class Solver(Settings, ABC):
             Mean over the pass, each batch before it was learnt, in nats per observation.
         is_last : bool
             Whether the stopping rule is satisfied.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
-        >>> from sklearn_onlineem.em import (
-        ...     Batch, Constant, LikelihoodStopping, Plan, State, Training)
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
-        >>> data, training = Rows(np.array([[4.0], [6.0]])), Training(State(model))
-        >>> rng = np.random.default_rng(0)
-        >>> plan = Plan(Constant(1.0), 100, lambda: LikelihoodStopping(1e-3), rng)
-        >>> passes = Batch().passes(training, data, plan)
-        >>> [is_last for log_likelihood, is_last in (next(passes), next(passes), next(passes))]
-        [False, False, True]
-        >>> training.state.model.parameters
-        array([[5.]])
         """
+
+
+def has_settled(rule, step):
+    """Ask a stopping rule; nothing has settled while components lose their weight, one at a time.
+
+    Parameters
+    ----------
+    rule : callable (log_likelihood, kl_divergence) -> bool
+    step : Step or ComponentStep
+    """
+    return rule(step.log_likelihood, step.kl_divergence) and step.n_components is None
 
 
 def mini_batches(data, size, order=None, begin=0, end=None):
@@ -257,30 +316,3 @@ def mini_batches(data, size, order=None, begin=0, end=None):
     for start in range(begin, end, size):
         chosen = slice(start, min(start + size, end))
         yield data[chosen if order is None else order[chosen]]
-
-
-def shuffled_pass(training, data, plan, learn):
-    """Take one pass in shuffled mini-batches; return the mean log-likelihood on the way.
-
-    Parameters
-    ----------
-    training : Training
-    data : Batch
-    plan : Plan
-    learn : callable
-        Learns a batch; returns the step.
-
-    Returns
-    -------
-    log_likelihood : float
-        Each batch's before it was learnt, in nats per observation.
-    """
-    log_likelihood = weight = 0.0
-    order = plan.rng.permutation(len(data))
-    for batch in mini_batches(data, plan.batch_size, order):
-        n_batch = batch.total_weight
-        log_likelihood += n_batch * learn(batch).log_likelihood
-        weight += n_batch
-        if training.stopped:
-            break
-    return log_likelihood / weight

@@ -1,0 +1,407 @@
+"""Collapsed Gibbs sampling: chains that run side by side, and what is known of them."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import entr, ndtri
+from scipy.stats import rankdata
+
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.data import Batch as Observations
+from sklearn_onlineem.em.loop import Passes, Progress
+from sklearn_onlineem.em.settings import check_count
+from sklearn_onlineem.em.solvers.base import Plan, Solver
+from sklearn_onlineem.models import Model
+
+__all__ = ["Chains", "Gibbs", "effective_sample_size", "r_hat", "sweeps"]
+
+# Fewer sweeps of half a chain have no variance to speak of.
+_FEWEST = 2
+# Relative to the largest value.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Gibbs(Solver):
+    r"""Collapsed Gibbs sampling: each hidden variable is drawn given all the others.
+
+    Parameters are integrated out under their prior, and a fit returns those that maximise the
+    statistics of what was drawn. As with :class:`Stochastic`, sweeps wander for ever and no rule
+    stops them; averaging takes the mean over sweeps and chains. Streams take online steps, as with
+    :class:`Online`. Mixtures need a proper `prior`; rows have no weights.
+
+    Parameters
+    ----------
+    average_from : int, default=None
+        First sweep of a fit that is averaged. None: the fit returns the last of the first chain.
+    n_chains : int, default=1
+        Chains, each with draws of its own. The first begins with the model that a fit starts from,
+        the others away from it, where the model has more than one. In averages they are numbered as
+        the first.
+    n_draws : int, default=0
+        Draws of the parameters that each chain keeps, spread evenly over the sweeps from
+        `average_from` on, or over the second half; fewer where a callback ends the fit.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range, there are fewer sweeps than draws, or a fit's model has
+        no such sampler, or one of a single chain.
+
+    Notes
+    -----
+    A fit leaves a record, :class:`~sklearn_onlineem.em.Chains`, as `chains_` of the estimator:
+    scores of sweeps, R-hat, effective sample size, and draws.
+
+    References
+    ----------
+    Griffiths & Steyvers, "Finding scientific topics", PNAS 2004; Zaheer, Wick, Kottur & Tristan,
+    "Comparing Gibbs, EM and SEM for MAP Inference in Mixture Models"; Neal, "Markov chain sampling
+    methods for Dirichlet process mixture models", JCGS 2000, algorithm 3.
+
+    Examples
+    --------
+    A mixture, and the posterior of its rates:
+
+    >>> import numpy as np
+    >>> from sklearn_onlineem import PoissonMixture
+    >>> from sklearn_onlineem.em import Gibbs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(np.repeat([[2.0], [20.0]], 50, axis=0))
+    >>> solver = Gibbs(average_from=50, n_chains=2, n_draws=50)
+    >>> mixture = PoissonMixture(
+    ...     2, solver=solver, prior={"rate": 0.1}, max_iter=200, random_state=0).fit(X)
+    >>> rates = np.array([drawn.parameters.ravel() for drawn in mixture.chains_.draws[0]])
+    >>> np.sort(rates.mean(axis=0)).round(), np.sort(rates.std(axis=0)).round(1)
+    (array([ 2., 21.]), array([0.2, 0.6]))
+
+    Topics:
+
+    >>> import numpy as np
+    >>> from sklearn_onlineem import LatentDirichletAllocation
+    >>> from sklearn_onlineem.em import Gibbs
+    >>> X = np.repeat([[8, 8, 0, 0], [0, 0, 8, 8]], 20, axis=0)
+    >>> solver = Gibbs(average_from=30)
+    >>> lda = LatentDirichletAllocation(2, solver=solver, max_iter=60, random_state=0).fit(X)
+    >>> topics = lda.components_ / lda.components_.sum(axis=1, keepdims=True)
+    >>> topics[topics[:, 0].argsort()].round(1)
+    array([[0. , 0. , 0.5, 0.5],
+           [0.5, 0.5, 0. , 0. ]])
+    """
+
+    average_from: int | None = None
+    n_chains: int = 1
+    n_draws: int = 0
+    is_stochastic = True
+
+    def __post_init__(self):
+        check_count("average_from", self.average_from, optional=True)
+        check_count("n_chains", self.n_chains)
+        check_count("n_draws", self.n_draws, least=0)
+
+    def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
+        first, keeps = self._kept_sweeps(plan.max_iter)
+        state = progress.state
+        sampler = Sampler(state.model, data, state.prior, state.rng(), self.n_chains, keeps, first)
+        for passed in sweeps(progress, data, sampler, self.average_from):
+            progress.chains = sampler.record()
+            yield passed
+
+    def _kept_sweeps(self, n_sweeps):
+        """The first sweep that counts, and those after which parameters are drawn."""
+        first = self.average_from
+        if first is None:
+            first = 1 if n_sweeps is None else n_sweeps // 2 + 1
+        if self.n_draws == 0:
+            return first, []
+        if n_sweeps is None or n_sweeps - first + 1 < self.n_draws:
+            raise ValueError(
+                f"n_draws={self.n_draws} are more than the sweeps from {first} to {n_sweeps}: raise"
+                " max_iter."
+            )
+        return first, np.linspace(n_sweeps, first, self.n_draws).astype(int).tolist()
+
+
+def sweeps(progress, data, chain, average_from):
+    """Let a chain go on for ever, and the model follow it."""
+    for number in count(1):
+        log_likelihood = chain.sweep(progress.state.rng())
+        if average_from is not None and number >= average_from:
+            chain.average_in()
+        progress.take(progress.state.after(chain.model(), math.inf, log_likelihood, data))
+        yield log_likelihood, False
+
+
+class Sampler:
+    """Chains of one model on the same data, the first of which begins with the model.
+
+    Parameters
+    ----------
+    model : Model
+    data : Batch
+    prior : Statistics or None
+    rng : numpy.random.Generator
+        The first chain's draws are those that it has alone.
+    n_chains : int
+    keeps : range or list of int
+        Sweeps, counted from 1, after which parameters are drawn.
+    first : int
+        First sweep that diagnostics take.
+
+    Raises
+    ------
+    ValueError
+        If the model has no such chains.
+    """
+
+    def __init__(self, model, data, prior, rng, n_chains, keeps, first):
+        rngs = _one_each(rng, n_chains)
+        self._chains = [model.chain(data, prior, rngs[0])]
+        self._chains += [model.chain(data, prior, rng, dispersed=True) for rng in rngs[1:]]
+        if len(keeps) and not self._chains[0].has_draws:
+            raise ValueError(f"{type(model).__name__} draws no parameters: n_draws must be 0.")
+        self._n_threads, self._keeps, self._first = data.n_threads, set(keeps), first
+        self._traces = np.empty((2, n_chains, 64))
+        self._draws = [()] * n_chains
+        self._n_sweeps, self._averages, self._is_aligned = 0, False, False
+
+    def sweep(self, rng):
+        """Let each chain make a sweep; return the mean of what they return."""
+        rngs = _one_each(rng, len(self._chains))
+        self._n_sweeps += 1
+        if self._n_sweeps > self._traces.shape[2]:
+            self._traces = np.concatenate([self._traces, np.empty_like(self._traces)], axis=2)
+        scores = self._swept(rngs)
+        entropies = [entr(chain.shares()).sum() for chain in self._chains]
+        self._traces[:, :, self._n_sweeps - 1] = scores, entropies
+        if self._n_sweeps in self._keeps:
+            self._draw(rngs)
+        return float(np.mean(scores))
+
+    def _swept(self, rngs):
+        n_threads = min(self._n_threads, len(rngs))
+        if n_threads == 1:
+            return [chain.sweep(rng) for chain, rng in zip(self._chains, rngs, strict=True)]
+        with ThreadPoolExecutor(n_threads) as pool:
+            return list(pool.map(lambda chain, rng: chain.sweep(rng), self._chains, rngs))
+
+    def _align(self):
+        """Number components as in the present model of the first chain, from now on."""
+        if self._is_aligned or not self._chains[0].has_draws:
+            return
+        reference, self._is_aligned = self._chains[0].model(), True
+        for chain in self._chains:
+            chain.align_to(reference)
+
+    def _draw(self, rngs):
+        self._align()
+        pairs = zip(self._chains, rngs, strict=True)
+        drawn = [chain.draw(rng) for chain, rng in pairs]
+        self._draws = [(*draws, model) for draws, model in zip(self._draws, drawn, strict=True)]
+
+    def average_in(self):
+        """Let what the chains drew last be part of an average."""
+        self._align()
+        for chain in self._chains:
+            chain.average_in()
+        self._averages = True
+
+    def model(self):
+        """Return the model of the average over all chains, or else of the first one's last draw."""
+        first = self._chains[0]
+        if self._averages and len(self._chains) > 1:
+            return first.pooled(self._chains)
+        return first.model()
+
+    def record(self):
+        """Return what is known of the chains so far."""
+        scores, entropies = self._traces[:, :, : self._n_sweeps]
+        return Chains(scores, entropies, self._first, tuple(self._draws))
+
+
+def _one_each(rng, n):
+    return [rng, *rng.spawn(n - 1)]
+
+
+class Chains(NamedTuple):
+    """Record of the chains of a fit by Gibbs sampling.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_chains, n_sweeps)
+        What each sweep returned: the mean log predictive density of an observation given all the
+        others, in nats.
+    entropies : ndarray of shape (n_chains, n_sweeps)
+        Entropy of the shares of the components after each sweep, in nats. As the scores, it does
+        not depend on how components are numbered.
+    first : int
+        The first sweep, counted from 1, that diagnostics and draws take.
+    draws : tuple of tuples of Model
+        For each chain, models drawn from the posterior, all numbered as in one of the first chain.
+
+    See Also
+    --------
+    sklearn_onlineem.em.Gibbs : The solver that runs them.
+    """
+
+    scores: Floats
+    entropies: Floats
+    first: int
+    draws: tuple[tuple[Model, ...], ...] = ()
+
+    @property
+    def r_hat(self) -> float:
+        """Rank-normalised split R-hat of scores and entropies, the larger of both.
+
+        Chains that have forgotten where they began have 1; above 1.01 they disagree. NaN where
+        neither varies, or there are fewer than 4 sweeps.
+        """
+        return _largest(r_hat(part) for part in self._kept())
+
+    @property
+    def effective_sample_size(self) -> float:
+        """Independent draws that tell as much of scores and entropies, the fewer of both.
+
+        Of their ranks, over all chains. NaN where neither varies, or there are fewer than 4 sweeps.
+        """
+        return -_largest(-effective_sample_size(part) for part in self._kept())
+
+    def _kept(self):
+        return self.scores[:, self.first - 1 :], self.entropies[:, self.first - 1 :]
+
+
+def _largest(values):
+    return max((value for value in values if not np.isnan(value)), default=np.nan)
+
+
+def r_hat(values: Floats) -> float:
+    r"""Return the rank-normalised split R-hat of chains.
+
+    .. math:: \hat R = \sqrt{\frac{n - 1}{n} + \frac{B}{n W}}
+
+    with the variance B / n between means of half chains, and the mean variance W within. It is
+    taken of the normal scores of ranks, and of those of distances to the median, so that chains
+    of equal means and unequal spreads are told apart; the larger is returned.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_chains, n_draws)
+
+    Returns
+    -------
+    r_hat : float
+        NaN if there are fewer than 4 draws, or they are all the same.
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter & Buerkner, "Rank-normalization, folding, and localization:
+    an improved R-hat for assessing convergence of MCMC", Bayesian Analysis 2021, eqs. (4)-(14).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.em.solvers.gibbs import r_hat
+    >>> chains = np.random.default_rng(0).normal(size=(4, 500))
+    >>> round(r_hat(chains), 2), round(r_hat(chains + [[0], [0], [0], [3]]), 1)
+    (1.0, 1.5)
+    """
+    halves = _halves(values)
+    if not _varies(halves):
+        return np.nan
+    folded = np.abs(halves - np.median(halves))
+    return _largest(_split_r_hat(_normal_scores(part)) for part in (halves, folded))
+
+
+def effective_sample_size(values: Floats) -> float:
+    r"""Return the number of independent draws that tell as much of the centre of a distribution.
+
+    .. math:: S / \Big(-1 + 2 \sum_t \rho_{2t} + \rho_{2t+1}\Big)
+
+    of S draws in all chains with autocorrelations :math:`\rho` of the normal scores of ranks; sums
+    of pairs are cut where they become negative, and never grow (Geyer's initial monotone sequence).
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_chains, n_draws)
+
+    Returns
+    -------
+    size : float
+        NaN if there are fewer than 4 draws, or they are all the same.
+
+    References
+    ----------
+    Vehtari et al. 2021, as for `r_hat`, eq. (15) and section 4.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.em.solvers.gibbs import effective_sample_size
+    >>> noise = np.random.default_rng(0).normal(size=(4, 1000))
+    >>> bool(effective_sample_size(noise) > 3000)
+    True
+    >>> bool(effective_sample_size(np.cumsum(noise, axis=1)) < 50)
+    True
+    """
+    halves = _halves(values)
+    if not _varies(halves):
+        return np.nan
+    scores = _normal_scores(halves)
+    n_chains, n = scores.shape
+    covariances = np.array([_autocovariances(chain) for chain in scores]).mean(axis=0)
+    within = covariances[0] * n / (n - 1.0)
+    total = within * (n - 1.0) / n + scores.mean(axis=1).var(ddof=1)
+    correlations = 1.0 - (within - covariances * n / (n - 1.0)) / total
+    correlations[0] = 1.0
+    pairs = correlations[: n // 2 * 2].reshape(-1, 2).sum(axis=1)
+    is_negative = np.flatnonzero(pairs < 0.0)
+    pairs = np.minimum.accumulate(pairs[: is_negative[0]] if len(is_negative) else pairs)
+    size = n_chains * n
+    # Antithetic chains tell more than independent draws do, though not without bounds.
+    return float(size / max(2.0 * pairs.sum() - 1.0, 1.0 / np.log10(size)))
+
+
+def _halves(values):
+    """Chains cut in two, without the middle draw of an odd number."""
+    values, half = _without_rounding(values), values.shape[1] // 2
+    return np.concatenate([values[:, :half], values[:, values.shape[1] - half :]])
+
+
+def _without_rounding(values):
+    """The same values, equal where they differ by rounding: sums in another order, say."""
+    order = np.argsort(values, axis=None)
+    ascending = values.ravel()[order]
+    steps = np.diff(ascending, prepend=-np.inf) > _ROUNDING * np.abs(ascending).max(initial=0.0)
+    equal = np.empty(values.size)
+    equal[order] = ascending[np.maximum.accumulate(np.where(steps, np.arange(values.size), 0))]
+    return equal.reshape(values.shape)
+
+
+def _varies(halves):
+    return halves.shape[1] >= _FEWEST and np.ptp(halves) > 0.0
+
+
+def _normal_scores(values):
+    ranks = rankdata(values).reshape(values.shape)
+    return ndtri((ranks - 0.375) / (values.size + 0.25))
+
+
+def _split_r_hat(halves):
+    n, within = halves.shape[1], halves.var(axis=1, ddof=1).mean()
+    between = halves.mean(axis=1).var(ddof=1)
+    if within == 0.0:
+        return np.inf if between > 0.0 else np.nan
+    return float(np.sqrt((n - 1.0) / n + between / within))
+
+
+def _autocovariances(chain):
+    """Of a chain at all lags, sums divided by its length."""
+    n = len(chain)
+    spectrum = np.fft.rfft(chain - chain.mean(), 2 * n)
+    return np.fft.irfft(np.abs(spectrum) ** 2, 2 * n)[:n] / n

@@ -1,0 +1,30 @@
+"""Newton's method on the likelihood."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sklearn_onlineem.data import Batch as Observations
+from sklearn_onlineem.em.loop import Passes, Progress
+from sklearn_onlineem.em.solvers.base import Plan, Solver
+
+__all__ = ["Newton"]
+
+
+@dataclass(frozen=True)
+class Newton(Solver):
+    """Newton's method on the likelihood itself, for models that have `newton_step`.
+
+    It takes a few passes where EM needs hundreds. There is no prior on its way.
+    """
+
+    def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
+        if progress.state.prior is not None:
+            raise ValueError("solver='newton' maximises the likelihood, and takes no prior.")
+        settled = plan.stopping()
+        while True:
+            new_model, log_likelihood, is_last = progress.state.model.newton_step(data)
+            progress.take(progress.state.after(new_model, math.inf, log_likelihood, data))
+            divergence = progress.state.step.kl_divergence
+            yield log_likelihood, settled(log_likelihood, divergence) or is_last

@@ -1,0 +1,167 @@
+"""Online EM, batch EM, both in turn, and the averages of iterates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import chain, count, islice
+from typing import NamedTuple
+
+from sklearn_onlineem.data import Batch as Observations
+from sklearn_onlineem.em.loop import Passes, Progress
+from sklearn_onlineem.em.schedules import rate_of
+from sklearn_onlineem.em.settings import check_bool, check_count
+from sklearn_onlineem.em.solvers.base import Plan, Solver, has_settled
+from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.step import Exact, Inertia
+from sklearn_onlineem.em.stopping import Never
+from sklearn_onlineem.statistics import Statistics, pooled
+
+__all__ = ["Auto", "Batch", "Online", "averaged", "of_average"]
+
+
+class Average(NamedTuple):
+    """Mean of the statistics of iterates (Polyak-Ruppert).
+
+    Attributes
+    ----------
+    n : int
+        Iterates so far.
+    statistics : Statistics
+    """
+
+    n: int
+    statistics: Statistics
+
+
+def averaged(state, before):
+    """Return the `Average` that the state before keeps, with the model of a state in it, too."""
+    statistics = state.model.own_statistics(state.lengths)
+    if not isinstance(before.kept, Average):
+        return Average(1, statistics)
+    n, mean = before.kept
+    return Average(n + 1, pooled([(n, mean), (1, statistics)]))
+
+
+def of_average(state):
+    """Return the state whose model is that of the average which it keeps, if there is one."""
+    if not isinstance(state.kept, Average):
+        return state
+    return state._replace(model=state.model.m_step(state.kept.statistics), kept=None)
+
+
+@dataclass(frozen=True)
+class Online(Solver):
+    r"""Online EM and nothing else: passes over shuffled mini-batches, by the learning rates.
+
+    A pass is scored on the way, each batch before it is learnt, so that the stopping rule looks at
+    data that the model did not know.
+
+    Parameters
+    ----------
+    average_from : int, default=None
+        First pass of a fit whose iterates are averaged: the fit returns the maximiser of the mean
+        of their own statistics (Polyak-Ruppert), instead of the last iterate. A stream, which has
+        no passes, always has the last iterate. None: no averaging.
+    inertia : Inertia, default=Exact()
+        The old model's own statistics, or an estimate of them, `Sampled`.
+    revives : bool, default=True
+        Whether components of a mixture that have starved in a stream come back where its rows ask
+        for it. Say no where the source returns to what it was, as by day and by night.
+
+    Raises
+    ------
+    ValueError
+        If `average_from` is no whole number from 1 up, `inertia` is none, or `revives` no bool.
+
+    References
+    ----------
+    Amid & Warmuth, UAI 2020, eq. (3); Cappe & Moulines, JRSS-B 2009, section 4.1 (averaging).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import PoissonMixture
+    >>> from sklearn_onlineem.em import Online
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(rng.choice([1.0, 20.0], size=(3000, 1)))
+    >>> mixture = PoissonMixture(
+    ...     2, solver=Online(average_from=2), eta0=1.0, batch_size=100, random_state=0)
+    >>> np.sort(mixture.fit(X).means_.ravel()).round()
+    array([ 1., 20.])
+    """
+
+    average_from: int | None = None
+    inertia: Inertia = Exact()
+    revives: bool = True
+
+    def __post_init__(self):
+        check_bool("revives", self.revives)
+        check_count("average_from", self.average_from, optional=True)
+        if not isinstance(self.inertia, Inertia):
+            raise ValueError(f"inertia must be Exact() or Sampled(...), got {self.inertia!r}.")
+
+    def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
+        settled = plan.stopping()
+
+        def learn(state, batch):
+            eta = rate_of(plan.schedule, state.size_seen, state.size_of(batch))
+            after = self._updated(state, batch, eta, size_of_all)
+            return after._replace(kept=averaged(after, state)) if averages else after
+
+        for number in count(1):
+            before, size_of_all = progress.state.model, progress.state.size_of(data)
+            averages = self.average_from is not None and number >= self.average_from
+            log_likelihood = self._shuffled_pass(progress, data, plan, learn)
+            state = progress.state
+            divergence = state.model.kl_divergence(before, like=state.lengths)
+            is_last = settled(log_likelihood, divergence)
+            yield log_likelihood, is_last and state.model.n_survivors == before.n_survivors
+
+    def finished(self, state: State) -> State:
+        return of_average(state)
+
+
+@dataclass(frozen=True)
+class Batch(Solver):
+    """Batch EM: each pass is one E-step over all data, and one M-step."""
+
+    def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
+        settled = plan.stopping()
+        while True:
+            state = progress.state
+            progress.take(self._updated(state, data, math.inf, state.size_of(data)))
+            step = progress.state.step
+            yield step.log_likelihood, has_settled(settled, step)
+
+
+@dataclass(frozen=True)
+class Auto(Solver):
+    """Online EM where the user has chosen a rate; else the fastest way to an optimum.
+
+    That is `online_passes` in mini-batches, which come most of the way, and then batch EM, which
+    settles what is left in fewer passes than learning rates that decay. Data of no more than one
+    batch are fitted by batch EM alone.
+
+    Parameters
+    ----------
+    online_passes : int, default=1
+        Passes in mini-batches before batch EM.
+
+    Raises
+    ------
+    ValueError
+        If `online_passes` is below 1.
+    """
+
+    online_passes: int = 1
+
+    def __post_init__(self):
+        check_count("online_passes", self.online_passes)
+
+    def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
+        if plan.rate_is_chosen:
+            return Online().passes(progress, data, plan)
+        n_online = self.online_passes if len(data) > plan.batch_size else 0
+        online = Online().passes(progress, data, replace(plan, stopping=Never))
+        return chain(islice(online, n_online), Batch().passes(progress, data, plan))

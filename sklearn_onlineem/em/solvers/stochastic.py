@@ -1,0 +1,82 @@
+"""Stochastic EM: hidden variables are drawn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import count
+
+from sklearn_onlineem.data import Batch as Observations
+from sklearn_onlineem.em.loop import Passes, Progress
+from sklearn_onlineem.em.settings import check_count
+from sklearn_onlineem.em.solvers.base import Plan, Solver
+from sklearn_onlineem.em.solvers.gibbs import sweeps
+from sklearn_onlineem.em.solvers.online import averaged, of_average
+from sklearn_onlineem.em.state import State
+
+__all__ = ["Stochastic"]
+
+
+@dataclass(frozen=True)
+class Stochastic(Solver):
+    r"""Stochastic EM: hidden variables are drawn from their posterior in each E-step.
+
+    A fit makes as many passes as it may, as iterates wander about the optimum for ever: no rule
+    stops them. Averaging makes an estimate of them that settles. Streams take online steps from
+    what is drawn. Draws depend on `random_state` and the number of the step alone, not on
+    threads.
+
+    Parameters
+    ----------
+    average_from : int, default=None
+        First pass of a fit whose iterates are averaged, see :class:`Online`. None: the fit returns
+        the last iterate. Where EM is slow, average the last passes only: iterates that are still on
+        their way have a mean that lags behind the last of them.
+
+    Raises
+    ------
+    ValueError
+        If `average_from` is below 1.
+
+    References
+    ----------
+    Celeux & Diebolt, "The SEM algorithm", 1985; Delyon, Lavielle & Moulines, "Convergence of a
+    stochastic approximation version of the EM algorithm", Annals of Statistics 1999 (averaging);
+    Zaheer, Wick, Kottur & Tristan, "Comparing Gibbs, EM and SEM for MAP Inference in Mixture
+    Models".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import PoissonMixture
+    >>> from sklearn_onlineem.em import Stochastic
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(rng.choice([1.0, 20.0], size=(3000, 1)))
+    >>> solver = Stochastic(average_from=10)
+    >>> mixture = PoissonMixture(2, solver=solver, max_iter=30, random_state=0).fit(X)
+    >>> np.sort(mixture.means_.ravel()).round(), mixture.n_iter_
+    (array([ 1., 20.]), 30)
+    """
+
+    average_from: int | None = None
+    samples = True
+    is_stochastic = True
+
+    def __post_init__(self):
+        check_count("average_from", self.average_from, optional=True)
+
+    def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
+        state = progress.state
+        chain = state.model.chain(data, state.prior, state.rng(), collapsed=False)
+        if chain is not None:
+            yield from sweeps(progress, data, chain, self.average_from)
+        for number in count(1):
+            size = progress.state.size_of(data)
+            state = self._updated(progress.state, data, math.inf, size)
+            if self.average_from is not None and number >= self.average_from:
+                state = state._replace(kept=averaged(state, progress.state))
+            progress.take(state)
+            yield state.step.log_likelihood, False
+
+    def finished(self, state: State) -> State:
+        return of_average(state)
