@@ -31,6 +31,7 @@ from sklearn_onlineem.em import (
     Step,
     named_schedule,
     run,
+    solvers_for,
 )
 from sklearn_onlineem.em.settings import merged_params
 from sklearn_onlineem.estimators._callbacks import checked_callbacks
@@ -178,7 +179,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     solver: str | Solver = parameter(
         default="auto",
         valid=[
-            StrOptions(set(SOLVERS) - {"newton", "gibbs", "componentwise", "recursive"}),
+            StrOptions(solvers_for(Model)),
             Solver,
         ],
     )

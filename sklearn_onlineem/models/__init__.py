@@ -1,7 +1,15 @@
 """Models: frozen values that turn data into statistics and statistics into models."""
 
-from sklearn_onlineem.models._chain import Chain
 from sklearn_onlineem.models._model import Model
+from sklearn_onlineem.models.capabilities import (
+    Chain,
+    ComponentUpdates,
+    Move,
+    NewtonSteps,
+    RowByRow,
+    SampledChains,
+    SplitsAndMerges,
+)
 from sklearn_onlineem.models.edit_operations import FullOperations, Operations, TiedOperations
 from sklearn_onlineem.models.edit_transducer import EditStatistics, EditTransducer
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
@@ -27,6 +35,12 @@ __all__ = [
     "EditTransducer",
     "AbsorbingStates",
     "Chain",
+    "ComponentUpdates",
+    "Move",
+    "NewtonSteps",
+    "RowByRow",
+    "SampledChains",
+    "SplitsAndMerges",
     "GivenLength",
     "FullOperations",
     "HiddenMarkovModel",

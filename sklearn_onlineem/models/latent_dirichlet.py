@@ -21,6 +21,7 @@ from sklearn_onlineem.data import Documents, Rows
 from sklearn_onlineem.data._checks import array_of
 from sklearn_onlineem.models._matching import matching
 from sklearn_onlineem.models._model import Model
+from sklearn_onlineem.models.capabilities import SampledChains
 from sklearn_onlineem.models.topic_chain import TopicChain
 from sklearn_onlineem.models.topic_inference import LocalGibbs, TopicInference, check_topics
 from sklearn_onlineem.statistics import Statistics
@@ -96,7 +97,7 @@ def _merged(a, x, b, y):
 
 
 @dataclass(frozen=True)
-class LatentDirichletModel(Model[Documents, TopicStatistics]):
+class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
     r"""Latent Dirichlet allocation.
 
     .. math::

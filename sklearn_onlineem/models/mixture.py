@@ -22,10 +22,17 @@ from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._family import NO_LABELS, NOTHING
 from sklearn_onlineem.models._matching import matching
 from sklearn_onlineem.models._model import Model
+from sklearn_onlineem.models.capabilities import (
+    ComponentUpdates,
+    Move,
+    NewtonSteps,
+    SampledChains,
+    SplitsAndMerges,
+)
 from sklearn_onlineem.models.component_steps import ComponentSteps
 from sklearn_onlineem.models.mixture_chain import MixtureChain
 from sklearn_onlineem.models.mixture_moves import check_moves, structural_moves
-from sklearn_onlineem.models.stream_moves import Move, restructured, revived
+from sklearn_onlineem.models.stream_moves import restructured, revived
 from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["MixtureModel", "MixtureStatistics"]
@@ -75,7 +82,13 @@ class MixtureStatistics(Statistics):
 
 
 @dataclass(frozen=True)
-class MixtureModel(Model[Rows, MixtureStatistics]):
+class MixtureModel(
+    Model[Rows, MixtureStatistics],
+    ComponentUpdates,
+    NewtonSteps,
+    SampledChains,
+    SplitsAndMerges,
+):
     r"""A mixture, :math:`p(x) = \sum_k w_k \, p(x \mid \theta_k)`.
 
     Parameters
@@ -244,7 +257,7 @@ class MixtureModel(Model[Rows, MixtureStatistics]):
     def newton_step(self, data: Rows) -> tuple[MixtureModel, float, bool]:
         # The family's own; only a single component has one.
         if self.n_components > 1 or not hasattr(self.family, "likelihood_step"):
-            return super().newton_step(data)
+            raise ValueError(f"{type(self).__name__} {NewtonSteps.lacking}.")
         parameters, log_likelihood, is_last = self.family.likelihood_step(self.parameters, data)
         return MixtureModel(self.family, self.weights, parameters), log_likelihood, is_last
 

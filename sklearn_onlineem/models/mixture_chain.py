@@ -11,7 +11,7 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._collapsed import drawn_proportions
-from sklearn_onlineem.models._chain import Chain
+from sklearn_onlineem.models.capabilities import Chain
 from sklearn_onlineem.statistics import combine
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from sklearn_onlineem.models.capabilities import Move
 from sklearn_onlineem.models.mixture_moves import (
     along_first_axis,
     has_labels,
@@ -20,7 +20,7 @@ from sklearn_onlineem.models.mixture_moves import (
 )
 from sklearn_onlineem.statistics import combine
 
-__all__ = ["Move", "restructured", "revived"]
+__all__ = ["restructured", "revived"]
 
 # A component with less than that of its share, 1/K, has starved.
 _STARVING_SHARE = 0.2
@@ -32,21 +32,6 @@ _TELLING = 2.0
 # The old model is given up where other rows of the batch are so many times likelier without it. If
 # it were true that would happen once in as many tries (Markov's inequality).
 _LOG_ODDS = math.log(1e6)
-
-
-class Move(NamedTuple):
-    """What a structural move has led to.
-
-    Attributes
-    ----------
-    model : MixtureModel
-    revived, half_of : int
-        The component that has come back, and the one that was split; -1 where there is none.
-    """
-
-    model: object
-    revived: int
-    half_of: int
 
 
 def revived(model, data):

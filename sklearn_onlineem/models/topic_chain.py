@@ -10,7 +10,7 @@ import numpy as np
 from sklearn_onlineem._kernels import _topic_logs, _topic_sweeps
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Documents
-from sklearn_onlineem.models._chain import Chain
+from sklearn_onlineem.models.capabilities import Chain
 from sklearn_onlineem.models.topic_inference import ALL_TOPICS, padded
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from sklearn_onlineem.em.solvers.online import Auto, Batch, Online
 from sklearn_onlineem.em.solvers.recursive import Recursive
 from sklearn_onlineem.em.solvers.split_merge import SplitMerge
 from sklearn_onlineem.em.solvers.stochastic import Stochastic
+from sklearn_onlineem.models import Model
 
 __all__ = [
     "SOLVERS",
@@ -27,8 +28,10 @@ __all__ = [
     "SplitMerge",
     "Stochastic",
     "running_step",
+    "solvers_for",
 ]
 
+# By the names that estimators know them by.
 SOLVERS: dict[str, type[Solver]] = {
     "auto": Auto,
     "online": Online,
@@ -40,3 +43,12 @@ SOLVERS: dict[str, type[Solver]] = {
     "newton": Newton,
     "recursive": Recursive,
 }
+
+
+def solvers_for(kind: type[Model]) -> set[str]:
+    """Return the names of the solvers whose requirements a class of models fulfils."""
+    return {
+        name
+        for name, solver in SOLVERS.items()
+        if solver.requires is None or issubclass(kind, solver.requires)
+    }

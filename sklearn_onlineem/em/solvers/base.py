@@ -16,7 +16,7 @@ from sklearn_onlineem.em.schedules import RateSchedule, rate_of
 from sklearn_onlineem.em.settings import Settings
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import Exact, Inertia, batch_step, online_step
-from sklearn_onlineem.models import Model
+from sklearn_onlineem.models import Model, SplitsAndMerges
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Plan", "Solver", "has_settled", "mini_batches"]
@@ -61,6 +61,8 @@ class Solver(Settings, ABC):
 
     Attributes
     ----------
+    requires : type or None
+        Capability that a fit needs of its model, one of those in `models`.
     inertia : Inertia
         Regularisation of online steps towards the old model.
     samples : bool
@@ -73,6 +75,7 @@ class Solver(Settings, ABC):
         Whether empty components may be reinitialised in a stream.
     """
 
+    requires: type | None = None
     inertia: Inertia = Exact()
     samples = False
     is_stochastic = False
@@ -214,7 +217,14 @@ class Solver(Settings, ABC):
 
     def _move(self, model, batch, n_remembered):
         """Return the split or merge step that a model makes in a stream, or None."""
-        return model.revived(batch) if self.revives else None
+        can_move = self.revives and isinstance(model, SplitsAndMerges)
+        return model.revived(batch) if can_move else None
+
+    def _required(self, model):
+        """Return a model that has what the solver requires; else raise ValueError."""
+        if not isinstance(model, self.requires):
+            raise ValueError(f"{type(model).__name__} {self.requires.lacking}.")
+        return model
 
     def _shuffled_pass(self, progress, data, plan, learn):
         """Take one pass in shuffled mini-batches; return the mean log-likelihood on the way.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.solvers.base import Plan, Solver, has_settled
+from sklearn_onlineem.models import ComponentUpdates
 from sklearn_onlineem.models.component_steps import check_order
 
 __all__ = ["Componentwise"]
@@ -83,13 +84,14 @@ class Componentwise(Solver):
     """
 
     order: str = "gain"
+    requires = ComponentUpdates
 
     def __post_init__(self):
         check_order(self.order)
 
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
         settled, state = plan.stopping(), progress.state
-        steps = state.model.component_steps(data, state.prior, self.order)
+        steps = self._required(state.model).component_steps(data, state.prior, self.order)
         while True:
             log_likelihood = steps.sweep()
             progress.take(progress.state.after(steps.model(), math.inf, log_likelihood, data))

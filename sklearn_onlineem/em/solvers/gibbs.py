@@ -17,7 +17,7 @@ from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.solvers.base import Plan, Solver
-from sklearn_onlineem.models import Model
+from sklearn_onlineem.models import Model, SampledChains
 
 __all__ = ["Chains", "Gibbs", "effective_sample_size", "r_hat", "sweeps"]
 
@@ -98,6 +98,7 @@ class Gibbs(Solver):
     average_from: int | None = None
     n_chains: int = 1
     n_draws: int = 0
+    requires = SampledChains
     is_stochastic = True
 
     def __post_init__(self):
@@ -108,7 +109,8 @@ class Gibbs(Solver):
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
         first, keeps = self._kept_sweeps(plan.max_iter)
         state = progress.state
-        sampler = Sampler(state.model, data, state.prior, state.rng(), self.n_chains, keeps, first)
+        model = self._required(state.model)
+        sampler = Sampler(model, data, state.prior, state.rng(), self.n_chains, keeps, first)
         for passed in sweeps(progress, data, sampler, self.average_from):
             progress.chains = sampler.record()
             yield passed

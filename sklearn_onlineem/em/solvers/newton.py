@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.solvers.base import Plan, Solver
+from sklearn_onlineem.models import NewtonSteps
 
 __all__ = ["Newton"]
 
@@ -19,10 +20,13 @@ class Newton(Solver):
     It takes a few passes where EM needs hundreds. There is no prior on its way.
     """
 
+    requires = NewtonSteps
+
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
         if progress.state.prior is not None:
             raise ValueError("solver='newton' maximises the likelihood, and takes no prior.")
         settled = plan.stopping()
+        self._required(progress.state.model)
         while True:
             new_model, log_likelihood, is_last = progress.state.model.newton_step(data)
             progress.take(progress.state.after(new_model, math.inf, log_likelihood, data))

@@ -11,7 +11,7 @@ from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solvers.base import Plan, Solver, has_settled
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.models import Model
+from sklearn_onlineem.models import Model, SplitsAndMerges
 
 __all__ = ["SplitMerge"]
 
@@ -73,6 +73,7 @@ class SplitMerge(Solver):
 
     n_merges: int = 8
     in_streams: bool = False
+    requires = SplitsAndMerges
 
     def __post_init__(self):
         check_count("n_merges", self.n_merges)
@@ -106,7 +107,7 @@ class SplitMerge(Solver):
 
     def check(self, state: State) -> None:
         if self.in_streams:
-            state.model.check_moves(state.prior)
+            self._required(state.model).check_moves(state.prior)
 
     def _move(self, model, batch, n_remembered):
         if not self.in_streams:
@@ -118,7 +119,7 @@ class SplitMerge(Solver):
         return n * log_likelihood - 0.5 * model.n_parameters() * math.log(n)
 
     def _candidates(self, state, data):
-        return state.model.structural_moves(data, self.n_merges, state.prior)
+        return self._required(state.model).structural_moves(data, self.n_merges, state.prior)
 
 
 def _settled(model, state, data, plan):

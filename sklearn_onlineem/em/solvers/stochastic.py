@@ -13,6 +13,7 @@ from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.solvers.gibbs import sweeps
 from sklearn_onlineem.em.solvers.online import averaged, of_average
 from sklearn_onlineem.em.state import State
+from sklearn_onlineem.models import SampledChains
 
 __all__ = ["Stochastic"]
 
@@ -67,7 +68,9 @@ class Stochastic(Solver):
 
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
         state = progress.state
-        chain = state.model.chain(data, state.prior, state.rng(), collapsed=False)
+        chain = None
+        if isinstance(state.model, SampledChains):
+            chain = state.model.chain(data, state.prior, state.rng(), collapsed=False)
         if chain is not None:
             yield from sweeps(progress, data, chain, self.average_from)
         for number in count(1):

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.em import SOLVERS, Solver
+from sklearn_onlineem.em import Solver, solvers_for
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
@@ -18,6 +18,7 @@ from sklearn_onlineem.estimators.hidden_markov._probabilities import (
     dirichlet_prior,
 )
 from sklearn_onlineem.families import Categorical
+from sklearn_onlineem.models import HiddenMarkovModel
 
 __all__ = ["CategoricalHMM"]
 
@@ -70,7 +71,7 @@ class CategoricalHMM(BaseHMM):
 
     solver: str | Solver = parameter(
         default="auto",
-        valid=[StrOptions(set(SOLVERS) - {"newton", "gibbs", "componentwise"}), Solver],
+        valid=[StrOptions(solvers_for(HiddenMarkovModel)), Solver],
     )
     n_features: int | None = parameter(
         default=None, valid=[None, Interval(Integral, 1, None, closed="left")], structural=True

@@ -12,7 +12,7 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, Integers, RowData
-from sklearn_onlineem.em import SOLVERS, RunningStatistics, Solver
+from sklearn_onlineem.em import RunningStatistics, Solver, solvers_for
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.estimators._clusters import STARTS
 from sklearn_onlineem.estimators._fitted import fitted_property, rollback
@@ -23,7 +23,7 @@ from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import naming
 from sklearn_onlineem.estimators.mixtures._initialiser import MixtureInitialiser
-from sklearn_onlineem.models import MixtureStatistics
+from sklearn_onlineem.models import MixtureModel, MixtureStatistics
 
 __all__ = ["BaseMixture"]
 
@@ -75,7 +75,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     """
 
     solver: str | Solver = parameter(
-        default="auto", valid=[StrOptions(set(SOLVERS) - {"newton", "recursive"}), Solver]
+        default="auto", valid=[StrOptions(solvers_for(MixtureModel) - {"newton"}), Solver]
     )
     n_components: int = parameter(
         default=1,

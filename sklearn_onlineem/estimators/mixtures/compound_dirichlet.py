@@ -11,7 +11,7 @@ from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem._typing import Floats, Integers, RowData
-from sklearn_onlineem.em import SOLVERS, Solver
+from sklearn_onlineem.em import Solver, solvers_for
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._initialiser import Initialiser
 from sklearn_onlineem.estimators._learnt_prior import LearntPrior
@@ -86,7 +86,7 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
 
     solver: str | Solver = parameter(
         default="auto",
-        valid=[StrOptions(set(SOLVERS) - {"gibbs", "componentwise", "recursive"}), Solver],
+        valid=[StrOptions(solvers_for(MixtureModel) - {"gibbs", "componentwise"}), Solver],
     )
     prior: Mapping[str, object] | LearntPrior | None = parameter(
         default=None, valid=[None, dict, LearntPrior]
