@@ -106,8 +106,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         stand for values, which may have settings of their own: :class:`~sklearn_onlineem.em.Auto`,
         :class:`~sklearn_onlineem.em.Online`, :class:`~sklearn_onlineem.em.Batch`,
         :class:`~sklearn_onlineem.em.Stochastic`, :class:`~sklearn_onlineem.em.BayesianOnline`.
-        `partial_fit` takes an online step, with drawn variables if the solver draws, and with the
-        statistics that are carried along if it is "bayesian".
+        `partial_fit` takes an online step, with drawn variables if the solver draws, and with
+        running statistics if it is "bayesian".
     eta0 : float or "auto", default="auto"
         First learning rate, above 0. "auto" fits it to the size of the batches: it is
         (b / m)**(1 - beta) for batches of b observations, m of which determine the model (as many

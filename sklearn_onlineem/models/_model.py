@@ -36,7 +36,7 @@ class Model(ABC, Generic[Data, Evidence]):
     draws : bool
         Whether the E-step needs random numbers even where it averages: it gets an `rng` then.
     is_conjugate : bool
-        Whether statistics have a fixed size, so that they can be carried along as the
+        Whether statistics have a fixed size, so that running statistics can be the
         hyper-parameters of a posterior.
     """
 
