@@ -115,7 +115,7 @@ class BatchMode(Mode):
             size = state.size_of(result)
             prior = state.prior_terms(size, size / result.total_weight)
             model = state.model.m_step(combine([(1.0, result.content), *prior]))
-            state = state.after(model, math.inf, result.log_likelihood, result)
+            state = state.after(model, math.inf, result.log_likelihood, result, size)
             self.take(progress, data, state, result, start, len(everyone))
             yield state.step.log_likelihood, has_settled(settled, state.step)
 
@@ -178,7 +178,8 @@ class LearnerMode(Mode):
         result = shards.reduce(learn, active, state.model, task)
         merged = result.content if task.returns_model else state.model.m_step(result.content)
         eta = rate_of(plan.schedule, task.size_seen, n_learners * plan.batch_size)
-        after = state.after(merged, eta, result.log_likelihood, result)
+        size = state.size_of(result)
+        after = state.after(merged, eta, result.log_likelihood, result, size)
         after = after._replace(n_steps=state.n_steps + n_batches)
         self.take(progress, shards, after, result, start, len(active))
         return after.step, result.total_weight

@@ -291,6 +291,7 @@ class State(NamedTuple):
         eta: float,
         log_likelihood: float,
         data: Batch,
+        size: float,
         kept: object = None,
         component_rates: Floats | None = None,
         move: object = None,
@@ -308,6 +309,8 @@ class State(NamedTuple):
             Mean of the data before the update, in nats per observation.
         data : Batch
             Whose lengths the divergence between the models is taken for.
+        size : float
+            `size_of` the data.
         kept : object, default=None
             What the solver keeps from here.
         component_rates : ndarray of shape (n_components,), default=None
@@ -335,7 +338,7 @@ class State(NamedTuple):
         # By position: names take as long as an addition of statistics.
         return State(
             model, self.n_steps + 1, self.n_seen + data.total_weight, step,
-            self.lengths_with(data), self.seed, self.size_seen + self.size_of(data), n_rows, kept,
+            self.lengths_with(data), self.seed, self.size_seen + size, n_rows, kept,
             None, self.prior, self.expected_size, self.observations_needed, self.size_unit,
         )  # fmt: skip
 

@@ -60,7 +60,9 @@ def shards_of(X, n_shards, estimator):
 def batch_pass(estimator, data):
     """Take one iteration of batch EM; return the log-likelihood before it."""
     fitted = estimator._fitted
-    state = Batch()._updated(fitted.state, data, math.inf, data.total_weight)
+    state = Batch()._updated(
+        fitted.state, data, math.inf, fitted.state.size_of(data), data.total_weight
+    )
     estimator._fitted = fitted._replace(state=state)
     return state.step.log_likelihood
 

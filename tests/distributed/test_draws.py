@@ -48,7 +48,8 @@ def lda(**arguments):
 
 def batch_pass(estimator, data):
     fitted = estimator._fitted
-    state = Batch()._updated(fitted.state, data, math.inf, fitted.state.size_of(data))
+    size = fitted.state.size_of(data)
+    state = Batch()._updated(fitted.state, data, math.inf, size, size)
     estimator._fitted = fitted._replace(state=state)
     return state.step.log_likelihood
 
@@ -94,7 +95,7 @@ def test_learners_draw_by_the_documents_numbers_in_the_whole(mode, X):
             for t in range(0, len(part), 10):
                 batch = data[part[t : t + 10]]
                 eta = rate_of(schedule, state.size_seen, 10.0)
-                state = Online()._updated(state, batch, eta, 60.0)
+                state = Online()._updated(state, batch, eta, 10.0, 60.0)
             members.append((1.0 / n_shards, state.model.own_statistics()))
         expected = start.model_.m_step(combine(members))
         assert_close(learner.estimator_.model_, expected, rtol=1e-9, atol=1e-12)

@@ -157,7 +157,9 @@ class Solver(Settings, ABC):
         for _ in range(n_passes):
             before = model
             model, log_likelihood = batch_step(before, data, terms, rng)
-        return state.after(model, math.inf, log_likelihood, data, before=before)
+        return state.after(
+            model, math.inf, log_likelihood, data, state.size_of(data), before=before
+        )
 
     def step(self, state: State, batch: Batch, schedule: RateSchedule) -> State:
         """Update with the next batch of a stream, by the rate for the observations so far.
@@ -193,9 +195,10 @@ class Solver(Settings, ABC):
         eta = rate_of(schedule, state.size_seen, size)
         total_size = max(state.size_seen + size, state.expected_size)
         may_move = (state.n_steps + 1) % _MOVE_STEPS == 0
-        return self._updated(state, batch, eta, total_size, self._move if may_move else None)
+        move = self._move if may_move else None
+        return self._updated(state, batch, eta, size, total_size, move)
 
-    def _updated(self, state, data, eta, total_size, move=None):
+    def _updated(self, state, data, eta, size, total_size, move=None):
         """Return the state after one step with data; the prior is spread over the total size.
 
         `move` makes a split or merge step of the new model, which stands for so many observations.
@@ -206,14 +209,14 @@ class Solver(Settings, ABC):
             state.model,
             data,
             eta,
-            state.prior_terms(total_size, state.size_of(data) / n_seen),
+            state.prior_terms(total_size, size / n_seen),
             rng if draws else None,
-            partial(self.inertia, rng=rng),
+            self.inertia if rng is None else partial(self.inertia, rng=rng),
         )
         moved = None if move is None else move(model, data, n_seen * (1.0 + 1.0 / eta))
         if moved is not None:
             model = moved.model
-        return state.after(model, eta, log_likelihood, data, move=moved)
+        return state.after(model, eta, log_likelihood, data, size, move=moved)
 
     def _move(self, model, batch, n_remembered):
         """Return the split or merge step that a model makes in a stream, or None."""

@@ -110,7 +110,10 @@ class BayesianOnline(Solver):
         # All that components stand for is from this batch.
         rates = None if counts is None else (counts > 0.0).astype(float)
         kept = RunningStatistics(n, evidence)
-        return state.after(new_model, math.inf, log_likelihood, data, kept, rates, before=model)
+        size = state.size_of(data)
+        return state.after(
+            new_model, math.inf, log_likelihood, data, size, kept, rates, before=model
+        )
 
     def step(self, state: State, batch: Batch, schedule: RateSchedule | None = None) -> State:
         _check_conjugate(state.model)
@@ -126,7 +129,8 @@ class BayesianOnline(Solver):
             state.model, batch, before, terms, self.forgetting, rng
         )
         eta = batch.total_weight / (self.forgetting * before.mass)
-        return state.after(model, eta, log_likelihood, batch, kept, rates)
+        size = state.size_of(batch)
+        return state.after(model, eta, log_likelihood, batch, size, kept, rates)
 
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
         yield self._shuffled_pass(progress, data, plan, self.step), True

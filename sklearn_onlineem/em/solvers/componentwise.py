@@ -94,5 +94,7 @@ class Componentwise(Solver):
         steps = self._required(state.model).component_steps(data, state.prior, self.order)
         while True:
             log_likelihood = steps.sweep()
-            progress.take(progress.state.after(steps.model(), math.inf, log_likelihood, data))
+            state = progress.state
+            size = state.size_of(data)
+            progress.take(state.after(steps.model(), math.inf, log_likelihood, data, size))
             yield log_likelihood, has_settled(settled, progress.state.step)

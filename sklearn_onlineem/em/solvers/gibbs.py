@@ -133,10 +133,11 @@ class Gibbs(Solver):
 def sweeps(progress, data, chain, average_from):
     """Let a chain go on for ever, and the model follow it."""
     for number in count(1):
-        log_likelihood = chain.sweep(progress.state.rng())
+        state = progress.state
+        log_likelihood, size = chain.sweep(state.rng()), state.size_of(data)
         if average_from is not None and number >= average_from:
             chain.average_in()
-        progress.take(progress.state.after(chain.model(), math.inf, log_likelihood, data))
+        progress.take(state.after(chain.model(), math.inf, log_likelihood, data, size))
         yield log_likelihood, False
 
 

@@ -28,7 +28,9 @@ class Newton(Solver):
         settled = plan.stopping()
         self._required(progress.state.model)
         while True:
-            new_model, log_likelihood, is_last = progress.state.model.newton_step(data)
-            progress.take(progress.state.after(new_model, math.inf, log_likelihood, data))
+            state = progress.state
+            new_model, log_likelihood, is_last = state.model.newton_step(data)
+            size = state.size_of(data)
+            progress.take(state.after(new_model, math.inf, log_likelihood, data, size))
             divergence = progress.state.step.kl_divergence
             yield log_likelihood, settled(log_likelihood, divergence) or is_last

@@ -105,8 +105,9 @@ class Online(Solver):
         settled = plan.stopping()
 
         def learn(state, batch):
-            eta = rate_of(plan.schedule, state.size_seen, state.size_of(batch))
-            after = self._updated(state, batch, eta, size_of_all)
+            size = state.size_of(batch)
+            eta = rate_of(plan.schedule, state.size_seen, size)
+            after = self._updated(state, batch, eta, size, size_of_all)
             return after._replace(kept=averaged(after, state)) if averages else after
 
         for number in count(1):
@@ -130,7 +131,8 @@ class Batch(Solver):
         settled = plan.stopping()
         while True:
             state = progress.state
-            progress.take(self._updated(state, data, math.inf, state.size_of(data)))
+            size = state.size_of(data)
+            progress.take(self._updated(state, data, math.inf, size, size))
             step = progress.state.step
             yield step.log_likelihood, has_settled(settled, step)
 

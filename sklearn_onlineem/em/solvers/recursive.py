@@ -100,7 +100,7 @@ class Recursive(Solver):
         with np.errstate(divide="ignore"):
             eta = learning_rate(-np.expm1(np.log1p(-step_sizes).sum()))
         mean = log_likelihoods.sum() / batch.total_weight
-        return state.after(model, eta, mean, batch, kept=after)
+        return state.after(model, eta, mean, batch, size, kept=after)
 
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
         settled = plan.stopping()

@@ -87,7 +87,8 @@ class SplitMerge(Solver):
         self._candidates(progress.state, data)
         while not is_settled:
             state = progress.state
-            progress.take(self._updated(state, data, math.inf, state.size_of(data)))
+            size = state.size_of(data)
+            progress.take(self._updated(state, data, math.inf, size, size))
             step = progress.state.step
             is_settled = has_settled(settled, step)
             yield step.log_likelihood, False
@@ -99,7 +100,9 @@ class SplitMerge(Solver):
             trial_log_likelihood = trial.e_step(data)[1]
             criterion = self.score(trial, trial_log_likelihood, data)
             if criterion > best:
-                progress.take(progress.state.after(trial, math.inf, log_likelihood, data))
+                state = progress.state
+                size = state.size_of(data)
+                progress.take(state.after(trial, math.inf, log_likelihood, data, size))
                 yield log_likelihood, False
                 log_likelihood, best = trial_log_likelihood, criterion
                 moves = self._candidates(progress.state, data)

@@ -75,7 +75,7 @@ class Stochastic(Solver):
             yield from sweeps(progress, data, chain, self.average_from)
         for number in count(1):
             size = progress.state.size_of(data)
-            state = self._updated(progress.state, data, math.inf, size)
+            state = self._updated(progress.state, data, math.inf, size, size)
             if self.average_from is not None and number >= self.average_from:
                 state = state._replace(kept=averaged(state, progress.state))
             progress.take(state)
