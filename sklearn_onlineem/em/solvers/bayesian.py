@@ -46,8 +46,8 @@ class BayesianOnline(Solver):
         first went. The first batch of a stream, on which a start settles, counts for itself
         instead.
     forgetting : float, default=1.0
-        Share of the running statistics that a batch leaves, in (0, 1]: the forgetting factor. At 1 the
-        model settles; below, it follows data that drift. Priors are not forgotten.
+        Share of the running statistics that a batch leaves, in (0, 1]: the forgetting factor. At 1
+        the model settles; below, it follows data that drift. Priors are not forgotten.
 
     Raises
     ------

@@ -243,9 +243,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             The rows; sparse where the class says so.
         predictive : bool, default=False
             Whether under the posterior predictive distribution, which knows how few observations
-            parameters come from, instead of under the model. It needs running
-            statistics, so ``solver="bayesian"``, and a family that has it in closed form: Student's t
-            for Gaussians, negative binomials for Poisson rates, Polya's for multinomials, ...
+            parameters come from, instead of under the model. It needs running statistics, so
+            ``solver="bayesian"``, and a family that has it in closed form: Student's t for Gaussians, negative binomials for Poisson rates, Polya's for multinomials, ...
 
         Returns
         -------
@@ -258,7 +257,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid, or `predictive` is no truth value; the message names the estimator. If
-            it is true and there are no running statistics, or the posterior has no such distribution.
+            it is true and there are no running statistics, or no such distribution.
 
         Examples
         --------
