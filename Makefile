@@ -99,6 +99,7 @@ lint: $(VENV)/extra-lint
 	PATH="$(BIN):$$PATH" cython-lint sklearn_onlineem
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
+	$(BIN)/zizmor --offline --quiet .github
 
 format: $(VENV)/extra-lint
 	$(BIN)/ruff check --fix
