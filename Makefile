@@ -100,6 +100,7 @@ lint: $(VENV)/extra-lint
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/python -m benchmarks.reading
 
 format: $(VENV)/extra-lint
 	$(BIN)/ruff check --fix
