@@ -100,6 +100,8 @@ lint: $(VENV)/extra-lint
 	PATH="$(BIN):$$PATH" cython-lint sklearn_onlineem
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
+	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/python -m benchmarks.reading
 
 format: $(VENV)/extra-lint
 	$(BIN)/ruff check --fix
