@@ -89,9 +89,10 @@ fuzz: $(BUILT) $(VENV)/extra-test
 	PYTHONPATH=.:tests OPENBLAS_NUM_THREADS=1 $(if $(SANITIZE),PYTHONMALLOC=malloc) $(SANITIZED) \
 		$(BIN)/python -m fuzz --seed $(SEED) $(if $(CASE),--case $(CASE),--cases $(CASES))
 
+# What a reader runs gives no warning that the text does not show.
 doctest: $(BUILT) $(VENV)/extra-test
-	$(SANITIZED) $(BIN)/python -m pytest --doctest-modules sklearn_onlineem
-	$(SANITIZED) $(BIN)/python -m pytest --doctest-glob '*.rst' --doctest-glob '*.md' README.md doc/*.rst doc/guide/*.rst
+	$(SANITIZED) $(BIN)/python -m pytest -W error --doctest-modules sklearn_onlineem
+	$(SANITIZED) $(BIN)/python -m pytest -W error --doctest-glob '*.rst' --doctest-glob '*.md' README.md doc/*.rst doc/guide/*.rst
 
 lint: $(VENV)/extra-lint
 	$(BIN)/ruff check
@@ -99,6 +100,8 @@ lint: $(VENV)/extra-lint
 	PATH="$(BIN):$$PATH" cython-lint sklearn_onlineem
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
+	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/python -m benchmarks.reading
 
 format: $(VENV)/extra-lint
 	$(BIN)/ruff check --fix

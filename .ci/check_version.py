@@ -1,4 +1,7 @@
-"""The version is the same wherever it stands; `check_version.py v1.2.0` asks the tag, too."""
+"""The version is the same wherever it stands; `check_version.py v1.2.0` asks the tag, too.
+
+A tag is of something that is published, so that the metadata have to say where.
+"""
 
 import re
 import sys
@@ -24,6 +27,8 @@ def main(tag=None):
     if tag is not None:
         versions["the tag"] = tag.removeprefix("v")
         versions["CHANGELOG.md"] = version_in("CHANGELOG.md", r"^## \[(\S+)\]")
+        if "[project.urls]" not in (ROOT / "pyproject.toml").read_text():
+            sys.exit("pyproject.toml has no [project.urls]: a release says where it comes from")
     if len(set(versions.values())) > 1:
         sys.exit(f"versions differ: {versions}")
     print(f"version {versions['CITATION.cff']} in {', '.join(versions)}")

@@ -1,9 +1,8 @@
-"""One update of scikit-learn's MiniBatchKMeans."""
+"""scikit-learn's MiniBatchKMeans, whose `partial_fit` is one update."""
 
 from sklearn.cluster import MiniBatchKMeans
 
 
-def update(first_batch, batch, n_clusters):
-    """Return a function that updates the centres with `batch`."""
-    clusters = MiniBatchKMeans(n_clusters, random_state=0).partial_fit(first_batch)
-    return lambda: clusters.partial_fit(batch)
+def start(first_batch, n_clusters):
+    """Return clusters that have seen the first batch."""
+    return MiniBatchKMeans(n_clusters, random_state=0).partial_fit(first_batch)

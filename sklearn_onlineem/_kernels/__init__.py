@@ -29,4 +29,13 @@
 
 from sklearn_onlineem._kernels._waiting import load_openmp
 
-load_openmp()
+try:
+    load_openmp()
+except ModuleNotFoundError as error:
+    if not str(error.name).startswith(__name__):
+        raise
+    raise ImportError(
+        f"{__path__[0]} has no compiled kernels for this Python. Is it a source tree? It hides the "
+        "installed package: start Python in another folder, or compile the kernels in place by "
+        "`pip install --editable .`"
+    ) from error

@@ -31,7 +31,7 @@ class BayesianOnline(Solver):
     come from the prior and the data, one for each component, and `eta0`, `beta` and `schedule`
     have no say. A fit takes one pass, after which each observation has counted once.
 
-    It is online EM with the schedule "bayesian" where a batch is told of the past what the model
+    At equal rates it takes the steps of online EM where a batch is told of the past what the model
     itself says of it; they differ in what the statistics of a component remember beyond its
     parameters: the prior's mass on its emissions.
 

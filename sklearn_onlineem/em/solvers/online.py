@@ -67,7 +67,8 @@ class Online(Solver):
         The old model's own statistics, or an estimate of them, `Sampled`.
     revives : bool, default=True
         Whether components of a mixture that have starved in a stream come back where its rows ask
-        for it. Say no where the source returns to what it was, as by day and by night.
+        for it, which takes batches of some 50 rows. Say no where the source returns to what it was,
+        as by day and by night.
 
     Raises
     ------

@@ -25,7 +25,7 @@ __all__ = ["CategoricalHMM"]
 
 @estimator
 class CategoricalHMM(BaseHMM):
-    r"""Hidden Markov model of symbols: hmmlearn's, with `partial_fit`.
+    r"""Hidden Markov model of symbols: like hmmlearn's, with `partial_fit`.
 
     X has a column of codes 0, 1, ...; further columns are independent given the state.
 

@@ -21,7 +21,7 @@ __all__ = ["GaussianHMM"]
 
 @estimator
 class GaussianHMM(BaseHMM):
-    r"""Hidden Markov model with Gaussian emissions: hmmlearn's, with `partial_fit`.
+    r"""Hidden Markov model with Gaussian emissions: like hmmlearn's, with `partial_fit`.
 
     NaN stands for what was not observed, be it a row or single values, and is marginalised.
 

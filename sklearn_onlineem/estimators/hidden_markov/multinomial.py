@@ -22,7 +22,7 @@ __all__ = ["MultinomialHMM"]
 
 @estimator
 class MultinomialHMM(BaseHMM):
-    r"""Hidden Markov model of counts of categories: hmmlearn's, with `partial_fit`.
+    r"""Hidden Markov model of counts of categories: like hmmlearn's, with `partial_fit`.
 
     A row holds how often each category occurred; totals may differ, and are not modelled.
 

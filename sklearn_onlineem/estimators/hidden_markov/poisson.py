@@ -21,7 +21,7 @@ __all__ = ["PoissonHMM"]
 
 @estimator
 class PoissonHMM(BaseHMM):
-    r"""Hidden Markov model of Poisson counts: hmmlearn's, with `partial_fit`.
+    r"""Hidden Markov model of Poisson counts: like hmmlearn's, with `partial_fit`.
 
     Counts need not be whole, but not negative: the likelihood is continued by the gamma function,
     with :math:`x! = \Gamma(x + 1)`. That is no probability any more, so that scores compare only on

@@ -35,7 +35,7 @@ _ARRAY = [None, Real, "array-like"]
 
 @estimator
 class KalmanFilter(SequenceEstimator):
-    r"""Linear dynamical system learnt by EM: pykalman's, with `partial_fit`.
+    r"""Linear dynamical system learnt by EM: like pykalman's, with `partial_fit`.
 
     .. math::
         h_1 &\sim N(m_1, V_1) \\

@@ -244,8 +244,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         predictive : bool, default=False
             Whether under the posterior predictive distribution, which knows how few observations
             parameters come from, instead of under the model. It needs running statistics, so
-            ``solver="bayesian"``, and a family that has it in closed form: Student's t for Gaussians,
-            negative binomials for Poisson rates, Polya's for multinomials, ...
+            ``solver="bayesian"``, and a family that has it in closed form: Student's t for
+            Gaussians, negative binomials for Poisson rates, Polya's for multinomials, ...
 
         Returns
         -------

@@ -24,7 +24,7 @@ _LEAST_PRECISION = 1e-300
 
 @estimator
 class GaussianMixture(BaseMixture):
-    r"""Gaussian mixture, learnt online or in batch: scikit-learn's, with `partial_fit`.
+    r"""Gaussian mixture, learnt online or in batch: like scikit-learn's, with `partial_fit`.
 
     Each step minimises the EM bound of a batch plus 1/eta times the joint KL divergence to the
     old model, which for each component is
