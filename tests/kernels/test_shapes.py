@@ -124,7 +124,7 @@ CALLS = [
     Call("_log_factorials.log_factorial_sums_csr", (CSR[0], CSR[2], ones(N), 1)),
     Call("_log_factorials.multinomial_log_coefficients_csr", (CSR[0], CSR[2], ones(N), 1)),
     Call("_collapsed_counts.collapsed_sweep",
-         (*CSR, False, 3, ones(D, K), ones(D, K), 2.0 * ones(K), 1.0, ones(K), shares(N),
+         (*CSR, False, 3, D, ones(D, K), ones(D, K), 2.0 * ones(K), 1.0, ones(K), shares(N),
           np.zeros(N, np.intc))),
     Call("_recursive_symbols.learn",
          (np.zeros((N, 2), int), np.zeros(N, int), np.zeros(N, int), ones(N), ones(STATISTICS), S,
