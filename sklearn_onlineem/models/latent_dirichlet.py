@@ -256,7 +256,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics]):
 
     def _expecting(self):
         """The model whose inference takes expectations, not draws."""
-        if not getattr(self.inference, "takes_draw", False):
+        if not self.inference.takes_draw:
             return self
         return replace(self, inference=replace(self.inference, takes_draw=False))
 

@@ -39,11 +39,14 @@ class TopicInference:
     ----------
     draws : bool
         Whether random numbers are needed.
+    takes_draw : bool
+        Whether statistics are of topics that were drawn, not of expectations.
     takes_fractions : bool
         Whether counts need not be whole.
     """
 
     draws = False
+    takes_draw = False
     takes_fractions = True
 
     # Arguments of the kernel: sweeps, those that are discarded, rounds, whether to take one draw.
