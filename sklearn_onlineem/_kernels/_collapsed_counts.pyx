@@ -8,14 +8,16 @@ with hyper-parameters a_jk that are those of the prior plus sums over the compon
 L = sum_j x_j:
 
     form         f(x; a)                            slope   constant
-    MULTINOMIAL  rising(a, x)                       1       -log rising(A_k, L)
+    MULTINOMIAL  rising(a, x)                       1       -sum over groups of log rising(A_k, L)
     POISSON      rising(a, x)                       1       -A_k log(1 + 1/b_k) - L log(1 + b_k)
     CATEGORICAL  a, of one-hot rows                 1       -sum over columns of log(sum of a)
     BERNOULLI    rising(a, x) rising(b, 1 - x) / b  1       sum_j log b_jk - log(a_jk + b_jk)
     DURATIONS    1 + x / a                          -(b+s)  d log rising(b_k, s) - s sum_j log a_jk
 
 Here A_k = sum_j a_jk, rising(a, x) = Gamma(a + x) / Gamma(a), and b_k grows by s, `step`, a row.
-Base measures, which are those of the row alone, are left to the caller.
+Columns of MULTINOMIAL are in groups, such as the transitions from one symbol, which have an A and
+an L each; all others are one group. Base measures, which are those of the row alone, are left to
+the caller.
 
 Components are innermost, so that factors of all of them are multiplied at once; logarithms are
 taken of products, as many factors at a time as cannot leave the range of a double. Rows take
@@ -58,6 +60,7 @@ cdef struct Sweep:
     int form
     Py_ssize_t d                # columns of rows
     Py_ssize_t K                # components
+    Py_ssize_t group            # columns of a group
     Py_ssize_t n_second         # rows of `second_prior`
     double step                 # what a row adds to a weight
     const double* prior         # (d, K)
@@ -70,12 +73,12 @@ cdef struct Sweep:
     double* ones                # (K, d): totals of BERNOULLI, where they are summed over,
     double* noughts             # (K, d): ... and b of their prior
     double* second              # (K,): b of BERNOULLI in a column
-    double* lengths             # (K,): sums of L, with errors
+    double* lengths             # (d / group, K): sums of L, with errors
     double* length_errors
-    double* prior_mass          # (K,): sum_j prior_jk
+    double* prior_mass          # (d / group, K): sum_j prior_jk
+    double* mass                # (d / group, K): A
     double* rows                # (K,): numbers of rows
     double* log_share           # (K,): log(rows + concentration)
-    double* mass                # (K,): A
     double* constant            # (K,)
     double* per_length          # (K,): what a constant has of L
     double* slope               # (K,)
@@ -89,7 +92,6 @@ cdef struct Sweep:
 # What `prepare` finds of a component.
 cdef struct Prepared:
     double log_share
-    double mass
     double constant
     double per_length
     double slope
@@ -102,20 +104,27 @@ cdef struct Row:
     double length
 
 
+# What a row has in a group of columns, and where what it has in others begins.
+cdef struct Visits:
+    Py_ssize_t group
+    Py_ssize_t end
+    double length
+
+
 cdef void lay_out(Sweep* s, Arena* arena) noexcept nogil:
-    cdef Py_ssize_t K = s.K, size = s.d * s.K
+    cdef Py_ssize_t K = s.K, size = s.d * s.K, n_masses = s.d // s.group * s.K
     s.totals = take_doubles(arena, size)
     s.errors = take_doubles(arena, size)
     s.first = take_doubles(arena, size)
     s.ones = take_doubles(arena, size if s.form == BERNOULLI else 0)
     s.noughts = take_doubles(arena, size if s.form == BERNOULLI else 0)
     s.second = take_doubles(arena, K)
-    s.lengths = take_doubles(arena, K)
-    s.length_errors = take_doubles(arena, K)
-    s.prior_mass = take_doubles(arena, K)
+    s.lengths = take_doubles(arena, n_masses)
+    s.length_errors = take_doubles(arena, n_masses)
+    s.prior_mass = take_doubles(arena, n_masses)
+    s.mass = take_doubles(arena, n_masses)
     s.rows = take_doubles(arena, K)
     s.log_share = take_doubles(arena, K)
-    s.mass = take_doubles(arena, K)
     s.constant = take_doubles(arena, K)
     s.per_length = take_doubles(arena, K)
     s.slope = take_doubles(arena, K)
@@ -190,12 +199,29 @@ cdef inline double sum_of_lanes(const double* x) noexcept nogil:
     return result
 
 
+cdef inline Visits visits_from(
+    const Sweep* s, const floating* data, const index* indices, bint is_dense, const Row* row,
+    Py_ssize_t e,
+) noexcept nogil:
+    """The sum of the values from e on that are in one group."""
+    cdef Visits visits
+    cdef Py_ssize_t first, offset = row.begin if is_dense else 0
+    visits.group, visits.length = indices[e - offset] // s.group, 0
+    first = visits.group * s.group
+    while e < row.end and first <= indices[e - offset] < first + s.group:
+        visits.length += data[e]
+        e += 1
+    visits.end = e
+    return visits
+
+
 cdef void count(
     Sweep* s, const floating* data, const index* indices, bint is_dense, const Row* row,
     Py_ssize_t k, double sign,
 ) noexcept nogil:
     """Let a row join component k, or leave it."""
     cdef Py_ssize_t e, j, at
+    cdef Visits visits
     for e in range(row.begin, row.end):
         if data[e] != 0:
             j = indices[e - row.begin if is_dense else e]
@@ -204,7 +230,12 @@ cdef void count(
             s.first[at] = grown(s.prior[at], s.totals[at], s.errors[at])
             if s.form == BERNOULLI:
                 s.ones[k * s.d + j] = s.totals[at] + s.errors[at]
-    add(sign * row.length, s.lengths + k, s.length_errors + k)
+    e = row.begin
+    while e < row.end:
+        visits = visits_from(s, data, indices, is_dense, row, e)
+        at, e = visits.group * s.K + k, visits.end
+        add(sign * visits.length, s.lengths + at, s.length_errors + at)
+        s.mass[at] = grown(s.prior_mass[at], s.lengths[at], s.length_errors[at])
     s.rows[k] += sign
 
 
@@ -214,7 +245,6 @@ cdef void prepare(Sweep* s, Py_ssize_t k) noexcept nogil:
     cdef double logs[LANES]
     cdef Py_ssize_t K = s.K
     s.log_share[k] = log(rows + s.concentration[k])
-    s.mass[k] = grown(s.prior_mass[k], s.lengths[k], s.length_errors[k])
     s.constant[k] = s.per_length[k] = 0
     s.slope[k] = 1
     if s.form == POISSON:
@@ -232,13 +262,13 @@ cdef void prepare(Sweep* s, Py_ssize_t k) noexcept nogil:
 
 cdef inline Prepared prepared(const Sweep* s, Py_ssize_t k) noexcept nogil:
     cdef Prepared p
-    p.log_share, p.mass, p.constant = s.log_share[k], s.mass[k], s.constant[k]
+    p.log_share, p.constant = s.log_share[k], s.constant[k]
     p.per_length, p.slope = s.per_length[k], s.slope[k]
     return p
 
 
 cdef inline void put_back(Sweep* s, const Prepared* p, Py_ssize_t k) noexcept nogil:
-    s.log_share[k], s.mass[k], s.constant[k] = p.log_share, p.mass, p.constant
+    s.log_share[k], s.constant[k] = p.log_share, p.constant
     s.per_length[k], s.slope[k] = p.per_length, p.slope
 
 
@@ -329,6 +359,7 @@ cdef void weigh(
 ) noexcept nogil:
     """joint <- log of the share of each component and of the row's density under it"""
     cdef Py_ssize_t e, k, at
+    cdef Visits visits
     for k in range(s.K):
         s.logs[k] = 0
     for e in range(row.begin, row.end):
@@ -347,9 +378,19 @@ cdef void weigh(
     for k in range(s.K):
         s.joint[k] = s.log_share[k] + (s.constant[k] + row.length * s.per_length[k]) + (
             s.slope[k] * s.logs[k])
-    if s.form == MULTINOMIAL and row.length > 0:
-        for k in range(s.K):
-            s.joint[k] -= log_rising(s.mass[k], row.length)
+    if s.form != MULTINOMIAL:
+        return
+    for k in range(s.K):
+        s.logs[k] = 0
+    e = row.begin
+    while e < row.end:
+        visits = visits_from(s, data, indices, is_dense, row, e)
+        add_rising(s, s.mass + visits.group * s.K, visits.length)
+        e = visits.end
+    if s.n_factors > 0:
+        take_logs(s)
+    for k in range(s.K):
+        s.joint[k] -= s.logs[k]
 
 
 cdef inline int choose(const double* weights, Py_ssize_t K, double point) noexcept nogil:
@@ -401,7 +442,7 @@ cdef int factors_per_log(const Sweep* s, const floating* data, Py_ssize_t n_valu
             log_range = fmax(log_range, s.second_prior[i] + n)
         least /= log_range
     else:
-        most += total + MOST_FACTORS
+        most = most * s.group + total + MOST_FACTORS
     if not (least >= LEAST and isfinite(most)):
         return 1
     log_range = fmax(fabs(log(least)), fabs(log(most)))
@@ -411,16 +452,19 @@ cdef int factors_per_log(const Sweep* s, const floating* data, Py_ssize_t n_valu
 cdef int begin(Sweep* s, const floating* data, const index* indices, const index* indptr,
                bint is_dense, const int* labels, Py_ssize_t n) noexcept nogil:
     """Count all rows where they are."""
-    cdef Py_ssize_t i, k, size = s.d * s.K
+    cdef Py_ssize_t i, k, at, size = s.d * s.K
     cdef Row row
     for i in range(size):
         s.totals[i] = s.errors[i] = 0
         s.first[i] = s.prior[i]
     for k in range(s.K):
-        s.rows[k] = s.lengths[k] = s.length_errors[k] = s.prior_mass[k] = 0
-        s.product[k] = 1
+        s.rows[k], s.product[k] = 0, 1
+    for i in range(s.d // s.group * s.K):
+        s.lengths[i] = s.length_errors[i] = s.prior_mass[i] = s.mass[i] = 0
     for i in range(size):
-        s.prior_mass[i % s.K] += s.prior[i]
+        at = i // s.K // s.group * s.K + i % s.K
+        s.prior_mass[at] += s.prior[i]
+        s.mass[at] = s.prior_mass[at]
         if s.form == BERNOULLI:
             s.ones[i] = 0
             s.noughts[i % s.K * s.d + i // s.K] = s.second_prior[i]
@@ -467,6 +511,7 @@ def collapsed_sweep(
     const index[::1] indptr,                # IN (n + 1,)
     bint is_dense,                          # every row has a value for each column
     int form,
+    Py_ssize_t group,                       # columns of a group: d, unless form is MULTINOMIAL
     const double[:, ::1] prior_T,           # IN (d, K)
     const double[:, ::1] second_prior_T,    # IN (d or fewer, K): of BERNOULLI and CATEGORICAL
     const double[::1] weight,               # IN (K,)
@@ -484,6 +529,8 @@ def collapsed_sweep(
     cdef double result, prior_rows = 0, most = 1 if form == BERNOULLI else 1e300
     cdef bint valid = True
     require(n > 0 and d > 0 and K > 0 and MULTINOMIAL <= form <= DURATIONS, "rows, forms")
+    require(0 < group <= d and d % group == 0 and (form == MULTINOMIAL or group == d),
+            "columns are whole groups")
     require(indptr.shape[0] == n + 1 and uniforms.shape[0] == n, "a value for each row")
     require(indptr[0] == 0 and indptr[n] == data.shape[0], "pointers of all values")
     if is_dense:
@@ -500,7 +547,7 @@ def collapsed_sweep(
         require(0 <= labels[i] < K, "labels are components")
     for i in range(K):
         prior_rows += concentration[i]
-    s.form, s.d, s.K, s.step, s.n_factors = form, d, K, step, 0
+    s.form, s.d, s.K, s.group, s.step, s.n_factors = form, d, K, group, step, 0
     s.n_second = second_prior_T.shape[0]
     s.prior, s.weight, s.concentration = &prior_T[0, 0], &weight[0], &concentration[0]
     s.second_prior = &second_prior_T[0, 0] if s.n_second > 0 else NULL

@@ -8,13 +8,14 @@ token is counted apart: for small alpha it adds nearly all, and digits would be 
 """
 
 from cython.parallel cimport prange
+from libc.math cimport INFINITY
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
 from ._arena cimport Arena, allocate, arena_in, counting_arena, take_doubles
 from ._arrays cimport require
-from ._gamma_functions cimport polygamma
+from ._gamma_functions cimport digamma_difference, polygamma
 from ._openmp cimport busy_threads
 from ._topics cimport check_allowed, check_prior
 
@@ -26,6 +27,9 @@ cdef struct Documents:
     Py_ssize_t K
     const int* topics
     const int64_t* offsets
+    const int64_t* block_offsets
+    const float* block_topics       # (blocks, P)
+    Py_ssize_t P
     const unsigned char* allowed    # (n, K) or NULL
     const double* alpha
     double shift                    # psi(alpha_0)
@@ -50,12 +54,20 @@ cdef void add_tokens(
     const Documents* documents, Py_ssize_t d, const Sums* sums
 ) noexcept nogil:
     cdef Py_ssize_t i, k
-    cdef double n
+    cdef double n, more
     for i in range(documents.offsets[d], documents.offsets[d + 1]):
         k = documents.topics[i]
         n = sums.n[k]
         sums.n[k] = n + 1
         sums.rises[k] += 1 / (documents.alpha[k] + n) if n > 0 else 0
+    for i in range(documents.block_offsets[d], documents.block_offsets[d + 1]):
+        for k in range(documents.K):
+            n, more = sums.n[k], documents.block_topics[i * documents.P + k]
+            sums.n[k] = n + more
+            if n == 0:
+                n, more = 1, more - 1
+            if more > 0:
+                sums.rises[k] += digamma_difference(documents.alpha[k] + n, more)
     for k in range(documents.K):
         sums.present[k] += sums.n[k] > 0
         sums.n[k] = 0
@@ -64,10 +76,13 @@ cdef void add_tokens(
 cdef void add_shifts(
     const Documents* documents, Py_ssize_t d, const Sums* sums
 ) noexcept nogil:
-    cdef Py_ssize_t k
+    cdef Py_ssize_t i, k
     cdef const unsigned char* allowed = documents.allowed + d * documents.K
     cdef double n = documents.offsets[d + 1] - documents.offsets[d]
     cdef double shift, alpha_sum = documents.alpha_sum
+    for i in range(documents.block_offsets[d], documents.block_offsets[d + 1]):
+        for k in range(documents.K):
+            n += documents.block_topics[i * documents.P + k]
     if documents.allowed != NULL:
         alpha_sum = 0
         for k in range(documents.K):
@@ -83,6 +98,8 @@ cdef void add_shifts(
 def expected_logs(
     const int[::1] topics,                  # IN (N,)
     const int64_t[::1] offsets,             # IN (n + 1,): where documents begin
+    const int64_t[::1] block_offsets,       # IN (n + 1,): where the blocks of documents begin
+    const float[:, ::1] block_topics,       # IN (B, P): how many tokens of a block have each topic
     const unsigned char[:, ::1] allowed,    # IN (n, K) or (0, 0): topics a document may use
     const double[::1] alpha,                # IN (K,)
     double[::1] out,                        # OUT (K,)
@@ -93,21 +110,30 @@ def expected_logs(
     Of topics that a document may not use it is that of the prior.
     """
     cdef Documents documents
-    cdef Py_ssize_t n = offsets.shape[0] - 1, K = alpha.shape[0], block, n_blocks, d, i
+    cdef Py_ssize_t n = offsets.shape[0] - 1, K = alpha.shape[0], block, n_blocks, d, i, k
     cdef bint valid = True
     require(n > 0 and K > 0 and n_threads > 0, "documents, topics, threads")
     require(out.shape[0] == K and offsets[0] == 0 and offsets[n] == topics.shape[0],
             "offsets of all topics, a sum for each")
+    require(block_offsets.shape[0] == n + 1 and block_offsets[0] == 0
+            and block_offsets[n] == block_topics.shape[0] and block_topics.shape[1] >= K,
+            "offsets of all blocks, rows of topics")
     for d in range(n):
-        require(offsets[d] <= offsets[d + 1], "offsets do not fall")
+        require(offsets[d] <= offsets[d + 1] and block_offsets[d] <= block_offsets[d + 1],
+                "offsets do not fall")
     for i in range(topics.shape[0]):
         valid &= 0 <= topics[i] < K
+    for i in range(block_topics.shape[0]):
+        for k in range(K):
+            valid &= 0 <= block_topics[i, k] < INFINITY
     require(valid, "every token has a topic")
     check_allowed(allowed, n, K)
     documents.n, documents.K, documents.alpha_sum = n, K, check_prior(alpha)
     documents.shift = polygamma(documents.alpha_sum).digamma
     documents.topics = &topics[0] if topics.shape[0] > 0 else NULL
     documents.offsets, documents.alpha = &offsets[0], &alpha[0]
+    documents.block_offsets, documents.P = &block_offsets[0], block_topics.shape[1]
+    documents.block_topics = &block_topics[0, 0] if block_topics.shape[0] > 0 else NULL
     documents.allowed = &allowed[0, 0] if allowed.shape[0] > 0 else NULL
     n_blocks = (n + BLOCK - 1) // BLOCK
     n_threads = busy_threads(n_threads, n_blocks)

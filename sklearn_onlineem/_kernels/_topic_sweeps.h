@@ -9,9 +9,13 @@
 
 /* The tokens of one document. */
 typedef struct {
-    ptrdiff_t n_tokens;
-    const int *tokens;  /* (n_tokens,) words */
-    int *topics;        /* (n_tokens,), -1 of a token that has none and is not counted */
+    ptrdiff_t n_tokens;        /* in no block */
+    const int *tokens;         /* (n_tokens,) words */
+    int *topics;               /* (n_tokens,), -1 of a token that has none and is not counted */
+    ptrdiff_t n_blocks;
+    const int *block_words;    /* (n_blocks,) */
+    const float *block_counts; /* (n_blocks,) tokens */
+    float *block_topics;       /* (n_blocks, P): how many of them have each topic */
     const float *alpha; /* (P,), 0 where no topic is, or none that the document may use */
     double alpha_sum;
     uint64_t key;
@@ -67,6 +71,10 @@ SIMD_INLINE ptrdiff_t begin_shares(
             shares->n[document->topics[t]] += 1;
             seen++;
         }
+    for (ptrdiff_t i = 0; i < document->n_blocks * counts->P; i++) {
+        shares->n[i % counts->P] += document->block_topics[i];
+        seen += (ptrdiff_t)document->block_topics[i];
+    }
     for (ptrdiff_t k = 0; k < counts->P; k++) share_topic(document, counts, k, shares);
     return seen;
 }
@@ -142,7 +150,8 @@ SIMD_INLINE void join(
 }
 
 /* A sweep of collapsed Gibbs sampling over the tokens of a document: topics and counts <-
- * themselves after it, probabilities (n_tokens,) <- p(w | all other tokens). shares is scratch.
+ * themselves after it, probabilities (n_tokens,) <- p(w | all other tokens), of which there are
+ * `seen`. shares are those of all tokens of the document, and then scratch.
  *
  * Each token waits for the topic of the one before it, which adds to the weight of that topic
  * alone. So all weights are made without it while its topic is being drawn, and a draw goes through
@@ -154,7 +163,7 @@ SIMD_INLINE void join(
  * is left out in registers, and leaves memory only after the row has been loaded. */
 SIMD_CLONES SIMD_UNUSED static void collapsed_document(
     const TokenList *all_tokens, const TopicCounts *all_counts, const Scan *all_scan,
-    const Shares *all_shares, double *probabilities)
+    const Shares *all_shares, double seen, double *probabilities)
 {
     const TokenList document = *all_tokens;
     const TopicCounts counts = *all_counts;
@@ -164,7 +173,6 @@ SIMD_CLONES SIMD_UNUSED static void collapsed_document(
     const int none = (int)P;
     int last = none;
     float *last_words = counts.word_topic;
-    double seen = (double)begin_shares(&document, &counts, &shares);
     for (ptrdiff_t t = 0; t < document.n_tokens; t++) {
         float *words = counts.word_topic + document.tokens[t] * P;
         const int from = document.topics[t] < 0 ? none : document.topics[t];
@@ -205,14 +213,13 @@ SIMD_CLONES SIMD_UNUSED static void collapsed_document(
 /* The same with the counts of the last pass, in which each token has its own part. */
 SIMD_CLONES SIMD_UNUSED static void stochastic_document(
     const TokenList *all_tokens, const TopicCounts *all_counts, const Scan *all_scan,
-    const Shares *all_shares, double *probabilities)
+    const Shares *all_shares, double seen, double *probabilities)
 {
     const TokenList document = *all_tokens;
     const TopicCounts counts = *all_counts;
     const Scan scan = *all_scan;
     const Shares shares = *all_shares;
     const ptrdiff_t P = counts.P;
-    const double seen = (double)begin_shares(&document, &counts, &shares);
     const double scale = 1 / (seen + document.alpha_sum);
     for (ptrdiff_t t = 0; t < document.n_tokens; t++) {
         const float *words = counts.word_topic + document.tokens[t] * P;
@@ -223,6 +230,107 @@ SIMD_CLONES SIMD_UNUSED static void stochastic_document(
         const float x = uniform_of(document.key, (uint64_t)t) * sums.total;
         document.topics[t] = (int)choose_at(scan.running, P, &sums, x);
     }
+}
+
+/* weights (P,) <- those from which the topic of a token of a block's word is drawn; return their
+ * sum, or 0 where no topic explains the word, which these then have in equal shares. */
+SIMD_UNUSED static double weigh_block(
+    const TokenList *document, const TopicCounts *counts, const float *words, const Shares *shares, double *weights)
+{
+    double total = 0;
+    for (ptrdiff_t k = 0; k < counts->P; k++)
+        total += weights[k] = ((double)words[k] + counts->beta) * shares->theta[k];
+    if (total > 0 && total < INFINITY) return total;
+    for (ptrdiff_t k = 0; k < counts->P; k++) weights[k] = document->alpha[k] > 0;
+    return 0;
+}
+
+/* The log-likelihood of the tokens of a block, each given all others as they are. */
+SIMD_UNUSED static double score_block(
+    const TokenList *document, const TopicCounts *counts, const float *words,
+    const Shares *shares, const float *topics, double n, double seen, double total,
+    const double *weights)
+{
+    double score = 0;
+    for (ptrdiff_t k = 0; k < counts->P; k++)
+        if (topics[k] > 0) {
+            const double own = (words[k] - 1.0 + counts->beta)
+                * (shares->n[k] - 1.0 + document->alpha[k]) * inverse_total(counts, k, -1);
+            const double sum = total - weights[k] + own;
+            score += topics[k] * log_double(
+                (sum > FLT_MIN ? sum : FLT_MIN) / (seen - 1 + document->alpha_sum));
+            n -= topics[k];
+        }
+    if (n > 0)
+        score += n * log_double((total > FLT_MIN ? total : FLT_MIN) / (seen + document->alpha_sum));
+    return score;
+}
+
+/* The topics of blocks in a sweep of collapsed Gibbs sampling, as in `_topic_blocks.h`: topics and
+ * counts <- themselves after it; return the sum of log p(w | all other tokens). */
+SIMD_UNUSED static double collapsed_blocks(
+    const TokenList *document, const TopicCounts *counts, const Shares *shares, double seen,
+    const BlockSpace *space)
+{
+    const ptrdiff_t P = counts->P;
+    Numbers numbers = numbers_of_blocks(document->key);
+    double score = 0;
+    if (document->n_blocks == 0) return 0;
+    draw_log_proportions(&numbers, document->alpha, shares->n, P, space->logs);
+    for (ptrdiff_t b = 0; b < document->n_blocks; b++) {
+        float *words = counts->word_topic + document->block_words[b] * P;
+        float *topics = document->block_topics + b * P;
+        const double n = document->block_counts[b];
+        const double total = weigh_block(document, counts, words, shares, space->weights);
+        score += score_block(
+            document, counts, words, shares, topics, n, seen, total, space->weights);
+        /* The word's probability in a topic, of which the others have the rest. */
+        for (ptrdiff_t k = 0; k < P; k++) {
+            if (!(document->alpha[k] > 0)) {
+                space->weights[k] = -INFINITY;
+                continue;
+            }
+            const double others = counts->totals[k] - words[k] + counts->beta_sum - counts->beta;
+            const double own = next_log_gamma(&numbers, (double)words[k] + counts->beta);
+            const double rest = others > FLT_MIN ? next_log_gamma(&numbers, others) : -INFINITY;
+            const double most = own > rest ? own : rest, least = own > rest ? rest : own;
+            space->weights[k] = space->logs[k] + own - most
+                - (least > most - 700 ? log_double(1 + exp_double(least - most)) : 0);
+        }
+        weigh_logs(document->alpha, P, space->weights);
+        draw_counts(&numbers, n, space->weights, P, space->tails, space->counts);
+        for (ptrdiff_t k = 0; k < P; k++) {
+            const float gained = space->counts[k] - topics[k];
+            seen += gained;
+            topics[k] = space->counts[k];
+            words[k] += gained;
+            shares->n[k] += gained;
+            counts->totals[k] += gained;
+            counts->inverses[k] = inverse_total(counts, k, 0);
+            counts->raised[k] = inverse_total(counts, k, 1);
+            share_topic(document, counts, k, shares);
+        }
+    }
+    return score;
+}
+
+/* The same with the counts of the last pass: tokens are drawn from one distribution. */
+SIMD_UNUSED static double stochastic_blocks(
+    const TokenList *document, const TopicCounts *counts, const Shares *shares, double seen,
+    const BlockSpace *space)
+{
+    const ptrdiff_t P = counts->P;
+    Numbers numbers = numbers_of_blocks(document->key);
+    double score = 0;
+    for (ptrdiff_t b = 0; b < document->n_blocks; b++) {
+        const float *words = counts->word_topic + document->block_words[b] * P;
+        const double n = document->block_counts[b];
+        const double total = weigh_block(document, counts, words, shares, space->weights);
+        score += n * log_double((total > FLT_MIN ? total : FLT_MIN) / (seen + document->alpha_sum));
+        draw_counts(
+            &numbers, n, space->weights, P, space->tails, document->block_topics + b * P);
+    }
+    return score;
 }
 
 /* The sum of log x (n,), which is lost. Logarithms are of products of up to four, for which x has

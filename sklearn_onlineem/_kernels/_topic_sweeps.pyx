@@ -1,7 +1,8 @@
 """Latent Dirichlet allocation: sweeps over the topics of all tokens.
 
 The topics' words are integrated out. Tokens come document by document; random numbers depend on the
-seed, the document's number and the token.
+seed, the document's number and the token. Of a word that a document has very often its tokens are a
+block, whose topics are drawn as counts, see `_topic_blocks.h`.
 """
 
 from cython.parallel cimport prange
@@ -22,9 +23,11 @@ from ._arena cimport (
 )
 from ._arrays cimport require
 from ._openmp cimport busy_threads, omp_get_thread_num
+from ._signals cimport is_interrupted, raise_waiting
 from ._topics cimport (
     FLT_MIN,
     MOST_TOKENS,
+    BlockSpace,
     Scan,
     check_allowed,
     check_lanes,
@@ -32,6 +35,7 @@ from ._topics cimport (
     most_prior,
     stream_of,
     sum_rows,
+    take_block_space,
     take_floats,
 )
 
@@ -40,6 +44,10 @@ cdef extern from "_topic_sweeps.h" nogil:
         Py_ssize_t n_tokens
         const int* tokens
         int* topics
+        Py_ssize_t n_blocks
+        const int* block_words
+        const float* block_counts
+        float* block_topics
         const float* alpha
         double alpha_sum
         uint64_t key
@@ -54,14 +62,25 @@ cdef extern from "_topic_sweeps.h" nogil:
     ctypedef struct Shares:
         float* n
         float* theta
+    Py_ssize_t begin_shares(const TokenList* document, const TopicCounts* counts,
+                            const Shares* shares)
+    double collapsed_blocks(const TokenList* document, const TopicCounts* counts,
+                            const Shares* shares, double seen, const BlockSpace* space)
+    double stochastic_blocks(const TokenList* document, const TopicCounts* counts,
+                             const Shares* shares, double seen, const BlockSpace* space)
     void collapsed_document(const TokenList* document, const TopicCounts* counts,
-                            const Scan* scan, const Shares* shares, double* probabilities)
+                            const Scan* scan, const Shares* shares, double seen,
+                            double* probabilities)
     void stochastic_document(const TokenList* document, const TopicCounts* counts,
-                             const Scan* scan, const Shares* shares, double* probabilities)
+                             const Scan* scan, const Shares* shares, double seen,
+                             double* probabilities)
     double sum_of_logs(double* x, Py_ssize_t n)
     float inverse_total(const TopicCounts* counts, Py_ssize_t k, double more)
     void count_words(const int* tokens, const int* topics, Py_ssize_t n_tokens, Py_ssize_t P,
                      int part, int n_parts, float* word_topic)
+
+cdef enum:
+    MOST_WEIGHTS = 1 << 26      # of topics, in which draws go on without a look for Ctrl-C
 
 cdef struct Tokens:
     Py_ssize_t n                # documents
@@ -75,6 +94,10 @@ cdef struct Tokens:
     const int64_t* offsets
     const unsigned char* allowed    # (n, K) or NULL
     int* topics
+    const int64_t* block_offsets
+    const int* block_words
+    const float* block_counts
+    float* block_topics
     const double* alpha
     const float* float_alpha        # (P,), 0 in the padding
     double alpha_sum
@@ -85,6 +108,7 @@ cdef struct TokenSpace:
     Shares shares
     Scan scan
     double* probabilities       # (most_tokens,)
+    BlockSpace blocks
 
 # The scratch memory of a sweep.
 cdef struct TokenMemory:
@@ -105,6 +129,7 @@ cdef TokenSpace lay_out_tokens(const Tokens* problem, Arena* arena) noexcept nog
     space.scan.weights = take_floats(arena, problem.P)
     space.scan.running = take_floats(arena, problem.P)
     space.probabilities = take_doubles(arena, problem.most_tokens)
+    space.blocks = take_block_space(arena, problem.P)
     return space
 
 
@@ -156,9 +181,13 @@ cdef TokenList token_list(
     const Tokens* problem, Py_ssize_t d, const TokenSpace* space
 ) noexcept nogil:
     cdef TokenList document
-    cdef Py_ssize_t start = problem.offsets[d]
+    cdef Py_ssize_t start = problem.offsets[d], block = problem.block_offsets[d]
     document.n_tokens = problem.offsets[d + 1] - start
     document.tokens, document.topics = problem.tokens + start, problem.topics + start
+    document.n_blocks = problem.block_offsets[d + 1] - block
+    document.block_words = problem.block_words + block
+    document.block_counts = problem.block_counts + block
+    document.block_topics = problem.block_topics + block * problem.P
     document.key = stream_of(problem.seed, d)
     document.alpha, document.alpha_sum = problem.float_alpha, problem.alpha_sum
     if problem.allowed != NULL:
@@ -173,18 +202,37 @@ cdef double draw_document(
     """Draw the topics of a document's tokens; return the sum of log p(w | the others)."""
     cdef TokenSpace space = lay_out_tokens(problem, &arena)
     cdef TokenList document = token_list(problem, d, &space)
+    cdef double seen = begin_shares(&document, counts, &space.shares), of_blocks
     if collapsed:
-        collapsed_document(&document, counts, &space.scan, &space.shares, space.probabilities)
+        of_blocks = collapsed_blocks(&document, counts, &space.shares, seen, &space.blocks)
+        # Those of blocks that had no topics have some now.
+        seen = begin_shares(&document, counts, &space.shares) if document.n_blocks > 0 else seen
+        collapsed_document(
+            &document, counts, &space.scan, &space.shares, seen, space.probabilities)
     else:
-        stochastic_document(&document, counts, &space.scan, &space.shares, space.probabilities)
-    return sum_of_logs(space.probabilities, document.n_tokens)
+        of_blocks = stochastic_blocks(&document, counts, &space.shares, seen, &space.blocks)
+        stochastic_document(
+            &document, counts, &space.scan, &space.shares, seen, space.probabilities)
+    return of_blocks + sum_of_logs(space.probabilities, document.n_tokens)
+
+
+cdef Py_ssize_t end_of_piece(const Tokens* problem, Py_ssize_t first) noexcept nogil:
+    """The documents that are drawn before the next look for Ctrl-C, at least one."""
+    cdef Py_ssize_t last = first + 1
+    cdef Py_ssize_t most = MOST_WEIGHTS // problem.P * problem.n_threads
+    while last < problem.n and problem.offsets[last + 1] - problem.offsets[first] <= most:
+        last += 1
+    return last
 
 
 cdef int check_tokens(
     Tokens* problem, const int[::1] tokens, const int64_t[::1] offsets,
-    const unsigned char[:, ::1] allowed, int[::1] topics, const double[::1] alpha,
+    const unsigned char[:, ::1] allowed, int[::1] topics, const int64_t[::1] block_offsets,
+    const int[::1] block_words, const float[::1] block_counts, float[:, ::1] block_topics,
+    const double[::1] alpha,
 ) except -1:
-    cdef Py_ssize_t d, i
+    cdef Py_ssize_t d, i, k, n_blocks = block_words.shape[0]
+    cdef double n
     cdef int V, K
     cdef bint present = True, valid = True
     problem.n, problem.K = offsets.shape[0] - 1, alpha.shape[0]
@@ -206,12 +254,32 @@ cdef int check_tokens(
     for d in range(problem.n if valid and allowed.shape[0] > 0 else 0):
         for i in range(offsets[d], offsets[d + 1]):
             valid &= topics[i] < 0 or allowed[d, topics[i]] != 0
+    require(block_offsets.shape[0] == problem.n + 1 and block_offsets[0] == 0
+            and block_offsets[problem.n] == n_blocks == block_counts.shape[0]
+            == block_topics.shape[0] and block_topics.shape[1] == problem.P,
+            "offsets of all blocks, counts, rows of topics")
+    for d in range(problem.n):
+        require(block_offsets[d] <= block_offsets[d + 1], "offsets of blocks do not fall")
+        n = offsets[d + 1] - offsets[d]
+        for i in range(block_offsets[d], block_offsets[d + 1]):
+            present &= 0 <= block_words[i] < V
+            valid &= 0 <= block_counts[i] < MOST_TOKENS and block_counts[i] == <int> block_counts[i]
+            n += block_counts[i]
+            for k in range(problem.P):
+                valid &= 0 <= block_topics[i, k] <= block_counts[i]
+                if k >= K or allowed.shape[0] > 0 and not allowed[d, k]:
+                    valid &= block_topics[i, k] == 0
+        require(n < MOST_TOKENS, "a document has less than 2^24 tokens")
     require(present, "words are rows of the table")
-    require(valid, "topics are among those that the document may use, or -1")
+    require(valid, "topics are among those that the document may use, or -1; blocks have counts")
     check_prior(alpha)
     problem.tokens = &tokens[0] if tokens.shape[0] > 0 else NULL
     problem.topics = &topics[0] if tokens.shape[0] > 0 else NULL
-    problem.offsets, problem.alpha = &offsets[0], &alpha[0]
+    problem.block_words = &block_words[0] if n_blocks > 0 else NULL
+    problem.block_counts = &block_counts[0] if n_blocks > 0 else NULL
+    problem.block_topics = &block_topics[0, 0] if n_blocks > 0 else NULL
+    problem.offsets, problem.block_offsets = &offsets[0], &block_offsets[0]
+    problem.alpha = &alpha[0]
     problem.allowed = &allowed[0, 0] if allowed.shape[0] > 0 else NULL
     return 0
 
@@ -221,6 +289,10 @@ def collapsed_sweep(
     const int64_t[::1] offsets,             # IN (n + 1,): where documents begin
     const unsigned char[:, ::1] allowed,    # IN (n, K) or (0, 0): topics a document may use
     int[::1] topics,                        # INOUT (N,); -1: none, and not counted
+    const int64_t[::1] block_offsets,       # IN (n + 1,): where the blocks of documents begin
+    const int[::1] block_words,             # IN (B,): the word of each block
+    const float[::1] block_counts,          # IN (B,): its tokens, which are none of `tokens`
+    float[:, ::1] block_topics,             # INOUT (B, P): of its tokens; 0: they have none
     float[:, ::1] word_topic,               # INOUT (V, P): n_kv, below 2^24
     double[::1] totals,                     # INOUT (P,): n_k
     const double[::1] alpha,                # IN (K,)
@@ -233,11 +305,13 @@ def collapsed_sweep(
     come one after another, so this is not for several threads.
     """
     cdef Tokens problem
-    cdef Py_ssize_t d
+    cdef Py_ssize_t d, first, last = 0
+    cdef bint is_over = False
     cdef double log_likelihood = 0
     problem.V, problem.P, problem.n_threads = word_topic.shape[0], word_topic.shape[1], 1
     problem.seed = seed
-    check_tokens(&problem, tokens, offsets, allowed, topics, alpha)
+    check_tokens(&problem, tokens, offsets, allowed, topics, block_offsets, block_words,
+                 block_counts, block_topics, alpha)
     require(totals.shape[0] == problem.P, "totals are of a row's topics")
     require(0 < beta <= most_prior(), "the prior's beta is positive, and at most 1e30")
     cdef Arena arena = counting_arena()
@@ -250,11 +324,16 @@ def collapsed_sweep(
         problem.float_alpha = memory.alpha
         problem.alpha_sum = take_alpha(&problem, NULL, memory.alpha)
         counts = counts_of(&problem, &word_topic[0, 0], &totals[0], beta, &memory)
-        for d in range(problem.n):
-            log_likelihood += draw_document(
-                &problem, d, &counts, True, arena_of(memory.threads, 0, &memory.counted))
+        while last < problem.n and not is_over:
+            first, last = last, end_of_piece(&problem, last)
+            for d in range(first, last):
+                log_likelihood += draw_document(
+                    &problem, d, &counts, True, arena_of(memory.threads, 0, &memory.counted))
+            is_over = last < problem.n and is_interrupted()
         memcpy(&totals[0], memory.totals, problem.P * sizeof(double))
     free(scratch)
+    if is_over:
+        raise_waiting()
     return log_likelihood
 
 
@@ -263,6 +342,10 @@ def esca_sweep(
     const int64_t[::1] offsets,             # IN (n + 1,): where documents begin
     const unsigned char[:, ::1] allowed,    # IN (n, K) or (0, 0): topics a document may use
     int[::1] topics,                        # INOUT (N,); -1: none
+    const int64_t[::1] block_offsets,       # IN (n + 1,): where the blocks of documents begin
+    const int[::1] block_words,             # IN (B,): the word of each block
+    const float[::1] block_counts,          # IN (B,): its tokens, which are none of `tokens`
+    float[:, ::1] block_topics,             # INOUT (B, P): of its tokens; 0: they have none
     const float[:, ::1] word_topic,         # IN (V, P): n_kv, below 2^24
     const double[::1] totals,               # IN (P,): n_k
     float[:, ::1] new_word_topic,           # OUT (V, P)
@@ -279,12 +362,14 @@ def esca_sweep(
     what these say of the tokens.
     """
     cdef Tokens problem
-    cdef Py_ssize_t d
+    cdef Py_ssize_t d, i, k, first, last = 0
     cdef int part
+    cdef bint is_over = False
     cdef double log_likelihood = 0
     problem.V, problem.P, problem.n_threads = word_topic.shape[0], word_topic.shape[1], n_threads
     problem.seed = seed
-    check_tokens(&problem, tokens, offsets, allowed, topics, alpha)
+    check_tokens(&problem, tokens, offsets, allowed, topics, block_offsets, block_words,
+                 block_counts, block_topics, alpha)
     require(totals.shape[0] == problem.P and new_totals.shape[0] == problem.P
             and new_word_topic.shape[0] == problem.V and new_word_topic.shape[1] == problem.P,
             "totals are of a row's topics, new tables as the old ones")
@@ -301,18 +386,26 @@ def esca_sweep(
         problem.float_alpha = memory.alpha
         problem.alpha_sum = take_alpha(&problem, NULL, memory.alpha)
         counts = counts_of(&problem, &word_topic[0, 0], &totals[0], beta, &memory)
-        for d in prange(problem.n, schedule="dynamic", num_threads=n_threads,
-                        use_threads_if=n_threads > 1):
-            memory.log_likelihoods[d] = draw_document(
-                &problem, d, &counts, False,
-                arena_of(memory.threads, omp_get_thread_num(), &memory.counted))
+        while last < problem.n and not is_over:
+            first, last = last, end_of_piece(&problem, last)
+            for d in prange(first, last, schedule="dynamic", num_threads=n_threads,
+                            use_threads_if=n_threads > 1):
+                memory.log_likelihoods[d] = draw_document(
+                    &problem, d, &counts, False,
+                    arena_of(memory.threads, omp_get_thread_num(), &memory.counted))
+            is_over = last < problem.n and is_interrupted()
         memset(&new_word_topic[0, 0], 0, problem.V * problem.P * sizeof(float))
         for part in prange(n_threads, schedule="static", num_threads=n_threads,
                            use_threads_if=n_threads > 1):
             count_words(problem.tokens, problem.topics, problem.offsets[problem.n], problem.P,
                         part, n_threads, &new_word_topic[0, 0])
+        for i in range(block_words.shape[0]):
+            for k in range(problem.P):
+                new_word_topic[block_words[i], k] += block_topics[i, k]
         sum_rows(&new_word_topic[0, 0], problem.V, problem.P, &new_totals[0])
         for d in range(problem.n):
             log_likelihood += memory.log_likelihoods[d]
     free(scratch)
+    if is_over:
+        raise_waiting()
     return log_likelihood

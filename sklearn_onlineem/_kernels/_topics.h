@@ -2,7 +2,7 @@
 #ifndef SKLEARN_ONLINEEM_TOPICS_H
 #define SKLEARN_ONLINEEM_TOPICS_H
 
-#include "_topic_draws.h"
+#include "_topic_blocks.h"
 
 typedef struct {
     ptrdiff_t n_words;   /* that differ */
@@ -85,26 +85,70 @@ typedef struct {
     Document document;
     Scan scan;
     uint64_t key;
-    ptrdiff_t n_tokens;
-    int *tokens; /* (n_tokens,) the number of each one's word in the document */
-    int *topics; /* (n_tokens,), P of one that has none */
-    float *n;    /* (P,) tokens of each topic, but for `last` */
-    int last;    /* the topic of the token that was drawn last, or P */
-    float *rows; /* (n_words, P) */
+    int most_single;     /* tokens of a word; those of one that has more are a block */
+    ptrdiff_t n_tokens;  /* in no block */
+    int *tokens;         /* (n_tokens,) the number of each one's word in the document */
+    int *topics;         /* (n_tokens,), P of one that has none */
+    ptrdiff_t n_blocks;
+    int *blocks;         /* (n_blocks,) the number of each one's word */
+    float *block_topics; /* (n_blocks, P) */
+    BlockSpace block_space;
+    float *n;            /* (P,) tokens of each topic, but for `last` */
+    int last;            /* the topic of the token that was drawn last, or P */
+    float *rows;         /* (n_words, P) */
 } Chain;
 
-/* tokens, topics, n, rows <- those of tokens without topics */
+/* tokens, topics, blocks, n, rows <- those of tokens without topics */
 SIMD_UNUSED static void begin_chain(Chain *chain)
 {
     const Document *document = &chain->document;
     memset(chain->n, 0, (size_t)document->P * sizeof *chain->n);
     memset(chain->rows, 0, (size_t)(document->n_words * document->P) * sizeof *chain->rows);
-    chain->n_tokens = 0;
-    for (ptrdiff_t i = 0; i < document->n_words; i++)
+    chain->n_tokens = chain->n_blocks = 0;
+    for (ptrdiff_t i = 0; i < document->n_words; i++) {
+        if (document->counts[i] > (float)chain->most_single) {
+            chain->blocks[chain->n_blocks++] = (int)i;
+            continue;
+        }
         for (int c = (int)document->counts[i]; c > 0; c--) {
             chain->topics[chain->n_tokens] = (int)document->P;
             chain->tokens[chain->n_tokens++] = (int)i;
         }
+    }
+    memset(
+        chain->block_topics, 0,
+        (size_t)(chain->n_blocks * document->P) * sizeof *chain->block_topics);
+}
+
+/* Draw the topics of blocks, as `draw_topic` does those of a token: given proportions, which in the
+ * first sweep, before any token has a topic, are their mean. */
+SIMD_UNUSED static void draw_blocks(const Chain *chain, uint64_t sweep, float scale)
+{
+    const Document *document = &chain->document;
+    const BlockSpace *space = &chain->block_space;
+    const ptrdiff_t P = document->P;
+    Numbers numbers = numbers_of_blocks(stream_of(chain->key, sweep));
+    if (chain->n_blocks == 0) return;
+    if (sweep > 0)
+        draw_log_proportions(&numbers, document->alpha, chain->n, P, space->logs);
+    else
+        for (ptrdiff_t k = 0; k < P; k++)
+            space->logs[k] = document->alpha[k] > 0 ? log_double(document->alpha[k]) : -INFINITY;
+    for (ptrdiff_t b = 0; b < chain->n_blocks; b++) {
+        const ptrdiff_t word = chain->blocks[b];
+        const float *phi = document->table + document->words[word] * P;
+        const double count = document->counts[word];
+        float *topics = chain->block_topics + b * P, *row = chain->rows + word * P;
+        for (ptrdiff_t k = 0; k < P; k++)
+            space->weights[k] = phi[k] > 0 ? space->logs[k] + log_double(phi[k]) : -INFINITY;
+        const double total = weigh_logs(document->alpha, P, space->weights);
+        draw_counts(&numbers, count, space->weights, P, space->tails, space->counts);
+        for (ptrdiff_t k = 0; k < P; k++) {
+            chain->n[k] += space->counts[k] - topics[k];
+            topics[k] = space->counts[k];
+            if (scale > 0) row[k] += (float)(scale * count * space->weights[k] / total);
+        }
+    }
 }
 
 /* Draw the topic of a token; if scale > 0, add scale * the law that it was drawn from to the row of
@@ -130,31 +174,35 @@ SIMD_INLINE void draw_topic(Chain *chain, uint64_t key, ptrdiff_t token, float s
             chain->scan.weights, scale / sums.total, P, chain->rows + word * P);
 }
 
-SIMD_INLINE void end_sweep(const Chain *chain)
+SIMD_UNUSED static void begin_sweep(Chain *chain, uint64_t sweep, float scale)
+{
+    draw_blocks(chain, sweep, scale);
+    chain->last = (int)chain->document.P;
+}
+
+SIMD_UNUSED static void end_sweep(const Chain *chain)
 {
     if (chain->last < chain->document.P) chain->n[chain->last] += 1;
 }
 
-/* One sweep of two chains, of which the second may be without tokens. A token waits for the one
- * before it, and while it waits, the CPU draws one of the other chain. */
+/* The tokens from begin to end in a sweep of two chains, of which the second may be without tokens.
+ * A token waits for the one before it, and while it waits, the CPU draws one of the other chain. */
 SIMD_CLONES SIMD_UNUSED static void gibbs_sweep(
-    const Chain *first, const Chain *second, uint64_t sweep, float scale)
+    Chain *first, Chain *second, uint64_t sweep, ptrdiff_t begin, ptrdiff_t end, float scale)
 {
     Chain a = *first, b = *second;
     const uint64_t a_key = stream_of(a.key, sweep), b_key = stream_of(b.key, sweep);
-    const ptrdiff_t shared = a.n_tokens < b.n_tokens ? a.n_tokens : b.n_tokens;
-    a.last = (int)a.document.P;
-    b.last = (int)b.document.P;
-    for (ptrdiff_t token = 0; token < shared; token++) {
+    const ptrdiff_t a_end = a.n_tokens < end ? a.n_tokens : end;
+    const ptrdiff_t b_end = b.n_tokens < end ? b.n_tokens : end;
+    ptrdiff_t token = begin;
+    for (; token < a_end && token < b_end; token++) {
         draw_topic(&a, a_key, token, scale);
         draw_topic(&b, b_key, token, scale);
     }
-    for (ptrdiff_t token = shared; token < a.n_tokens; token++)
-        draw_topic(&a, a_key, token, scale);
-    for (ptrdiff_t token = shared; token < b.n_tokens; token++)
-        draw_topic(&b, b_key, token, scale);
-    end_sweep(&a);
-    end_sweep(&b);
+    for (ptrdiff_t alone = token; alone < a_end; alone++) draw_topic(&a, a_key, alone, scale);
+    for (ptrdiff_t alone = token; alone < b_end; alone++) draw_topic(&b, b_key, alone, scale);
+    first->last = a.last;
+    second->last = b.last;
 }
 
 /* rows <- how many tokens of each word have each topic */
@@ -164,6 +212,10 @@ SIMD_UNUSED static void count_topics(const Chain *chain)
     memset(chain->rows, 0, (size_t)(document->n_words * document->P) * sizeof *chain->rows);
     for (ptrdiff_t t = 0; t < chain->n_tokens; t++)
         chain->rows[chain->tokens[t] * document->P + chain->topics[t]] += 1;
+    for (ptrdiff_t b = 0; b < chain->n_blocks; b++)
+        memcpy(
+            chain->rows + chain->blocks[b] * document->P, chain->block_topics + b * document->P,
+            (size_t)document->P * sizeof *chain->rows);
 }
 
 /* Shares q of each word's topics in proportion to (n + alpha) phi: out (P,) <- sum_w c_w q_w,

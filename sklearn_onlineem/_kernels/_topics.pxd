@@ -2,7 +2,7 @@
 
 from libc.stdint cimport uint64_t
 
-from ._arena cimport Arena, start_line, take
+from ._arena cimport Arena, start_line, take, take_doubles
 from ._arrays cimport require
 
 cdef extern from "_topics.h" nogil:
@@ -12,6 +12,11 @@ cdef extern from "_topics.h" nogil:
     ctypedef struct Scan:
         float* weights
         float* running
+    ctypedef struct BlockSpace:
+        double* logs
+        double* weights
+        double* tails
+        float* counts
     uint64_t stream_of(uint64_t key, uint64_t number)
     void sum_rows(const float* rows, Py_ssize_t n, Py_ssize_t P, double* sums)
     void log_all(double* x, Py_ssize_t n)
@@ -27,6 +32,13 @@ cdef inline double most_prior() noexcept nogil:
 cdef inline float* take_floats(Arena* arena, Py_ssize_t n) noexcept nogil:
     start_line(arena)
     return <float*> take(arena, n, sizeof(float))
+
+
+cdef inline BlockSpace take_block_space(Arena* arena, Py_ssize_t P) noexcept nogil:
+    cdef BlockSpace space
+    space.logs, space.weights = take_doubles(arena, P), take_doubles(arena, P)
+    space.tails, space.counts = take_doubles(arena, P), take_floats(arena, P)
+    return space
 
 
 cdef inline int check_lanes(Py_ssize_t K, Py_ssize_t P) except -1:

@@ -26,6 +26,7 @@ from ._arena cimport (
 from ._arrays cimport fits, require
 from ._gamma_functions cimport log_rising, polygamma
 from ._openmp cimport busy_threads, omp_get_thread_num
+from ._signals cimport is_interrupted, raise_waiting
 
 cdef extern from "_topics.h" nogil:
     ctypedef struct Document:
@@ -39,13 +40,20 @@ cdef extern from "_topics.h" nogil:
         Document document
         Scan scan
         uint64_t key
+        int most_single
         Py_ssize_t n_tokens
         int* tokens
         int* topics
+        int* blocks
+        float* block_topics
+        BlockSpace block_space
         float* n
         float* rows
     void begin_chain(Chain* chain)
-    void gibbs_sweep(const Chain* first, const Chain* second, uint64_t sweep, float scale)
+    void begin_sweep(Chain* chain, uint64_t sweep, float scale)
+    void gibbs_sweep(Chain* first, Chain* second, uint64_t sweep, Py_ssize_t begin,
+                     Py_ssize_t end, float scale)
+    void end_sweep(const Chain* chain)
     void count_topics(const Chain* chain)
     void share_words(const Document* document, const float* n, const Scan* scan, float* out,
                      float* rows, double* sums)
@@ -63,6 +71,7 @@ cdef enum:
     MORE_ROUNDS = 4             # that each of several threads does at once
     MOST_DOCUMENTS = 1 << 10    # of a round
     MOST_RATIO = 16             # by which proportions go beyond a round of EM
+    MOST_WEIGHTS = 1 << 26      # of topics, in which draws go on without a look for Ctrl-C
 
 cdef struct Problem:
     Py_ssize_t n                # documents
@@ -70,12 +79,14 @@ cdef struct Problem:
     Py_ssize_t P                # ... of a row, with padding
     Py_ssize_t V                # words of the vocabulary
     Py_ssize_t most_words       # that differ, of a document
-    Py_ssize_t most_tokens      # of a document
+    Py_ssize_t most_tokens      # of a document, in no block
+    Py_ssize_t most_blocks      # of a document
     Py_ssize_t n_rows           # of a round, each of a document's word
     Py_ssize_t n_documents      # of a round
     int n_sweeps
     int burn_in
     int n_rounds
+    int most_single             # tokens of a word that are in no block
     bint draws
     bint wants_totals
     int n_threads
@@ -88,6 +99,7 @@ cdef struct Problem:
     const float* table
     const double* alpha
     const int64_t* ids
+    volatile bint* is_over      # whether Ctrl-C has come, so that nothing that follows matters
     double alpha_sum
     # Of the prior, filled by `fill_prior`.
     double* padded_alpha        # (P,), 1 in the padding
@@ -144,6 +156,9 @@ cdef Workspace lay_out_workspace(const Problem* problem, Arena* arena) noexcept 
     space.sums = take_doubles(arena, problem.most_words)
     space.chain.tokens = <int*> take(arena, problem.most_tokens, sizeof(int))
     space.chain.topics = <int*> take(arena, problem.most_tokens, sizeof(int))
+    space.chain.blocks = <int*> take(arena, problem.most_blocks, sizeof(int))
+    space.chain.block_topics = take_floats(arena, problem.most_blocks * P)
+    space.chain.block_space = take_block_space(arena, P)
     return space
 
 
@@ -216,6 +231,7 @@ cdef Workspace space_of(
     if problem.wants_totals:
         space.chain.rows = memory.rows + (start - problem.offsets[first]) * problem.P
     space.chain.key = stream_of(problem.seed, problem.ids[d])
+    space.chain.most_single = problem.most_single
     space.logs = memory.logs + (d - first) * problem.P
     memset(space.logs, 0, problem.P * sizeof(double))
     space.alpha_sum = take_prior(
@@ -227,17 +243,41 @@ cdef Workspace space_of(
     return space
 
 
+cdef void look_for_interruption(const Problem* problem) noexcept nogil:
+    """By the thread that Python called, which is the only one that may."""
+    if omp_get_thread_num() == 0 and is_interrupted():
+        problem.is_over[0] = True
+
+
 cdef void sample(
     const Problem* problem, Workspace* first, Workspace* second
 ) noexcept nogil:
     """rows, logs <- averages over the kept sweeps of Gibbs samplers of two documents."""
     cdef int sweep
+    cdef Py_ssize_t begin, end, n_tokens, n_weights = 0
     cdef double share = 1. / (problem.n_sweeps - problem.burn_in)
+    cdef float scale
     begin_chain(&first.chain)
     begin_chain(&second.chain)
+    n_tokens = max(first.chain.n_tokens, second.chain.n_tokens)
     # The sweep before the first one gives each token a topic, given those before it.
     for sweep in range(problem.n_sweeps + 1):
-        gibbs_sweep(&first.chain, &second.chain, sweep, share if sweep > problem.burn_in else 0)
+        scale = share if sweep > problem.burn_in else 0
+        begin_sweep(&first.chain, sweep, scale)
+        begin_sweep(&second.chain, sweep, scale)
+        begin = 0
+        while begin < n_tokens:
+            end = min(n_tokens, begin + max(1, MOST_WEIGHTS // problem.P))
+            gibbs_sweep(&first.chain, &second.chain, sweep, begin, end, scale)
+            n_weights += (end - begin) * problem.P
+            begin = end
+            if n_weights >= MOST_WEIGHTS:
+                n_weights = 0
+                look_for_interruption(problem)
+                if problem.is_over[0]:
+                    return
+        end_sweep(&first.chain)
+        end_sweep(&second.chain)
         if sweep > problem.burn_in:
             add_logs(problem, first, first.chain.n, share)
             add_logs(problem, second, second.chain.n, share)
@@ -379,6 +419,8 @@ cdef void e_step_pair(
     Arena arena, double* proportions,
 ) noexcept nogil:
     """Rows, logs, bounds and proportions of two documents, or of one where e is none (-1)."""
+    if problem.is_over[0]:
+        return
     cdef Workspace one = space_of(problem, d, first, memory, &arena)
     cdef Workspace other = space_of(problem, e, first, memory, &arena)
     if problem.n_sweeps > 0:
@@ -397,17 +439,24 @@ cdef int by_length(const void* a, const void* b) noexcept nogil:
     return (difference > 0) - (difference < 0)
 
 
+cdef Py_ssize_t length_of(const Problem* problem, Py_ssize_t d) noexcept nogil:
+    """The tokens of a document; a block takes no longer than as many as it needs to be one."""
+    cdef Py_ssize_t i, length = 0
+    if problem.n_sweeps == 0:
+        return problem.offsets[d + 1] - problem.offsets[d]
+    for i in range(problem.offsets[d], problem.offsets[d + 1]):
+        length += <Py_ssize_t> min(problem.counts[i], problem.most_single)
+    return length
+
+
 cdef void order_round(
     const Problem* problem, Py_ssize_t first, Py_ssize_t last, Length* lengths
 ) noexcept nogil:
     """The longest documents come first, so that the two of a pair are about as long."""
-    cdef Py_ssize_t d, i
+    cdef Py_ssize_t d
     for d in range(first, last):
         lengths[d - first].document = d
-        lengths[d - first].length = 0
-        for i in range(problem.offsets[d], problem.offsets[d + 1]):
-            lengths[d - first].length += (
-                <Py_ssize_t> problem.counts[i] if problem.n_sweeps > 0 else 1)
+        lengths[d - first].length = length_of(problem, d)
     qsort(lengths, last - first, sizeof(Length), by_length)
 
 
@@ -426,12 +475,16 @@ cdef void add_words(
 
 
 cdef Py_ssize_t end_of_round(const Problem* problem, Py_ssize_t first) noexcept nogil:
-    """The documents of a round are as many as there is memory for, and at least one."""
-    cdef Py_ssize_t last = first + 1
+    """The documents of a round are as many as there is memory and time for, and at least one."""
+    cdef Py_ssize_t last = first, n_weights = 0
+    cdef Py_ssize_t most_weights = MOST_WEIGHTS * <Py_ssize_t> problem.n_threads
     while (last < problem.n and last - first < problem.n_documents
            and problem.offsets[last + 1] - problem.offsets[first] <= problem.n_rows):
+        n_weights += length_of(problem, last) * problem.P * (problem.n_sweeps + 1)
+        if last > first and n_weights > most_weights:
+            break
         last += 1
-    return last
+    return max(last, first + 1)
 
 
 cdef double add_round(
@@ -459,30 +512,34 @@ cdef int check_documents(
     Problem* problem, const float[::1] counts, const int[::1] words, const int64_t[::1] offsets
 ) except -1:
     """Look at every word and count; fill in what documents have at most."""
-    cdef Py_ssize_t d, i
+    cdef Py_ssize_t d, i, n_single, n_blocks
     cdef double n_tokens
     cdef bint whole = True, present = True, valid = True
     require(offsets.shape[0] == problem.n + 1 and words.shape[0] == counts.shape[0]
             and offsets[0] == 0 and offsets[problem.n] == counts.shape[0],
             "offsets of all counts and words")
-    problem.most_words = problem.most_tokens = 0
+    problem.most_words = problem.most_tokens = problem.most_blocks = 0
     for d in range(problem.n):
         require(offsets[d] <= offsets[d + 1], "offsets do not fall")
     for d in range(problem.n):
-        n_tokens = 0
+        n_tokens = n_single = n_blocks = 0
         for i in range(offsets[d], offsets[d + 1]):
             valid &= 0 <= counts[i] < INFINITY
             present &= 0 <= words[i] < problem.V
             whole &= counts[i] < MOST_TOKENS and counts[i] == <int> counts[i]
             n_tokens += counts[i]
+            if counts[i] > problem.most_single:
+                n_blocks += 1
+            elif whole:
+                n_single += <Py_ssize_t> counts[i]
         whole &= n_tokens < MOST_TOKENS
         problem.most_words = max(problem.most_words, offsets[d + 1] - offsets[d])
-        if whole:
-            problem.most_tokens = max(problem.most_tokens, <Py_ssize_t> n_tokens)
+        problem.most_tokens = max(problem.most_tokens, n_single)
+        problem.most_blocks = max(problem.most_blocks, n_blocks)
     require(present, "words are rows of the table")
     require(valid, "counts are numbers from 0 on")
     if problem.n_sweeps == 0:
-        problem.most_tokens = 0
+        problem.most_tokens = problem.most_blocks = 0
     else:
         require(whole, "counts are whole where topics are drawn, and less than 2^24 in all")
     return 0
@@ -511,6 +568,7 @@ def e_step(
     int n_sweeps,                           # of local Gibbs sampling; 0: the mean form of MAP
     int burn_in,                            # sweeps that are not kept
     int n_rounds,                           # of MAP
+    int most_single,                        # tokens of a word; those of one with more are a block
     bint draws,                             # totals are those of the last sweep's topics
     double[:, ::1] totals_T,                # OUT (V, K) or (0, 0): sum_d s_d E[n_kv]
     double[::1] mean_logs,                  # OUT (K,): sum_d s_d E[log theta_dk]
@@ -521,7 +579,8 @@ def e_step(
     """Expected statistics of documents; return sum_d s_d bound_d, bound_d <= log p(w_d).
 
     Local Gibbs sampling averages each token's conditional law over the sweeps that are kept, and
-    psi(alpha_k + n_k) - psi(alpha_0 + N) likewise. MAP shares each word in proportion to
+    psi(alpha_k + n_k) - psi(alpha_0 + N) likewise. Blocks are drawn, and their law is, given
+    proportions that are drawn from their posterior, see `_topic_blocks.h`. MAP shares each word in proportion to
     (alpha_k + n_k) phi_kw, where n is N/K at first, and then the sum of the shares of the round
     before: from the third round on, as far beyond that as it is from the n before, in ratios.
 
@@ -530,13 +589,16 @@ def e_step(
     that document, and their log theta is that of the prior: it says nothing of them.
     """
     cdef Problem problem
+    cdef volatile bint is_over = False
     cdef Py_ssize_t n = ids.shape[0], K = alpha.shape[0], V = table.shape[0], first, last, d, i
     problem.n, problem.K, problem.V, problem.P = n, K, V, table.shape[1]
     problem.n_sweeps, problem.burn_in, problem.n_rounds = n_sweeps, burn_in, n_rounds
+    problem.most_single, problem.is_over = most_single, &is_over
     problem.draws, problem.wants_totals = draws and n_sweeps > 0, totals_T.shape[0] > 0
     problem.n_threads, problem.seed = n_threads, seed
     require(n > 0 and K > 0 and V > 0 and n_threads > 0, "documents, topics, words, threads")
     check_lanes(K, problem.P)
+    require(0 <= most_single < MOST_TOKENS, "blocks have more than no tokens")
     require(0 <= burn_in < n_sweeps or n_sweeps == 0 and n_rounds > 0, "some sweep or round counts")
     require(fits(sample_weight.shape[0], n) and fits(bounds.shape[0], n),
             "weights and bounds are of n documents")
@@ -576,7 +638,7 @@ def e_step(
                 memset(totals_or_null + i * V // n_threads * K, 0,
                        ((i + 1) * V // n_threads - i * V // n_threads) * K * sizeof(double))
         first = 0
-        while first < n:
+        while first < n and not is_over:
             last = end_of_round(&problem, first)
             order_round(&problem, first, last, memory.lengths)
             for i in prange((last - first + 1) // 2, schedule="dynamic",
@@ -592,5 +654,9 @@ def e_step(
             bound = add_round(
                 &problem, first, last, &memory, bound, totals_or_null, &mean_logs[0])
             first = last
+            if first < n and not is_over:
+                look_for_interruption(&problem)
     free(scratch)
+    if is_over:
+        raise_waiting()
     return bound

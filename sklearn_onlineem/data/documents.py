@@ -15,10 +15,13 @@ from sklearn_onlineem.data._batch import Batch, Index, without_step
 from sklearn_onlineem.data._checks import array_of
 from sklearn_onlineem.data.rows import Rows
 
-__all__ = ["MOST_TOKENS", "MOST_WORDS", "Documents", "are_counts"]
+__all__ = ["MOST_SINGLE", "MOST_TOKENS", "MOST_WORDS", "Documents", "are_counts"]
 
 # Of a document, where topics are drawn: so far all whole numbers are float32.
 MOST_TOKENS = (1 << 24) - 1
+# Of a word in a document, whose topics are drawn one by one. Those of more are drawn as counts, so
+# that work is bounded by the number of words, whatever their counts are.
+MOST_SINGLE = 1 << 12
 # Of a document whatever is done: sums of counts are float32, too.
 MOST_WORDS = 1e30
 _MOST_NUMBERS = 1 << 62

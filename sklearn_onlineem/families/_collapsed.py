@@ -93,8 +93,9 @@ def drawn_proportions(concentration, rng):
 
 
 def sweep(
-    form, X, prior, labels, concentration, uniforms, *, second_prior=None, weight=None, step=1.0
-):
+    form, X, prior, labels, concentration, uniforms, *, second_prior=None, weight=None, step=1.0,
+    group=None,
+):  # fmt: skip
     """Run a sweep of the kernel, which says what the forms and their parameters are.
 
     Parameters
@@ -109,6 +110,9 @@ def sweep(
     second_prior : ndarray of shape (K, m), default=None
     weight : ndarray of shape (K,), default=None
     step : float, default=1.0
+    group : int, default=None
+        Columns that share a Dirichlet prior; values of CSR rows are then in the order of columns.
+        None: all.
 
     Returns
     -------
@@ -131,8 +135,9 @@ def sweep(
         np.ascontiguousarray(array, dtype=np.float64) for array in arrays
     )
     return _collapsed_counts.collapsed_sweep(
-        *_values_of(X), form, prior_T, second_T, weight, step, concentration, uniforms, labels
-    )
+        *_values_of(X), form, d if group is None else group, prior_T, second_T, weight, step,
+        concentration, uniforms, labels,
+    )  # fmt: skip
 
 
 def _values_of(X):

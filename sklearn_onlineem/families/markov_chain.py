@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
+from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.data._transitions import has_starts, n_symbols_of, transition_counts
@@ -335,6 +337,21 @@ class MarkovChain(ExponentialFamily[Floats, Sums]):
         )
         drawn = visits * _collapsed.drawn_proportions(groups, rng)
         return self.regularise(drawn.reshape(statistics.total.shape))
+
+    def collapsed_sweep(
+        self,
+        prior: Sums,
+        X: FloatsOrSparse,
+        labels: Integers,
+        concentration: Floats,
+        uniforms: Floats,
+    ) -> float:
+        if sparse.issparse(X) and not X.has_sorted_indices:
+            X = X.sorted_indices()
+        return _collapsed.sweep(
+            _collapsed_counts.MULTINOMIAL, X, self._concentration(prior), labels, concentration,
+            uniforms, group=n_symbols_of(X.shape[1]),
+        )  # fmt: skip
 
 
 def _groups(flat):

@@ -19,6 +19,7 @@ from sklearn_onlineem._kernels._topic_tables import (
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Documents, Rows
 from sklearn_onlineem.data._checks import array_of
+from sklearn_onlineem.data.documents import MOST_SINGLE
 from sklearn_onlineem.models._matching import matching
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.capabilities import SampledChains
@@ -257,7 +258,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
 
     def _expecting(self):
         """The model whose inference takes expectations, not draws."""
-        if not getattr(self.inference, "takes_draw", False):
+        if not self.inference.takes_draw:
             return self
         return replace(self, inference=replace(self.inference, takes_draw=False))
 
@@ -426,21 +427,40 @@ def _drawn_proportions(alpha, n, rng):
 
 
 def _halves(data, rng):
-    """Deal the tokens of each document out to two documents, as evenly as may be."""
-    documents = np.repeat(np.arange(len(data)), data.lengths.astype(np.int64))
+    """Deal the tokens of each document out to two documents, as evenly as may be.
+
+    Of blocks, the tokens of a word that has many, it is drawn how many go where.
+    """
+    of_counts = np.repeat(np.arange(len(data)), np.diff(data.offsets))
+    is_block = data.counts > MOST_SINGLE
+    n_single = np.where(is_block, 0, data.counts).astype(np.int64)
+    documents = np.repeat(of_counts, n_single)
     shuffled = np.lexsort((rng.random(len(documents)), documents))
-    starts = np.concatenate(([0], np.cumsum(data.lengths.astype(np.int64))))[:-1]
+    lengths = np.bincount(of_counts, n_single, len(data)).astype(np.int64)
+    starts = np.concatenate(([0], np.cumsum(lengths)))[:-1]
     place = np.arange(len(documents)) - starts[documents]
-    words, second = data.tokens[shuffled], place % 2 == 1
+    words, second = np.repeat(data.words, n_single)[shuffled], place % 2 == 1
+    blocks = of_counts[is_block], data.words[is_block]
+    whole = data.counts[is_block].astype(np.int64)
+    dealt, ends = np.empty_like(whole), np.concatenate(([0], np.cumsum(is_block)))[data.offsets]
+    for d in np.flatnonzero(np.diff(ends)):
+        own = slice(ends[d], ends[d + 1])
+        *dealt[own], n_second = rng.multivariate_hypergeometric(
+            [*whole[own], lengths[d]], int(data.lengths[d]) // 2, method="marginals"
+        )
+        here = slice(starts[d], starts[d] + lengths[d])
+        second[here] = place[here] < n_second
     return (
-        _with_tokens(data, documents[~second], words[~second]),
-        _with_tokens(data, documents[second], words[second]),
+        _with_tokens(data, documents[~second], words[~second], *blocks, whole - dealt),
+        _with_tokens(data, documents[second], words[second], *blocks, dealt),
     )
 
 
-def _with_tokens(data, documents, words):
-    """The documents with other tokens."""
-    X = csr_array((np.ones(len(words)), (documents, words)), shape=data.X.shape)
+def _with_tokens(data, documents, words, block_documents, block_words, block_counts):
+    """The documents with other tokens, and blocks of such."""
+    counts = np.concatenate([np.ones(len(words)), block_counts])
+    documents = np.concatenate([documents, block_documents])
+    X = csr_array((counts, (documents, np.concatenate([words, block_words]))), shape=data.X.shape)
     X.sum_duplicates()
     rows = Rows(X, n_threads=data.n_threads)
     return Documents(rows, data.numbers, data.allowed)

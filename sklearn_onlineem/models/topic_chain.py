@@ -10,6 +10,7 @@ import numpy as np
 from sklearn_onlineem._kernels import _topic_logs, _topic_sweeps
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Documents
+from sklearn_onlineem.data.documents import MOST_SINGLE, MOST_TOKENS
 from sklearn_onlineem.models.capabilities import Chain
 from sklearn_onlineem.models.topic_inference import ALL_TOPICS, padded
 
@@ -31,6 +32,13 @@ class TopicChain(Chain["LatentDirichletModel"]):
     Stochastic EM takes the counts of the last sweep, that of the token among them, so that all
     tokens are drawn at once.
 
+    The topics of more than 4096 tokens of one word in one document are drawn together, as counts,
+    so that sweeps take no longer than so many tokens do. In stochastic EM that is a multinomial
+    draw, the same distribution as of one token after the other. In collapsed Gibbs sampling it is
+    one, too, given proportions of the document and probabilities of the word, which are drawn first
+    from their posterior given all topics, and then forgotten. Its stationary distribution is that
+    of tokens in turn; a single sweep is another step towards it.
+
     Parameters
     ----------
     model : LatentDirichletModel
@@ -47,7 +55,8 @@ class TopicChain(Chain["LatentDirichletModel"]):
     Raises
     ------
     ValueError
-        If counts are not whole or documents have weights, or there is no smoothing.
+        If counts are not whole or documents have weights, or there is no smoothing, or all
+        documents together have 2**24 tokens of a word or more.
 
     References
     ----------
@@ -85,17 +94,27 @@ class TopicChain(Chain["LatentDirichletModel"]):
         _check(data, prior)
         self._model, self._data, self._collapsed = model, data, collapsed
         self._prior = prior
-        self._tokens = data.tokens
-        self._offsets = np.concatenate(([0], np.cumsum(data.lengths.astype(np.int64))))
+        self._split()
         self._allowed = ALL_TOPICS if data.allowed is None else data.allowed
         self._n_averaged, self._sums = 0, None
         self._begin(rng)
 
+    def _split(self):
+        """Split counts into single tokens and blocks, and say where those of documents begin."""
+        words, counts, offsets = self._data.words, self._data.counts, self._data.offsets
+        is_block = counts > MOST_SINGLE
+        n_single = np.where(is_block, 0, counts).astype(np.int64)
+        self._tokens = np.repeat(words, n_single)
+        self._offsets = np.concatenate(([0], np.cumsum(n_single)))[offsets]
+        self._block_offsets = np.concatenate(([0], np.cumsum(is_block)))[offsets]
+        self._block_words, self._block_counts = words[is_block], counts[is_block]
+
     def _begin(self, rng):
         """Draw first topics by those of the model, whatever documents hold besides."""
-        model, n_tokens = self._model, len(self._tokens)
-        self._topics = np.full(n_tokens, -1, dtype=np.intc)
+        model, n_tokens = self._model, self._data.lengths.sum()
+        self._topics = np.full(len(self._tokens), -1, dtype=np.intc)
         self._counts = padded(model.topics_T * (n_tokens * model.shares))
+        self._block_topics = np.zeros((len(self._block_words), self._counts.shape[1]), np.float32)
         self._new_counts = np.empty_like(self._counts)
         self._draw_at_once(rng)
 
@@ -105,18 +124,22 @@ class TopicChain(Chain["LatentDirichletModel"]):
         self._learn_alpha()
         return total / len(self._data)
 
+    @property
+    def _blocks(self):
+        return self._block_offsets, self._block_words, self._block_counts, self._block_topics
+
     def _draw_in_turn(self, rng):
         return _topic_sweeps.collapsed_sweep(
-            self._tokens, self._offsets, self._allowed, self._topics, self._counts,
+            self._tokens, self._offsets, self._allowed, self._topics, *self._blocks, self._counts,
             self._totals(), self._model.alpha, self._prior.smoothing, _seed(rng),
         )  # fmt: skip
 
     def _draw_at_once(self, rng):
         totals = self._totals()
         total = _topic_sweeps.esca_sweep(
-            self._tokens, self._offsets, self._allowed, self._topics, self._counts, totals,
-            self._new_counts, np.empty_like(totals), self._model.alpha, self._prior.smoothing,
-            _seed(rng), self._data.n_threads,
+            self._tokens, self._offsets, self._allowed, self._topics, *self._blocks, self._counts,
+            totals, self._new_counts, np.empty_like(totals), self._model.alpha,
+            self._prior.smoothing, _seed(rng), self._data.n_threads,
         )  # fmt: skip
         self._counts, self._new_counts = self._new_counts, self._counts
         return total
@@ -162,8 +185,8 @@ class TopicChain(Chain["LatentDirichletModel"]):
         """Mean expected logarithms of proportions, given the topics of the tokens."""
         totals = np.empty(self._model.n_components)
         _topic_logs.expected_logs(
-            self._topics, self._offsets, self._allowed, self._model.alpha, totals,
-            self._data.n_threads,
+            self._topics, self._offsets, self._block_offsets, self._block_topics, self._allowed,
+            self._model.alpha, totals, self._data.n_threads,
         )  # fmt: skip
         return totals / len(self._data)
 
@@ -177,6 +200,11 @@ def _check(data, prior):
         raise ValueError(
             "X must hold counts, whole numbers, and less than 2**24 in a row, where topics of words"
             " are drawn."
+        )
+    if data.X.sum(axis=0, dtype=np.float64).max(initial=0.0) > MOST_TOKENS:
+        raise ValueError(
+            "X must hold less than 2**24 tokens of a word in all, where topics of words are drawn"
+            " for all documents together; solver='online' and 'batch' take more."
         )
     if data.sample_weight is not None and not (data.sample_weight == 1.0).all():
         raise ValueError(

@@ -11,6 +11,7 @@ from sklearn_onlineem._kernels._topic_tables import pad_rows
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Documents
 from sklearn_onlineem.data._checks import array_of
+from sklearn_onlineem.data.documents import MOST_SINGLE
 
 __all__ = [
     "ALL_TOPICS",
@@ -39,11 +40,14 @@ class TopicInference:
     ----------
     draws : bool
         Whether random numbers are needed.
+    takes_draw : bool
+        Whether statistics are of topics that were drawn, not of expectations.
     takes_fractions : bool
         Whether counts need not be whole.
     """
 
     draws = False
+    takes_draw = False
     takes_fractions = True
 
     # Arguments of the kernel: sweeps, those that are discarded, rounds, whether to take one draw.
@@ -103,8 +107,8 @@ class TopicInference:
             data.counts, data.words, data.offsets,
             _scaled(data.sample_weight, scale, len(data)),
             ALL_TOPICS if data.allowed is None else data.allowed,
-            table, alpha, data.numbers, seed, n_sweeps, burn_in, n_rounds, takes_draw, totals_T,
-            mean_logs, bounds, proportions, data.n_threads,
+            table, alpha, data.numbers, seed, n_sweeps, burn_in, n_rounds, MOST_SINGLE, takes_draw,
+            totals_T, mean_logs, bounds, proportions, data.n_threads,
         )  # fmt: skip
         return bounds, mean_logs
 
@@ -117,7 +121,9 @@ class LocalGibbs(TopicInference):
 
     .. math:: p(z = k) \propto (n_k + \alpha_k) \, p(w \mid k)
 
-    and these conditional probabilities are averaged, which vary less than draws.
+    and these conditional probabilities are averaged, which vary less than draws. The topics of more
+    than 4096 tokens of one word are drawn together, as counts, given proportions that are drawn
+    from their posterior: another chain, with the same stationary distribution.
 
     Parameters
     ----------

@@ -19,6 +19,7 @@ COLLAPSED = {
     "Bernoulli": {"alpha": 1.5, "beta": 1.5},
     "Categorical": {"concentration": 1.5},
     "Multinomial": {"concentration": 1.5},
+    "MarkovChain": {"concentration": 1.5, "start_concentration": 1.5},
     "Exponential": {"shape": 1.5, "rate": 0.5},
     "FixedShapeGamma": {"shape": 1.5, "rate": 0.5},
     "FullGaussian": MATRIX,

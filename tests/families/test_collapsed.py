@@ -42,8 +42,9 @@ SPARSE = [case for case in CONJUGATE_FAMILIES if case.counts]
 def problem(case, rng, n=12, d=3, n_components=2):
     """A family, its prior, rows, components and unequal concentrations of these."""
     family = case.family
-    prior = family.prior_statistics(n_components, n_features=d, **case.prior(d))
     X, labels = case.rows(rng, n, d), rng.integers(0, n_components, n).astype(np.intc)
+    n_columns = X.shape[1]
+    prior = family.prior_statistics(n_components, n_features=n_columns, **case.prior(n_columns))
     return family, prior, X, labels, rng.uniform(0.3, 3.0, n_components)
 
 
@@ -176,6 +177,22 @@ def test_sparse_rows_are_drawn_as_dense_ones(case, dtype, rng):
         assert_array_equal(found, dense[1])
 
 
+def test_values_of_sparse_rows_of_transitions_come_in_any_order(rng):
+    family, X = MarkovChain(), 1.0 * rng.poisson(0.7, (50, 12))
+    prior = family.prior_statistics(3, n_features=12, concentration=1.5)
+    rows, labels = sparse.csr_array(X), rng.integers(0, 3, 50).astype(np.intc)
+    for start, end in itertools.pairwise(rows.indptr):
+        order = rng.permutation(np.arange(start, end))
+        rows.data[start:end], rows.indices[start:end] = rows.data[order], rows.indices[order]
+    rows.has_sorted_indices = False
+    before, uniforms = rows.indices.copy(), rng.random(50)
+    found = swept(family, prior, rows, labels, np.ones(3), uniforms)
+    expected = swept(family, prior, X, labels, np.ones(3), uniforms)
+    assert found[0] == expected[0]
+    assert_array_equal(found[1], expected[1])
+    assert_array_equal(rows.indices, before)
+
+
 def test_a_row_alone_is_drawn_by_the_prior(rng):
     family, X = Poisson(), np.array([[3.0]])
     prior = family.prior_statistics(2, n_features=1, shape=2.0, rate=1.0)
@@ -189,6 +206,8 @@ FRACTIONS = [
     (Poisson(), lambda rng: rng.gamma(0.3, 5.0, (40, 9))),
     (Multinomial(), lambda rng: rng.gamma(0.3, 5.0, (40, 9))),
     (Multinomial(), lambda rng: 1.0 * rng.integers(0, 500, (40, 9))),
+    (MarkovChain(), lambda rng: rng.gamma(0.3, 5.0, (40, 9))),
+    (MarkovChain(), lambda rng: 1.0 * rng.integers(0, 500, (40, 9))),
     (Exponential(), lambda rng: np.exp(rng.normal(0.0, 20.0, (40, 9)))),
     (FixedShapeGamma(0.2), lambda rng: np.exp(rng.normal(0.0, 20.0, (40, 9)))),
 ]
@@ -198,7 +217,8 @@ FRACTIONS = [
 def test_what_a_row_has_added_is_gone_when_it_leaves(family, draw, rng):
     """From scratch there is nothing left of a row; values differ by 30 orders of magnitude."""
     X = draw(rng)
-    names = {Poisson: {"rate": 1e-9}, Multinomial: {"concentration": 1e-9}, Bernoulli: {}}
+    flat = {"concentration": 1e-9}
+    names = {Poisson: {"rate": 1e-9}, Multinomial: flat, MarkovChain: flat, Bernoulli: {}}
     hyperparameters = names.get(type(family), {"shape": 1.0, "rate": 1e-9})
     prior = family.prior_statistics(3, n_features=9, **hyperparameters)
     labels, uniforms = rng.integers(0, 3, 40).astype(np.intc), rng.random(40)
@@ -267,11 +287,9 @@ def test_families_without_a_closed_form_say_so(case, rng):
         lambda: family.collapsed_sweep(
             statistics, X, np.zeros(5, np.intc), np.ones(2), rng.random(5)
         ),
+        lambda: family.predictive_log_density(statistics, X),
+        lambda: family.draw_from_posterior(statistics, rng),
     ]
-    # A Markov chain has all but a sweep.
-    if not isinstance(family, MarkovChain):
-        calls.append(lambda: family.predictive_log_density(statistics, X))
-        calls.append(lambda: family.draw_from_posterior(statistics, rng))
     for call in calls:
         with pytest.raises(ValueError, match=f"{type(family).__name__}.* closed form"):
             call()
@@ -347,3 +365,26 @@ def test_the_log_evidence_of_the_cases_is_that_of_scipy(rng):
     expected = gammaln(counts + concentration).sum(axis=1)
     expected += [sum(log_marginal(X[z == k]) for k in (0, 1)) for z in assignments]
     assert_allclose(logs, expected - logsumexp(expected), rtol=1e-12)
+
+
+def test_the_log_evidence_of_chains_is_a_product_of_polyas(rng):
+    """One for the first symbols, and one for what follows each symbol."""
+    n_symbols, concentration = 3, np.array([0.7, 1.6])
+    X = 1.0 * rng.poisson(0.8, (5, 12))
+    own = rng.uniform(0.3, 3.0, (2, 3, 3))
+    starts = rng.uniform(0.3, 3.0, (2, 3))
+    prior = MarkovChain().prior_statistics(
+        2, n_features=12, concentration=own, start_concentration=starts
+    )
+    assignments, logs = log_posteriors(MarkovChain(), prior, X, concentration)
+
+    def log_marginal(k, x):
+        alpha = np.concatenate([starts[k][None], own[k]])
+        counts = x.sum(axis=0).reshape(-1, n_symbols)
+        logs = gammaln(alpha.sum(axis=1)) - gammaln((alpha + counts).sum(axis=1))
+        return logs.sum() + (gammaln(alpha + counts) - gammaln(alpha)).sum()
+
+    counts = one_hot(assignments, 2).sum(axis=1)
+    expected = gammaln(counts + concentration).sum(axis=1)
+    expected += [sum(log_marginal(k, X[z == k]) for k in (0, 1)) for z in assignments]
+    assert_allclose(logs, expected - logsumexp(expected), rtol=1e-11)

@@ -91,6 +91,12 @@ DOCUMENTS = ones(4, dtype=np.float32), np.array([0, 1, 0, 1], np.intc), np.array
 PER_DOCUMENT = ones(S), ones(S, K, dtype=np.uint8)
 TOPICS = ones(D, 16, dtype=np.float32)
 TOKENS, COUNTS = DOCUMENTS[1:], (TOPICS, ones(16))
+BLOCKS = (
+    np.array([0, 1, 2]),
+    np.array([0, 1], np.intc),
+    3 * ones(2, dtype=np.float32),
+    np.zeros((2, 16), np.float32),
+)
 
 CALLS = [
     Call("_natural.e_step",
@@ -124,7 +130,7 @@ CALLS = [
     Call("_log_factorials.log_factorial_sums_csr", (CSR[0], CSR[2], ones(N), 1)),
     Call("_log_factorials.multinomial_log_coefficients_csr", (CSR[0], CSR[2], ones(N), 1)),
     Call("_collapsed_counts.collapsed_sweep",
-         (*CSR, False, 3, ones(D, K), ones(D, K), 2.0 * ones(K), 1.0, ones(K), shares(N),
+         (*CSR, False, 3, D, ones(D, K), ones(D, K), 2.0 * ones(K), 1.0, ones(K), shares(N),
           np.zeros(N, np.intc))),
     Call("_recursive_symbols.learn",
          (np.zeros((N, 2), int), np.zeros(N, int), np.zeros(N, int), ones(N), ones(STATISTICS), S,
@@ -207,15 +213,17 @@ CALLS = [
     Call("_topic_tables.pad_rows", (ones(D, K), ones(D, 16, dtype=np.float32), 1),
          {("table", 1)}),
     Call("_topic_sweeps.collapsed_sweep",
-         (*TOKENS, PER_DOCUMENT[1], np.zeros(4, np.intc), *COUNTS, ones(K), 0.1, 0),
+         (*TOKENS, PER_DOCUMENT[1], np.zeros(4, np.intc), *BLOCKS, *COUNTS, ones(K), 0.1, 0),
          {("word_topic", 0)}),
     Call("_topic_sweeps.esca_sweep",
-         (*TOKENS, PER_DOCUMENT[1], np.zeros(4, np.intc), *COUNTS, *COUNTS, ones(K), 0.1, 0, 1)),
+         (*TOKENS, PER_DOCUMENT[1], np.zeros(4, np.intc), *BLOCKS, *COUNTS, *COUNTS, ones(K), 0.1,
+          0, 1)),
     Call("_topic_logs.expected_logs",
-         (np.zeros(4, np.intc), TOKENS[1], PER_DOCUMENT[1], ones(K), ones(K), 1)),
+         (np.zeros(4, np.intc), TOKENS[1], BLOCKS[0], BLOCKS[3], PER_DOCUMENT[1], ones(K), ones(K),
+          1), {("block_topics", 1)}),
     Call("_topics.e_step",
-         (*DOCUMENTS, *PER_DOCUMENT, TOPICS, ones(K), np.arange(S), 0, 2, 1, 0, False, ones(D, K),
-          ones(K), ones(S), ones(S, K), 1)),
+         (*DOCUMENTS, *PER_DOCUMENT, TOPICS, ones(K), np.arange(S), 0, 2, 1, 0, 9, False,
+          ones(D, K), ones(K), ones(S), ones(S, K), 1)),
 ]  # fmt: skip
 
 by_call = pytest.mark.parametrize("call", CALLS, ids=repr)

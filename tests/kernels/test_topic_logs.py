@@ -13,7 +13,7 @@ ALL_ALLOWED = np.empty((0, 0), np.uint8)
 class Drawn:
     """Topics of tokens, where documents begin, the topics these may use, and the prior."""
 
-    def __init__(self, K, restricted=False, n=150, alpha=None):
+    def __init__(self, K, restricted=False, n=150, alpha=None, n_blocks=0):
         rng = np.random.default_rng(K)
         lengths = rng.integers(0, 12, n)
         masks = np.ones((n, K), np.uint8)
@@ -27,16 +27,26 @@ class Drawn:
             [rng.choice(np.flatnonzero(masks[d])) for d in self.documents], np.intc
         )
         self.alpha = rng.uniform(0.05, 2, K) if alpha is None else np.full(K, alpha)
+        self.block_documents = np.sort(rng.integers(0, n, n_blocks))
+        self.block_topics = rng.integers(0, 3, (n_blocks, K)) * masks[self.block_documents]
 
     def logs(self, n_threads=1):
         out = np.full(len(self.alpha), np.nan)
-        arrays = self.topics, self.offsets, self.allowed, self.alpha
+        arrays = self.topics, self.offsets, *self.blocks, self.allowed, self.alpha
         expected_logs(*arrays, out, n_threads)
         return out
+
+    @property
+    def blocks(self):
+        """Where the blocks of documents begin, and how many of their tokens have each topic."""
+        rows = np.zeros((self.block_topics.shape[0], 64), np.float32)
+        rows[:, : len(self.alpha)] = self.block_topics
+        return np.searchsorted(self.block_documents, np.arange(len(self.offsets))), rows
 
     def logs_numpy(self):
         n = np.zeros(self.masks.shape)
         np.add.at(n, (self.documents, self.topics), 1)
+        np.add.at(n, self.block_documents, self.block_topics)
         here = self.masks > 0
         sums = (n + self.alpha).sum(axis=1, where=here, keepdims=True)
         logs = psi(self.alpha + n) - psi(sums)
@@ -45,8 +55,9 @@ class Drawn:
 
 @pytest.mark.parametrize("K", [1, 2, 16, 17, 50])
 @pytest.mark.parametrize("restricted", [False, True])
-def test_agree_with_the_formula(K, restricted):
-    drawn = Drawn(K, restricted)
+@pytest.mark.parametrize("n_blocks", [0, 40])
+def test_agree_with_the_formula(K, restricted, n_blocks):
+    drawn = Drawn(K, restricted, n_blocks=n_blocks)
     one = drawn.logs()
     assert_allclose(one, drawn.logs_numpy(), rtol=1e-12, atol=1e-10)
     for n_threads in (2, 8):

@@ -1,5 +1,6 @@
 """Sweeps over the topics of tokens against their formulas, and these against enumeration."""
 
+import time
 from itertools import product
 
 import numpy as np
@@ -29,6 +30,11 @@ class Corpus:
         counts = np.zeros((self.V, self.K))
         np.add.at(counts, (self.tokens[topics >= 0], topics[topics >= 0]), 1)
         return counts
+
+    @property
+    def no_blocks(self):
+        blocks = np.zeros(len(self.offsets), int), np.empty(0, np.intc), np.empty(0, np.float32)
+        return *blocks, np.empty((0, -(-self.K // 16) * 16), np.float32)
 
     def state(self, topics):
         topics = np.array(topics, np.intc)
@@ -66,16 +72,17 @@ def random_corpus(K, seed=0, restricted=False, n=20, V=17):
 
 def collapsed(corpus, topics, seed):
     topics, table, totals = corpus.state(topics)
-    value = collapsed_sweep(corpus.tokens, corpus.offsets, corpus.allowed, topics, table, totals,
-                            corpus.alpha, corpus.beta, seed)  # fmt: skip
+    value = collapsed_sweep(corpus.tokens, corpus.offsets, corpus.allowed, topics,
+                            *corpus.no_blocks, table, totals, corpus.alpha, corpus.beta,
+                            seed)  # fmt: skip
     return topics, table, totals, value
 
 
 def stochastic(corpus, topics, seed, n_threads=1):
     topics, table, totals = corpus.state(topics)
     new = np.full_like(table, np.nan), np.full_like(totals, np.nan)
-    value = esca_sweep(corpus.tokens, corpus.offsets, corpus.allowed, topics, table, totals, *new,
-                       corpus.alpha, corpus.beta, seed, n_threads)  # fmt: skip
+    value = esca_sweep(corpus.tokens, corpus.offsets, corpus.allowed, topics, *corpus.no_blocks,
+                       table, totals, *new, corpus.alpha, corpus.beta, seed, n_threads)  # fmt: skip
     return topics, *new, value
 
 
@@ -219,20 +226,20 @@ def exact_stochastic():
     return sweep
 
 
-def exact_posterior():
+def posterior_of(corpus, states):
     log_joint = []
-    for topics in STATES:
-        table = TINY.table(topics)
-        n = np.array([np.bincount(topics[TINY.documents == d], minlength=2) for d in range(2)])
+    for topics in states:
+        table = corpus.table(topics)
+        n = np.array([np.bincount(topics[corpus.documents == d], minlength=2) for d in range(2)])
         log_joint.append(
-            gammaln(TINY.alpha + n).sum() - gammaln((TINY.alpha + n).sum(axis=1)).sum()
+            gammaln(corpus.alpha + n).sum() - gammaln((corpus.alpha + n).sum(axis=1)).sum()
             + gammaln(table + BETA).sum() - gammaln((table + BETA).sum(axis=0)).sum()
         )  # fmt: skip
     return np.exp(log_joint - logsumexp(log_joint))
 
 
 def test_the_posterior_is_stationary():
-    posterior = exact_posterior()
+    posterior = posterior_of(TINY, STATES)
     assert_allclose(posterior @ exact_collapsed(), posterior, rtol=1e-12)
     # The stochastic automaton counts tokens in themselves: another law, and near it.
     assert 1e-3 < np.abs(posterior @ exact_stochastic() - posterior).max() < 0.2
@@ -248,6 +255,103 @@ def test_transitions_have_their_exact_probabilities(sweep, start):
         seen[number_of(sweep(TINY, STATES[start], 1_000_003 * start + seed)[0])] += 1
     assert exact.min() * n > 5
     assert chisquare(seen, exact * n).pvalue > 1e-3
+
+
+# --- blocks
+
+# Of two documents, where words of two and three tokens are blocks, and one word is single.
+BLOCKS = np.array([0, 1, 2]), np.array([1, 0], np.intc), np.array([3.0, 2.0], np.float32)
+BLOCKED = Corpus([0, 1, 1, 1, 0, 0], [0, 4, 6], 2, [0.3, 0.8])
+BLOCKED_STATES = np.array(list(product(range(2), repeat=6)))
+
+
+def counts_of(topics):
+    """The topic of the single token, and how many of each block are of topic 1."""
+    return topics[..., 0], topics[..., 1:4].sum(axis=-1), topics[..., 4:].sum(axis=-1)
+
+
+def swept_blocks(sweep, topics, seed):
+    """The same after a sweep that draws blocks."""
+    single, first, second = counts_of(topics)
+    _, table, totals = BLOCKED.state(topics)
+    drawn, blocks = np.array([single], np.intc), np.zeros((2, 16), np.float32)
+    blocks[:, :2] = [[3 - first, first], [2 - second, second]]
+    arrays = [np.array([0], np.intc), np.array([0, 1, 1]), ALL_ALLOWED, drawn, *BLOCKS, blocks,
+              table, totals]  # fmt: skip
+    if sweep is collapsed:
+        value = collapsed_sweep(*arrays, BLOCKED.alpha, BETA, seed)
+        new = table, totals
+    else:
+        new = np.full_like(table, np.nan), np.full_like(totals, np.nan)
+        value = esca_sweep(*arrays, *new, BLOCKED.alpha, BETA, seed, 1)
+    assert -np.inf < value < 0
+    assert_array_equal(blocks.sum(axis=1), [3, 2])
+    assert_array_equal(new[0][:, :2].sum(axis=1), [3, 3])
+    assert_array_equal(new[0][0, :2], np.eye(2)[drawn[0]] + blocks[1, :2])
+    assert_array_equal(new[0][1, :2], blocks[0, :2])
+    assert_array_equal(new[1], new[0].sum(axis=0))
+    return drawn[0], int(blocks[0, 1]), int(blocks[1, 1])
+
+
+def seen_and_expected(states, probabilities, draws):
+    """How often states of counts were drawn, and how often they should be."""
+    expected, seen = np.zeros((2, 4, 3)), np.zeros((2, 4, 3))
+    np.add.at(expected, counts_of(states), probabilities)
+    for drawn in draws:
+        seen[drawn] += 1
+    return seen.ravel(), expected.ravel() * len(draws)
+
+
+def test_the_posterior_is_stationary_under_draws_of_blocks():
+    posterior, rng = posterior_of(BLOCKED, BLOCKED_STATES), np.random.default_rng(1)
+    starts = BLOCKED_STATES[rng.choice(64, 20_000, p=posterior)]
+    draws = [swept_blocks(collapsed, topics, seed) for seed, topics in enumerate(starts)]
+    seen, expected = seen_and_expected(BLOCKED_STATES, posterior, draws)
+    assert expected.min() > 25
+    assert chisquare(seen, expected).pvalue > 1e-3
+    # They move, and the law could fail.
+    before = np.stack(counts_of(starts), axis=1)
+    assert (before != np.array(draws)).any(axis=1).mean() > 0.3
+
+
+def test_blocks_of_the_automaton_are_drawn_as_tokens_are():
+    start, n = np.array([1, 0, 1, 1, 0, 1]), 8000
+    draws = [swept_blocks(stochastic, start, seed) for seed in range(n)]
+    probabilities = np.ones(64)
+    for t in range(6):
+        weights = BLOCKED.weights(start, t, BLOCKED.table(start))
+        probabilities *= (weights / weights.sum())[BLOCKED_STATES[:, t]]
+    seen, expected = seen_and_expected(BLOCKED_STATES, probabilities, draws)
+    assert expected.min() > 5
+    assert chisquare(seen, expected).pvalue > 1e-3
+
+
+@SWEEPS
+def test_blocks_of_millions_are_quick_and_finite(sweep):
+    """Which tokens of 2e8 would not be; all of them keep a topic that their document may use."""
+    rng, n, K, V = np.random.default_rng(0), 24, 20, 8
+    counts = rng.integers(10**5, 2 * 10**6, (n, V))
+    allowed = np.ones((n, K), np.uint8)
+    allowed[:, 3] = 0
+    table, totals = padded(np.ones((V, K))), np.ones(32)
+    blocks = np.zeros((n * V, 32), np.float32)
+    arrays = [np.empty(0, np.intc), np.zeros(n + 1, int), allowed, np.empty(0, np.intc),
+              np.arange(0, n * V + 1, V), np.tile(np.arange(V), n).astype(np.intc),
+              counts.ravel().astype(np.float32), blocks]  # fmt: skip
+    begin = time.process_time()
+    for seed in range(5):
+        if sweep is collapsed and seed > 0:
+            value = collapsed_sweep(*arrays, table, totals, np.full(K, 0.1), BETA, seed)
+        else:
+            new = np.empty_like(table), np.empty_like(totals)
+            value = esca_sweep(*arrays, table, totals, *new, np.full(K, 0.1), BETA, seed, 1)
+            table, totals = new
+        assert -np.inf < value < 0
+        assert_array_equal(blocks.sum(axis=1), counts.ravel())
+        assert not blocks[:, 3].any()
+        assert_array_equal(table.sum(axis=1, dtype=float), counts.sum(axis=0))
+        assert_array_equal(totals, table.sum(axis=0, dtype=float))
+    assert time.process_time() - begin < 3.0
 
 
 def test_threads_change_no_bit():
@@ -291,6 +395,16 @@ def test_tiny_and_huge_priors_leave_numbers(sweep, scale):
         ({"beta": np.nan}, "beta"),
         ({"beta": 1e31}, "beta"),
         ({"allowed": np.zeros((2, 2), np.uint8)}, "may use"),
+        ({"block_words": [2]}, "words"),
+        ({"block_words": [-1]}, "words"),
+        ({"block_counts": [1.5]}, "counts"),
+        ({"block_counts": [np.nan]}, "counts|2.24"),
+        ({"block_counts": [2.0**24]}, "counts|2.24"),
+        ({"block_topics": np.full((1, 16), -1.0)}, "topics"),
+        ({"block_topics": np.full((1, 16), np.nan)}, "topics"),
+        ({"block_topics": np.eye(16)[1:2]}, "may use"),
+        ({"block_offsets": [0, 2, 1]}, "offsets"),
+        ({"block_offsets": [0, 0, 0]}, "offsets"),
     ],
     ids=str,
 )
@@ -299,12 +413,19 @@ def test_faults_are_refused(sweep, fault, message):
     right = {"tokens": [0, 1, 1], "offsets": [0, 2, 3], "V": 2, "alpha": [1.0, 1.0],
              "allowed": allowed, "beta": 0.1, "topics": [0, 1, 0]}  # fmt: skip
 
-    def call(tokens, offsets, V, alpha, allowed, beta, topics):
+    right |= {"block_offsets": [0, 0, 1], "block_words": [1], "block_counts": [3.0],
+              "block_topics": np.zeros((1, 16))}  # fmt: skip
+    types = {"tokens": np.intc, "topics": np.intc, "block_words": np.intc,
+             "block_counts": np.float32, "block_topics": np.float32}  # fmt: skip
+
+    def call(V, alpha, allowed, beta, **arrays):
+        arrays = {name: np.array(value, types.get(name)) for name, value in arrays.items()}
+        tokens, offsets, topics, *blocks = arrays.values()
         table, totals = np.ones((V, 16), np.float32), np.ones(16)
         counts = (table, totals) if sweep is collapsed else (table, totals, table + 1, totals + 1)
         kernel = collapsed_sweep if sweep is collapsed else esca_sweep
-        kernel(np.array(tokens, np.intc), np.array(offsets), allowed, np.array(topics, np.intc),
-               *counts, np.array(alpha), beta, 0, *([] if sweep is collapsed else [1]))  # fmt: skip
+        kernel(tokens, offsets, allowed, topics, *blocks, *counts, np.array(alpha), beta, 0,
+               *([] if sweep is collapsed else [1]))  # fmt: skip
 
     call(**right)
     with pytest.raises(ValueError, match=message):

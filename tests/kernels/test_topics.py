@@ -1,5 +1,6 @@
 """The kernels of topics against their formulas in NumPy, and these against enumeration."""
 
+import time
 from itertools import product
 
 import numpy as np
@@ -7,12 +8,14 @@ import pytest
 from cases.topic_formulas import choose, padded, stream_of, uniform_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import gammaln, logsumexp, psi
-from scipy.stats import binom, chisquare
+from scipy.stats import binom, chisquare, ks_2samp
 
 from sklearn_onlineem._kernels._topics import e_step
 
 NONE, NO_TABLE = np.empty(0), np.empty((0, 0))
 ALL_ALLOWED = np.empty((0, 0), np.uint8)
+# More tokens than any word here has, so that none are drawn as a block.
+MANY = 1 << 20
 SAMPLED = {"n_sweeps": 6, "burn_in": 2}
 MAP = {"n_sweeps": 0, "burn_in": 0}
 METHODS = pytest.mark.parametrize("method", [SAMPLED, MAP], ids=["sampled", "MAP"])
@@ -36,7 +39,7 @@ def problem(K, n=9, V=23, whole=True, seed=0):
 
 
 def run(data, phi, alpha, sample_weight=NONE, allowed=ALL_ALLOWED, ids=None, seed=3, n_sweeps=6,
-        burn_in=2, n_rounds=5, draws=False, n_threads=1):  # fmt: skip
+        burn_in=2, n_rounds=5, most_single=MANY, draws=False, n_threads=1):  # fmt: skip
     n, (K, V) = len(data[2]) - 1, phi.shape
     ids = np.arange(n) if ids is None else np.asarray(ids)
     result = {
@@ -44,7 +47,7 @@ def run(data, phi, alpha, sample_weight=NONE, allowed=ALL_ALLOWED, ids=None, see
         "bounds": np.full(n, np.nan), "proportions": np.full((n, K), np.nan),
     }  # fmt: skip
     result["bound"] = e_step(*data, sample_weight, allowed, padded(phi.T), alpha, ids, seed,
-                             n_sweeps, burn_in, n_rounds, draws, *result.values(),
+                             n_sweeps, burn_in, n_rounds, most_single, draws, *result.values(),
                              n_threads)  # fmt: skip
     return result
 
@@ -229,20 +232,30 @@ def test_what_is_not_wanted_changes_nothing_else(method):
     full = run(data, phi, alpha, **method)
     mean_logs = np.empty(20)
     bound = e_step(*data, NONE, ALL_ALLOWED, padded(phi.T), alpha, np.arange(9), 3,
-                   method["n_sweeps"], method["burn_in"], 5, False, NO_TABLE, mean_logs, NONE,
-                   NO_TABLE, 1)  # fmt: skip
+                   method["n_sweeps"], method["burn_in"], 5, MANY, False, NO_TABLE, mean_logs,
+                   NONE, NO_TABLE, 1)  # fmt: skip
     assert_array_equal(mean_logs, full["mean_logs"])
     assert bound == full["bound"]
 
 
 @METHODS
 @pytest.mark.parametrize("draws", [False, True])
-def test_threads_change_no_bit(method, draws):
+@pytest.mark.parametrize("most_single", [MANY, 1])
+def test_threads_change_no_bit(method, draws, most_single):
     rng = np.random.default_rng(0)
     data = documents(rng, 1500, 200, 60.0)
     phi, weights = rng.dirichlet(np.full(200, 0.1), 130), rng.random(1500)
     first, *others = (
-        run(data, phi, np.full(130, 0.1), weights, draws=draws, n_threads=n_threads, **method)
+        run(
+            data,
+            phi,
+            np.full(130, 0.1),
+            weights,
+            draws=draws,
+            n_threads=n_threads,
+            most_single=most_single,
+            **method,
+        )
         for n_threads in (1, 2, 3, 8)
     )
     for other in others:
@@ -315,10 +328,17 @@ PHI = np.array([[0.6, 0.3, 0.1], [0.1, 0.3, 0.6], [0.2, 0.7, 0.1]])
 ALPHA = np.array([0.3, 0.5, 0.9])
 
 
-def test_local_gibbs_sampling_averages_the_posterior():
+# All tokens one by one; two of word 1 as a block; all as blocks.
+by_blocks = pytest.mark.parametrize("most_single", [MANY, 1, 0])
+
+
+@by_blocks
+def test_local_gibbs_sampling_averages_the_posterior(most_single):
     topics, n, log_joint = assignments(WORDS, PHI, ALPHA)
     posterior = np.exp(log_joint - logsumexp(log_joint))
-    found = run(one_document(WORDS), PHI, ALPHA, n_sweeps=100_000, burn_in=10)
+    found = run(
+        one_document(WORDS), PHI, ALPHA, n_sweeps=100_000, burn_in=10, most_single=most_single
+    )
     expected = np.zeros((3, 3))
     for t, word in enumerate(WORDS):
         expected[word] += posterior @ (topics[:, t, None] == np.arange(3))
@@ -328,7 +348,8 @@ def test_local_gibbs_sampling_averages_the_posterior():
     assert_allclose(found["proportions"][0], (ALPHA + posterior @ n) / (ALPHA.sum() + 4), atol=1e-2)
 
 
-def test_draws_follow_the_posterior():
+@by_blocks
+def test_draws_follow_the_posterior(most_single):
     topics, _, log_joint = assignments(WORDS, PHI, ALPHA)
     posterior = np.exp(log_joint - logsumexp(log_joint))
     # What is told of topics: how many tokens of each word have each of them.
@@ -340,12 +361,47 @@ def test_draws_follow_the_posterior():
     seen, n = np.zeros(len(states)), 6000
     data = one_document(WORDS)
     for id in range(n):
-        found = run(data, PHI, ALPHA, ids=[id], n_sweeps=25, burn_in=24, draws=True)["totals_T"]
+        found = run(data, PHI, ALPHA, ids=[id], n_sweeps=25, burn_in=24, draws=True,
+                    most_single=most_single)["totals_T"]  # fmt: skip
         seen[np.flatnonzero((states == found.ravel()).all(axis=1))] += 1
     assert seen.sum() == n
     frequent = expected * n > 5
     pool = [np.append(x[frequent], x[~frequent].sum()) for x in (seen, expected * n)]
     assert chisquare(*pool).pvalue > 1e-3
+
+
+def test_blocks_are_drawn_as_tokens_are():
+    """Of thousands of tokens, too: proportions of both ways have one distribution."""
+    rng = np.random.default_rng(5)
+    phi, alpha = np.array([[0.7, 0.2, 0.1], [0.1, 0.5, 0.4]]), np.array([0.5, 1.5])
+    data = one_document(np.repeat([0, 1, 2], [900, 1100, 20]))
+    drawn = [
+        [run(data, phi, alpha, ids=[id], seed=seed, n_sweeps=100, burn_in=99, draws=True,
+             most_single=most_single)["totals_T"][:, 0]
+         for id in rng.integers(1 << 60, size=400)]
+        for seed, most_single in [(0, MANY), (1, 500)]
+    ]  # fmt: skip
+    for word in range(3):
+        one_by_one, as_blocks = (np.array(counts)[:, word] for counts in drawn)
+        assert one_by_one.std() > 1.0
+        assert ks_2samp(one_by_one, as_blocks).pvalue > 1e-3
+
+
+@METHODS
+@pytest.mark.parametrize("K", [1, 3, 40])
+def test_counts_of_millions_are_quick_and_finite(method, K):
+    rng = np.random.default_rng(K)
+    phi, alpha = rng.dirichlet(np.ones(4), K), np.full(K, 0.1)
+    counts = rng.integers(10**6, 4 * 10**6, (24, 4)).astype(np.float32)
+    data = counts.ravel(), np.tile(np.arange(4), 24).astype(np.intc), np.arange(0, 97, 4)
+    start = time.process_time()
+    for draws in (False, True):
+        found = run(data, phi, alpha, draws=draws, most_single=4096, **method)
+        assert all(np.isfinite(value).all() for value in found.values())
+        assert_allclose(found["totals_T"].sum(axis=1), counts.sum(axis=0), rtol=1e-5)
+        assert_allclose(found["proportions"].sum(axis=1), 1.0)
+    # Token by token that would be 2e9 draws.
+    assert time.process_time() - start < 3.0
 
 
 @METHODS
@@ -362,11 +418,12 @@ def test_totals_are_the_counts_shared(method, draws):
 
 @METHODS
 @pytest.mark.parametrize("draws", [False, True])
-def test_topics_that_are_not_allowed_get_nothing(method, draws):
+@pytest.mark.parametrize("most_single", [MANY, 2, 0])
+def test_topics_that_are_not_allowed_get_nothing(method, draws, most_single):
     data, phi, alpha = problem(40)
     allowed = np.zeros((9, 40), np.uint8)
     allowed[:, [3, 17, 39]] = 1
-    found = run(data, phi, alpha, allowed=allowed, draws=draws, **method)
+    found = run(data, phi, alpha, allowed=allowed, draws=draws, most_single=most_single, **method)
     others = allowed[0] == 0
     assert_array_equal(found["totals_T"][:, others], 0)
     assert_array_equal(found["proportions"][:, others], 0)
@@ -401,7 +458,9 @@ def test_explicit_zeros_are_no_words(method):
 
 @METHODS
 @pytest.mark.parametrize("restricted", [False, True])
-def test_words_that_no_topic_explains_are_shared_alike(method, restricted):
+@pytest.mark.parametrize("most_single", [MANY, 2, 0])
+def test_words_that_no_topic_explains_are_shared_alike(method, restricted, most_single):
+    method = {**method, "most_single": most_single}
     data = np.array([3, 1], np.float32), np.array([0, 1], np.intc), np.array([0, 1, 2])
     phi = np.array([[0.0, 0.5, 0.5], [0.0, 0.2, 0.8], [restricted * 1.0, 0.0, 0.0]])
     allowed = np.array([[1, 1, 0]] * 2, np.uint8) if restricted else ALL_ALLOWED
@@ -416,10 +475,11 @@ def test_words_that_no_topic_explains_are_shared_alike(method, restricted):
 
 
 @METHODS
-def test_tiny_and_huge_priors_leave_numbers(method):
+@pytest.mark.parametrize("most_single", [MANY, 0])
+def test_tiny_and_huge_priors_leave_numbers(method, most_single):
     data, phi, _ = problem(5)
     for scale in (1e-300, 1e-40, 1e-10, 1e10, 1e29):
-        found = run(data, phi, np.full(5, scale), **method)
+        found = run(data, phi, np.full(5, scale), most_single=most_single, **method)
         assert all(np.isfinite(value).all() for value in found.values())
         assert_allclose(found["proportions"].sum(axis=1), 1, rtol=1e-14)
         assert_allclose(found["totals_T"].sum(), data[0].sum(), rtol=1e-5)
@@ -456,13 +516,15 @@ def test_repeated_words_and_any_order_are_taken():
         ({"n_sweeps": -1}, "sweep"),
         ({"n_sweeps": 0, "burn_in": 0, "n_rounds": 0}, "round"),
         ({"n_threads": 0}, "threads"),
+        ({"most_single": -1}, "blocks"),
     ],
 )
 def test_faults_are_refused(fault, message):
     arguments = {
         "counts": [1, 1, 1], "words": [0, 1, 2], "offsets": [0, 2, 3], "sample_weight": NONE,
         "allowed": np.ones((2, 2)), "table": np.ones((3, 16)), "alpha": [1.0, 1.0], "ids": [0, 1],
-        "seed": 0, "n_sweeps": 6, "burn_in": 2, "n_rounds": 5, "draws": False,
+        "seed": 0, "n_sweeps": 6, "burn_in": 2, "n_rounds": 5, "most_single": MANY,
+        "draws": False,
         "totals_T": np.ones((3, 2)), "mean_logs": np.ones(2), "bounds": np.ones(2),
         "proportions": np.ones((2, 2)), "n_threads": 1,
     }  # fmt: skip

@@ -37,9 +37,10 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     solver : str or Solver, default="auto"
         How `fit` learns. "auto", "online", "batch" and "stochastic" as for all estimators. "gibbs":
         `max_iter` sweeps of collapsed Gibbs sampling, :class:`~sklearn_onlineem.em.Gibbs`, for
-        families with a conjugate prior, which `prior` must make proper; `chains_` is a record of
-        them, :class:`~sklearn_onlineem.em.Chains`. "componentwise": generalised EM, which refreshes
-        one component at a time, :class:`~sklearn_onlineem.em.Componentwise`.
+        families whose posterior predictive has a closed form, under a `prior` that is proper;
+        `chains_` is a record of them, :class:`~sklearn_onlineem.em.Chains`. "componentwise":
+        generalised EM, which refreshes one component at a time,
+        :class:`~sklearn_onlineem.em.Componentwise`.
     n_components : int, default=1
         Number of components.
     n_init : int, default=1

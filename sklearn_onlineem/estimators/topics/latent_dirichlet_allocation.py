@@ -119,8 +119,12 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     n_batch_iter_ : int
         Updates so far.
     bound_ : float
-        Mean bound of the log-likelihood per document in the last pass. With samplers: of the
-        log-likelihood of tokens given all the others.
+        Mean lower bound of the log-likelihood per document in the last pass. An AttributeError
+        after a fit by "gibbs" or "stochastic", which has none.
+    lower_bound_, lower_bounds_ : float, list of float
+        The same, and that of each pass of the last `fit`. After a fit by "gibbs" or "stochastic"
+        they are no bounds, but the log-likelihood of the tokens of a document, each given all the
+        others: it is higher than that of the document.
 
     See Also
     --------
@@ -293,7 +297,14 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     @property
     def bound_(self) -> float:
-        """Mean bound per document of the last pass, in nats."""
+        """Mean lower bound per document of the last pass, in nats; samplers have none."""
+        training = self._training
+        is_drawn = training.chains is not None or training.state.model.inference.takes_draw
+        if training.lower_bounds and is_drawn:
+            raise AttributeError(
+                f"{type(self).__name__} has no bound_ after a fit by a sampler. lower_bound_ is the"
+                " log-likelihood of tokens given all the others, and no bound; score(X) is one."
+            )
         return self.lower_bound_
 
     @property

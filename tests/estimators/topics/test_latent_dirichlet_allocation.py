@@ -439,6 +439,22 @@ def test_scores_are_bounds_and_perplexity_is_by_completion(rng):
             getattr(model, name)
 
 
+@all_ways
+def test_a_bound_is_one_or_there_is_none(way, rng):
+    """Of one topic the likelihood is known: the words are drawn independently."""
+    X, _ = documents(rng, 60)
+    model = lda(1, **{**way, "max_iter": 30}).fit(X)
+    exact = (X @ np.log(shares(model)[0])).mean()
+    assert model.score(X) <= exact + 1e-6
+    if way.get("solver") in ("gibbs", "stochastic"):
+        assert not hasattr(model, "bound_")
+        with pytest.raises(AttributeError, match="LatentDirichletAllocation has no bound_"):
+            _ = model.bound_
+        model.set_params(solver="batch").fit(X)
+    assert model.bound_ == model.lower_bound_ <= exact + 1e-3
+    assert np.isfinite(lda(**way).partial_fit(X).bound_)
+
+
 def test_pseudo_counts_of_documents_add_up_to_their_tokens(rng):
     X, _ = documents(rng, 20)
     model = lda().fit(X)
