@@ -298,9 +298,9 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     @property
     def bound_(self) -> float:
         """Mean lower bound per document of the last pass, in nats; samplers have none."""
-        training = self._training
-        is_drawn = training.chains is not None or training.state.model.inference.takes_draw
-        if training.lower_bounds and is_drawn:
+        fitted = self._fitted_at_once
+        is_drawn = fitted.chains is not None or fitted.state.model.inference.takes_draw
+        if fitted.lower_bounds and is_drawn:
             raise AttributeError(
                 f"{type(self).__name__} has no bound_ after a fit by a sampler. lower_bound_ is the"
                 " log-likelihood of tokens given all the others, and no bound; score(X) is one."
