@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from cases.array_likes import CLAIMS, Shrinking
 from cases.comparing import arrays, assert_identical
 from cases.estimator_cases import ESTIMATORS, document_clusters, normal_clusters, sequence_clusters
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
@@ -28,47 +29,6 @@ from sklearn_onlineem.distributed import DistributedEM
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 N = 18
-
-
-class Claim:
-    """Gives an array, and has another idea of its shape."""
-
-    def __init__(self, array, shape):
-        self.array, self.shape = array, shape
-
-    def __array__(self, dtype=None, copy=None):
-        return np.array(self.array, dtype=dtype)
-
-
-class ClaimOfLength(Claim):
-    """... and of its length, as lists have one."""
-
-    def __len__(self):
-        return self.shape[0]
-
-    def __getitem__(self, index):
-        return self.array[index]
-
-
-class Length:
-    """Gives an array, and has another idea of its length; it has no shape, nor entries."""
-
-    def __init__(self, array, shape):
-        self.array, self.length = array, shape[0]
-
-    def __len__(self):
-        return self.length
-
-    def __array__(self, dtype=None, copy=None):
-        return np.array(self.array, dtype=dtype)
-
-
-class Shrinking(Claim):
-    """An array that is shorter each time."""
-
-    def __array__(self, dtype=None, copy=None):
-        self.array = self.array[:-1]
-        return np.array(self.array, dtype=dtype)
 
 
 @dataclass(frozen=True)
@@ -120,7 +80,7 @@ SUBJECTS = list(subjects())
 METHODS = ("transform", "predict", "predict_proba", "score_samples", "score", "bic", "filter",
            "smooth", "forecast", "decode", "impute", "score_rows")  # fmt: skip
 by_subject = pytest.mark.parametrize("subject", SUBJECTS, ids=repr)
-by_kind = pytest.mark.parametrize("kind", [Claim, ClaimOfLength, Length])
+by_kind = pytest.mark.parametrize("kind", CLAIMS)
 by_rows = pytest.mark.parametrize("n_rows", [0, N - 1, 10**6])
 
 
@@ -173,14 +133,25 @@ def test_an_array_is_asked_for_once(subject):
 
 
 @pytest.mark.parametrize("length", [0, 1, 5, 10**6])
+@pytest.mark.parametrize("kind", CLAIMS[:2])
 @pytest.mark.parametrize("estimator", [GaussianHMM(2), KalmanFilter(2)], ids=repr)
-def test_lists_of_sequences_have_what_they_give(estimator, length):
+def test_lists_of_sequences_have_what_they_give(estimator, kind, length):
     class List(list):
         def __len__(self):
             return length
 
     parts = np.split(normal_clusters(np.random.default_rng(0), np.arange(N) % 3), [6, 11])
     estimator.set_params(max_iter=2, random_state=0)
-    claims = List(claimed(ClaimOfLength, 10**6, part) for part in parts)
+    claims = List(claimed(kind, 10**6, part) for part in parts)
     found, wanted = clone(estimator).fit(claims), clone(estimator).fit(parts)
     assert_identical(learnt(found), learnt(wanted))
+
+
+def test_a_kalman_filter_that_is_fitted_again_to_an_array_that_changes(rng):
+    """What ``make fuzz SEED=777001 CASE=22113`` was when it read out of bounds."""
+    X, covariance = normal_clusters(rng, np.arange(N) % 3), np.array([[1.6, 0.0], [0.0, 4.0]])
+    kalman = KalmanFilter(2, max_iter=2, tol=0.0, random_state=0).partial_fit([X])
+    kalman.impute([X])
+    kalman.set_params(initial_state_covariance=covariance)
+    found = clone(kalman).fit_transform(Shrinking(X, X.shape))
+    assert_identical(found, kalman.fit(X[:-1]).transform(X[:-2]))

@@ -28,6 +28,7 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.data._sparse import canonical_csr
 from sklearn_onlineem.distributed import DistributedEM
+from sklearn_onlineem.em import Constant
 
 pytestmark = [
     pytest.mark.filterwarnings("error::RuntimeWarning"),
@@ -256,6 +257,17 @@ def test_corrupt_rows_of_sequences_are_refused_by_name(make, good, corrupt, wher
         with pytest.raises((TypeError, ValueError), match=names):
             method(X, **known(method, **says))
     assert_untouched(bad, before)
+
+
+def test_groups_that_are_objects_do_not_gather_corrupt_rows(rng):
+    """What ``make fuzz SEED=424243 CASE=22612`` was when it wrote out of bounds."""
+    (case,) = (case for case in SEQUENCE_ESTIMATORS if case.name == "HMM(gaussian, absorbing)")
+    hmm = case(2, max_iter=2).partial_fit(case.data(rng, 4)[0])
+    bad = corrupted(np.ones((18, 4)), point_outside)
+    groups = np.array([1, 1, *([2**31, 1] * 8)], dtype=object)
+    hmm.set_params(family=Constant(eta0=0.5))
+    with pytest.raises(TypeError, match="HMM"):
+        hmm.aic(bad, groups=groups)
 
 
 def takers_of_rows(fitted):
