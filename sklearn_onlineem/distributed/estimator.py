@@ -25,7 +25,11 @@ from sklearn_onlineem.estimators._decorators import available_if, fit_context
 from sklearn_onlineem.estimators._parameters import by_name
 from sklearn_onlineem.estimators._persistence import PersistentState
 from sklearn_onlineem.estimators._reports import report_end, report_pass, say
-from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y
+from sklearn_onlineem.estimators._sequence_forms import (
+    check_rows_of_y,
+    is_nested,
+    sequence_form,
+)
 from sklearn_onlineem.estimators._sequences import SequenceEstimator
 from sklearn_onlineem.estimators._transactions import as_it_was
 from sklearn_onlineem.estimators._validation import naming
@@ -260,7 +264,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         takes_sequences = isinstance(estimator, SequenceEstimator)
         if takes_sequences and remote_shards({"X": X}, estimator) is None:
             with naming(estimator):
-                check_rows_of_y(X, y)
+                if not is_nested(X):
+                    check_rows_of_y(sequence_form(X), y)
         return None
 
     def _check_supported(self, columns, client):

@@ -81,19 +81,22 @@ class SequencesInput:
             If an argument is invalid; the message names the estimator.
         """
         with naming(self._estimator):
-            self.form = sequence_form(X, lengths, groups)
-            check_rows_of_y(X, y)
-            data = self._converted(self.form.X, y)
+            self.form = sequence_form(X, lengths, groups, self._converted)
+            check_rows_of_y(self.form, y)
+            data = self._data(self.form.X, y)
         return data if before is None else data.continued(before)
 
-    def _converted(self, X, y):
-        estimator = self._estimator
-        if self._fresh or not is_ready(estimator, X):
-            X, self.attributes = converted(estimator, X, self._fresh, "allow-nan")
+    def _converted(self, X):
+        """Convert rows, and find what is to be remembered of the first ones."""
+        if self._fresh or not is_ready(self._estimator, X):
+            X, self.attributes = converted(self._estimator, X, self._fresh, "allow-nan")
+        return X
+
+    def _data(self, X, y):
         labels = None
         if y is not None and self._takes_labels:
             labels = checked_labels(self.form.flat(y), X.shape[0], self._n_states)
-        n_threads = threads_for(estimator.n_jobs, X.size * self._n_states)
+        n_threads = threads_for(self._estimator.n_jobs, X.size * self._n_states)
         data = Sequences.unchecked(Rows.unchecked(X, None, labels, n_threads), self.form.offsets)
         check_values(data, self._family, self._fresh)
         return data
@@ -348,9 +351,9 @@ class SequenceEstimator(
         >>> bool(np.isclose(hmm.score(X), 3 * np.log(0.75) + np.log(0.25)))
         True
         """
-        log_likelihoods = self.score_samples(X, lengths=lengths, groups=groups)
+        log_likelihoods, reader = self._infer(X, lengths, groups, "log_likelihood")
         with naming(self):
-            check_rows_of_y(X, y)
+            check_rows_of_y(reader.form, y)
         return float(log_likelihoods.mean())
 
     def fit_transform(
