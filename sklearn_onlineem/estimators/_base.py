@@ -34,6 +34,7 @@ from sklearn_onlineem.em import (
 )
 from sklearn_onlineem.em.settings import merged_params
 from sklearn_onlineem.estimators._callbacks import checked_callbacks
+from sklearn_onlineem.estimators._calls import unknown_parameter
 from sklearn_onlineem.estimators._decorators import available_if
 from sklearn_onlineem.estimators._fit_tasks import CallbackSupportMixin, FitTasks
 from sklearn_onlineem.estimators._fitted import Fitted, FittedAttribute
@@ -622,6 +623,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         ValueError
             If there is no such parameter.
         """
+        for name in (key.partition("__")[0] for key in params):
+            if name not in self._defaults:
+                raise ValueError(unknown_parameter(type(self), name, list(self._defaults)))
         for name, value in merged_params(self, params).items():
             setattr(self, name, value)
         return self

@@ -16,9 +16,10 @@ from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.data._checks import room
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._calls import by_name
 from sklearn_onlineem.estimators._decorators import fit_context
 from sklearn_onlineem.estimators._outputs import SequenceOutput
-from sklearn_onlineem.estimators._parameters import by_name, estimator, parameter
+from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y, sequence_form
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
 from sklearn_onlineem.estimators._transactions import FitTransformMixin, as_it_was
