@@ -249,7 +249,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         passes = mode.passes(training, shards, plan)
         max_iter = estimator.max_iter if is_batch else self.n_passes
         say(estimator, f"starts, {len(shards)} observations in {len(shards.sizes)} shards")
-        run(training, passes, max_iter, partial(report_pass, estimator))
+        with naming(estimator):
+            run(training, passes, max_iter, partial(report_pass, estimator))
         report_end(estimator, training)
         estimator._finish(training, shards, may_converge=is_batch)
 
