@@ -21,8 +21,8 @@ from sklearn_onlineem.distributed._modes import MODES, Round, Shards
 from sklearn_onlineem.distributed._shards import cut, remote_shards
 from sklearn_onlineem.em import SOLVERS, run
 from sklearn_onlineem.estimators._base import N_JOBS, OnlineEM
+from sklearn_onlineem.estimators._calls import by_name, naming_calls
 from sklearn_onlineem.estimators._decorators import available_if, fit_context
-from sklearn_onlineem.estimators._parameters import by_name
 from sklearn_onlineem.estimators._persistence import PersistentState
 from sklearn_onlineem.estimators._reports import report_end, report_pass, say
 from sklearn_onlineem.estimators._sequence_forms import (
@@ -50,6 +50,7 @@ def _estimator_has(name):
     return lambda self: hasattr(getattr(self, "estimator_", self.estimator), name)
 
 
+@naming_calls
 class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[Estimator]):
     r"""Fit an estimator of this library to data in shards, which never meet.
 
@@ -252,7 +253,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         passes = mode.passes(training, shards, plan)
         max_iter = estimator.max_iter if is_batch else self.n_passes
         say(estimator, f"starts, {len(shards)} observations in {len(shards.sizes)} shards")
-        run(training, passes, max_iter, partial(report_pass, estimator))
+        with naming(estimator):
+            run(training, passes, max_iter, partial(report_pass, estimator))
         report_end(estimator, training)
         estimator._finish(training, shards, may_converge=is_batch)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise, takewhile
 from numbers import Integral, Real
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -58,6 +59,9 @@ _TRAINING_TYPES = {
     "n_rates": Integral,
     "chains": Chains | None,
 }
+
+# What functions return at once, before any of their lines has run.
+_NEVER_RUN = CoroutineType, GeneratorType, AsyncGeneratorType
 
 # What an update changes, or is told.
 _MARKED = "state", "n_rates", "stopped", "prior", "callbacks", "expected_size"
@@ -504,6 +508,13 @@ class Training:
             answer = callback(step, self) if takes_training else callback(step)
             if isinstance(answer, Restart):
                 self.state = self.state.restarted(answer.n_rows)
+            elif isinstance(answer, _NEVER_RUN):
+                if isinstance(answer, CoroutineType):
+                    answer.close()  # Python would warn that it was never awaited.
+                raise TypeError(
+                    "callbacks must be plain functions: nobody runs what one has returned, a"
+                    f" {type(answer).__name__}."
+                )
             else:
                 self.stopped |= bool(answer)
 

@@ -14,11 +14,12 @@ from sklearn.utils._param_validation import Interval
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.data._checks import room
-from sklearn_onlineem.em.settings import check_count
+from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._calls import by_name
 from sklearn_onlineem.estimators._decorators import fit_context
 from sklearn_onlineem.estimators._outputs import SequenceOutput
-from sklearn_onlineem.estimators._parameters import by_name, estimator, parameter
+from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y, sequence_form
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
 from sklearn_onlineem.estimators._transactions import FitTransformMixin, as_it_was
@@ -237,18 +238,19 @@ class SequenceEstimator(
         >>> stream.emissionprob_.round(3)
         array([[0.417, 0.583]])
         """
-        with self._lock():
-            if continues:
-                self._check_may_continue()
-                with as_it_was(self):
-                    self._continue(X, y, lengths=lengths, groups=groups)
-            else:
-                self._partial_fit(X, y, lengths=lengths, groups=groups)
+        if continues is not False:
+            check_bool(f"continues of {type(self).__name__}", continues)
+        if not continues:
+            self._partial_fit(X, y, lengths=lengths, groups=groups)
+            return self
+        self._check_may_continue()
+        with self._lock(), as_it_was(self):
+            self._continue(X, y, lengths=lengths, groups=groups)
         return self
 
     def _continue(self, X, y, **where):
         """Learn a piece of a sequence, and note in what state that ends."""
-        data = self._partial_fit(X, y, before=self._state_before(), **where)
+        data = self._learn(X, y, before=self._state_before(), **where)
         with naming(self):
             end = self.model_.filtered_end(data[len(data) - 1 :])
         self._stream_state = self.model_, end

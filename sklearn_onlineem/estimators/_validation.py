@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from contextlib import contextmanager
 
 import numpy as np
@@ -206,8 +207,24 @@ def countable(X):
         return np.asarray(X)
 
 
+def _check_no_dicts(X):
+    """Raise TypeError if X is a dict, or a list of dicts, or one of lists of those."""
+    inner = X
+    for _ in range(3):
+        if type(inner) in (list, tuple) and inner:
+            inner = inner[0]
+    if isinstance(inner, Mapping):
+        raise TypeError(
+            f"X {'is' if inner is X else 'has'} a {type(inner).__name__}, and must hold numbers."
+            " sklearn.feature_extraction.DictVectorizer(sparse=False) makes rows of a list of"
+            " dicts, pandas.DataFrame a table of a dict of columns, and list(X.values()) is the"
+            " list of a dict of sequences."
+        )
+
+
 def _checked(estimator, X, reset, ensure_all_finite):
     check_in_memory("X", X)
+    _check_no_dicts(X)
     takes_sparse = get_tags(estimator).input_tags.sparse
     if takes_sparse or not sparse.issparse(X):
         X = countable(filled(X))

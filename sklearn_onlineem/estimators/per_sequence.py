@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import FloatsOrList, SequenceData
+from sklearn_onlineem.estimators._calls import naming_calls
 from sklearn_onlineem.estimators._decorators import fit_context
 from sklearn_onlineem.estimators._outputs import SequenceOutput
 from sklearn_onlineem.estimators._parameters import are_same
@@ -24,6 +25,7 @@ from sklearn_onlineem.estimators._validation import naming
 __all__ = ["PerSequence"]
 
 
+@naming_calls
 class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstimator):
     """Apply a transformer of rows to sequences of rows.
 
