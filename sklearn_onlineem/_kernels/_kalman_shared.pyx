@@ -246,6 +246,23 @@ cdef double pass_over_slab(
     return expect_slab(shared, &slab, &space, evidence)
 
 
+cdef int check_slabs(
+    const int64_t[::1] begins, const int64_t[::1] lengths, const int64_t[::1] order,
+    const int64_t[::1] bounds, Py_ssize_t n_rows,
+) except -1:
+    cdef Py_ssize_t S = lengths.shape[0], n_slabs = bounds.shape[0] - 1, s
+    cdef int64_t end = 0
+    require(n_slabs > 0 and begins.shape[0] == S and order.shape[0] == S
+            and bounds[0] == 0 and bounds[n_slabs] == S, "slabs of all sequences")
+    for s in range(n_slabs):
+        require(bounds[s] < bounds[s + 1], "slabs have sequences")
+    for s in range(S):
+        require(0 <= order[s] < S, "the order is of the sequences")
+        require(begins[s] == end and 0 < lengths[s] <= n_rows - end, "sequences are of rows of X")
+        end += lengths[s]
+    return require(end == n_rows, "sequences have all rows of X")
+
+
 def expected(
     ndarray X,                      # IN (n_rows, d): floats or doubles
     const int64_t[::1] begins,      # IN (S,): first rows of sequences
@@ -276,8 +293,7 @@ def expected(
     read_moves(&system, k, moves)
     require(system.W == W <= MOST_STATES and n_threads > 0,
             "the moves have the width of the start; threads")
-    require(n_slabs > 0 and begins.shape[0] == lengths.shape[0] == order.shape[0]
-            and bounds[0] == 0 and bounds[n_slabs] == order.shape[0], "slabs of all sequences")
+    check_slabs(begins, lengths, order, bounds, extent(X, 0))
     read_tables(&gains, tables, W)
     read_maps(&observation, maps, W)
     require(observation.d == d, "the maps are of the columns of X")

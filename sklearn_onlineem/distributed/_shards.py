@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import _num_samples
 
-from sklearn_onlineem.data._sparse import canonical_csr
+from sklearn_onlineem.estimators._validation import countable
 
 __all__ = ["cut", "is_future", "remote_shards"]
 
@@ -109,10 +108,11 @@ def cut(columns, n_shards, estimator):
     is_nested = _is_nested(X, get_tags(estimator).input_tags)
     if get_tags(estimator).input_tags.three_d_array and not is_nested:
         return {name: [_sliceable(values)] for name, values in columns.items()}
-    n = _num_samples(X)
+    columns = {name: _entries(name, values, is_nested) for name, values in columns.items()}
+    n = _num_samples(columns["X"])
     bounds = np.linspace(0, n, min(n_shards, max(1, n)) + 1).astype(int)
     slices = [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-    return {name: _cut(name, values, slices, is_nested) for name, values in columns.items()}
+    return {name: _cut(name, values, slices) for name, values in columns.items()}
 
 
 def _collection(name, values):
@@ -135,26 +135,26 @@ def _is_nested(X, tags):
     return (is_list and len(X) > 0 and np.ndim(X[0]) == 2) or getattr(X, "ndim", 2) == 3
 
 
-def _cut(name, values, slices, is_nested):
+def _entries(name, values, is_nested):
+    """The values with entries that can be counted: a list if they come in one as sequences do."""
+    values = _collection(name, values)
+    if is_nested and isinstance(values, list | tuple):
+        return list(iter(values))
+    return _sliceable(values)
+
+
+def _cut(name, values, slices):
     n_entries = slices[-1].stop
-    if _num_samples(_collection(name, values)) != n_entries:
+    if _num_samples(values) != n_entries:
         raise ValueError(
             f"DistributedEM: X has {n_entries} entries, and {name} {_num_samples(values)}."
         )
-    if is_nested:
-        return [values[part] for part in slices]
-    values = _sliceable(values)
     return [_safe_indexing(values, part) for part in slices]
 
 
 def _sliceable(values):
-    if sparse.issparse(values):
-        return _checked_csr(values)
-    return values if hasattr(values, "shape") else np.asarray(values)
-
-
-def _checked_csr(values):
     try:
-        return canonical_csr(values)
+        values = countable(values)
+        return np.asarray(values) if isinstance(values, list | tuple) else values
     except ValueError as error:
         raise ValueError(f"DistributedEM: {error}") from error

@@ -20,6 +20,7 @@ from sklearn_onlineem.em import online_step, rate_of
 from sklearn_onlineem.em.solvers.base import mini_batches
 from sklearn_onlineem.em.state import step_rng
 from sklearn_onlineem.estimators._threads import single_threaded_blas
+from sklearn_onlineem.estimators._validation import countable
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine, pooled
 
@@ -154,7 +155,7 @@ def n_entries(number, names, *values):
     """Number of rows, or of sequences, of a shard, and of those whose weight is not 0."""
     counted = dict(zip(names, values, strict=True))
     with _naming(number):
-        n = _num_samples(counted["X"])
+        n = _num_samples(countable(counted["X"]))
         weights = counted.get("sample_weight")
         return n, n if weights is None else np.count_nonzero(weights)
 

@@ -20,12 +20,16 @@ from sklearn_onlineem.distributed._modes import MODES, Round, Shards
 from sklearn_onlineem.distributed._shards import cut, remote_shards
 from sklearn_onlineem.em import SOLVERS, Progress, run
 from sklearn_onlineem.estimators._base import N_JOBS, OnlineEM
+from sklearn_onlineem.estimators._calls import by_name, naming_calls
 from sklearn_onlineem.estimators._decorators import available_if, fit_context
 from sklearn_onlineem.estimators._fitted import rollback
-from sklearn_onlineem.estimators._parameters import by_name
 from sklearn_onlineem.estimators._persistence import PersistentState
 from sklearn_onlineem.estimators._reports import report_end, report_pass, say
-from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y
+from sklearn_onlineem.estimators._sequence_forms import (
+    check_rows_of_y,
+    is_nested,
+    sequence_form,
+)
 from sklearn_onlineem.estimators._sequences import SequenceEstimator
 from sklearn_onlineem.estimators._validation import naming
 
@@ -45,6 +49,7 @@ def _estimator_has(name):
     return lambda self: hasattr(getattr(self, "estimator_", self.estimator), name)
 
 
+@naming_calls
 class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[Estimator]):
     r"""Fit an estimator of this library to data in shards, which never meet.
 
@@ -249,7 +254,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         passes = mode.passes(progress, shards, estimator._plan(start, shards))
         max_iter = estimator.max_iter if is_batch else self.n_passes
         say(estimator, f"starts, {len(shards)} observations in {len(shards.sizes)} shards")
-        run(passes, progress, max_iter, partial(report_pass, estimator))
+        with naming(estimator):
+            run(passes, progress, max_iter, partial(report_pass, estimator))
         report_end(estimator, progress)
         estimator._finish(progress, shards, start, may_converge=is_batch)
         estimator._commit(progress, None)
@@ -262,7 +268,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         takes_sequences = isinstance(estimator, SequenceEstimator)
         if takes_sequences and remote_shards({"X": X}, estimator) is None:
             with naming(estimator):
-                check_rows_of_y(X, y)
+                if not is_nested(X):
+                    check_rows_of_y(sequence_form(X), y)
         return None
 
     def _check_supported(self, columns, client):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise, takewhile
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, TypeAlias
 
 from sklearn_onlineem.em.state import History, Restart, State
@@ -20,6 +21,8 @@ Passes: TypeAlias = Iterator[tuple[float, bool]]
 # Called with the progress after an update.
 Callback: TypeAlias = Callable[["Progress"], object]
 
+# What functions return at once, before any of their lines has run.
+_NEVER_RUN = CoroutineType, GeneratorType, AsyncGeneratorType
 # Gains before were faster.
 _LATEST_PASSES = 5
 
@@ -87,6 +90,13 @@ class Progress:
             answer = callback(self)
             if isinstance(answer, Restart):
                 self.state = self.state.restarted(answer.n_rows)
+            elif isinstance(answer, _NEVER_RUN):
+                if isinstance(answer, CoroutineType):
+                    answer.close()  # Python would warn that it was never awaited.
+                raise TypeError(
+                    "callbacks must be plain functions: nobody runs what one has returned, a"
+                    f" {type(answer).__name__}."
+                )
             else:
                 self.stopped |= bool(answer)
 

@@ -108,16 +108,17 @@ def merged_params(owner, params):
 def check_bool(name, value):
     """Raise ValueError unless a value is a truth value; `name` says whose."""
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be a bool, got {value!r}.")
+        raise ValueError(f"{name} must be a bool, got {value!r:.60}.")
 
 
 def check_count(name, value, optional=False, least=1):
     """Raise ValueError unless a value is a whole number from 1 up, or None where that may be."""
     if value is None and optional:
         return
-    if not isinstance(value, Integral) or not least <= value <= sys.maxsize:
+    is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_whole or not least <= value <= sys.maxsize:
         allowed = f"a whole number from {least} up to {sys.maxsize}" + " or None" * optional
-        raise ValueError(f"{name} must be {allowed}, got {value!r}.")
+        raise ValueError(f"{name} must be {allowed}, got {value!r:.60}.")
 
 
 def check_number(name, value, low, high):

@@ -35,6 +35,7 @@ from sklearn_onlineem.em import (
 )
 from sklearn_onlineem.em.settings import merged_params
 from sklearn_onlineem.estimators._callbacks import checked_callbacks
+from sklearn_onlineem.estimators._calls import unknown_parameter
 from sklearn_onlineem.estimators._decorators import available_if
 from sklearn_onlineem.estimators._fit_tasks import CallbackSupportMixin, FitTasks
 from sklearn_onlineem.estimators._fitted import Fitted, FittedAttribute
@@ -151,7 +152,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         kl_divergence, n_rows), see :class:`~sklearn_onlineem.em.Step`. Learning rates begin anew
         if one returns :class:`~sklearn_onlineem.em.Restart`; any other true value ends the fit.
         One that needs a second argument gets a copy of the estimator, fitted as of that update and
-        without callbacks; see :class:`~sklearn_onlineem.diagnostics.EarlyStopping`.
+        without callbacks; see :class:`~sklearn_onlineem.diagnostics.EarlyStopping`. It must not be
+        a coroutine function, nor call `fit` or `partial_fit` of the estimator itself.
         If one raises, the estimator is as it was before `fit` or `partial_fit`. Meanwhile the
         estimator answers as it did before.
 
@@ -344,14 +346,18 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         warn_of_unused_rates(self, progress)
 
     def _partial_fit(self, X, y=None, **where):
-        """Update with a batch of a stream; return it as data."""
+        """Update with a batch of a stream."""
         with self._lock():
-            if not self.__sklearn_is_fitted__():
-                return self._learn_first(X, y, **where)
-            try:
-                return self._learn_next(X, y, **where)
-            except INVALID as error:
-                raise_named(error, self)
+            self._learn(X, y, **where)
+
+    def _learn(self, X, y=None, **where):
+        """Learn a batch of a stream, under the lock; return it as data."""
+        if not self.__sklearn_is_fitted__():
+            return self._learn_first(X, y, **where)
+        try:
+            return self._learn_next(X, y, **where)
+        except INVALID as error:
+            raise_named(error, self)
 
     def _learn_first(self, X, y, **where):
         """Learn the first batch of a stream, which gives it its start."""
@@ -562,11 +568,17 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 )
 
     def _lock(self):
-        """One lock for each estimator, held while it learns."""
+        """One lock for each estimator, held while it learns, and taken once by a thread."""
         try:
-            return self.__dict__["_mutex"]
+            lock = self.__dict__["_mutex"]
         except KeyError:
             return self.__dict__.setdefault("_mutex", threading.RLock())
+        if lock._is_owned():
+            raise RuntimeError(
+                f"{type(self).__name__} is learning: a callback must not call its fit or"
+                " partial_fit. One that needs two arguments gets a copy, which may learn."
+            )
+        return lock
 
     def _exposed(self, values):
         """Parameters as users see them: copies in the type of the data that they come from."""
@@ -609,6 +621,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         ValueError
             If there is no such parameter.
         """
+        for name in (key.partition("__")[0] for key in params):
+            if name not in self._defaults:
+                raise ValueError(unknown_parameter(type(self), name, list(self._defaults)))
         for name, value in merged_params(self, params).items():
             setattr(self, name, value)
         return self

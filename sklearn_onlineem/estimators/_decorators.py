@@ -8,6 +8,7 @@ from sklearn.base import _fit_context
 from sklearn.utils import metaestimators
 
 from sklearn_onlineem._typing import Method
+from sklearn_onlineem.estimators._calls import with_named_calls
 
 __all__ = ["available_if", "fit_context"]
 
@@ -19,4 +20,5 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Method], Me
 
 def available_if(check: Callable[..., bool]) -> Callable[[Method], Method]:
     """Decorate a method that instances have if a check of them is true."""
-    return metaestimators.available_if(check)
+    available = metaestimators.available_if(check)
+    return lambda method: available(with_named_calls(method))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import wraps
 
 from sklearn.utils._set_output import _wrap_data_with_container
-from sklearn.utils.validation import _num_samples
 
 __all__ = ["SequenceOutput"]
 
@@ -32,7 +31,7 @@ def _contained(method):
     def wrapped(self, X, *args, **kwargs):
         out = method(self, X, *args, **kwargs)
         if not isinstance(out, list):
-            rows = X if len(out) == _num_samples(X) else None
+            rows = X if hasattr(X, "iloc") and len(X) == len(out) else None
             return _wrap_data_with_container("transform", out, rows, self)
         pairs = zip(out, X, strict=True)
         return [_wrap_data_with_container("transform", part, rows, self) for part, rows in pairs]

@@ -13,18 +13,16 @@ they were given, and `get_params` returns them so.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from functools import wraps
 from operator import itemgetter
 from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
 
-from sklearn_onlineem._typing import Method
+from sklearn_onlineem.estimators._calls import naming_calls
 from sklearn_onlineem.estimators._documentation import completed
 
-__all__ = ["are_same", "by_name", "contents", "estimator", "is_container", "parameter"]
+__all__ = ["are_same", "contents", "estimator", "is_container", "parameter"]
 
 
 class _Parameter:
@@ -89,7 +87,7 @@ def estimator(cls: Estimator) -> Estimator:
     names = _own_first(cls)
     cls.__init__.__signature__ = _reordered(inspect.signature(cls.__init__), names)
     cls.__doc__ = completed(cls, names)
-    return cls
+    return naming_calls(cls)
 
 
 def is_container(value):
@@ -130,31 +128,6 @@ def contents(value):
         return value
     array = np.asarray(value)
     return array.shape, array.tolist() if array.dtype.hasobject else array.tobytes()
-
-
-def by_name(remedy: str) -> Callable[[Method], Method]:
-    """Let a method say what to do where users of other libraries pass one argument too many.
-
-    Parameters
-    ----------
-    remedy : str
-        Which arguments are passed by name.
-    """
-
-    def decorated(method):
-        kinds = [p.kind for p in inspect.signature(method).parameters.values()]
-        most = sum(kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for kind in kinds) - 1
-
-        @wraps(method)
-        def checked(self, *args, **kwargs):
-            if len(args) > most:
-                whose = f"{type(self).__name__}.{method.__name__}"
-                raise TypeError(f"{whose} takes {most} by position, got {len(args)}: {remedy}.")
-            return method(self, *args, **kwargs)
-
-        return checked
-
-    return decorated
 
 
 def _own_first(cls):

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _get_feature_names, _num_samples
 
 from sklearn_onlineem.estimators._in_memory import check_in_memory
 from sklearn_onlineem.estimators._missing import check_complete, filled
-from sklearn_onlineem.estimators._validation import column
+from sklearn_onlineem.estimators._validation import column, countable
 
 __all__ = ["SequenceForm", "check_rows_of_y", "is_nested", "sequence_form"]
 
@@ -95,12 +95,13 @@ def _has_parts(y):
     return isinstance(y, list | tuple | np.ndarray) and len(y) > 0 and np.ndim(y[0]) > 0
 
 
-def check_rows_of_y(X, y):
+def check_rows_of_y(form, y):
     """Refuse lengths in the place of `y`, which hmmlearn has there, where X has two dimensions.
 
     Parameters
     ----------
-    X, y
+    form : SequenceForm
+    y : object
         As in `fit` of the estimators of sequences.
 
     Raises
@@ -108,11 +109,10 @@ def check_rows_of_y(X, y):
     ValueError
         If `y` has not one entry for each row.
     """
-    check_in_memory("X", X)
-    if y is None or is_nested(X):
+    if y is None or form.is_nested:
         return
     check_in_memory("y", y)
-    n_rows, n_entries = _num_samples(X), _n_entries(y)
+    n_rows, n_entries = form.offsets[-1], _n_entries(y)
     if n_entries == n_rows:
         return
     found = f"X has {n_rows} rows, and y {n_entries} entries"
@@ -123,7 +123,7 @@ def check_rows_of_y(X, y):
 
 def _n_entries(y):
     try:
-        return _num_samples(y)
+        return _num_samples(countable(y))
     except TypeError:
         return "no"
 
@@ -136,7 +136,7 @@ def _adds_up(y, n_rows):
     return np.issubdtype(y.dtype, np.integer) and y.sum() == n_rows
 
 
-def sequence_form(X, lengths=None, groups=None):
+def sequence_form(X, lengths=None, groups=None, convert=countable):
     """Find out where the sequences are.
 
     Parameters
@@ -146,6 +146,9 @@ def sequence_form(X, lengths=None, groups=None):
         Only with a 2-D X: lengths of the sequences, which follow each other.
     groups : array-like of shape (n_rows,), default=None
         Only with a 2-D X: what sequence each row belongs to.
+    convert : callable X -> array, CSR array, list or data frame
+        Called once, with all rows. What it returns is what is counted, cut and reordered: what
+        users pass may be corrupt, or say that it has other rows than it has.
 
     Returns
     -------
@@ -162,10 +165,11 @@ def sequence_form(X, lengths=None, groups=None):
     if is_nested(X):
         if lengths is not None or groups is not None:
             raise ValueError("lengths and groups go with a 2-D X only: here X says itself.")
-        return _form_of_list(X)
+        # Lists of users' classes may be longer or shorter than they say.
+        return _form_of_list(list(iter(X)), convert)
     if lengths is None and groups is None:
         _check_dimensions(X)
-    X = filled(X)
+    X = convert(filled(X))
     if lengths is not None and groups is not None:
         raise ValueError("Pass either lengths or groups, not both.")
     n_rows = _num_samples(X)
@@ -182,21 +186,19 @@ def is_nested(X):
         return False
     if isinstance(X, np.ndarray) and X.dtype != object:
         return X.ndim == 3
-    if not isinstance(X, list | tuple | np.ndarray) or len(X) == 0:
-        return False
-    return np.ndim(X[0]) == 2
+    return isinstance(X, list | tuple | np.ndarray) and np.ndim(next(iter(X), None)) == 2
 
 
 def _check_dimensions(X):
     """Refuse a list of vectors: they may be rows, or sequences of one feature."""
-    if isinstance(X, list | tuple) and len(X) and getattr(X[0], "ndim", None) == 1:
+    if isinstance(X, list | tuple) and getattr(next(iter(X), None), "ndim", None) == 1:
         raise ValueError(
             "X is a list of arrays of one dimension. Sequences of one feature are"
             " [x.reshape(-1, 1) for x in X]; rows of one sequence are np.stack(X)."
         )
 
 
-def _form_of_list(X):
+def _form_of_list(X, convert):
     if len(X) == 0:
         raise ValueError("X has no sequences.")
     if any(sparse.issparse(part) for part in X):
@@ -212,7 +214,10 @@ def _form_of_list(X):
         if len(part) == 0:
             raise ValueError(f"Sequence {i} of X is empty.")
     offsets = _running_sums([len(part) for part in parts])
-    return SequenceForm(_concatenated(parts, library), offsets, is_nested=True)
+    X = convert(_concatenated(parts, library))
+    if X.shape[0] != offsets[-1]:
+        raise ValueError(f"The sequences of X say that they have {offsets[-1]} rows, not {len(X)}.")
+    return SequenceForm(X, offsets, is_nested=True)
 
 
 def _common_library(X):

@@ -14,12 +14,13 @@ from sklearn.utils._param_validation import Interval
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.data._checks import room
-from sklearn_onlineem.em.settings import check_count
+from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.estimators._base import OnlineEM
+from sklearn_onlineem.estimators._calls import by_name
 from sklearn_onlineem.estimators._decorators import fit_context
 from sklearn_onlineem.estimators._fitted import FitTransformMixin, rollback
 from sklearn_onlineem.estimators._outputs import SequenceOutput
-from sklearn_onlineem.estimators._parameters import by_name, estimator, parameter
+from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y, sequence_form
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
 from sklearn_onlineem.estimators._validation import (
@@ -81,19 +82,22 @@ class SequencesInput:
             If an argument is invalid; the message names the estimator.
         """
         with naming(self._estimator):
-            self.form = sequence_form(X, lengths, groups)
-            check_rows_of_y(X, y)
-            data = self._converted(self.form.X, y)
+            self.form = sequence_form(X, lengths, groups, self._converted)
+            check_rows_of_y(self.form, y)
+            data = self._data(self.form.X, y)
         return data if before is None else data.continued(before)
 
-    def _converted(self, X, y):
-        estimator = self._estimator
-        if self._fresh or not is_ready(estimator, X):
-            X, self.attributes = converted(estimator, X, self._fresh, "allow-nan")
+    def _converted(self, X):
+        """Convert rows, and find what is to be remembered of the first ones."""
+        if self._fresh or not is_ready(self._estimator, X):
+            X, self.attributes = converted(self._estimator, X, self._fresh, "allow-nan")
+        return X
+
+    def _data(self, X, y):
         labels = None
         if y is not None and self._takes_labels:
             labels = checked_labels(self.form.flat(y), X.shape[0], self._n_states)
-        n_threads = threads_for(estimator.n_jobs, X.size * self._n_states)
+        n_threads = threads_for(self._estimator.n_jobs, X.size * self._n_states)
         data = Sequences.unchecked(Rows.unchecked(X, None, labels, n_threads), self.form.offsets)
         check_values(data, self._family, self._fresh)
         return data
@@ -234,18 +238,19 @@ class SequenceEstimator(
         >>> stream.emissionprob_.round(3)
         array([[0.417, 0.583]])
         """
-        with self._lock():
-            if continues:
-                self._check_may_continue()
-                with rollback(self):
-                    self._continue(X, y, lengths=lengths, groups=groups)
-            else:
-                self._partial_fit(X, y, lengths=lengths, groups=groups)
+        if continues is not False:
+            check_bool(f"continues of {type(self).__name__}", continues)
+        if not continues:
+            self._partial_fit(X, y, lengths=lengths, groups=groups)
+            return self
+        self._check_may_continue()
+        with self._lock(), rollback(self):
+            self._continue(X, y, lengths=lengths, groups=groups)
         return self
 
     def _continue(self, X, y, **where):
         """Learn a piece of a sequence, and note in what state that ends."""
-        data = self._partial_fit(X, y, before=self._state_before(), **where)
+        data = self._learn(X, y, before=self._state_before(), **where)
         with naming(self):
             end = self.model_.filtered_end(data[len(data) - 1 :])
         self._stream_state = self.model_, end
@@ -348,9 +353,9 @@ class SequenceEstimator(
         >>> bool(np.isclose(hmm.score(X), 3 * np.log(0.75) + np.log(0.25)))
         True
         """
-        log_likelihoods = self.score_samples(X, lengths=lengths, groups=groups)
+        log_likelihoods, reader = self._infer(X, lengths, groups, "log_likelihood")
         with naming(self):
-            check_rows_of_y(X, y)
+            check_rows_of_y(reader.form, y)
         return float(log_likelihoods.mean())
 
     def fit_transform(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from contextlib import contextmanager
 
 import numpy as np
@@ -26,6 +27,7 @@ __all__ = [
     "checked_weight",
     "column",
     "converted",
+    "countable",
     "finite_start",
     "is_ready",
     "naming",
@@ -101,7 +103,7 @@ def converted(estimator, X, fresh, ensure_all_finite=True):
     vars(blank).update(params)
     X = _checked(blank, X, True, ensure_all_finite)
     attributes = {name: value for name, value in vars(blank).items() if name not in params}
-    return X, {**attributes, "_dtype": X.dtype}
+    return X, {**attributes, "n_features_in_": X.shape[1], "_dtype": X.dtype}
 
 
 def is_ready(estimator, X):
@@ -180,15 +182,56 @@ def _plainly(X):
         raise
 
 
+def countable(X):
+    """Return X, or an array of it where its class may say that it has other rows than it gives.
+
+    Parameters
+    ----------
+    X : object
+
+    Returns
+    -------
+    X : array, canonical CSR array, list, tuple or data frame
+
+    Raises
+    ------
+    ValueError
+        If a sparse X is corrupt, or no array can be made of X.
+    """
+    if sparse.issparse(X):
+        return canonical_csr(X)
+    is_frame = hasattr(X, "columns") or hasattr(X, "iloc")
+    if is_frame or type(X) in (list, tuple) or isinstance(X, np.ndarray):
+        return X
+    with _plainly(X):
+        return np.asarray(X)
+
+
+def _check_no_dicts(X):
+    """Raise TypeError if X is a dict, or a list of dicts, or one of lists of those."""
+    inner = X
+    for _ in range(3):
+        if type(inner) in (list, tuple) and inner:
+            inner = inner[0]
+    if isinstance(inner, Mapping):
+        raise TypeError(
+            f"X {'is' if inner is X else 'has'} a {type(inner).__name__}, and must hold numbers."
+            " sklearn.feature_extraction.DictVectorizer(sparse=False) makes rows of a list of"
+            " dicts, pandas.DataFrame a table of a dict of columns, and list(X.values()) is the"
+            " list of a dict of sequences."
+        )
+
+
 def _checked(estimator, X, reset, ensure_all_finite):
     check_in_memory("X", X)
+    _check_no_dicts(X)
     takes_sparse = get_tags(estimator).input_tags.sparse
-    if takes_sparse and sparse.issparse(X):
-        X = canonical_csr(X)
+    if takes_sparse or not sparse.issparse(X):
+        X = countable(filled(X))
     with _plainly(X):
         X = validate_data(
             estimator,
-            filled(X),
+            X,
             reset=reset,
             accept_sparse="csr" if takes_sparse else False,
             accept_large_sparse=True,
@@ -196,6 +239,9 @@ def _checked(estimator, X, reset, ensure_all_finite):
             order="C",
             ensure_all_finite=ensure_all_finite,
         )
+    if not reset and X.shape[1] != estimator.n_features_in_:
+        expected = estimator.n_features_in_
+        raise ValueError(f"X has {X.shape[1]} features, and {expected} are expected.")
     if not sparse.issparse(X):
         X = np.require(X, requirements=["A", "C"])
     _check_scale(X.data if sparse.issparse(X) else X, first=reset)

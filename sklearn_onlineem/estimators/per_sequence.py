@@ -7,14 +7,13 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import FloatsOrList, SequenceData
-from sklearn_onlineem.data._sparse import canonical_csr
+from sklearn_onlineem.estimators._calls import naming_calls
 from sklearn_onlineem.estimators._decorators import fit_context
 from sklearn_onlineem.estimators._fitted import FitTransformMixin
 from sklearn_onlineem.estimators._outputs import SequenceOutput
@@ -26,6 +25,7 @@ from sklearn_onlineem.estimators._validation import naming
 __all__ = ["PerSequence"]
 
 
+@naming_calls
 class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstimator):
     """Apply a transformer of rows to sequences of rows.
 
@@ -153,9 +153,8 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
                 )
 
     def _form(self, X):
-        """Form of the sequences; of sparse rows, which not all transformers refuse, a sound one."""
         with naming(self):
-            return sequence_form(canonical_csr(X) if sparse.issparse(X) else X)
+            return sequence_form(X)
 
     def transform(self, X: SequenceData) -> FloatsOrList:
         """Transform each sequence.

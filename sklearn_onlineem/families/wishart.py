@@ -28,6 +28,8 @@ from sklearn_onlineem.statistics import Sums
 __all__ = ["FixedDegreesWishart", "Wishart"]
 
 _LOG_2 = math.log(2.0)
+# Inverses of smaller matrices overflow, times rows. Rows whose squares underflow are refused, too.
+_LEAST_VARIANCE = 1e-145
 
 
 class _Matrices:
@@ -49,6 +51,11 @@ class _Matrices:
             raise ValueError("Wishart rows must be symmetric matrices.")
         if not _are_definite(matrices):
             raise ValueError("Wishart rows must be positive-definite matrices.")
+
+    def check_means(self, means):
+        super().check_means(means)
+        if np.diagonal(_unflatten(means), axis1=1, axis2=2).min() < _LEAST_VARIANCE:
+            raise ValueError(f"Wishart means must have variances of {_LEAST_VARIANCE:g} or more.")
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         """Draw by Bartlett's decomposition.

@@ -12,6 +12,7 @@ import tempfile
 
 import numpy as np
 import pandas as pd
+from cases.array_likes import CLAIMS
 from scipy import sparse
 
 from fuzz.choosing import one_of
@@ -173,6 +174,16 @@ def arraylike(rng, array):
     return Arraylike(array, one_of(rng, ["honest", "longer", "shorter", "raises", "changes"]))
 
 
+def claim(rng, array):
+    """One that says it has other rows than it gives, or other columns."""
+    array = np.atleast_1d(numeric(array))
+    n, *columns = array.shape
+    n = one_of(rng, [n, n - 1, n + 1, 2 * n, 0, 1, 10**6, 10**7])
+    shift = one_of(rng, [0, 0, 0, 1, -1, 1000])
+    shape = n, *(max(size + shift, 0) for size in columns)
+    return one_of(rng, CLAIMS)(array, one_of(rng, [shape, shape, shape, shape[:1], (*shape, 1)]))
+
+
 # ---------------------------------------------------------------------------------------- sparse
 
 
@@ -250,7 +261,7 @@ def frame(rng, array):
 SOUND = [
     with_values, with_values, with_values, rescaled, shifted, of_dtype, of_dtype, huge_integers,
     objects, structured, reshaped, reshaped, reshaped, strided, read_only,
-    memory_mapped, masked, matrix, arraylike, sparse_of, frame, frame,
+    memory_mapped, masked, matrix, arraylike, claim, claim, sparse_of, frame, frame,
 ]  # fmt: skip
 UNSOUND = [untidy_csr, misaligned, corrupt_compressed, corrupt_compressed, corrupt_coo]
 ANY = [*SOUND, *UNSOUND]

@@ -141,9 +141,12 @@ def of_topics(X, labels):
     of_documents = of_rows(X, labels, takes_sparse=True)
 
     def arguments(rng):
+        valid = of_documents(rng)
+        known = labels[: np.shape(valid["X"])[0]]
         return {
-            **of_documents(rng),
+            **valid,
             "normalize": bool(rng.integers(2)),
+            "y": one_of(rng, [None, known, np.eye(2)[known]]),
             "feature_names": one_of(rng, [None, list("abcde")]),
             "n": 2,
             "measure": one_of(rng, ["npmi", "umass"]),
@@ -159,8 +162,9 @@ def of_sequences(sequences, states, n_dim_state=2):
         n = one_of(rng, [len(sequences), len(sequences), 1])
         parts, labels = [s.copy() for s in sequences[:n]], states[:n]
         flat, lengths = np.concatenate(parts), [len(part) for part in parts]
-        groups = np.repeat(np.arange(n), lengths)
-        form = one_of(rng, ["list", "list", "lengths", "groups", "one", "cube", "frames"])
+        form = one_of(
+            rng, ["list", "list", "lengths", "groups", "alternating", "one", "cube", "frames"]
+        )
         X = {
             "list": parts,
             "frames": [pd.DataFrame(part) for part in parts],
@@ -172,7 +176,7 @@ def of_sequences(sequences, states, n_dim_state=2):
             "X": X,
             "y": one_of(rng, [None, y]),
             "lengths": lengths if form == "lengths" else None,
-            "groups": groups if form == "groups" else None,
+            "groups": groups_of(lengths, form),
             "sample_weight": None,
             "row": flat[0],
             "observation": flat[0],
@@ -185,6 +189,13 @@ def of_sequences(sequences, states, n_dim_state=2):
     return arguments
 
 
+def groups_of(lengths, form):
+    """The sequence of each row: one after the other, or by turns; None in other forms."""
+    one_by_one = np.repeat(np.arange(len(lengths)), lengths)
+    by_turns = np.arange(len(one_by_one)) % len(lengths)
+    return {"groups": one_by_one, "alternating": by_turns}.get(form)
+
+
 def of_chains(sequences, labels):
     """Arguments of mixtures of chains: sequences in one of their forms, or counts."""
     n_symbols = int(max(part.max() for part in sequences)) + 1
@@ -194,7 +205,7 @@ def of_chains(sequences, labels):
         parts = [part.copy() for part in sequences[:n]]
         flat, lengths = np.concatenate(parts), [len(part) for part in parts]
         counts = counts_of(parts, n_symbols)
-        form = one_of(rng, ["list", "lengths", "groups", "frames", "counts", "CSR"])
+        form = one_of(rng, ["list", "lengths", "groups", "alternating", "frames", "counts", "CSR"])
         X = {
             "list": parts,
             "frames": [pd.DataFrame(part) for part in parts],
@@ -207,7 +218,7 @@ def of_chains(sequences, labels):
             "y": one_of(rng, [None, labels[:n]]),
             "sample_weight": one_of(rng, [None, np.ones(n)]),
             "lengths": lengths if form == "lengths" else None,
-            "groups": np.repeat(np.arange(n), lengths) if form == "groups" else None,
+            "groups": groups_of(lengths, form),
         }
 
     return arguments

@@ -49,6 +49,17 @@ class Liar(collections.abc.Sequence):
         return f"Liar({len(self._items)} items, length {self._length})"
 
 
+class LyingList(list):
+    """A list with a wrong idea of its length."""
+
+    def __init__(self, items, length):
+        super().__init__(items)
+        self._length = length
+
+    def __len__(self):
+        return self._length
+
+
 def recursive_list():
     out = [1.0]
     out.append(out)
@@ -207,6 +218,7 @@ def hostile_list(rng, value, arrays):
         lambda: dict(enumerate(items)),
         lambda: collections.deque(items),
         lambda: Liar(items, one_of(rng, [0, 1, len(items) + 3, 10**6])),
+        lambda: LyingList(items, one_of(rng, [0, 1, len(items) + 3, 10**6])),
         lambda: pd.Series(items),
         lambda: _object_array(items),
         lambda: [pd.DataFrame(item) if np.ndim(item) == 2 else item for item in items],

@@ -190,7 +190,7 @@ CALLS = [
          (np.array([2, 4]), np.array([1, 1]), TABLES, K, ones(5, W, W))),
     Call("_kalman_shared.expected",
          (X, OFFSETS[:-1].copy(), np.array([2, 4]), np.array([1, 0]), np.array([0, 2]), ones(D),
-          MOVES, K, TABLES, MAPS, ones(W), *evidence(), 1), {("X", 0)}),
+          MOVES, K, TABLES, MAPS, ones(W), *evidence(), 1)),
     Call("_kalman_shared.occupancy", (ones(S, 5), MOVES, K, START, ones(S, 1 + W + W * W)),
          {("weights", 1)}),
     Call("_edit_lattice.expected_operations",
@@ -324,6 +324,45 @@ OFFSET_CALLS = [call for call in CALLS if "offsets" in call.named]
 def test_offsets_that_are_none_are_refused(call, offsets):
     with pytest.raises(ValueError, match="kernel"):
         call_with(call, offsets=np.array(offsets))
+
+
+POINTERS = ("offsets", "indptr", "source_offsets", "target_offsets")
+
+
+@by_call
+@pytest.mark.parametrize(("place", "change"), [(0, 1), (0, -1), (-1, 1), (-1, -1), (-1, 10**6)])
+def test_pointers_that_leave_arrays_are_refused(call, place, change):
+    for name in POINTERS:
+        if name in call.named:
+            pointers = call.named[name].copy()
+            pointers[place] += change
+            with pytest.raises(ValueError, match="kernel"):
+                call_with(call, **{name: pointers})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"begins": [0, 4]},
+        {"begins": [-2, 2]},
+        {"begins": [0, 10**7]},
+        {"begins": [0, 2**63 - 2]},
+        {"lengths": [2, 5]},
+        {"lengths": [2, 10**7]},
+        {"lengths": [0, 4]},
+        {"lengths": [-2, 4]},
+        {"order": [2, 0]},
+        {"order": [-1, 0]},
+        {"bounds": [0, -1, 2]},
+        {"bounds": [0, 3, 2]},
+        {"bounds": [0, 10**7, 2]},
+    ],
+    ids=str,
+)
+def test_slabs_of_sequences_that_are_not_there_are_refused(changes):
+    (call,) = (call for call in CALLS if repr(call) == "_kalman_shared.expected")
+    with pytest.raises(ValueError, match="kernel"):
+        call_with(call, **{name: np.array(value) for name, value in changes.items()})
 
 
 @pytest.mark.parametrize("pairs", [[[0, 2], [1, 1]], [[-1, 0], [1, 1]]], ids=str)

@@ -5,10 +5,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-from cases.comparing import assert_close
+from cases.comparing import assert_close, assert_identical
 from cases.merged_cases import MERGED
+from cases.states import state_of
 
-from sklearn_onlineem import PoissonMixture
+from sklearn_onlineem import GaussianHMM, PoissonMixture
 from sklearn_onlineem.diagnostics import EarlyStopping
 from sklearn_onlineem.distributed import DistributedEM
 
@@ -83,6 +84,79 @@ def test_a_callback_that_stops_by_the_estimator_stops_there(rng):
     enough = [lambda step, estimator: estimator.n_steps_ == 4]
     mixture = PoissonMixture(2, solver="batch", tol=0.0, callbacks=enough, random_state=0)
     assert mixture.fit(X).n_iter_ == 4
+
+
+# ---------------------------------------------------------------------------------- what is wrong
+
+
+async def awaited(step):
+    """Nobody awaits it."""
+
+
+async def awaited_with_estimator(step, estimator):
+    """Nobody awaits it, either."""
+
+
+async def stream_of_events(step):
+    yield step
+
+
+def events(step):
+    yield step
+
+
+@all_estimators
+@pytest.mark.filterwarnings("error:coroutine.*never awaited")
+def test_callbacks_that_would_never_run_are_refused(case, rng):
+    X, _ = case.data(rng, 40)
+    stream = case().partial_fit(X[:20])
+    before, name = state_of(stream), type(stream).__name__
+    for callback in (awaited, awaited_with_estimator, stream_of_events, events, partial(awaited)):
+        message = f"^callbacks of {name} must be plain functions.*(coroutine|generator)"
+        fresh = case(callbacks=[callback], max_iter=2)
+        stream.set_params(callbacks=[callback])
+        for learn in (fresh.fit, fresh.partial_fit, stream.fit, stream.partial_fit):
+            with pytest.raises(TypeError, match=message):
+                learn(X[20:])
+        assert not fresh.__sklearn_is_fitted__()
+    assert_identical(state_of(stream), before)
+
+
+def test_shards_refuse_callbacks_that_would_never_run():
+    learner = DistributedEM(PoissonMixture(callbacks=[awaited]), n_shards=2)
+    with pytest.raises(TypeError, match="^callbacks of PoissonMixture must be plain functions"):
+        learner.fit([[1], [2], [3]])
+
+
+@all_estimators
+@pytest.mark.parametrize("again", ["fit", "partial_fit"])
+def test_callbacks_that_teach_their_estimator_are_refused(case, again, rng):
+    X, _ = case.data(rng, 40)
+    stream, callbacks = case(max_iter=2), []
+    name, fresh = type(stream).__name__, case(max_iter=2, callbacks=callbacks)
+    stream.partial_fit(X[:20]).set_params(callbacks=callbacks)
+    before = state_of(stream)
+    for estimator in (stream, fresh):
+        callbacks[:] = [lambda step, estimator=estimator: getattr(estimator, again)(X[20:])]
+        for learn in (estimator.fit, estimator.partial_fit):
+            with pytest.raises(RuntimeError, match=f"^{name} is learning: a callback must not"):
+                learn(X[20:])
+    assert not fresh.__sklearn_is_fitted__()
+    assert_identical(state_of(stream), before)
+    # It learns as if nothing had been, and a copy may learn meanwhile.
+    callbacks[:] = [lambda step, copied: getattr(copied, again)(X[20:]) and None]
+    plain = case(max_iter=2).partial_fit(X[:20]).partial_fit(X[20:])
+    assert_identical(state_of(stream.partial_fit(X[20:])), state_of(plain))
+
+
+def test_pieces_of_a_sequence_refuse_callbacks_that_teach_their_estimator(rng):
+    X = rng.standard_normal((40, 1))
+    chain = GaussianHMM(2, random_state=0).partial_fit(X[:20], continues=True)
+    before = state_of(chain)
+    chain.set_params(callbacks=[lambda step: chain.partial_fit(X[20:], continues=True)])
+    with pytest.raises(RuntimeError, match="^GaussianHMM is learning"):
+        chain.partial_fit(X[20:], continues=True)
+    assert_identical(state_of(chain), before)
 
 
 # ------------------------------------------------------------------------------- early stopping

@@ -160,6 +160,24 @@ MISTAKES = {
         "n_samples=2",
         "means_init",
     ),
+    "a list of dicts": (
+        lambda: mixture().partial_fit([{"heat": 1.0}, {"heat": 2.0}]),
+        TypeError,
+        "GaussianMixture: X has a dict",
+        "DictVectorizer",
+    ),
+    "a dict of sequences": (
+        lambda: chain().fit({"first": X, "second": X}),
+        TypeError,
+        "GaussianHMM: X is a dict",
+        r"list\(X\.values\(\)\)",
+    ),
+    "a dict of strings": (
+        lambda: EditDistance().fit({"teh": "the"}),
+        ValueError,
+        "EditDistance: Expected a list of pairs .* got dict",
+        r"list\(\.\.\.\) of its items\(\)",
+    ),
     # The values of X.
     "NaN": (
         lambda: mixture().fit(with_value(np.nan)),
@@ -477,6 +495,43 @@ MISTAKES = {
         "GaussianHMM",
         "continues=True needs termination='given_length'",
     ),
+    "transitions that never end": (
+        lambda: chain(termination="end_state", transmat_init=np.full((2, 2), 0.5)).fit(X),
+        ValueError,
+        "transmat_init of GaussianHMM leaves no room for the end",
+        "less than 1",
+    ),
+    "an end that is never reached": (
+        lambda: chain(termination="end_state", transmat_init=[[0.5, 0.5, 0], [1, 0, 0]]).fit(X),
+        ValueError,
+        "transmat_init of GaussianHMM leaves no room for the end",
+        "above 0",
+    ),
+    "hmmlearn's name of a parameter": (
+        lambda: GaussianHMM(2, n_iter=50),
+        TypeError,
+        "^GaussianHMM has no parameter 'n_iter': it is called 'max_iter' here",
+    ),
+    "pykalman's name of a parameter": (
+        lambda: KalmanFilter(n_dim_state=2, n_dim_obs=1),
+        TypeError,
+        "^KalmanFilter has no parameter 'n_dim_obs': the data say",
+    ),
+    "scikit-learn's name of a parameter": (
+        lambda: LatentDirichletAllocation(2, learning_method="online"),
+        TypeError,
+        "^LatentDirichletAllocation has no parameter 'learning_method': .* 'solver'",
+    ),
+    "a parameter that was misspelt": (
+        lambda: GaussianMixture(n_component=2),
+        TypeError,
+        "^GaussianMixture has no parameter 'n_component'; did you mean 'n_components'",
+    ),
+    "another library's name of a parameter that is set": (
+        lambda: chain().set_params(min_covar=1e-3),
+        ValueError,
+        "^GaussianHMM has no parameter 'min_covar': it is called 'reg_covar' here",
+    ),
     # Arguments of methods.
     "no samples": (lambda: mixture().fit(X).sample(0), ValueError, "GaussianMixture", "n_samples"),
     "half a sample": (
@@ -497,6 +552,45 @@ MISTAKES = {
         "algorithm of GaussianHMM",
         "'viterbi'",
     ),
+    "a truth value for a number": (
+        lambda: chain().fit(X).sample(True),
+        ValueError,
+        "n_samples of GaussianHMM",
+        "whole number",
+    ),
+    "a truth value for a number of pairs": (
+        lambda: EditDistance().fit([("a", "b")]).sample(True),
+        ValueError,
+        "n_samples of EditDistance",
+        "whole number",
+    ),
+    "an array for a truth value": (
+        lambda: system().partial_fit(X, continues=np.ones(60)),
+        ValueError,
+        "continues of KalmanFilter must be a bool",
+    ),
+    "weights of rows of sequences": (
+        lambda: chain().fit(X, sample_weight=np.ones(60)),
+        TypeError,
+        r"^GaussianHMM\.fit\(\) got an unexpected keyword argument 'sample_weight'",
+        r"arguments are \(X, y=None, \*, lengths=None, groups=None\)",
+    ),
+    "too many arguments": (
+        lambda: mixture().fit(X).sample(5, 3),
+        TypeError,
+        r"^GaussianMixture\.sample takes 1 by position, got 2",
+        r"arguments are \(n_samples=1\)",
+    ),
+    "a parameter of the estimator for an argument": (
+        lambda: chain().fit(X).sample(5, random_state=3),
+        TypeError,
+        r"^GaussianHMM\.sample does not take random_state, a parameter of the estimator",
+    ),
+    "too many parameters by position": (
+        lambda: GaussianMixture(2, "full"),
+        TypeError,
+        "^GaussianMixture takes 1 by position, got 2: pass the others by name",
+    ),
     "no future": (
         lambda: system().fit(X).forecast(X, n_steps=0),
         ValueError,
@@ -508,6 +602,12 @@ MISTAKES = {
         ValueError,
         "EditDistance",
         r"a pair \(source, target\) as entry 0 of X, got str 'abc'",
+    ),
+    "two lists of strings for one of pairs": (
+        lambda: EditDistance().fit(["recieve", "adress"], ["receive", "address"]),
+        ValueError,
+        "EditDistance",
+        r"pairs by list\(zip\(sources, targets\)\)",
     ),
     "a number for a string": (
         lambda: EditDistance().fit([("a", 3)]),

@@ -111,5 +111,5 @@ def test_what_others_have_second_in_sample(make, rng):
 @pytest.mark.parametrize("second", [[20, 30], np.zeros(2)])
 def test_numbers_of_steps_are_no_lengths(second, rng):
     kalman = KalmanFilter(2, random_state=0).fit(rng.standard_normal((50, 2)))
-    with pytest.raises(ValueError, match="n_steps of KalmanFilter must be an integer"):
+    with pytest.raises(ValueError, match="n_steps of KalmanFilter must be a whole number"):
         kalman.forecast(np.zeros((50, 2)), second)

@@ -597,6 +597,8 @@ def test_means_outside_of_the_support(case, value, rng):
         (BernoulliMixture, np.full(12, 2.0)),
         (WishartMixture, np.zeros(4)),
         (WishartMixture, [1.0, 2.0, 2.0, 1.0]),
+        (WishartMixture, [1e-310, 0.0, 0.0, 1e-310]),
+        (WishartMixture, [1e-200, 0.0, 0.0, 1.0]),
         (WishartMixture, [1.0, 0.5, 0.0, 1.0]),
         (CompoundDirichletMixture, np.zeros(5)),
     ],

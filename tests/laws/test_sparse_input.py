@@ -6,17 +6,29 @@ matrix of a user is written to, not even its flags.
 
 import copy
 import inspect
+from functools import partial
 
 import numpy as np
 import pytest
 from cases.comparing import arrays, assert_identical
 from cases.estimator_cases import SPARSE_ESTIMATORS
+from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
 
-from sklearn_onlineem import CompoundDirichlet, LatentDirichletAllocation, PoissonMixture
+from sklearn_onlineem import (
+    CompoundDirichlet,
+    KalmanFilter,
+    LatentDirichletAllocation,
+    MarkovChainMixture,
+    PerSequence,
+    PoissonMixture,
+)
 from sklearn_onlineem.data._sparse import canonical_csr
 from sklearn_onlineem.distributed import DistributedEM
+from sklearn_onlineem.em import Constant
 
 pytestmark = [
     pytest.mark.filterwarnings("error::RuntimeWarning"),
@@ -207,6 +219,80 @@ def test_topics_are_read_from_every_format_which_is_left_alone(e_step, form, kin
     for name in ("transform", "score_samples", "perplexity", "topic_coherence"):
         assert_array_equal(getattr(by_dense, name)(dense), getattr(by_sparse, name)(X))
     assert_untouched(X, before)
+
+
+def sequence_learners():
+    """Estimators of sequences, by name, and rows of these."""
+    rng = np.random.default_rng(0)
+    for case in [*SEQUENCE_ESTIMATORS, *KALMAN_FILTERS]:
+        yield repr(case), partial(case, max_iter=2), np.concatenate(case.data(rng, 4)[0])[:24]
+    symbols = np.arange(24.0).reshape(24, 1) % 3
+    yield "MarkovChainMixture", partial(MarkovChainMixture, 2, max_iter=2), symbols
+    yield "PerSequence", partial(PerSequence, StandardScaler(with_mean=False)), counts()
+    learner = partial(DistributedEM, KalmanFilter(2, max_iter=2))
+    yield "DistributedEM", learner, counts()
+
+
+@pytest.mark.parametrize("where", ["one", "lengths", "groups", "list"])
+@pytest.mark.parametrize(
+    "corrupt",
+    [point_outside, fall, have_a_large_index, have_few_values],
+    ids=lambda corrupt: corrupt.__name__,
+)
+@pytest.mark.parametrize(
+    "make, good", [pytest.param(*case, id=name) for name, *case in sequence_learners()]
+)
+def test_corrupt_rows_of_sequences_are_refused_by_name(make, good, corrupt, where):
+    """Before they are cut into sequences, or gathered by groups that alternate."""
+    fitted, bad = make().fit(good, **known(make().fit, lengths=[10, 14])), corrupted(good, corrupt)
+    X = [bad, bad] if where == "list" else bad
+    says = {"lengths": [10, 14]} if where == "lengths" else {}
+    says = {"groups": np.arange(24) % 2} if where == "groups" else says
+    before = snapshot(bad)
+    takers = list(takers_of_rows(fitted))
+    assert len(takers) > 5
+    # What is asked of a fitted estimator in shards is asked of the estimator that it holds.
+    names = "|".join(type(e).__name__ for e in (fitted, getattr(fitted, "estimator_", fitted)))
+    for method in takers:
+        with pytest.raises((TypeError, ValueError), match=names):
+            method(X, **known(method, **says))
+    assert_untouched(bad, before)
+
+
+def test_groups_that_are_objects_do_not_gather_corrupt_rows(rng):
+    """What ``make fuzz SEED=424243 CASE=22612`` was when it wrote out of bounds."""
+    (case,) = (case for case in SEQUENCE_ESTIMATORS if case.name == "HMM(gaussian, absorbing)")
+    hmm = case(2, max_iter=2).partial_fit(case.data(rng, 4)[0])
+    bad = corrupted(np.ones((18, 4)), point_outside)
+    groups = np.array([1, 1, *([2**31, 1] * 8)], dtype=object)
+    hmm.set_params(family=Constant(eta0=0.5))
+    with pytest.raises(TypeError, match="HMM"):
+        hmm.aic(bad, groups=groups)
+
+
+def takers_of_rows(fitted):
+    """Methods of an estimator, fitted and not, whose first argument is X."""
+    for name in dir(type(fitted)):
+        method = None if name.startswith("_") else getattr(fitted, name, None)
+        if inspect.ismethod(method) and [*inspect.signature(method).parameters][:1] == ["X"]:
+            yield method
+            if "fit" in name:
+                yield getattr(clone(fitted), name)
+
+
+def known(method, **arguments):
+    """Those of the arguments that a method has by name."""
+    names = inspect.signature(method).parameters
+    return {name: value for name, value in arguments.items() if name in names}
+
+
+@pytest.mark.parametrize("corrupt", CORRUPTIONS, ids=lambda corrupt: corrupt.__name__)
+def test_corrupt_topics_and_weights_of_documents_are_refused_by_name(corrupt):
+    topics = LatentDirichletAllocation(4, e_step="map", solver="batch", semi_supervised=True)
+    for name in ("y", "sample_weight"):
+        for method in (topics.fit, topics.partial_fit):
+            with pytest.raises((TypeError, ValueError), match="LatentDirichletAllocation"):
+                method(counts(), **{name: corrupted(counts(), corrupt)})
 
 
 @pytest.mark.parametrize("form", ["csr", "csc"])

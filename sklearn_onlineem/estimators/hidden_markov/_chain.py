@@ -104,6 +104,13 @@ class Chain:
         if lacks_end:
             rest = np.maximum(1.0 - transmat.sum(axis=1), 0.0)
             transmat = np.column_stack([transmat, rest])
+        # What a row lacks may be rounding.
+        if has_end and transmat[:, -1].max() <= n_states * np.finfo(np.float64).eps:
+            raise ValueError(
+                "transmat_init leaves no room for the end: with termination='end_state' rows of"
+                f" {n_states} entries add up to less than 1, and the rest is the probability to end"
+                f" there; or rows of {n_states + 1} entries have it last, above 0 in one at least."
+            )
         return transmat
 
 

@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, SequenceData
+from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._learnt_prior import LearntPrior
 from sklearn_onlineem.estimators._missing import filled
@@ -423,11 +424,11 @@ class KalmanFilter(SequenceEstimator):
         NotFittedError
             If the estimator is not fitted.
         ValueError
-            If X is invalid, or `n_steps` is no integer above 0; the message names the estimator.
+            If X is invalid, or `n_steps` is no whole number above 0; the message names the
+            estimator.
         """
         seen = self._seen()
-        if not isinstance(n_steps, Integral) or n_steps < 1:
-            raise ValueError(f"n_steps of {type(self).__name__} must be an integer above 0.")
+        check_count(f"n_steps of {type(self).__name__}", n_steps)
         parts, reader = seen._infer(X, lengths, groups, "forecast", int(n_steps))
         is_one = not reader.form.is_nested and lengths is None and groups is None
         parts = tuple(seen._exposed(part[0] if is_one else part) for part in parts)

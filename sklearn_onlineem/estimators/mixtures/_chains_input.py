@@ -14,7 +14,7 @@ from sklearn_onlineem.estimators._rows import RowsInput
 from sklearn_onlineem.estimators._sequence_forms import SequenceForm, is_nested, sequence_form
 from sklearn_onlineem.estimators._validation import converted
 
-__all__ = ["ChainsInput"]
+__all__ = ["ChainsInput", "symbol_column"]
 
 # A stray code of 1e10 must be an error, not an allocation.
 _MOST_SYMBOLS = 1 << 12
@@ -60,23 +60,12 @@ class ChainsInput(RowsInput):
 
     def _counted(self, form):
         """Count the transitions of sequences, in the columns that the first data had."""
-        values = self._values(form.X)
+        values = symbol_column(self._estimator, form.X)[:, 0]
         symbols, n_symbols, n_columns = self._symbols(values)
         counts = transition_counts(symbols, form.offsets, n_symbols, values.dtype)
         if self._fresh:
             self.attributes = {"n_features_in_": n_columns, "_dtype": values.dtype}
         return counts if n_columns == counts.shape[1] else counts[:, n_symbols:]
-
-    def _values(self, X):
-        """A column of symbols as floats, an array of one dimension."""
-        if sparse.issparse(X):
-            raise TypeError("Sequences must be dense, but X is sparse.")
-        if not are_ready(X, 1):
-            # What it finds of first data is that of the column, and not of its counts.
-            X, _ = converted(self._estimator, X, fresh=True)
-        if X.shape[1] != 1:
-            raise ValueError(f"Sequences have one column, of symbols, but X has {X.shape[1]}.")
-        return X[:, 0]
 
     def _symbols(self, values):
         """Codes, the number of symbols, and that of the columns of counts."""
@@ -107,6 +96,24 @@ class ChainsInput(RowsInput):
         return super()._batch(X, weight, y, n_threads)
 
 
+def symbol_column(estimator, X):
+    """Return a column of symbols as floats, an array of shape (n_rows, 1).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If X is no such column.
+    """
+    if sparse.issparse(X):
+        raise TypeError("Sequences must be dense, but X is sparse.")
+    if not are_ready(X, 1):
+        # What it finds of first data is that of the column, and not of its counts.
+        X, _ = converted(estimator, X, fresh=True)
+    if X.shape[1] != 1:
+        raise ValueError(f"Sequences have one column, of symbols, but X has {X.shape[1]}.")
+    return X
+
+
 def _matrices_as_rows(form):
     n_columns = form.X.shape[1]
     if (np.diff(form.offsets) != n_columns).any():
@@ -119,7 +126,7 @@ def _matrices_as_rows(form):
 
 def _is_column(X):
     if isinstance(X, list | tuple):
-        return len(X) > 0 and np.shape(X[0]) == (1,)
+        return np.shape(next(iter(X), None)) == (1,)
     return getattr(X, "shape", ())[1:] == (1,)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral
 from typing import Self
 
@@ -18,7 +19,7 @@ from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequence_forms import sequence_form
 from sklearn_onlineem.estimators._validation import naming
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
-from sklearn_onlineem.estimators.mixtures._chains_input import ChainsInput
+from sklearn_onlineem.estimators.mixtures._chains_input import ChainsInput, symbol_column
 from sklearn_onlineem.families import MarkovChain
 
 __all__ = ["MarkovChainMixture"]
@@ -125,7 +126,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         if lengths is None and groups is None:
             return X
         with naming(self):
-            return sequence_form(X, lengths, groups)
+            return sequence_form(X, lengths, groups, partial(symbol_column, self))
 
     @fitted_property
     def startprob_(self) -> Floats:

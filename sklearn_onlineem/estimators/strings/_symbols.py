@@ -110,11 +110,11 @@ def pairs_of(X):
 
 def _pair(entry, i):
     expected = f"a pair (source, target) as entry {i} of X"
-    if isinstance(entry, str):
-        raise _unlike(expected, entry)
-    pair = entries_of(entry, expected)
+    pair = [] if isinstance(entry, str) else entries_of(entry, expected)
     if len(pair) != 2:
-        raise _unlike(expected, entry)
+        raise ValueError(
+            f"{_unlike(expected, entry)} Two lists become pairs by list(zip(sources, targets))."
+        )
     return pair
 
 
@@ -198,6 +198,8 @@ def _unlike(expected, value):
         remedy = " Pass one of its columns, or a list of its rows."
     elif hasattr(value, "__next__"):
         remedy = " Pass list(...) of it."
+    elif isinstance(value, Mapping):
+        remedy = " Pass list(...) of its items() or values()."
     else:
         remedy = ""
     return ValueError(

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.estimators._calls import naming_calls
 from sklearn_onlineem.estimators._decorators import fit_context
 from sklearn_onlineem.estimators._persistence import PersistentState
 from sklearn_onlineem.estimators._threads import threads_for
@@ -33,6 +34,7 @@ class Learnt(NamedTuple):
     codes: dict
 
 
+@naming_calls
 class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
     r"""Nearest word of a dictionary, by a stochastic edit distance.
 

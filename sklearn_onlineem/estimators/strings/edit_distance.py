@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data._checks import room
+from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._decorators import fit_context
 from sklearn_onlineem.estimators._fitted import FittedAttribute, FitTransformMixin
@@ -460,11 +461,9 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         [True, True, True]
         """
         seen = self._seen()
-        if not isinstance(n_samples, Integral) or n_samples < 1:
-            raise ValueError(
-                f"n_samples of {type(self).__name__} must be an integer above 0, got {n_samples!r}."
-            )
-        room(f"n_samples of {type(self).__name__}", (int(n_samples),))
+        name = f"n_samples of {type(self).__name__}"
+        check_count(name, n_samples)
+        room(name, (int(n_samples),))
         pairs, scripts = seen.model_.sample(n_samples, self._generator())
         X = list(zip(seen._decoded(pairs.sources), seen._decoded(pairs.targets), strict=True))
         return X, np.split(scripts.symbols, scripts.offsets[1:-1])

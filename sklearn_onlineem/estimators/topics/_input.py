@@ -6,6 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_onlineem.data import Documents, Rows
+from sklearn_onlineem.data._sparse import canonical_csr
 from sklearn_onlineem.data.documents import MOST_TOKENS, MOST_WORDS, are_counts
 from sklearn_onlineem.estimators._rows import RowsInput
 from sklearn_onlineem.estimators._validation import check_complete, checked_labels
@@ -82,7 +83,7 @@ class DocumentsInput(RowsInput):
 
 def _indicators(y, shape):
     check_complete("y", y)
-    y = y.toarray() if sparse.issparse(y) else np.asarray(y)
+    y = canonical_csr(y).toarray() if sparse.issparse(y) else np.asarray(y)
     if y.shape != shape:
         raise ValueError(f"y must be of shape {shape} or ({shape[0]},), got {y.shape}.")
     if y.dtype.kind not in "biuf" or np.isnan(y).any():

@@ -1,0 +1,203 @@
+"""Calls with wrong arguments, which are refused in the name of the user's class."""
+
+import inspect
+import re
+
+import numpy as np
+import pytest
+from cases.comparing import assert_identical
+from cases.merged_cases import MERGED
+from cases.public_names import public
+from cases.states import state_of
+from sklearn.base import BaseEstimator
+from sklearn.decomposition import LatentDirichletAllocation as SklearnLDA
+from sklearn.mixture import BayesianGaussianMixture
+from sklearn.mixture import GaussianMixture as SklearnMixture
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_onlineem import (
+    CategoricalHMM,
+    GaussianHMM,
+    GaussianMixture,
+    KalmanFilter,
+    LatentDirichletAllocation,
+    MultinomialHMM,
+    PerSequence,
+    PoissonHMM,
+    PoissonMixture,
+)
+from sklearn_onlineem.distributed import DistributedEM
+from sklearn_onlineem.estimators._calls import _ELSEWHERE
+
+# Tests stop fits on purpose before they converge.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+REQUIRED = {DistributedEM: PoissonMixture(), PerSequence: StandardScaler()}
+THEIRS = {"set_output", "set_callbacks"}
+KINDS = {kind for _, kind in public() if inspect.isclass(kind) and issubclass(kind, BaseEstimator)}
+all_kinds = pytest.mark.parametrize("kind", sorted(KINDS, key=str), ids=lambda kind: kind.__name__)
+all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)
+
+
+def made(kind):
+    return kind(REQUIRED[kind]) if kind in REQUIRED else kind()
+
+
+def methods_of(instance):
+    """Public methods, but for those that scikit-learn gives any estimator."""
+    for name, method in inspect.getmembers(instance, inspect.ismethod):
+        is_theirs = method.__func__ is getattr(BaseEstimator, name, None) or name in THEIRS
+        if not name.startswith("_") and not is_theirs:
+            yield name, method
+
+
+def kinds_of_arguments(method):
+    return [parameter.kind for parameter in inspect.signature(method).parameters.values()]
+
+
+def test_there_are_estimators():
+    assert len(KINDS) > 20 and sum(len(dict(methods_of(made(kind)))) for kind in KINDS) > 200
+
+
+@all_kinds
+def test_methods_refuse_unknown_arguments_in_the_name_of_the_class(kind):
+    for name, method in methods_of(made(kind)):
+        if inspect.Parameter.VAR_KEYWORD in kinds_of_arguments(method):
+            continue
+        beginning = rf"^{kind.__name__}\.{name}\(\) (got an unexpected|missing a required) "
+        with pytest.raises(TypeError, match=beginning):
+            method(no_such_thing=1)
+
+
+@all_kinds
+def test_methods_refuse_too_many_arguments_in_the_name_of_the_class(kind):
+    for name, method in methods_of(made(kind)):
+        with pytest.raises(TypeError, match=rf"^{kind.__name__}\.{name} takes \d by position"):
+            method(*range(20))
+
+
+@all_kinds
+def test_methods_refuse_missing_arguments_in_the_name_of_the_class(kind):
+    for name, method in methods_of(made(kind)):
+        needed = [p for p in inspect.signature(method).parameters.values() if p.default is p.empty]
+        if not any(p.kind is p.POSITIONAL_OR_KEYWORD for p in needed):
+            continue
+        with pytest.raises(TypeError, match=rf"^{kind.__name__}\.{name}\(\) missing a required"):
+            method()
+
+
+@all_kinds
+def test_constructors_refuse_unknown_parameters(kind):
+    given = {"transformer": 1} if kind is PerSequence else {}
+    with pytest.raises(TypeError, match=f"^{kind.__name__} has no parameter 'zzz'; it has "):
+        kind(**given, zzz=1)
+    with pytest.raises(TypeError, match=rf"^{kind.__name__} takes \d by position, got 9"):
+        kind(*range(9))
+
+
+@all_kinds
+def test_misspelt_parameters_are_recognised(kind):
+    for name in inspect.signature(kind).parameters:
+        message = f"^{kind.__name__} has no parameter '{name}x'; did you mean '{name}'"
+        with pytest.raises(TypeError, match=message):
+            kind(**{f"{name}x": 1})
+
+
+@all_kinds
+def test_parameters_that_are_set_are_refused_alike(kind):
+    with pytest.raises(ValueError, match=kind.__name__) as raised:
+        made(kind).set_params(max_itre=3)
+    if hasattr(kind, "max_iter"):
+        assert "did you mean 'max_iter'?" in str(raised.value)
+
+
+def parameters(kind):
+    return list(inspect.signature(kind.__init__).parameters)[1:]
+
+
+def elsewhere():
+    hmmlearn, vhmm = pytest.importorskip("hmmlearn.hmm"), pytest.importorskip("hmmlearn.vhmm")
+    pykalman = pytest.importorskip("pykalman")
+    return [
+        (SklearnMixture, GaussianMixture),
+        (BayesianGaussianMixture, GaussianMixture),
+        (SklearnLDA, LatentDirichletAllocation),
+        (hmmlearn.GaussianHMM, GaussianHMM),
+        (hmmlearn.GMMHMM, GaussianHMM),
+        (hmmlearn.CategoricalHMM, CategoricalHMM),
+        (hmmlearn.MultinomialHMM, MultinomialHMM),
+        (hmmlearn.PoissonHMM, PoissonHMM),
+        (vhmm.VariationalGaussianHMM, GaussianHMM),
+        (vhmm.VariationalCategoricalHMM, CategoricalHMM),
+        (pykalman.KalmanFilter, KalmanFilter),
+    ]
+
+
+def test_parameters_of_other_libraries_are_known():
+    n_foreign = 0
+    for theirs, ours in elsewhere():
+        for name in set(parameters(theirs)) - set(parameters(ours)):
+            with pytest.raises(TypeError, match=f"^{ours.__name__} has no parameter '{name}': "):
+                ours(**{name: 1})
+            n_foreign += 1
+    assert n_foreign > 30
+
+
+def test_what_is_recommended_is_there():
+    named = {name for kind in KINDS for name in parameters(kind)}
+    for name, here, remedy in _ELSEWHERE:
+        recommended = {here} - {None} | set(re.findall(r"'(\w+)'", remedy or "")) - {"_init"}
+        assert recommended - {"forgetting"} <= named, name
+
+
+def test_classes_of_users_have_their_name():
+    class Mine(GaussianMixture):
+        def fit(self, X, y=None, sample_weight=None):
+            return super().fit(X, no_such_thing=1)
+
+    with pytest.raises(TypeError, match=r"^Mine\.fit\(\) got an unexpected keyword"):
+        Mine(2).fit([[1.0], [2.0]])
+    with pytest.raises(TypeError, match="^Mine has no parameter 'n_iter'"):
+        Mine(n_iter=3)
+
+
+def test_other_errors_are_as_they_were():
+    def fail(step):
+        return len(3)
+
+    with pytest.raises(
+        TypeError, match=r"^PoissonMixture: object of type 'int' has no len"
+    ) as raised:
+        PoissonMixture(callbacks=[fail]).fit([[1], [2]])
+    assert any(entry.name == "fail" for entry in raised.traceback) or raised.value.__cause__
+
+
+@all_estimators
+def test_truth_values_are_no_numbers_of_samples(case, rng):
+    fitted = case(max_iter=1).fit(case.data(rng, 30)[0])
+    for value in (True, np.True_):
+        with pytest.raises(ValueError, match=f"n_samples of {type(fitted).__name__}.*whole number"):
+            fitted.sample(value)
+
+
+DICTS = [
+    {},
+    {"a": 1.0},
+    {"a": [1.0, 2.0]},
+    {0: np.ones((3, 2))},
+    [{"a": 1.0}] * 3,
+    ({"a": 1.0},),
+    [[{"a": 1.0}] * 3] * 2,
+]
+
+
+@all_estimators
+def test_dicts_are_refused_with_what_to_do(case, rng):
+    stream = case().partial_fit(case.data(rng, 30)[0])
+    before, name = state_of(stream), type(stream).__name__
+    for learn in (case().fit, case().partial_fit, stream.partial_fit, stream.score_samples):
+        for X in DICTS:
+            with pytest.raises((TypeError, ValueError), match=f"{name}: .*(dict|pair)") as raised:
+                learn(X)
+            assert re.search("DictVectorizer|items|zip", str(raised.value))
+    assert_identical(state_of(stream), before)
