@@ -350,16 +350,20 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         with self._lock():
             self._learn(X, y, **where)
 
-    def _learn(self, X, y=None, **where):
-        """Learn a batch of a stream, under the lock; return it as data."""
+    def _learn(self, X, y, end_of=None, **where):
+        """Learn a batch of a stream, under the lock.
+
+        `end_of` makes the `end` of what is fitted, of the new model and the data.
+        """
         if not self.__sklearn_is_fitted__():
-            return self._learn_first(X, y, **where)
+            self._learn_first(X, y, end_of, **where)
+            return
         try:
-            return self._learn_next(X, y, **where)
+            self._learn_next(X, y, end_of, **where)
         except INVALID as error:
             raise_named(error, self)
 
-    def _learn_first(self, X, y, **where):
+    def _learn_first(self, X, y, end_of, **where):
         """Learn the first batch of a stream, which gives it its start."""
         self._validate_params()
         random_state = check_random_state(self.random_state)
@@ -381,11 +385,11 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 progress.take(state)
             if solver.has_own_rates:
                 warn_of_unused_rates(self, progress)
-            self._commit(progress, reader.attributes)
+            end = None if end_of is None else end_of(progress.state.model, data)
+            self._commit(progress, reader.attributes, end)
         report_update(self, progress.state)
-        return data
 
-    def _learn_next(self, X, y, **where):
+    def _learn_next(self, X, y, end_of, **where):
         """Learn a batch of a stream that is not the first."""
         rules, fitted = self._rules(), self._fitted
         try:
@@ -405,10 +409,10 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         progress.take(state)
         if state.step.revived >= 0:
             warn_of_revival(self, state.step)
-        self._fitted, self._present_rules = self._fitted_with(progress, None), rules
+        end = None if end_of is None else end_of(progress.state.model, data)
+        self._fitted, self._present_rules = self._fitted_with(progress, None, end), rules
         if self.verbose:
             report_update(self, progress.state)
-        return data
 
     def _rules(self):
         """Update rules of the parameters; when one has changed, all are validated anew."""
@@ -519,12 +523,12 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     # ------------------------------------------------------------------- what a fit leaves behind
 
-    def _commit(self, progress, attributes):
+    def _commit(self, progress, attributes, end=None):
         """Take what was learnt, and what validation found if the data are the first, at once."""
-        self._fitted = self._fitted_with(progress, attributes)
+        self._fitted = self._fitted_with(progress, attributes, end)
         self.__dict__.pop("_present_rules", None)
 
-    def _fitted_with(self, progress, attributes):
+    def _fitted_with(self, progress, attributes, end=None):
         """What is fitted after a progress, in data of which validation found these attributes."""
         if attributes:
             values = (getattr(self, name) for name in self._structural_parameters)
@@ -533,7 +537,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             attributes, structure = self._fitted.attributes, self._fitted.structure
         return Fitted(
             progress.state, progress.history, attributes, structure, tuple(progress.lower_bounds),
-            progress.n_iter, progress.converged, progress.chains,
+            progress.n_iter, progress.converged, progress.chains, end,
         )  # fmt: skip
 
     def _as_of(self, progress, attributes):

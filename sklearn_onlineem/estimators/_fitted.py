@@ -39,6 +39,8 @@ class Fitted(NamedTuple):
         Whether it ended by its rule.
     chains : Chains or None
         Record of its Markov chains, if it ran any.
+    end : object
+        Distribution of the state in which a sequence that goes on has ended, or None.
     """
 
     state: State
@@ -49,6 +51,7 @@ class Fitted(NamedTuple):
     n_iter: int = 0
     converged: bool = False
     chains: Chains | None = None
+    end: object = None
 
     def check(self) -> None:
         """Raise ValueError if it is not of the types that it must be of."""

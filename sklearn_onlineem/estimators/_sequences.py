@@ -244,16 +244,10 @@ class SequenceEstimator(
             self._partial_fit(X, y, lengths=lengths, groups=groups)
             return self
         self._check_may_continue()
-        with self._lock(), rollback(self):
-            self._continue(X, y, lengths=lengths, groups=groups)
+        with self._lock():
+            before = self._state_before()
+            self._learn(X, y, _filtered_end, before=before, lengths=lengths, groups=groups)
         return self
-
-    def _continue(self, X, y, **where):
-        """Learn a piece of a sequence, and note in what state that ends."""
-        data = self._learn(X, y, before=self._state_before(), **where)
-        with naming(self):
-            end = self.model_.filtered_end(data[len(data) - 1 :])
-        self._stream_state = self.model_, end
 
     def _check_may_continue(self):
         termination = getattr(self, "termination", "given_length")
@@ -264,14 +258,8 @@ class SequenceEstimator(
             )
 
     def _state_before(self):
-        """Distribution of the last state of the sequence that continues, or None if none does.
-
-        Any other update makes another model, and so does one that was interrupted.
-        """
-        if not self.__sklearn_is_fitted__():
-            return None
-        model, filtered = self.__dict__.get("_stream_state", (None, None))
-        return filtered if model is self.model_ else None
+        """Distribution of the last state of the sequence that continues, or None if none does."""
+        return self._fitted.end if self.__sklearn_is_fitted__() else None
 
     # ---------------------------------------------------------------------------------- inference
 
@@ -536,6 +524,11 @@ class SequenceEstimator(
         tags.input_tags.three_d_array = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _filtered_end(model, data):
+    """In what state the last sequence has ended."""
+    return model.filtered_end(data[len(data) - 1 :])
 
 
 def filled_rows(data):

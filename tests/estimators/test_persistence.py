@@ -252,7 +252,7 @@ def of_another_version(fitted):
 
 OTHER_TYPES = [
     *((with_state, name) for name in State._fields if name != "kept"),
-    *((with_fitted, name) for name in Fitted._fields),
+    *((with_fitted, name) for name in Fitted._fields if name != "end"),
 ]
 
 

@@ -182,8 +182,8 @@ def test_a_piece_of_nothing_but_gaps_is_time_that_passes(rng):
     for make, _, rows in (STREAMS[0], STREAMS[2]):
         X = rows(rng, 300)
         estimator = learnt(make, X, [300])
-        before, filtered = estimator.model_, estimator._stream_state[1]
+        before, filtered = estimator.model_, estimator._fitted.end
         estimator.partial_fit(np.full((50, X.shape[1]), np.nan), continues=True)
         assert before.kl_divergence(estimator.model_, like=estimator._fitted.state.lengths) < 1e-6
-        assert not np.allclose(filtered[0], estimator._stream_state[1][0])
+        assert not np.allclose(filtered[0], estimator._fitted.end[0])
         assert np.isfinite(per_row(estimator.partial_fit(X[:5], continues=True), X))
