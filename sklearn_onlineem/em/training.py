@@ -51,6 +51,7 @@ _TRAINING_TYPES = {
     "expected_size": Real,
     "n_seen_before": Real,
     "size_before": Real,
+    "bound_before": Real,
     "lower_bounds": list,
     "n_iter": Integral,
     "converged": bool | np.bool,
@@ -90,6 +91,8 @@ class Training:
         Observations seen before the present fit, by their weights.
     size_before : float, default=0.0
         Size of the data before the present fit, as learning rates count it.
+    bound_before : float, default=-inf
+        Mean log-likelihood of the last pass before the present fit, where this goes on from one.
     lower_bounds : list of float, default=[]
         Mean log-likelihood of each pass of the fit, in nats per observation.
     n_iter : int, default=0
@@ -170,6 +173,7 @@ class Training:
     past: deque[AnyStep] = field(default_factory=deque)
     n_seen_before: float = 0.0
     size_before: float = 0.0
+    bound_before: float = -math.inf
     lower_bounds: list[float] = field(default_factory=list)
     n_iter: int = 0
     converged: bool = False
@@ -260,6 +264,7 @@ class Training:
             past=self.past.copy(),
             n_seen_before=self.state.n_seen,
             size_before=self.state.size_seen,
+            bound_before=self.lower_bounds[-1] if self.lower_bounds else self.bound_before,
             lower_bounds=[],
             n_iter=0,
             converged=False,
@@ -619,7 +624,7 @@ def run(
         What a solver yields after each pass over the data: its mean log-likelihood, and whether
         it was the last.
     max_iter : int
-        Most passes.
+        Most passes; none where it is 0.
     report : callable, default=None
         Called with the number of each pass and its log-likelihood.
 
@@ -628,12 +633,12 @@ def run(
     training : Training
         The same.
     """
-    for n_iter, (log_likelihood, is_last) in enumerate(passes, start=1):
+    for n_iter, (log_likelihood, is_last) in enumerate(islice(passes, max_iter), start=1):
         training.lower_bounds.append(log_likelihood)
         training.n_iter, training.converged = n_iter, is_last
         if report is not None:
             report(n_iter, log_likelihood)
-        if is_last or training.stopped or n_iter == max_iter:
+        if is_last or training.stopped:
             break
     training.take_average()
     return training

@@ -130,14 +130,15 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         Observations in a mini-batch of `fit`. With ``eta0="auto"``, data of no more observations
         are fitted by batch EM.
     max_iter : int, default=100
-        Most passes of `fit` over the data.
+        Most passes of `fit` over the data. 0: the model that a fit starts from, nothing learnt.
     tol : float, default=1e-3
         Passes of `fit` end when `stopping` falls below, in nats per observation.
     stopping : {"likelihood", "kl"}, default="likelihood"
         What `fit` compares with `tol`: the change of the mean log-likelihood, or the KL divergence
         between the models before and after a pass.
     warm_start : bool, default=False
-        Whether `fit` starts from the fitted model.
+        Whether `fit` starts from the fitted model. Then its first pass is compared with the last
+        one of the fit before, so that fits of one pass notice convergence, too.
     random_state : int, RandomState instance or None, default=None
         Of starts, of the order of observations in `fit`, of drawn variables, and of `sample`.
     n_jobs : int, default=None
@@ -169,7 +170,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     n_samples_seen_ : int
         Observations so far, by their weights.
     lower_bound_, lower_bounds_ : float, list of float
-        Mean log-likelihood of the last pass, and of each pass of the last `fit`.
+        Mean log-likelihood of the last pass, and of each pass of the last `fit`; NaN, and none,
+        after ``max_iter=0``.
     history_ : sequence of (eta, log_likelihood, kl_divergence, n_rows)
         The latest updates; log-likelihoods are from before each update, and `n_rows` counts the
         rows read up to and including it, in all passes. With ``solver="bayesian"`` components have
@@ -194,7 +196,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         default="power", valid=[StrOptions(set(SCHEDULES)), callable]
     )
     batch_size: int = parameter(default=1000, valid=[Interval(Integral, 1, None, closed="left")])
-    max_iter: int = parameter(default=100, valid=[Interval(Integral, 1, None, closed="left")])
+    max_iter: int = parameter(default=100, valid=[Interval(Integral, 0, None, closed="left")])
     tol: float = parameter(default=1e-3, valid=[Interval(Real, 0, None, closed="left")])
     stopping: str = parameter(default="likelihood", valid=[StrOptions(set(STOPPING_RULES))])
     warm_start: bool = parameter(default=False, valid=["boolean"])
@@ -307,10 +309,11 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 return
 
     def _score_of(self, training, data):
-        """Score by which starts are compared: mean log-likelihood, of the result if it wanders."""
-        solver, log_likelihood = self._solver(), training.lower_bounds[-1]
+        """Score by which starts are compared: log-likelihood of the last pass, or of the model."""
+        solver, bounds = self._solver(), training.lower_bounds
+        log_likelihood = bounds[-1] if bounds else math.nan
         wanders = solver.wanders or getattr(solver, "average_from", None) is not None
-        if wanders and getattr(self, "n_init", 1) > 1:
+        if (wanders or not bounds) and getattr(self, "n_init", 1) > 1:
             log_likelihood = training.state.model.e_step(data)[1]
         return solver.score(training.state.model, log_likelihood, data)
 
@@ -329,7 +332,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         return Plan(
             self._schedule(training),
             self._n_in_batch(data),
-            partial(STOPPING_RULES[self.stopping], self.tol),
+            partial(_rule, STOPPING_RULES[self.stopping], self.tol, training.bound_before),
             np.random.default_rng(training.state.seed),
             rate_is_chosen=self.eta0 != "auto",
             max_iter=self.max_iter,
@@ -341,6 +344,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     def _finish(self, training, data, may_converge=True):
         """Count the observations, once however many passes; warn of what was not as expected."""
+        if training.n_iter == 0:
+            return
         n_seen = training.n_seen_before + data.total_weight
         size_seen = training.size_before + training.size_of(data)
         training.state = training.state._replace(n_seen=n_seen, size_seen=size_seen)
@@ -705,7 +710,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     @property
     def lower_bound_(self) -> float:
-        """The last of `lower_bounds_`; NaN of what was merged and has learnt nothing since."""
+        """The last of `lower_bounds_`; NaN where nothing is learnt since a start or a merge."""
         training = self._training
         bounds, step = training.lower_bounds, training.state.step
         if bounds:
@@ -734,6 +739,13 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             if not isinstance(fitted, Fitted) or not isinstance(fitted.training, Training):
                 raise ValueError(f"what was learnt is {fitted!r:.60}.")
             fitted.training.check()
+
+
+def _rule(kind, tol, bound):
+    """A stopping rule that has seen the last pass before the fit, if it goes on from one."""
+    rule = kind(tol)
+    rule(bound, math.inf)
+    return rule
 
 
 def _drawn_seed(random_state):

@@ -36,6 +36,9 @@ def report_pass(estimator, n_iter, log_likelihood):
 
 def report_end(estimator, training):
     """Say why a fit has ended."""
+    if training.n_iter == 0:
+        say(estimator, "max_iter=0, so that nothing is learnt")
+        return
     reason = "converged" if training.converged else "max_iter is reached"
     reason = "stopped by a callback" if training.stopped else reason
     last = training.lower_bounds[-1]
