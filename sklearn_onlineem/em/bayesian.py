@@ -39,10 +39,10 @@ class BayesianOnline(Solver):
         What the model is made of: the posterior's joint mode, or its mean. Without a prior both are
         the maximum of the likelihood of the expected statistics.
     start_mass : float, default=0.01
-        Observations for which each component of a start counts, above 0. It decides how soon
-        components leave it: for counts of many words less than one, or all documents go where the
-        first went. The first batch of a stream, on which a start settles, counts for itself
-        instead.
+        Observations for which each component of a start counts, above 0; a start without components
+        counts for so many itself. It decides how soon components leave it: for counts of many words
+        less than one, or all documents go where the first went. The first batch of a stream, on
+        which a start settles, counts for itself instead.
     forgetting : float, default=1.0
         Share of what is carried that a batch leaves, in (0, 1]: the forgetting factor. At 1 the
         model settles; below, it follows data that drift. Priors are not forgotten.
@@ -108,7 +108,7 @@ class BayesianOnline(Solver):
         Returns
         -------
         carried : Carried
-            Of the observations seen, or else of `start_mass` for each component.
+            Of the observations seen, or else of `start_mass` for each component, or for the model.
 
         Examples
         --------
@@ -122,5 +122,5 @@ class BayesianOnline(Solver):
         0.02
         """
         model = state.model
-        mass = state.n_seen or self.start_mass * getattr(model, "n_components", 1)
+        mass = state.n_seen or self.start_mass * (model.n_components if model.has_components else 1)
         return Carried.of_model(model, mass, state.lengths_with(data))

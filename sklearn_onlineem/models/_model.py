@@ -41,11 +41,14 @@ class Model(ABC, Generic[Data, Evidence]):
     is_conjugate : bool
         Whether statistics have a fixed size, so that they can be carried along as the
         hyper-parameters of a posterior.
+    has_components : bool
+        Whether hidden variables are choices of one of `n_components`.
     """
 
     is_exact = True
     draws = False
     is_conjugate = True
+    has_components = True
 
     @abstractmethod
     def e_step(self, data: Data, rng: np.random.Generator | None = None) -> tuple[Evidence, float]:

@@ -114,6 +114,8 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     transitions: Regression
     emissions: Regression
 
+    has_components = False
+
     def __post_init__(self):
         k, d = self.n_components, self.n_features
         shapes = [part.parameters.matrix.shape for part in self._regressions]
