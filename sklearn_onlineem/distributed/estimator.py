@@ -251,7 +251,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         seed = estimator._drawn_seed()
         mode = MODES[self.mode](self.sync_every, self.combine, seed if self.shuffle else ())
         start, is_batch = progress.state, self.mode == "batch"
-        passes = mode.passes(progress, shards, estimator._plan(start, shards))
+        plan = estimator._plan(start, shards, estimator._fitted.lower_bounds)
+        passes = mode.passes(progress, shards, plan)
         max_iter = estimator.max_iter if is_batch else self.n_passes
         say(estimator, f"starts, {len(shards)} observations in {len(shards.sizes)} shards")
         with naming(estimator):

@@ -127,14 +127,14 @@ def run(
     progress : Progress
         Of the passes.
     max_iter : int
-        Most passes.
+        Most passes; none where it is 0.
     report : callable, default=None
         Called with the number of each pass and its log-likelihood.
     """
-    for n_iter, (log_likelihood, is_last) in enumerate(passes, start=1):
+    for n_iter, (log_likelihood, is_last) in enumerate(islice(passes, max_iter), start=1):
         progress.lower_bounds.append(log_likelihood)
         progress.n_iter, progress.converged = n_iter, is_last
         if report is not None:
             report(n_iter, log_likelihood)
-        if is_last or progress.stopped or n_iter == max_iter:
+        if is_last or progress.stopped:
             break

@@ -128,14 +128,15 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         Observations in a mini-batch of `fit`. With ``eta0="auto"``, data of no more observations
         are fitted by batch EM.
     max_iter : int, default=100
-        Most passes of `fit` over the data.
+        Most passes of `fit` over the data. 0: the model that a fit starts from, nothing learnt.
     tol : float, default=1e-3
         Passes of `fit` end when `stopping` falls below, in nats per observation.
     stopping : {"likelihood", "kl"}, default="likelihood"
         What `fit` compares with `tol`: the change of the mean log-likelihood, or the KL divergence
         between the models before and after a pass.
     warm_start : bool, default=False
-        Whether `fit` starts from the fitted model.
+        Whether `fit` starts from the fitted model. Then its first pass is compared with the last
+        one of the fit before, so that fits of one pass notice convergence, too.
     random_state : int, RandomState instance or None, default=None
         Of starts, of the order of observations in `fit`, of drawn variables, and of `sample`.
     n_jobs : int, default=None
@@ -168,7 +169,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     n_samples_seen_ : int
         Observations so far, by their weights.
     lower_bound_, lower_bounds_ : float, list of float
-        Mean log-likelihood of the last pass, and of each pass of the last `fit`.
+        Mean log-likelihood of the last pass, and of each pass of the last `fit`; NaN, and none,
+        after ``max_iter=0``.
     history_ : sequence of (eta, log_likelihood, kl_divergence, n_rows)
         The latest updates; log-likelihoods are from before each update, and `n_rows` counts the
         rows read up to and including it, in all passes. With ``solver="bayesian"`` components have
@@ -193,7 +195,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         default="power", valid=[StrOptions(set(SCHEDULES)), callable]
     )
     batch_size: int = parameter(default=1000, valid=[Interval(Integral, 1, None, closed="left")])
-    max_iter: int = parameter(default=100, valid=[Interval(Integral, 1, None, closed="left")])
+    max_iter: int = parameter(default=100, valid=[Interval(Integral, 0, None, closed="left")])
     tol: float = parameter(default=1e-3, valid=[Interval(Real, 0, None, closed="left")])
     stopping: str = parameter(default="likelihood", valid=[StrOptions(set(STOPPING_RULES))])
     warm_start: bool = parameter(default=False, valid=["boolean"])
@@ -253,12 +255,14 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                     if resumes:
                         say(self, "goes on from the fitted model")
                         start, history = self._resumed_state(random_state), self._fitted.history
+                        bounds = self._fitted.lower_bounds
                     else:
                         say(self, f"start {number} of {n_init}, from {data.n_rows} rows")
                         model = initialiser.model(data, random_state)
                         start, history = self._state_of(model, data, random_state), History()
+                        bounds = ()
                     progress = Progress(start, history, self._callbacks(reader.attributes))
-                    passes = solver.passes(progress, data, self._plan(start, data))
+                    passes = solver.passes(progress, data, self._plan(start, data, bounds))
                     passes = tasks.observed(passes, progress, reader.attributes)
                     run(passes, progress, self.max_iter, partial(report_pass, self))
                     progress.state = solver.finished(progress.state)
@@ -304,10 +308,11 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         return self._with_settings(self._fitted.state._replace(seed=seed, prior=prior))
 
     def _score_of(self, progress, data):
-        """Score by which starts are compared: mean log-likelihood, or what else it goes by."""
-        solver, log_likelihood = self._solver(), progress.lower_bounds[-1]
+        """Score by which starts are compared: log-likelihood of the last pass, or of the model."""
+        solver, bounds = self._solver(), progress.lower_bounds
+        log_likelihood = bounds[-1] if bounds else math.nan
         differs = solver.is_stochastic or getattr(solver, "average_from", None) is not None
-        if differs and getattr(self, "n_init", 1) > 1:
+        if (differs or not bounds) and getattr(self, "n_init", 1) > 1:
             log_likelihood = progress.state.model.e_step(data)[1]
         return solver.score(progress.state.model, log_likelihood, data)
 
@@ -322,15 +327,20 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             size_unit=model.size_of(data) / data.total_weight,
         )
 
-    def _plan(self, state, data):
-        """Arguments of passes that the parameters stand for, whatever the solver."""
+    def _plan(self, state, data, bounds):
+        """Arguments of passes that the parameters stand for, whatever the solver.
+
+        `bounds` are those of the fit before, where this goes on from one.
+        """
+        bound_before = bounds[-1] if bounds else -math.inf
         return Plan(
             self._schedule(state),
             self._n_in_batch(data),
-            partial(STOPPING_RULES[self.stopping], self.tol),
+            partial(_rule, STOPPING_RULES[self.stopping], self.tol, bound_before),
             np.random.default_rng(state.seed),
             rate_is_chosen=self.eta0 != "auto",
             max_iter=self.max_iter,
+            bound_before=bound_before,
         )
 
     def _n_in_batch(self, data):
@@ -339,6 +349,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     def _finish(self, progress, data, start, may_converge=True):
         """Count the observations, once however many passes; warn of what was not as expected."""
+        if progress.n_iter == 0:
+            return
         state = progress.state
         n_seen, size_seen = start.n_seen + data.total_weight, start.size_seen + state.size_of(data)
         progress.state = state._replace(n_seen=n_seen, size_seen=size_seen)
@@ -706,7 +718,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     @property
     def lower_bound_(self) -> float:
-        """The last of `lower_bounds_`; NaN of what was merged and has learnt nothing since."""
+        """The last of `lower_bounds_`; NaN where nothing is learnt since a start or a merge."""
         fitted = self._fitted_at_once
         bounds, step = fitted.lower_bounds, fitted.state.step
         if bounds:
@@ -728,6 +740,13 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             if not isinstance(fitted, Fitted):
                 raise ValueError(f"what was learnt is {fitted!r:.60}.")
             fitted.check()
+
+
+def _rule(kind, tol, bound):
+    """A stopping rule that has seen the last pass before the fit, if it goes on from one."""
+    rule = kind(tol)
+    rule(bound, math.inf)
+    return rule
 
 
 def _drawn_seed(random_state):

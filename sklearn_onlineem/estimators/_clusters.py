@@ -27,7 +27,7 @@ _MOST_LABELLED_ROWS = 1 << 10
 _WIDE_SHARE = 0.2
 
 
-def start_model(start, family, rows, n_components, rng, pseudo_rows=None):
+def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=None):
     """Return the mixture that one M-step makes of first responsibilities.
 
     Parameters
@@ -42,6 +42,8 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None):
     rng : numpy.random.RandomState
     pseudo_rows : Statistics, default=None
         Sums over further rows that each component starts with.
+    prior : callable (family, n_features) -> Statistics or None, default=None
+        Pseudo-statistics that join where rows alone determine no parameters.
 
     Returns
     -------
@@ -60,11 +62,23 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None):
     counts = responsibilities.sum(axis=0)
     statistics = family.expected_statistics(rows.X, responsibilities)
     if pseudo_rows is None and not counts.all():
-        pseudo_rows = wide_pseudo_rows(family, rows, n_components)
+        pseudo_rows = wide_pseudo_rows(family, rows, n_components, prior)
     if pseudo_rows is not None:
         statistics = statistics + pseudo_rows
     counts[counts == 0] = 1.0  # an empty cluster starts as if it had a row, lest it stay empty
-    return MixtureModel(family, counts / counts.sum(), family.m_step(statistics))
+    parameters = _maximiser(family, statistics, rows.X.shape[1], prior)
+    return MixtureModel(family, counts / counts.sum(), parameters)
+
+
+def _maximiser(family, statistics, n_features, prior):
+    """Parameters that maximise the statistics, with the prior where these alone have no maximum."""
+    try:
+        return family.m_step(statistics)
+    except ValueError:
+        pseudo_statistics = None if prior is None else prior(family, n_features)
+        if pseudo_statistics is None:
+            raise
+        return family.m_step(statistics + pseudo_statistics)
 
 
 def _stored_alike(family, rows):
@@ -97,16 +111,18 @@ def _at_most(indices, rng):
     return rng.choice(indices, _MOST_LABELLED_ROWS, replace=False)
 
 
-def wide_pseudo_rows(family, rows, n_components):
+def wide_pseudo_rows(family, rows, n_components, prior=None):
     """Statistics of a few pseudo-rows for each component, from one wide component of all rows.
 
-    With few rows for each component, as at the start of a stream, they keep densities proper.
+    With few rows for each component, as at the start of a stream, they keep densities proper; the
+    prior is that of `start_model`.
     """
     rows = _stored_alike(family, rows[:_MOST_ROWS])
     weight = np.ones(len(rows)) if rows.sample_weight is None else rows.sample_weight
     evenly = np.repeat(weight[:, None], n_components, axis=1)
-    parameters = family.widened(family.m_step(family.expected_statistics(rows.X, evenly)))
-    per_feature = family.n_parameters(parameters) / (n_components * rows.X.shape[1])
+    statistics, n_features = family.expected_statistics(rows.X, evenly), rows.X.shape[1]
+    parameters = family.widened(_maximiser(family, statistics, n_features, prior))
+    per_feature = family.n_parameters(parameters) / (n_components * n_features)
     return family.own_statistics(parameters, np.full(n_components, _WIDE_SHARE * per_feature))
 
 

@@ -36,6 +36,9 @@ def report_pass(estimator, n_iter, log_likelihood):
 
 def report_end(estimator, progress):
     """Say why a fit has ended."""
+    if progress.n_iter == 0:
+        say(estimator, "max_iter=0, so that nothing is learnt")
+        return
     reason = "converged" if progress.converged else "max_iter is reached"
     reason = "stopped by a callback" if progress.stopped else reason
     last = progress.lower_bounds[-1]

@@ -22,6 +22,7 @@ from sklearn_onlineem.estimators._missing import check_complete, filled
 
 __all__ = [
     "INVALID",
+    "LARGEST_SQUARE",
     "check_values",
     "checked_labels",
     "checked_weight",
@@ -41,6 +42,8 @@ _SMALLEST_SQUARE = 1e-290
 # Weights of rows are repetitions, and products of them are taken: smaller ones count as 0, larger
 # totals are refused.
 _SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-100, 1e100
+# The squares of start values are numbers; variances and precisions are such squares.
+_LARGEST_START, LARGEST_SQUARE = 1e150, 1e300
 # By which probabilities that users give may miss 1.
 _ROUNDING = 1e-6
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
@@ -318,11 +321,15 @@ def checked_weight(sample_weight, X):
     return weight
 
 
-def finite_start(name, values, shape):
-    """Copy a start value as kernels take it; check its shape and that it is finite."""
+def finite_start(name, values, shape, largest=_LARGEST_START):
+    """Copy a start value as kernels take it; check its shape and its size."""
     values = np.array(values, dtype=np.float64, order="C")
     if values.shape != shape or not np.isfinite(values).all():
         raise ValueError(f"{name} must be finite and of shape {shape}, got shape {values.shape}.")
+    if np.abs(values).max(initial=0.0) > largest:
+        raise ValueError(
+            f"{name} has values beyond {largest:g}, with which fits overflow; rescale the data."
+        )
     return values
 
 

@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn_onlineem.data._sparse import check_csr
 
 __all__ = [
+    "LARGEST",
     "LEAST",
     "LEAST_SHAPE",
     "MOST",
@@ -27,6 +28,8 @@ __all__ = [
 # into log gammas leave digits to differences of these.
 LEAST, MOST = 1e-100, 1e100
 LEAST_SHAPE, MOST_SHAPE = 1e-10, 1e15
+# What users give is no larger, so that small multiples and sums of it are numbers.
+LARGEST = 1e300
 # Rounding, relative to the numbers that are compared.
 _TOLERANCE = 1e-7
 
@@ -52,14 +55,14 @@ def check_non_negative(X):
 
 
 def finite(name, value, shape=()):
-    """Return a hyper-parameter as numbers of this shape; ValueError if it has others."""
+    """Return a hyper-parameter as numbers of this shape, up to `LARGEST`; else a ValueError."""
     _require(not np.ma.is_masked(value), name, "free of masked values", value)
     try:
         numbers = np.broadcast_to(np.asarray(value, dtype=float), shape)
     except (TypeError, ValueError, OverflowError):
         kind = f"numbers that broadcast to shape {shape}" if shape else "a number"
         raise ValueError(f"{name} must be {kind}, got {value!r}.") from None
-    _require(np.isfinite(numbers).all(), name, "finite", value)
+    _require((np.abs(numbers) <= LARGEST).all(), name, f"finite, up to {LARGEST:g}", value)
     return numbers
 
 

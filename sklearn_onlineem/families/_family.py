@@ -1104,10 +1104,16 @@ def with_digits(phi):
 def mean_of(statistics, previous):
     """Divide totals by weights; components without weight keep their previous mean."""
     weight = statistics.weight[:, None]
-    if (weight > 0).all():
-        return statistics.total / weight
-    kept = np.zeros_like(statistics.total) if previous is None else previous
-    return np.divide(statistics.total, weight, out=kept.copy(), where=weight > 0)
+    try:
+        with np.errstate(over="raise"):
+            if (weight > 0).all():
+                return statistics.total / weight
+            kept = np.zeros_like(statistics.total) if previous is None else previous
+            return np.divide(statistics.total, weight, out=kept.copy(), where=weight > 0)
+    except FloatingPointError:
+        raise ValueError(
+            "The mean of a component overflows: its weight is too small for its prior."
+        ) from None
 
 
 def averages(counts, totals, log_likelihood, rows):

@@ -138,14 +138,28 @@ class _MatrixGaussian(Gaussian[MatrixGaussians, MatrixMoments]):
 
     def _maximiser(self, statistics, previous):
         covariance = np.empty_like(statistics.scatter)
+        floor = self._floor(statistics.mean.shape[1])
         _centred_moments.covariances_from_scatter(
             statistics.scatter,
             statistics.degrees,
-            self._floor(statistics.mean.shape[1]),
+            floor,
             covariance if previous is None else previous.covariance,
             covariance,
         )
-        return self.gaussians(kept_where_empty(statistics, previous), covariance)
+        mean = kept_where_empty(statistics, previous)
+        try:
+            return self.gaussians(mean, covariance)
+        except ValueError:
+            # In single precision a scatter about a few rows may be further below 0 than the floor
+            # is above.
+            scale = np.sqrt(np.outer(floor, floor))
+            with np.errstate(all="ignore"):
+                relative = covariance / scale
+            if not np.isfinite(relative).all():
+                raise
+            values, vectors = np.linalg.eigh(relative)
+            roots = vectors * np.sqrt(np.maximum(values, 1.0))[:, None]
+            return self.gaussians(mean, scale * (roots @ roots.mT))
 
     def prior_statistics(
         self,

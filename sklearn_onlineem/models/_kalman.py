@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import lapack
 
 from sklearn_onlineem._kernels import _kalman
 from sklearn_onlineem.families._family import NOTHING
@@ -20,11 +19,6 @@ class Padded:
     Parameters
     ----------
     model : LinearDynamicalModel
-
-    Raises
-    ------
-    ValueError
-        If the covariance of the observations is not positive definite.
     """
 
     def __init__(self, model):
@@ -49,8 +43,6 @@ class Padded:
         C = np.zeros((self.d, self.width))
         C[:, : self.k] = emissions.matrix
         R = np.array(emissions.covariance, dtype=np.float64)
-        if lapack.dpotrf(R, lower=1)[1]:
-            raise ValueError("The covariance of the observations is not positive definite.")
         return *self.moves, C, np.array(emissions.offset, dtype=np.float64), R
 
     def filtered(self, sequences, n_threads, *, predicted=False, filtered=False):

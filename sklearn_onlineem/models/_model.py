@@ -38,11 +38,14 @@ class Model(ABC, Generic[Data, Evidence]):
     is_conjugate : bool
         Whether statistics have a fixed size, so that running statistics can be the
         hyper-parameters of a posterior.
+    has_components : bool
+        Whether hidden variables are choices of one of `n_components`.
     """
 
     is_exact = True
     draws = False
     is_conjugate = True
+    has_components = True
 
     @abstractmethod
     def e_step(self, data: Data, rng: np.random.Generator | None = None) -> tuple[Evidence, float]:

@@ -71,6 +71,8 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
     operations: Operations
     probabilities: Floats
 
+    has_components = False
+
     def e_step(
         self, data: StringPairs, rng: np.random.Generator | None = None
     ) -> tuple[EditStatistics, float]:

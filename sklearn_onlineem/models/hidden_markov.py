@@ -187,6 +187,11 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowByRow):
                 "The model cannot make all of the sequences: known states, or zeros among start"
                 " and transition probabilities, forbid some."
             )
+        if not (np.isfinite(log_likelihoods).all() and np.isfinite(transitions).all()):
+            raise ValueError(
+                "The densities of rows are too small to tell states apart: the scales of the model"
+                " and of the data are too far apart. Rescale the start values or priors."
+            )
         continues = data.before is not None
         statistics = HiddenMarkovStatistics(
             states[offsets[continues:-1]].sum(axis=0, dtype=np.float64),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import lapack
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import LengthDistribution, Rows
@@ -22,6 +24,10 @@ from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.statistics import combine
 
 __all__ = ["LinearDynamicalModel", "LinearDynamicalStatistics"]
+
+_OUT_OF_SCALE = "its scales and that of the data are too far apart. Rescale what was given."
+# What overflows is found in the results.
+_quietly = np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +56,8 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     Raises
     ------
     ValueError
-        If these are not of one state each, and of the same dimensions.
+        If these are not of one state each, of the same dimensions, and finite, or if the
+        covariance of the emissions is not positive definite.
 
     Notes
     -----
@@ -107,6 +114,8 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     transitions: Regression
     emissions: Regression
 
+    has_components = False
+
     def __post_init__(self):
         k, d = self.n_components, self.n_features
         shapes = [part.parameters.matrix.shape for part in self._regressions]
@@ -115,6 +124,11 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
                 f"The matrices of the first state on nothing, of transitions of {k} states and of"
                 f" emissions of {d} columns cannot be of shapes {shapes}."
             )
+        arrays = (array for part in self._regressions for of in part.parameters for array in of)
+        if not all(np.isfinite(array).all() for array in arrays):
+            raise ValueError(f"the arrays of the system overflow: {_OUT_OF_SCALE}")
+        if lapack.dpotrf(self.emissions.covariance, lower=1)[1]:
+            raise ValueError("The covariance of the observations is not positive definite.")
 
     @property
     def n_components(self) -> int:
@@ -136,6 +150,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
 
     # ------------------------------------------------------------------------------------ the EM
 
+    @_quietly
     def e_step(
         self, data: Sequences, rng: np.random.Generator | None = None
     ) -> tuple[LinearDynamicalStatistics, float]:
@@ -147,9 +162,10 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
             sums = [gains.expected(complete)]
             sums += self._sums(others, rng) if others else []
         evidence = combine([(1.0 / len(data), statistics) for statistics, _ in sums])
-        if not evidence.is_finite:
+        log_likelihood = sum(log_likelihood for _, log_likelihood in sums) / len(data)
+        if not (evidence.is_finite and math.isfinite(log_likelihood)):
             self._explain_overflow(data)
-        return evidence, sum(log_likelihood for _, log_likelihood in sums) / len(data)
+        return evidence, log_likelihood
 
     def _gains(self, data):
         """Gains of sequences without gaps, or None if there are no such, or too many gains."""
@@ -164,12 +180,14 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         pieces = prepared(data, self._first)
         return [self._padded.expected(piece, data.n_threads, rng) for piece in pieces]
 
+    @_quietly
     def own_statistics(
         self, like: Sequences | LengthDistribution | None = None
     ) -> LinearDynamicalStatistics:
         parts = zip(self._regressions, self._inputs(like), strict=True)
         return LinearDynamicalStatistics(*(part.own_statistics(inputs) for part, inputs in parts))
 
+    @_quietly
     def m_step(self, statistics: LinearDynamicalStatistics) -> LinearDynamicalModel:
         return LinearDynamicalModel(
             self.initial.m_step(statistics.initial),
@@ -211,6 +229,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     def size_of(self, data: Sequences) -> float:
         return float(data.n_rows)
 
+    @_quietly
     def kl_divergence(
         self, other: LinearDynamicalModel, like: Sequences | LengthDistribution | None = None
     ) -> float:
@@ -275,7 +294,10 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         >>> walk.row_log_likelihoods(data).round(3)
         array([-1.516,  0.   , -1.867])
         """
-        return self._filtered(data)[-1]
+        found = self._filtered(data)[-1]
+        if not _are_finite(found):
+            self._explain_overflow(data)
+        return found
 
     def filtered(self, data: Sequences) -> tuple[Floats, Floats]:
         """Return means (n_rows, k) and covariances (n_rows, k, k) of p(h_t | v_1..t).
@@ -452,9 +474,11 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         return found
 
     def _explain_overflow(self, data):
-        """Raise ValueError that says which row the moments overflow from."""
-        moments = self._filtered(data, predicted=True, filtered=True)[:-1]
+        """Raise ValueError that says which row the moments overflow from, or what else does."""
+        *moments, log_densities = self._filtered(data, predicted=True, filtered=True)
         _check_finite(moments, data)
+        if not np.isfinite(log_densities).all():
+            raise ValueError(f"rows have no density under the system: {_OUT_OF_SCALE}")
         raise _overflow("a row that the smoother goes back from")
 
     def _in_pieces(self, data, function, wanted):

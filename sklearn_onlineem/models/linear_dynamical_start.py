@@ -44,6 +44,7 @@ def filled(data):
     return X, begins
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def start_arrays(X, begins, k, known, states, rng):
     """Return arrays to start from.
 

@@ -11,7 +11,13 @@ from cases.family_cases import case_of
 from cases.merged_cases import EXACT
 from numpy.testing import assert_allclose
 
-from sklearn_onlineem import GaussianHMM, LaplaceMixture, MultinomialMixture, PoissonMixture
+from sklearn_onlineem import (
+    GaussianHMM,
+    KalmanFilter,
+    LaplaceMixture,
+    MultinomialMixture,
+    PoissonMixture,
+)
 from sklearn_onlineem.data import Rows
 from sklearn_onlineem.em import (
     BayesianOnline,
@@ -168,7 +174,7 @@ def test_a_fit_takes_one_pass_and_counts_each_observation_once(case, rng):
     X = case.data(rng, 60)[0]
     fitted = case(solver="bayesian", batch_size=20).fit(X)
     assert (fitted.n_iter_, fitted.n_steps_, fitted.converged_) == (1, 3, True)
-    n_components = getattr(fitted.model_, "n_components", 1)
+    n_components = fitted.model_.n_components if fitted.model_.has_components else 1
     expected = 60.0 + 0.01 * n_components
     assert fitted._fitted.state.kept.mass == pytest.approx(expected, rel=1e-12)
 
@@ -279,6 +285,13 @@ def test_rates_that_were_set_have_no_say_and_the_user_is_told(learn, rng):
     learner = PoissonMixture(solver="bayesian", eta0=0.5)
     with pytest.warns(UserWarning, match="depends on eta0.*carries along"):
         getattr(learner, learn)(rng.poisson(3.0, (20, 2)))
+
+
+@pytest.mark.parametrize("n_dim_state", [1, 3])
+def test_a_start_without_components_counts_for_itself(n_dim_state, rng):
+    kalman = KalmanFilter(n_dim_state, solver=BayesianOnline(start_mass=0.5), random_state=0)
+    kalman.fit([rng.standard_normal((9, 2)) for _ in range(10)])
+    assert kalman._training.state.carried.mass == pytest.approx(10.5, rel=1e-12)
 
 
 def test_sequences_carry_their_statistics_too(rng):

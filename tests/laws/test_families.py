@@ -397,6 +397,28 @@ def test_a_component_without_rows_keeps_its_parameters(case, rng):
             assert_allclose(found[2], expected[2])
 
 
+@pytest.mark.parametrize("case", GAUSSIANS, ids=repr)
+@pytest.mark.parametrize("log_weight", [-70.0, -85.0, -100.0])
+def test_a_component_of_one_outlier_stays_valid_in_single_precision(case, log_weight, rng):
+    X = rng.standard_normal((1000, 16))
+    X[0] = 5.0
+    X = X.astype(np.float32)
+    family = replace(case.family, reg_covar=None).bind(X)
+    covariances = np.array([1.0, 1.5])[:, None, None] * np.eye(16)
+    mean, scatter = np.zeros((2, 16)), family.from_matrices(covariances)
+    parameters = family.gaussians(mean, scatter / (len(covariances) / len(scatter)))
+    rows, log_weights = Rows(X), np.array([0.0, log_weight])
+    posterior = log_weights + family.log_density(parameters, X)
+    posterior = np.exp(posterior - np.logaddexp.reduce(posterior, axis=1, keepdims=True))
+    for evidence in (
+        family.e_step(parameters, log_weights, rows)[1],
+        family.posterior_statistics(parameters, X, posterior),
+    ):
+        found = family.covariance_matrices(family.m_step(evidence, parameters))
+        assert (np.linalg.eigvalsh(found) > 0.5 * family.floor.min()).all()
+        assert_allclose(np.trace(found[0]), np.trace(np.cov(X[1:].T)), rtol=0.1)
+
+
 @all_families
 def test_n_parameters_is_the_dimension_of_the_parameters(case, rng):
     parameters = case.draw(rng, 4, 3)

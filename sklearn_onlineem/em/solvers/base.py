@@ -43,6 +43,8 @@ class Plan:
         Whether the user has said which rate to take first.
     max_iter : int, default=None
         Most passes. None: no solver is told.
+    bound_before : float, default=-inf
+        Mean log-likelihood of the last pass of the fit before, where this goes on from one.
     """
 
     schedule: RateSchedule
@@ -51,6 +53,7 @@ class Plan:
     rng: np.random.Generator
     rate_is_chosen: bool = False
     max_iter: int | None = None
+    bound_before: float = -math.inf
 
 
 class Solver(Settings, ABC):

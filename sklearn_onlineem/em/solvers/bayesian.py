@@ -41,10 +41,10 @@ class BayesianOnline(Solver):
         What the model is made of: the posterior's joint mode, or its mean. Without a prior both are
         the maximum of the likelihood of the expected statistics.
     start_mass : float, default=0.01
-        Observations for which each component of a start counts, above 0. It decides how soon
-        components leave it: for counts of many words less than one, or all documents go where the
-        first went. The first batch of a stream, on which a start settles, counts for itself
-        instead.
+        Observations for which each component of a start counts, above 0; a start without components
+        counts for so many itself. It decides how soon components leave it: for counts of many words
+        less than one, or all documents go where the first went. The first batch of a stream, on
+        which a start settles, counts for itself instead.
     forgetting : float, default=1.0
         Share of the running statistics that a batch leaves, in (0, 1]: the forgetting factor. At 1
         the model settles; below, it follows data that drift. Priors are not forgotten.
@@ -120,7 +120,8 @@ class BayesianOnline(Solver):
         before = state.kept
         if not isinstance(before, RunningStatistics):
             # The model has learnt by other solvers, or not at all.
-            n = state.n_seen or self.start_mass * getattr(state.model, "n_components", 1)
+            n_components = state.model.n_components if state.model.has_components else 1
+            n = state.n_seen or self.start_mass * n_components
             before = RunningStatistics.of_model(state.model, n, state.lengths_with(batch))
         prior = self.prior_of(state.model, state.prior)
         terms = () if prior is None else ((1.0, prior),)

@@ -144,7 +144,7 @@ class Auto(Solver):
 
     That is `online_passes` in mini-batches, which come most of the way, and then batch EM, which
     settles what is left in fewer passes than learning rates that decay. Data of no more than one
-    batch are fitted by batch EM alone.
+    batch are fitted by batch EM alone, and so is what goes on from another fit.
 
     Parameters
     ----------
@@ -165,6 +165,7 @@ class Auto(Solver):
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
         if plan.rate_is_chosen:
             return Online().passes(progress, data, plan)
-        n_online = self.online_passes if len(data) > plan.batch_size else 0
+        is_new = plan.bound_before == -math.inf
+        n_online = self.online_passes if is_new and len(data) > plan.batch_size else 0
         online = Online().passes(progress, data, replace(plan, stopping=Never))
         return chain(islice(online, n_online), Batch().passes(progress, data, plan))

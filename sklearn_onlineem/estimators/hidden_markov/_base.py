@@ -120,7 +120,9 @@ class BaseHMM(SequenceEstimator):
             self.startprob_init,
             self.transmat_init,
         )
-        return HiddenMarkovInitialiser(self._family(), chain, self._learnt(), self.init)
+        return HiddenMarkovInitialiser(
+            self._family(), chain, self._learnt(), self.init, self._emission_prior
+        )
 
     def _learnt(self):
         emissions = any(letter in self.params for letter in self._emission_letters)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sklearn_onlineem.estimators._validation import shares
+from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.models import AbsorbingStates, EndState, GivenLength
 
 __all__ = ["Chain", "excess"]
@@ -118,7 +119,4 @@ def excess(concentration, name):
     """Pseudo-counts of a Dirichlet prior beyond those of the uniform one."""
     if concentration is None:
         return 0.0
-    concentration = np.asarray(concentration, dtype=np.float64)
-    if not ((concentration > 0) & np.isfinite(concentration)).all():
-        raise ValueError(f"{name} must be finite and above 0, got {concentration!r}.")
-    return concentration - 1.0
+    return above(name, concentration, 0.0, np.shape(concentration)) - 1.0

@@ -31,6 +31,8 @@ class HiddenMarkovInitialiser(Initialiser):
         Which of start, transitions and emissions are learnt, of "ste".
     init : str or array-like
         A kind of start of mixtures, or centres.
+    prior : callable (family, n_features) -> Statistics or None, default=None
+        Prior of the emissions, for rows that alone make no start.
     given_emissions : callable (family, rows) -> parameters or None, default=None
         What start values of the estimator's own give of the emissions, without clusters.
     with_given : callable (family, parameters) -> parameters, default=None
@@ -43,6 +45,7 @@ class HiddenMarkovInitialiser(Initialiser):
     chain: Chain
     learnt: str = "ste"
     init: object = "k-means"
+    prior: Callable | None = None
     given_emissions: Callable | None = None
     with_given: Callable | None = None
     bind: Callable | None = None
@@ -63,7 +66,7 @@ class HiddenMarkovInitialiser(Initialiser):
     def stream_model(self, data, random_state):
         rows = self._rows_to_start(data)
         family = self._bound(rows)
-        emissions = wide_pseudo_rows(family, rows, self.chain.n_states)
+        emissions = wide_pseudo_rows(family, rows, self.chain.n_states, self.prior)
         model = self._estimated(data, rows, family, random_state, emissions)
         # One pseudo-departure for each state, and one pseudo-start.
         return model, HiddenMarkovStatistics(model.start, model.transmat, emissions)
@@ -73,7 +76,9 @@ class HiddenMarkovInitialiser(Initialiser):
         init = self.init
         if not isinstance(init, str):
             init = finite_start("init", init, (n_states, rows.n_features))
-        parameters = start_model(init, family, rows, n_states, random_state, pseudo_rows).parameters
+        parameters = start_model(
+            init, family, rows, n_states, random_state, pseudo_rows, self.prior
+        ).parameters
         if self.with_given is not None:
             parameters = self.with_given(family, parameters)
         return self._model(family, parameters, data)

@@ -12,9 +12,9 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._families import COVARIANCE_TYPES
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators._validation import finite_start
+from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
-from sklearn_onlineem.families._checks import finite, positive_semidefinite
+from sklearn_onlineem.families._checks import at_least, finite, positive_semidefinite
 
 __all__ = ["GaussianHMM"]
 
@@ -137,7 +137,7 @@ class GaussianHMM(BaseHMM):
         values = np.asarray(self.covars_init, dtype=np.float64)
         if _without_units(values.shape) == _without_units(shape):
             values = values.reshape(shape)
-        values = finite_start("covars_init", values, shape)
+        values = finite_start("covars_init", values, shape, LARGEST_SQUARE)
         variances = values if values.ndim == 2 else np.einsum("kii->ki", values)
         if variances.min() <= 0.0:
             raise ValueError("covars_init must be positive definite.")
@@ -155,9 +155,9 @@ class GaussianHMM(BaseHMM):
         return family.pseudo_moments(
             *shape,
             mean=finite("means_prior", self.means_prior, shape),
-            mean_weight=self.means_weight,
+            mean_weight=at_least("means_weight", self.means_weight, 0.0),
             scatter=positive_semidefinite("covars_prior", scatter, n_features),
-            degrees=max(0.0, self.covars_weight - certain),
+            degrees=max(0.0, finite("covars_weight", self.covars_weight) - certain),
         )
 
     @fitted_property

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from numbers import Real
 
-import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats
@@ -14,6 +13,7 @@ from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._validation import finite_start
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.families import Poisson
+from sklearn_onlineem.families._checks import finite
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["PoissonHMM"]
@@ -87,8 +87,9 @@ class PoissonHMM(BaseHMM):
     def _emission_prior(self, family, n_features):
         if self.lambdas_prior == self.lambdas_weight == 0.0:
             return super()._emission_prior(family, n_features)
-        total = np.full((self.n_components, n_features), float(self.lambdas_prior))
-        return Sums(np.full(self.n_components, float(self.lambdas_weight)), total)
+        shape = (self.n_components, n_features)
+        weight = finite("lambdas_weight", self.lambdas_weight, shape[:1])
+        return Sums(weight.copy(), finite("lambdas_prior", self.lambdas_prior, shape).copy())
 
     @fitted_property
     def lambdas_(self) -> Floats:

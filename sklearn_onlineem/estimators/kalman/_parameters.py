@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sklearn_onlineem.estimators._priors import prior_statistics
-from sklearn_onlineem.estimators._validation import finite_start
+from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.families import (
     AffineGaussian,
     DiagonalCovariance,
@@ -159,9 +159,10 @@ def _checked_array(name, values, shape):
     values = np.asarray(values, dtype=np.float64)
     if values.ndim < len(shape):  # as pykalman takes numbers for vectors and matrices of one
         values = np.array(values, ndmin=len(shape))
-    values = finite_start(name, values, shape)
-    if name.endswith("covariance"):
-        _check_covariance(name, values)
+    if not name.endswith("covariance"):
+        return finite_start(name, values, shape)
+    values = finite_start(name, values, shape, LARGEST_SQUARE)
+    _check_covariance(name, values)
     return values
 
 

@@ -26,6 +26,7 @@ from sklearn_onlineem.estimators.kalman._parameters import (
     system_prior,
 )
 from sklearn_onlineem.families import FullGaussian
+from sklearn_onlineem.families._checks import MOST
 from sklearn_onlineem.models.linear_dynamical_start import START_STATES
 from sklearn_onlineem.models.live_filters import MomentFilter
 
@@ -172,7 +173,7 @@ class KalmanFilter(SequenceEstimator):
     )
     reg_covar: float | str = parameter(
         default="relative",
-        valid=[StrOptions({"relative"}), Interval(Real, 0, None, closed="left")],
+        valid=[StrOptions({"relative"}), Interval(Real, 0, MOST, closed="both")],
         structural=True,
     )
     prior: Mapping[str, object] | LearntPrior | None = parameter(

@@ -98,15 +98,21 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     def _initialiser(self):
         return MixtureInitialiser(
-            self._family(), self.n_components, self.init, self.weights_init, self.means_init
-        )
+            self._family(), self.n_components, self.init, self.weights_init, self.means_init,
+            self._emission_prior,
+        )  # fmt: skip
+
+    def _emission_prior(self, family, n_features):
+        """Return the prior of the components as pseudo-statistics, or None."""
+        given = self._hyperparameters
+        if given is None:
+            return None
+        return prior_statistics(family, given, self.n_components, n_features=n_features)
 
     def _prior(self, model, n_features):
         family, parameters = model.family, model.parameters
-        concentration, emissions = self.weight_concentration_prior, None
-        given = self._hyperparameters
-        if given is not None:
-            emissions = prior_statistics(family, given, self.n_components, n_features=n_features)
+        concentration = self.weight_concentration_prior
+        emissions = self._emission_prior(family, n_features)
         if emissions is None and concentration is None:
             return None
         if emissions is None:

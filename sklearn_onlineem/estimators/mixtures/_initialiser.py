@@ -29,6 +29,8 @@ class MixtureInitialiser(Initialiser):
         As mixtures have it: a kind of start, centres, or responsibilities.
     weights, means : array-like, default=None
         Given start values.
+    prior : callable (family, n_features) -> Statistics or None, default=None
+        Prior of the components, for rows that alone make no start.
     given_parameters : callable (family, rows) -> parameters, default=None
         What start values of the estimator's own give of the components, without clusters.
     with_given : callable (family, parameters) -> parameters, default=None
@@ -42,6 +44,7 @@ class MixtureInitialiser(Initialiser):
     init: object = "k-means"
     weights: object = None
     means: object = None
+    prior: Callable | None = None
     given_parameters: Callable | None = None
     with_given: Callable | None = None
     sufficient: tuple = ()
@@ -58,7 +61,7 @@ class MixtureInitialiser(Initialiser):
 
     def stream_model(self, data, random_state):
         check_rows_to_start(len(data), self.n_components, self._sufficient)
-        emissions = wide_pseudo_rows(self._bound(data), data, self.n_components)
+        emissions = wide_pseudo_rows(self._bound(data), data, self.n_components, self.prior)
         model = self.estimated(data, random_state, emissions)
         return model, MixtureStatistics(np.zeros(self.n_components), emissions)
 
@@ -66,7 +69,9 @@ class MixtureInitialiser(Initialiser):
         check_rows_to_start(len(data), self.n_components, self._sufficient)
         family = self._bound(data)
         init = self.init if isinstance(self.init, str) else self._checked_init(data)
-        model = start_model(init, family, data, self.n_components, random_state, pseudo_rows)
+        model = start_model(
+            init, family, data, self.n_components, random_state, pseudo_rows, self.prior
+        )
         if self.with_given is not None:
             parameters = self.with_given(family, model.parameters)
             model = MixtureModel(family, model.weights, parameters)

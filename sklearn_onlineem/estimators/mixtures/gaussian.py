@@ -12,7 +12,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._families import COVARIANCE_TYPES
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators._validation import finite_start
+from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import SphericalGaussian, TiedGaussian
 
@@ -128,7 +128,7 @@ class GaussianMixture(BaseMixture):
         K = self.n_components
         shapes = {"full": (K, d, d), "tied": (d, d), "diag": (K, d), "spherical": (K,)}
         precisions = finite_start(
-            "precisions_init", self.precisions_init, shapes[self.covariance_type]
+            "precisions_init", self.precisions_init, shapes[self.covariance_type], LARGEST_SQUARE
         )
         if self.covariance_type in ("diag", "spherical"):
             _require(bool((precisions > _LEAST_PRECISION).all()))

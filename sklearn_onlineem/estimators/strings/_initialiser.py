@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sklearn_onlineem.estimators._initialiser import Initialiser
+from sklearn_onlineem.families._checks import LARGEST
 from sklearn_onlineem.models import EditTransducer, FullOperations, TiedOperations
 from sklearn_onlineem.models.edit_operations import KINDS
 
@@ -70,9 +71,9 @@ def by_kind(name, given, kinds, least):
     """Return numbers for each kind of operation from a dict; `least` where it has none."""
     values = np.array([given.get(kind, least) for kind in kinds], dtype=np.float64)
     unknown = set(given) - set(kinds)
-    if unknown or not np.isfinite(values).all() or values.min() < least:
+    if unknown or not ((values >= least) & (values <= LARGEST)).all():
         raise ValueError(
-            f"{name} must be finite numbers, {least:g} or more, for {', '.join(kinds)}; got"
-            f" {given!r}."
+            f"{name} must be finite numbers, from {least:g} to {LARGEST:g}, for"
+            f" {', '.join(kinds)}; got {given!r}."
         )
     return values

@@ -95,7 +95,8 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     batch_size : int, default=None
         Documents in a mini-batch of `fit`. None: 100, or fewer so that a pass takes 20 steps.
     max_iter : int, default=10
-        Passes of `fit` over the data, or sweeps. Samplers need some 200.
+        Passes of `fit` over the data, or sweeps. Samplers need some 200. 0: the model that a fit
+        starts from, nothing learnt.
     tol : float, default=0.0
         Passes of `fit` end when `stopping` falls below, in nats per document. 0.0: they do not.
     total_samples : float, default=None
@@ -187,7 +188,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     batch_size: int | None = parameter(
         default=None, valid=[None, Interval(Integral, 1, None, closed="left")]
     )
-    max_iter: int = parameter(default=10, valid=[Interval(Integral, 1, None, closed="left")])
+    max_iter: int = parameter(default=10, valid=[Interval(Integral, 0, None, closed="left")])
     tol: float = parameter(default=0.0, valid=[Interval(Real, 0, None, closed="left")])
     total_samples: float | None = parameter(
         default=None, valid=[None, Interval(Real, 0, None, closed="neither")]

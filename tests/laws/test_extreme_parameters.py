@@ -1,0 +1,128 @@
+"""Start values and priors that are no numbers, or too large: refused by name, or a finite fit."""
+
+import numpy as np
+import pytest
+from cases.comparing import arrays
+from cases.estimator_cases import ESTIMATORS
+from cases.family_cases import hyperparameters
+from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
+from sklearn.base import clone
+
+from sklearn_onlineem import EditDistance, KalmanFilter, LatentDirichletAllocation
+from sklearn_onlineem.estimators.kalman._parameters import FIELDS
+
+pytestmark = [
+    # Nothing may overflow on the way to a result or an error.
+    pytest.mark.filterwarnings("error::RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
+
+VALUES = [1e100, 1e149, 1e200, 1.7e308, -1.7e308, np.inf, np.nan]
+ROW_CASES = [*ESTIMATORS, *SEQUENCE_ESTIMATORS]
+all_cases = pytest.mark.parametrize("case", [*ROW_CASES, *KALMAN_FILTERS], ids=repr)
+all_values = pytest.mark.parametrize("value", VALUES)
+
+
+def start_values(case, data, hidden):
+    """Start values of the model that a fit finds, by the names of the parameters."""
+    fitted = case(max_iter=2).fit(data)
+    if isinstance(fitted, KalmanFilter):
+        return {name: getattr(fitted, f"{name}_") for name in FIELDS}
+    rows, components = (np.concatenate(x) if isinstance(x, list) else x for x in (data, hidden))
+    found = {"init": np.array([rows[components == k].mean(axis=0) for k in range(3)])}
+    for name in fitted.get_params():
+        if name == "covars_init":
+            found[name] = fitted.model_.parameters.covariance
+        elif name.endswith("_init") and name != "n_init":
+            found[name] = getattr(fitted, name.removesuffix("init"))
+    return found
+
+
+def spoilt(values, value):
+    """The same with one such value, and nothing but such values."""
+    one = values.astype(float)
+    one.flat[0] = value
+    return one, np.full(values.shape, value)
+
+
+def assert_refused_or_finite(estimator, data):
+    for method in ("fit", "partial_fit"):
+        fresh = clone(estimator)
+        try:
+            getattr(fresh, method)(data)
+        except ValueError as error:
+            assert type(fresh).__name__ in str(error)
+            assert not hasattr(fresh, "model_")
+            continue
+        assert all(np.isfinite(array).all() for array in arrays(fresh.model_))
+        try:
+            assert np.isfinite(fresh.score(data))
+        except ValueError as error:
+            assert "KalmanFilter: rows have no density" in str(error)
+
+
+@all_cases
+@all_values
+def test_start_values(case, value, rng):
+    data, hidden = case.data(rng)
+    for name, values in start_values(case, data, hidden).items():
+        for bad in spoilt(values, value):
+            assert_refused_or_finite(case(max_iter=3, **{name: bad}), data)
+
+
+@pytest.mark.parametrize("case", KALMAN_FILTERS, ids=repr)
+@pytest.mark.parametrize("em_vars", [[], None, "all"])
+@all_values
+def test_a_system_all_of_which_is_given(case, em_vars, value, rng):
+    data, hidden = case.data(rng)
+    given = start_values(case, data, hidden)
+    for name, values in given.items():
+        for bad in spoilt(values, value):
+            kalman = case(max_iter=3, em_vars=em_vars, **{**given, name: bad})
+            assert_refused_or_finite(kalman, data)
+
+
+@pytest.mark.parametrize(
+    "case", [*ROW_CASES, *KALMAN_FILTERS, LatentDirichletAllocation], ids=lambda case: str(case)
+)
+@all_values
+def test_numbers_of_priors(case, value, rng):
+    if case is LatentDirichletAllocation:
+        data = rng.poisson(2.0, (30, 4))
+    else:
+        data, _ = case.data(rng)
+    for name, default in case().get_params().items():
+        is_number = name.endswith(("prior", "weight", "covar")) and not isinstance(default, bool)
+        if is_number and name != "prior":
+            assert_refused_or_finite(case(max_iter=3, **{name: value}), data)
+
+
+@all_values
+@pytest.mark.parametrize("name", ["operation_prior", "operations_init"])
+def test_edit_operations(name, value):
+    distance = EditDistance(**{name: {"match": value}}, max_iter=3)
+    assert_refused_or_finite(distance, [("ab", "a"), ("b", "ab"), ("ba", "b")])
+
+
+@all_cases
+@all_values
+def test_hyper_parameters(case, value, rng):
+    data, _ = case.data(rng)
+    fitted = case(max_iter=2).fit(data)
+    model = fitted.model_
+    is_system = isinstance(fitted, KalmanFilter)
+    family = model.emissions.family if is_system else model.family
+    for name in hyperparameters(family):
+        proper = {"degrees_of_freedom": 10.0, "shape": 3.0, name: value}
+        prior = {key: proper[key] for key in hyperparameters(family) if key in proper}
+        for given in ({"observation": prior}, {"initial": prior}) if is_system else (prior,):
+            assert_refused_or_finite(case(max_iter=3, prior=given), data)
+
+
+@all_cases
+@pytest.mark.parametrize("value", [1e200, 1.7e308, -1.7e308, np.inf])
+def test_values_of_data(case, value, rng):
+    data, _ = case.data(rng)
+    data = [x.copy() for x in data] if isinstance(data, list) else data.copy()
+    (data[-1] if isinstance(data, list) else data)[-1, 0] = value
+    assert_refused_or_finite(case(max_iter=3), data)

@@ -1,0 +1,143 @@
+"""Fits without a pass, and fits that go on from another one pass by pass."""
+
+import pickle
+
+import numpy as np
+import pytest
+from cases.comparing import arrays, assert_identical
+from cases.estimator_cases import ESTIMATORS, EstimatorCase, document_clusters, normal_clusters
+from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
+
+from sklearn_onlineem import (
+    CompoundDirichlet,
+    EditDistance,
+    GaussianMixture,
+    LatentDirichletAllocation,
+    PoissonMixture,
+)
+from sklearn_onlineem.distributed import DistributedEM
+from sklearn_onlineem.em import BayesianOnline, Gibbs
+
+
+def learner(kind, data, **arguments):
+    """A case of an estimator with data of its own."""
+
+    def make(n, **given):
+        return kind(**given)
+
+    return EstimatorCase(make, lambda rng, y: data, arguments, kind.__name__)
+
+
+PAIRS = [("ab", "a"), ("b", "ab"), ("ba", "b"), ("abba", "aba")]
+DOCUMENTS = document_clusters(np.random.default_rng(0), np.arange(300) % 3)
+CASES = [
+    *ESTIMATORS,
+    *SEQUENCE_ESTIMATORS,
+    *KALMAN_FILTERS,
+    learner(CompoundDirichlet, DOCUMENTS),
+    learner(LatentDirichletAllocation, DOCUMENTS, n_components=3),
+    learner(EditDistance, PAIRS),
+]
+all_estimators = pytest.mark.parametrize("case", CASES, ids=repr)
+
+
+@all_estimators
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_no_pass_is_the_start_alone(case, rng, capsys):
+    data, _ = case.data(rng)
+    estimator = case(max_iter=0, verbose=1).fit(data)
+    assert "nothing is learnt" in capsys.readouterr().out
+    assert (estimator.n_iter_, estimator.converged_, estimator.n_steps_) == (0, False, 0)
+    assert estimator.n_samples_seen_ == 0
+    assert (list(estimator.history_), estimator.lower_bounds_) == ([], [])
+    assert np.isnan(estimator.lower_bound_)
+    assert np.isfinite(estimator.score(data))
+    estimator.sample(3)
+    assert_identical(arrays(pickle.loads(pickle.dumps(estimator)).model_), arrays(estimator.model_))
+
+
+@all_estimators
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_what_follows_begins_there(case, rng):
+    data, _ = case.data(rng)
+    batch = {} if case(max_iter=0).solver == "online" else {"solver": "batch"}
+    at_once = case(max_iter=2, tol=0.0, **batch).fit(data)
+    start = case(max_iter=0, tol=0.0, **batch).fit(data)
+    first = start.score(data)
+    start.set_params(max_iter=2, warm_start=True).fit(data)
+    assert start.n_iter_ == 2 and start.n_samples_seen_ == at_once.n_samples_seen_
+    if batch:
+        assert_identical(arrays(start.model_), arrays(at_once.model_))
+    streamed = case(max_iter=0, tol=0.0).fit(data).partial_fit(data)
+    assert streamed.n_steps_ == 1
+    assert streamed.score(data) > first - 1e-9 or not batch
+    before = arrays(streamed.model_)
+    streamed.set_params(warm_start=True).fit(data)
+    assert_identical(arrays(streamed.model_), before)
+
+
+def test_the_best_of_several_starts_alone_is_kept(rng):
+    X = normal_clusters(rng, np.arange(300) % 3)
+    arguments = {"init": "random_from_data", "max_iter": 0, "reg_covar": 1.0}
+    scores = [
+        [
+            GaussianMixture(5, n_init=n, random_state=seed, **arguments).fit(X).score(X)
+            for seed in range(4)
+        ]
+        for n in (1, 5)
+    ]
+    assert (np.subtract(*scores[::-1]) >= 0.0).all() and np.ptp(scores[0]) > 0.0
+
+
+def test_the_start_has_the_means_that_are_given(rng):
+    X, means = rng.normal(size=(100, 2)), [[20.0, 30.0], [30.0, 25.0]]
+    mixture = GaussianMixture(2, means_init=means, max_iter=0, random_state=0).fit(X)
+    np.testing.assert_array_equal(mixture.means_, means)
+
+
+@pytest.mark.parametrize("solver", [BayesianOnline(), Gibbs()], ids=repr)
+def test_other_solvers_make_no_pass_either(solver, rng):
+    X = rng.poisson(3.0, (60, 2))
+    arguments = {"prior": {"rate": 1.0, "shape": 2.0}, "random_state": 0}
+    mixture = PoissonMixture(2, solver=solver, max_iter=0, **arguments).fit(X)
+    assert mixture.n_iter_ == 0 and not hasattr(mixture, "chains_")
+    assert np.isfinite(mixture.partial_fit(X).score(X))
+
+
+def test_a_cluster_of_machines_makes_no_pass_either(rng):
+    X = rng.poisson(3.0, (60, 2))
+    mixture = PoissonMixture(2, max_iter=0, random_state=0)
+    learner = DistributedEM(mixture, n_shards=2, mode="batch").fit(X)
+    assert learner.estimator_.n_iter_ == 0
+    assert np.isfinite(learner.score(X))
+
+
+@all_estimators
+@pytest.mark.parametrize("batch_size", [50, 10_000])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_fits_of_one_pass_notice_convergence(case, batch_size, rng):
+    data, _ = case.data(rng)
+    arguments = {"tol": 0.05, "batch_size": batch_size, "solver": "auto"}
+    if isinstance(case(), LatentDirichletAllocation):
+        arguments |= {"solver": "online", "e_step": "map"}
+    estimator = case(max_iter=1, warm_start=True, **arguments)
+    bounds = []
+    while not bounds or not estimator.converged_:
+        bounds.append(estimator.fit(data).lower_bound_)
+        assert estimator.n_iter_ == 1 and len(bounds) < 200
+    assert len(bounds) > 1 and abs(bounds[-1] - bounds[-2]) < 0.05
+    changes = np.abs(np.diff(bounds[:-1]))
+    assert (changes >= 0.05).all()
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 50])
+def test_convergence_is_noticed_whatever_the_passes_of_a_fit(max_iter, rng):
+    X = normal_clusters(rng, np.arange(300) % 3)
+    mixture = GaussianMixture(3, warm_start=True, max_iter=max_iter, random_state=0, tol=1e-6)
+    passes = 0
+    while not passes or not mixture.converged_:
+        passes += mixture.fit(X).n_iter_
+        assert passes < 200
+    at_once = GaussianMixture(3, random_state=0, tol=1e-6).fit(X)
+    assert passes == at_once.n_iter_
+    assert_identical(arrays(mixture.model_), arrays(at_once.model_))
