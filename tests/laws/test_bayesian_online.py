@@ -291,7 +291,7 @@ def test_rates_that_were_set_have_no_say_and_the_user_is_told(learn, rng):
 def test_a_start_without_components_counts_for_itself(n_dim_state, rng):
     kalman = KalmanFilter(n_dim_state, solver=BayesianOnline(start_mass=0.5), random_state=0)
     kalman.fit([rng.standard_normal((9, 2)) for _ in range(10)])
-    assert kalman._training.state.carried.mass == pytest.approx(10.5, rel=1e-12)
+    assert kalman._fitted.state.kept.mass == pytest.approx(10.5, rel=1e-12)
 
 
 def test_sequences_carry_their_statistics_too(rng):
