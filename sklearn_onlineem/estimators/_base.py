@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral, Real
 from typing import NamedTuple, Self
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -588,6 +590,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         try:
             lock = self.__dict__["_mutex"]
         except KeyError:
+            _LOCKED[id(self)] = self
             return self.__dict__.setdefault("_mutex", threading.RLock())
         if lock._is_owned():
             raise RuntimeError(
@@ -740,6 +743,22 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             if not isinstance(fitted, Fitted):
                 raise ValueError(f"what was learnt is {fitted!r:.60}.")
             fitted.check()
+
+
+# Estimators that have a lock, by id: those of users need not be hashable.
+_LOCKED = WeakValueDictionary()
+
+
+def _drop_locks():
+    """In a forked process, drop the locks that threads of its parent have held."""
+    for estimator in [*_LOCKED.values()]:
+        if "_mutex" in vars(estimator) and not vars(estimator)["_mutex"]._is_owned():
+            for name in estimator._transient:
+                vars(estimator).pop(name, None)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_drop_locks)
 
 
 def _rule(kind, tol, bound):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _kalman
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.models._dynamical_statistics import room_for_sums, statistics_of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.linalg import lapack
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import LengthDistribution, Rows
 from sklearn_onlineem.data._checks import room
