@@ -109,6 +109,7 @@ format: $(VENV)/extra-lint
 
 doc: $(BUILT) $(VENV)/extra-doc
 	$(BIN)/python -m sphinx -b html doc doc/_build/html
+	$(BIN)/python -m sphinx -b text -Q doc doc/_build/html
 	$(BIN)/python doc/check_html.py doc/_build/html
 
 # Pages as a reader sees them, in a Chromium that is installed.

@@ -2,8 +2,8 @@
 
 `python doc/check_browser.py doc/_build/html` needs playwright, and a Chromium that is installed
 (`apt install chromium`, or CHROMIUM=path). It fails where the console has errors, an image is
-broken, a page scrolls sideways, the bar above it breaks into lines, or a formula is cut (but on a
-phone).
+broken, a page scrolls sideways, the bar above it breaks into lines, or a formula or a block of code
+is cut (but on a phone).
 """
 
 import os
@@ -29,9 +29,13 @@ SLACK = 15
 FORMULAS_CUT = f"""() => MathJax.startup.promise.then(
     () => [...document.querySelectorAll("mjx-container[display=true]")]
         .filter(formula => formula.scrollWidth > formula.clientWidth + {SLACK}).length)"""
+CODE_CUT = """() => [...document.querySelectorAll("pre")]
+    .filter(code => code.scrollWidth > code.clientWidth)
+    .map(code => code.textContent.split("\\n").reduce((a, b) => a.length < b.length ? b : a))"""
 TITLE_IS_CUT = """() => [...document.querySelectorAll("h1, h2")]
     .some(title => title.scrollWidth > title.clientWidth + 1
-        && getComputedStyle(title).overflowX !== "visible")"""
+        && (getComputedStyle(title).overflowX !== "visible"
+            || title.getBoundingClientRect().left + title.scrollWidth > innerWidth))"""
 
 
 def has_formulas(path):
@@ -52,6 +56,8 @@ def faults(context, path, is_wide):
         yield "a title is cut"
     if is_wide and has_formulas(path) and (n_cut := page.evaluate(FORMULAS_CUT)):
         yield f"{n_cut} formulas are cut"
+    if is_wide:
+        yield from (f"code is cut: {line}" for line in page.evaluate(CODE_CUT))
     if (height := page.evaluate(BAR)) > ONE_LINE:
         yield f"the bar above takes {height:.0f} pixels, more than a line"
     page.close()

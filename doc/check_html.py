@@ -1,7 +1,7 @@
 """What the rendered pages must have: every public method, no broken link, and all beside them.
 
-Also a title that no other page has, headings in order, pictures with a text, and examples that a
-page leads to.
+Also a title that no other page has, headings in order, pictures with a text, examples that a page
+leads to, and a plain text of each page, which llms.txt lists.
 
 `python doc/check_html.py doc/_build/html` prints what is wrong, and fails if anything is.
 """
@@ -31,6 +31,8 @@ ANCHOR = re.compile(r"""\s(?:id|name)=["']([^"']+)""")
 TITLE = re.compile(r"<title>(.*?)</title>", re.DOTALL)
 HEADING = re.compile(r"<h([1-6])\b")
 IMAGE = re.compile(r"<img\b[^>]*>")
+WITHOUT_TEXT = {"genindex.html", "py-modindex.html", "search.html"}
+LISTED = re.compile(r"^- \[.+\]\((.+)\): \S", re.MULTILINE)
 TEXT_OF_IMAGE = re.compile(r"""\salt=(["'])(.*?)\1""", re.DOTALL)
 
 
@@ -146,6 +148,21 @@ def broken_links(folder):
                     yield f"{path.relative_to(folder)}: {target} has no such place"
 
 
+def missing_texts(folder):
+    """Yield pages without a plain text, a link to it or a line of llms.txt, and lines in vain."""
+    listed = set(LISTED.findall((folder / "llms.txt").read_text()))
+    for path in pages_of(folder):
+        name, text = path.relative_to(folder), path.with_suffix(".txt")
+        if path.name not in WITHOUT_TEXT and "_modules" not in path.parts:
+            if not text.exists():
+                yield f"{name} has no plain text"
+            if f'type="text/plain" href="{text.name}"' not in path.read_text():
+                yield f"{name} does not link to its plain text"
+            if str(name.with_suffix(".txt")) not in listed:
+                yield f"llms.txt does not describe {name}"
+    yield from (f"llms.txt: no {name}" for name in sorted(listed) if not (folder / name).exists())
+
+
 def main():
     folder = Path(sys.argv[1])
     checks = (
@@ -155,6 +172,7 @@ def main():
         unclear_pages,
         nameless_images,
         lonely_examples,
+        missing_texts,
     )
     faults = [fault for check in checks for fault in check(folder)]
     print(*faults, f"{len(faults)} faults", sep="\n")

@@ -1,5 +1,13 @@
 """Sphinx configuration."""
 
+import re
+from pathlib import Path
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.writers.text import TextTranslator
+from sphinx_gallery.directives import imgsgnode
+
 from sklearn_onlineem import __version__
 
 project = "sklearn_onlineem"
@@ -73,9 +81,60 @@ html_theme_options = {
     "navbar_end": ["version", "theme-switcher"],
 }
 html_favicon = "images/favicon.svg"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 # Pages that stand alone have no section to list.
-ALONE = "install getting_started benchmarks glossary changelog contributing about"
+ALONE = "index install getting_started benchmarks glossary changelog contributing about"
 html_sidebars = {page: [] for page in ALONE.split()}
 # Light or dark as the reader has it.
 html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
+
+
+# Parts of llms.txt, and the pages that belong there.
+PARTS = {"Pages": r"[^/]+|guide/.+", "Examples": "auto_examples/.+", "API": "generated/.+"}
+
+
+def link_pages(app, page, source):
+    """Make links to files of pages, which can be followed where files are read, links to pages."""
+    source[0] = re.sub(r"`([^`<]+) <([\w/.]+)\.rst>`__", r":doc:`\1 <\2>`", source[0])
+
+
+def link_text(app, page, template, context, doctree):
+    """Link a page to its plain text, which `make doc` writes beside it."""
+    if doctree is not None:
+        link = f'<link rel="alternate" type="text/plain" href="{Path(page).name}.txt">'
+        context["metatags"] += link
+
+
+def write_llms(app, exception):
+    """Write llms.txt: the plain text of all pages, each with a title and a sentence."""
+    if exception is None and app.builder.name == "html":
+        lines = [f"# {project}", "", f"> {description_of(app, 'index')}"]
+        for part, pattern in PARTS.items():
+            lines += ["", f"## {part}", ""]
+            for page in filter(re.compile(pattern).fullmatch, app.env.collect_relations()):
+                title = app.env.titles[page].astext()
+                lines.append(f"- [{title}]({page}.txt): {description_of(app, page)}")
+        Path(app.outdir, "llms.txt").write_text("\n".join(lines) + "\n")
+
+
+def description_of(app, page):
+    """The description of a page, or the first sentence of its text or docstring."""
+    doctree = app.env.get_and_resolve_doctree(page, app.builder)
+    for meta in doctree.findall(nodes.meta):
+        if meta.get("name") == "description":
+            return meta["content"]
+    for paragraph in doctree.findall(nodes.paragraph):
+        if isinstance(paragraph.parent, (nodes.section, addnodes.desc_content)):
+            text = " ".join(paragraph.astext().split())
+            return re.split(r"(?<=[.?!:]) ", text)[0].rstrip(".:") + "."
+    return ""
+
+
+def setup(app):
+    # Pictures of examples, of which sphinx-gallery has no text.
+    app.add_node(imgsgnode, override=True, text=(TextTranslator.visit_image, None))
+    app.connect("source-read", link_pages)
+    app.connect("html-page-context", link_text)
+    app.connect("build-finished", write_llms)

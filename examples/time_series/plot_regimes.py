@@ -46,11 +46,13 @@ hmm = GaussianHMM(
 order = np.argsort(hmm.means_[:, 0])
 path, posterior = hmm.predict(X), hmm.predict_proba(X)
 
-print(f"{'':<8}" + "".join(f"{name:>24}" for name in [*NAMES, "quarters it lasts"]))
+columns = [*NAMES, "quarters it lasts"]
+print(f"{'':<8}" + "".join(f"  {name}" for name in columns))
 for state in order:
     duration = 1.0 / (1.0 - hmm.transmat_[state, state])
     row = [*hmm.means_[state], duration]
-    print(f"state {state:<2}" + "".join(f"{value:24.1f}" for value in row))
+    values = (f"{value:{len(name) + 2}.1f}" for name, value in zip(columns, row, strict=True))
+    print(f"state {state:<2}" + "".join(values))
 
 # %%
 # Quarters in the state with the least growth, as intervals. The recessions of the National Bureau
