@@ -417,7 +417,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         with single_threaded_blas(data.n_rows):
             state = rules.solver.step(state, data, rules.schedule)
         progress = Progress(
-            state, fitted.history, self._callbacks(), fitted.lower_bounds, fitted.n_iter,
+            state, fitted.history, self._callbacks() if self.callbacks else (),
+            fitted.lower_bounds, fitted.n_iter,
             fitted.converged, chains=fitted.chains,
         )  # fmt: skip
         progress.take(state)
