@@ -17,6 +17,9 @@ OPTIMISE_BEGIN(WHOLE_TILES)
 #define MOST_BLOCK_ROWS (1 << 15)
 #define MOST_BLOCK_BYTES (1 << 25)
 
+/* Between two looks for Ctrl-C: rows, times what a row costs about. */
+#define MOST_WORK (1 << 22)
+
 /* What to write of a sequence of T rows; NULL is not wanted. */
 typedef struct {
     double *predicted;             /* (T, k) */
@@ -50,12 +53,21 @@ typedef struct {
     double *product;          /* (W, W) */
     double *vector;           /* (d + 3 W) */
     Sums sums;
+    ptrdiff_t n_rows;         /* until the next look for Ctrl-C */
+    int (*look)(void);        /* whether it has come */
+    volatile int *is_over;    /* whether it has for any thread, so that nothing matters any more */
 } Workspace;
 
 SIMD_INLINE ptrdiff_t within(ptrdiff_t lowest, ptrdiff_t x, ptrdiff_t highest)
 {
     ptrdiff_t capped = x < highest ? x : highest;
     return capped > lowest ? capped : lowest;
+}
+
+SIMD_INLINE ptrdiff_t rows_until_look(const System *system)
+{
+    const ptrdiff_t W = system->W, d = system->d;
+    return MOST_WORK / (W * W * (W + d) + d * d * d / 64);
 }
 
 /* For sequences of at most `longest` rows. */
@@ -69,6 +81,7 @@ SIMD_UNUSED static Workspace *lay_out_workspace(
     lay_out_pattern(W, d, &one);
     space.n_patterns =
         within(FEWEST_PATTERNS, MOST_PATTERN_BYTES / (ptrdiff_t)one.used, MOST_PATTERNS);
+    space.n_rows = rows_until_look(system);
     space.B = within(FEWEST_BLOCK_ROWS, MOST_BLOCK_BYTES / row_bytes, MOST_BLOCK_ROWS);
     if (space.B > longest) space.B = longest;
     start_line(arena);
@@ -96,6 +109,15 @@ SIMD_UNUSED static void clear_workspace(const System *system, Workspace *space)
 {
     set_zero((space->B + 1) * filtered_size(system->W), space->states);
     clear_update(system->W, &space->update);
+}
+
+SIMD_INLINE int goes_on(const System *system, Workspace *space)
+{
+    if (RARELY(space->n_rows-- <= 0)) {
+        space->n_rows = rows_until_look(system);
+        if (space->look()) *space->is_over = 1;
+    }
+    return !*space->is_over;
 }
 
 /* out, row t of those of n x k <- x (n, W), if it is wanted */
@@ -134,7 +156,7 @@ SIMD_UNUSED static double filter_block(
 {
     const ptrdiff_t k = system->k, W = system->W;
     double log_likelihood = 0;
-    for (ptrdiff_t i = 0; i < n; i++) {
+    for (ptrdiff_t i = 0; i < n && goes_on(system, space); i++) {
         ptrdiff_t t = begin + i;
         FilteredState state = filtered_at(space->states, i, W);
         write_row(space->predicted, t, 1, k, W, outputs->predicted);
@@ -178,7 +200,7 @@ SIMD_UNUSED static void smooth_block(
 {
     const ptrdiff_t k = system->k, W = system->W;
     double *mean = space->smoothed, *covariance = space->smoothed + W;
-    for (ptrdiff_t i = n - 1; i >= 0; i--) {
+    for (ptrdiff_t i = n - 1; i >= 0 && goes_on(system, space); i--) {
         ptrdiff_t t = begin + i;
         FilteredState now = filtered_at(space->states, i, W);
         const double *noise = outputs->noise ? outputs->noise + t * k : NULL;

@@ -14,6 +14,7 @@ from ._arena cimport Arena, allocate, arena_in, arena_of, counting_arena, take, 
 from ._arrays cimport extent, optional_readable, optional_writable, readable, require, writable
 from ._kalman_evidence cimport Evidence, add_evidence, lay_out_evidence, no_evidence
 from ._openmp cimport MOST_SLABS, first_block, omp_get_thread_num
+from ._signals cimport is_interrupted, raise_waiting
 
 cdef extern from "_kalman.h" nogil:
     ctypedef struct System:
@@ -42,6 +43,8 @@ cdef extern from "_kalman.h" nogil:
     ctypedef struct Workspace:
         double* predicted
         Sums sums
+        int (*look)() noexcept
+        volatile int* is_over
     Py_ssize_t state_size(Py_ssize_t W)
     void start_sums(
         Py_ssize_t k, Py_ssize_t W, Py_ssize_t d, const Evidence* total, Sums* sums)
@@ -151,6 +154,11 @@ cdef void pass_over_slab(
         finish_sums(k, W, d, &space.sums)
 
 
+cdef int look() noexcept nogil:
+    """By the thread that Python called, which is the only one that may."""
+    return omp_get_thread_num() == 0 and is_interrupted()
+
+
 cdef Py_ssize_t longest(const int64_t* offsets, Py_ssize_t S) except -1:
     cdef Py_ssize_t s, most = 1
     require(S > 0 and offsets[0] == 0, "offsets of all rows")
@@ -179,6 +187,9 @@ cdef int pass_over(
     cdef void* scratch = allocate(&arena)
     arena = arena_in(scratch)
     cdef Memory memory = lay_out(&system, most, n_threads, n_sums, &arena)
+    cdef volatile int is_over = False
+    for slab in range(n_threads):
+        memory.spaces[slab].look, memory.spaces[slab].is_over = look, &is_over
     for slab in prange(n_slabs, nogil=True, schedule="dynamic", num_threads=n_threads,
                        use_threads_if=n_threads > 1):
         pass_over_slab(
@@ -188,7 +199,7 @@ cdef int pass_over(
     for slab in range(n_sums):
         add_evidence(memory.slabs + slab, total)
     free(scratch)
-    return 0
+    return raise_waiting() if is_over else 0
 
 
 def filtered(

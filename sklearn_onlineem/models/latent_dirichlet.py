@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,6 +37,8 @@ _LEAST_ALPHA, _LARGEST_ALPHA = 1e-5, 1e4
 _LEAST_TOTAL = 1e-300
 # Numbers of dense documents that are drawn at a time.
 _BLOCK_VALUES = 1 << 20
+# Of documents whose tokens are dealt out at a time.
+_PIECE_TOKENS = 1 << 18
 _SEEDS = 1 << 63
 _DOUBLE = (np.dtype(np.float64),)
 
@@ -309,7 +312,11 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
                 "X must hold counts, whole numbers, and less than 2**24 in a row: tokens are dealt"
                 " out."
             )
-        given, rest = _halves(data, rng)
+        # Python looks for Ctrl-C between pieces.
+        cuts = np.flatnonzero(np.diff(np.cumsum(data.lengths) // _PIECE_TOKENS)) + 1
+        pieces = [data[a:b] for a, b in pairwise([0, *cuts, len(data)])]
+        halves = zip(*(_halves(piece, rng) for piece in pieces), strict=True)
+        given, rest = map(Documents.concatenate, halves)
         reader = replace(self, inference=LocalGibbs(n_sweeps, n_sweeps // 2))
         proportions = np.empty((len(data), self.n_components))
         reader._infer(given, rng, proportions=proportions)

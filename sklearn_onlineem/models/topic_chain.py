@@ -201,7 +201,7 @@ def _check(data, prior):
             "X must hold counts, whole numbers, and less than 2**24 in a row, where topics of words"
             " are drawn."
         )
-    if data.X.sum(axis=0, dtype=np.float64).max(initial=0.0) > MOST_TOKENS:
+    if np.max(data.X.sum(axis=0, dtype=np.float64)) > MOST_TOKENS:
         raise ValueError(
             "X must hold less than 2**24 tokens of a word in all, where topics of words are drawn"
             " for all documents together; solver='online' and 'batch' take more."

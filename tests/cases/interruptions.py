@@ -49,6 +49,27 @@ class InterruptAtLine:
         sys.settrace(self.old)
 
 
+def seconds_until_interrupted(call, after=0.1):
+    """How long a call goes on after a signal that comes amid it, whose handler raises.
+
+    In seconds of processor time, so that a busy machine makes no difference.
+    """
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    handler, start = signal.signal(signal.SIGPROF, interrupt), time.process_time()
+    signal.setitimer(signal.ITIMER_PROF, after)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return time.process_time() - start - after
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, handler)
+    raise AssertionError(f"The call took no {after} s.")
+
+
 # What runs in the background of a shell ignores Ctrl-C, and so do its children.
 HEEDING = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
 # Seconds after which a process is given up.

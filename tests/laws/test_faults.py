@@ -4,6 +4,7 @@ import copy
 import multiprocessing
 import os
 import pickle
+import signal
 import threading
 import time
 from collections import deque
@@ -14,12 +15,19 @@ import pytest
 from cases.collapsed_cases import GIBBS
 from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS
-from cases.interruptions import InterruptAtLine, Interruption, assert_interrupted
+from cases.interruptions import (
+    InterruptAtLine,
+    Interruption,
+    assert_interrupted,
+    seconds_until_interrupted,
+)
 from cases.merged_cases import MERGED, SINGLE, TOPICS
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from cases.states import essentials_of, state_of
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
+
+from sklearn_onlineem import KalmanFilter, LatentDirichletAllocation
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -92,6 +100,38 @@ def test_ctrl_c_ends_a_long_fit_within_a_second():
         f"{name} {solver}"
         for name in ("GaussianMixture", "PoissonMixture") for solver in ("online", "batch")
     ])  # fmt: skip
+
+
+def long_documents():
+    """Of 18 million tokens, which are drawn one by one; one document has a quarter of them."""
+    X = np.full((60, 1500), 150.0)
+    X[3] = 3500.0
+    return X
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="timers of POSIX")
+@pytest.mark.parametrize("solver", ["online", "gibbs", "stochastic"])
+def test_long_draws_of_topics_are_interrupted_within_04_s(solver):
+    X, rows = long_documents(), np.eye(3, 1500) * 9.0
+    lda = LatentDirichletAllocation(40, solver=solver, batch_size=16, random_state=0).fit(rows)
+    before = state_of(lda)
+    for call in (lda.fit, lda.partial_fit, lda.transform, lda.score, lda.perplexity):
+        assert seconds_until_interrupted(lambda call=call: call(X)) < 0.4
+    assert_identical(state_of(lda), before)
+    assert np.isfinite(lda.partial_fit(rows).score(rows))
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="timers of POSIX")
+@pytest.mark.parametrize(("k", "d", "n_rows"), [(2, 2, 1_000_000), (8, 4, 200_000), (60, 9, 2000)])
+def test_long_passes_of_the_kalman_filter_are_interrupted_within_04_s(k, d, n_rows, rng):
+    X = rng.standard_normal((1, n_rows, d))
+    kalman = KalmanFilter(k, max_iter=1, random_state=0).fit(X[:, :200])
+    before = state_of(kalman)
+    X[:, ::7, 0] = np.nan
+    for call in (kalman.smooth, kalman.filter, kalman.score, kalman.impute, kalman.fit):
+        assert seconds_until_interrupted(lambda call=call: call(X)) < 0.4
+    assert_identical(state_of(kalman), before)
+    assert np.isfinite(kalman.score(X[:, :200]))
 
 
 def in_threads(function, items, n_threads=4):

@@ -11,6 +11,7 @@ from cases.numerical import minimiser
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from scipy.special import gammaln, logsumexp, psi, softmax
+from scipy.stats import ks_2samp
 
 from sklearn_onlineem.data import Documents, Rows
 from sklearn_onlineem.em import Online, State, online_step
@@ -243,11 +244,28 @@ def test_completion_scores_half_of_the_tokens_given_the_other(rng):
     assert_allclose(log_likelihoods.sum(), expected, rtol=0.05)
 
 
+def test_completion_deals_blocks_out_as_it_does_tokens(rng, monkeypatch):
+    model, n = drawn_model(rng, 1, 3), 3000
+    data = Documents(Rows(csr_array(np.tile([4.0, 3.0, 6.0], (n, 1)))))
+    found = []
+    for most_single, piece in ((4096, 1 << 18), (3, 1 << 18), (0, 50)):
+        monkeypatch.setattr("sklearn_onlineem.models.latent_dirichlet.MOST_SINGLE", most_single)
+        monkeypatch.setattr("sklearn_onlineem.models.latent_dirichlet._PIECE_TOKENS", piece)
+        log_likelihoods, n_tokens = model.completion(data, rng)
+        assert_array_equal(n_tokens, 6.0)
+        found.append(np.sort(log_likelihoods))
+    assert found[0].std() > 0.05
+    for other in found[1:]:
+        assert ks_2samp(found[0].round(9), other.round(9)).pvalue > 1e-3
+
+
 # ---------------------------------------------------------------------------------------- chains
 
 
 @pytest.mark.parametrize("collapsed", [True, False], ids=["Gibbs", "stochastic EM"])
-def test_a_chain_finds_the_topics(collapsed, rng):
+@pytest.mark.parametrize("most_single", [4096, 1])
+def test_a_chain_finds_the_topics(collapsed, most_single, rng, monkeypatch):
+    monkeypatch.setattr("sklearn_onlineem.models.topic_chain.MOST_SINGLE", most_single)
     topics_T = np.kron(np.eye(3), np.full((4, 1), 0.25))
     alpha, length = np.full(3, 0.2), np.array([20.0])
     truth = LatentDirichletModel(topics_T, alpha, length)
@@ -296,6 +314,10 @@ def test_chains_refuse_what_they_cannot_draw(rng):
         model.chain(weighted, prior, rng)
     with pytest.raises(ValueError, match="topic_word_prior"):
         model.chain(data, None, rng)
+    many = Documents(Rows(csr_array(np.repeat([[8e6, 1.0]], 3, axis=0))))
+    for collapsed in (True, False):
+        with pytest.raises(ValueError, match=r"2\*\*24 tokens of a word"):
+            drawn_model(rng, 3, 2).chain(many, prior, rng, collapsed)
 
 
 MODEL = drawn_model(np.random.default_rng(0))

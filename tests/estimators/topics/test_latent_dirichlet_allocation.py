@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -302,6 +303,39 @@ def test_arguments_without_meaning_are_refused(arguments, message, rng):
 
 
 # ------------------------------------------------------------------------------------------ data
+
+
+@all_ways
+def test_work_does_not_grow_with_counts(way, rng):
+    """Token by token, 24 counts of 5e5 took 12 s and more."""
+    begin = time.process_time()
+    X = rng.permuted(np.full((6, 4), 5e5) * [0.1, 0.5, 1.0, 2.4], axis=1)
+    model = lda(**way).fit(X)
+    assert_allclose(model.transform(X).sum(axis=1), 1.0)
+    assert np.isfinite(model.score(X)) and 1.0 < model.perplexity(X) <= 4.1
+    prior = model.topic_word_prior_ * model.components_.size
+    assert_allclose(model.components_.sum(), X.sum() + prior, rtol=1e-5)
+    model.partial_fit(X)
+    assert time.process_time() - begin < 4.0
+
+
+@all_ways
+def test_counts_of_1e15_are_refused_by_name_or_leave_numbers(way, rng):
+    X, _ = documents(rng, 30)
+    fits = [lda(**{**way, "max_iter": 5}) for _ in range(2)]
+    if {"e_step": "map"}.items() <= way.items() or way.get("solver") == "batch":
+        model = fits[0].fit(X * 1e15)
+        assert np.isfinite(model.components_).all() and np.isfinite(model.score(X * 1e15))
+        assert_allclose(model.transform(X * 1e15).sum(axis=1), 1.0)
+        fits = [model]
+    else:
+        with pytest.raises(ValueError, match="LatentDirichletAllocation: .*16777215.*map"):
+            fits[0].fit(X * 1e15)
+        fits[1].fit(X)
+        with pytest.raises(ValueError, match="LatentDirichletAllocation: .*16777215.*map"):
+            fits[1].score(X * 1e15)
+    with pytest.raises(ValueError, match=r"LatentDirichletAllocation: .*(16777215|2\*\*24)"):
+        fits[-1].perplexity(X * 1e15)
 
 
 @all_ways
