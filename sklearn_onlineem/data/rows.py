@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self, TypeVar
 
 import numpy as np
 from scipy import sparse
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data._batch import Batch, Index, without_step
 from sklearn_onlineem.data._checks import array_of, check_threads

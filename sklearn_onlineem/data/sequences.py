@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data._batch import Batch, Index
 from sklearn_onlineem.data._checks import array_of, check_offsets

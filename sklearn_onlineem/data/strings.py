@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Self
 
 import numpy as np
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Integers
 from sklearn_onlineem.data._batch import Batch, Index
 from sklearn_onlineem.data._checks import array_of, check_offsets, check_threads

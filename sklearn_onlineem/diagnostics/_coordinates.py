@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.diagnostics._gaussian_tangents import AxisTangents, MatrixTangents
 from sklearn_onlineem.diagnostics._share_tangents import (
     CategoricalTangents,

@@ -8,10 +8,11 @@ divided by sqrt(2), so that scores have variance 1.
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.diagnostics._tangents import Attribute, Tangents
 from sklearn_onlineem.families import SphericalGaussian
 from sklearn_onlineem.families._gaussian import LARGEST_GUARD, NEGLIGIBLE

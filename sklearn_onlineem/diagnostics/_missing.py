@@ -5,12 +5,11 @@ Of a mixture both are exact; of hidden chains they are central differences of th
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from scipy import sparse
 from scipy.special import softmax
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.diagnostics._coordinates import MixtureCoordinates
 from sklearn_onlineem.diagnostics._tangents import inverse
 

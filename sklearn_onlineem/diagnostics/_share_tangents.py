@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property
 
 import numpy as np
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.data._transitions import has_starts, n_symbols_of
 from sklearn_onlineem.diagnostics._tangents import Attribute, Shares, Tangents
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.diagnostics._coordinates import Coordinates
 from sklearn_onlineem.diagnostics._regressions import RegressionCoordinates
 from sklearn_onlineem.diagnostics._similarity import unseen_changes

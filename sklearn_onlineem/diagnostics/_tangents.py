@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.special import polygamma
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _counts, _natural
 from sklearn_onlineem.families._family import NOTHING
 

@@ -9,11 +9,10 @@ which is what log |X| has besides: :math:`c^2 = \sum_i \psi'(\tfrac{n - i}2) - 2
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from scipy.special import polygamma
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.diagnostics._tangents import Attribute, Tangents
 
 __all__ = ["FixedDegreesWishartTangents", "WishartTangents"]

@@ -59,9 +59,6 @@ _TRAINING_TYPES = {
     "chains": Chains | None,
 }
 
-# What an update changes, or is told.
-_MARKED = "state", "n_rates", "stopped", "prior", "callbacks", "expected_size"
-
 
 @dataclass
 class Training:
@@ -216,8 +213,7 @@ class Training:
 
     def mark(self) -> tuple[dict[str, object], int]:
         """Return what `back_to` needs to undo the updates that follow."""
-        marked = {name: getattr(self, name) for name in _MARKED}
-        return marked, len(self.past)
+        return vars(self).copy(), len(self.past)
 
     def back_to(self, mark: tuple[dict[str, object], int]) -> None:
         """Undo updates since a mark, the last of which has failed; callbacks may have read them.
@@ -228,8 +224,7 @@ class Training:
             What `mark` returned.
         """
         marked, n_past = mark
-        for name in _MARKED:
-            setattr(self, name, marked[name])
+        vars(self).update(marked)
         while len(self.past) > n_past:
             self.past.pop()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -57,6 +56,7 @@ from sklearn_onlineem.estimators._reports import (
     warn_of_unused_rates,
 )
 from sklearn_onlineem.estimators._threads import single_threaded_blas
+from sklearn_onlineem.estimators._transactions import new_lock
 from sklearn_onlineem.estimators._validation import INVALID, naming, raise_named
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics
@@ -347,13 +347,16 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         warn_of_passes(self, training, may_converge)
         warn_of_unused_rates(self, training)
 
-    def _partial_fit(self, X, y=None, **where):
-        """Update with a batch of a stream; return it as data."""
+    def _partial_fit(self, X, y=None, undo=None, **where):
+        """Update with a batch of a stream; return it as data.
+
+        `undo` is what undoes the transaction that the update is part of, if there is one.
+        """
         with self._lock():
             if not self.__sklearn_is_fitted__():
                 return self._learn_first(X, y, **where)
             try:
-                return self._learn_next(X, y, **where)
+                return self._learn_next(X, y, undo, **where)
             except INVALID as error:
                 raise_named(error, self)
 
@@ -383,7 +386,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         report_update(self, training.state)
         return data
 
-    def _learn_next(self, X, y, **where):
+    def _learn_next(self, X, y, undo, **where):
         """Learn a batch of a stream that is not the first."""
         rules = self._rules()
         training, callbacks = rules.training, checked_callbacks(rules.callbacks, self, None)
@@ -392,6 +395,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         finally:
             rules.reader.release()
         before = training.mark()
+        # A process that is forked now has neither this thread nor the end of its update.
+        self._undo = undo or partial(training.back_to, before)
         training.prior, training.callbacks = rules.prior, callbacks
         training.expected_size = rules.expected_size
         try:
@@ -404,6 +409,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         except BaseException:
             training.back_to(before)
             raise
+        finally:
+            if undo is None:
+                del self._undo
         self._present_rules = rules
         if rules.verbose:
             report_update(self, training.state)
@@ -579,7 +587,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         try:
             return self.__dict__["_mutex"]
         except KeyError:
-            return self.__dict__.setdefault("_mutex", threading.RLock())
+            return new_lock(self)
 
     def _exposed(self, values):
         """Parameters as users see them: copies in the type of the data that they come from."""
@@ -713,9 +721,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         return math.nan if step is None else step.log_likelihood
 
     # A lock can't be pickled, rules may hold callbacks, which are the parameters', and tasks of a
-    # fit end with it.
+    # fit end with it, as what undoes an update does.
     _transient = (
-        "_mutex", "_present_rules", "_callback_fit_ctx", "_skl_callbacks_to_teardown",
+        "_mutex", "_undo", "_present_rules", "_callback_fit_ctx", "_skl_callbacks_to_teardown",
         "_parent_callback_ctx",
     )  # fmt: skip
 

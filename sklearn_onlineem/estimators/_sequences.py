@@ -237,18 +237,22 @@ class SequenceEstimator(
         with self._lock():
             if continues:
                 self._check_may_continue()
-                with as_it_was(self):
-                    self._continue(X, y, lengths=lengths, groups=groups)
+                with as_it_was(self) as undo:
+                    self._continue(X, y, undo, lengths=lengths, groups=groups)
             else:
                 self._partial_fit(X, y, lengths=lengths, groups=groups)
         return self
 
-    def _continue(self, X, y, **where):
-        """Learn a piece of a sequence, and note in what state that ends."""
-        data = self._partial_fit(X, y, before=self._state_before(), **where)
-        with naming(self):
-            end = self.model_.filtered_end(data[len(data) - 1 :])
-        self._stream_state = self.model_, end
+    def _continue(self, X, y, undo, **where):
+        """Learn a piece of a sequence, and note in what state that ends; `undo` undoes both."""
+        self._undo = undo
+        try:
+            data = self._partial_fit(X, y, undo, before=self._state_before(), **where)
+            with naming(self):
+                end = self.model_.filtered_end(data[len(data) - 1 :])
+            self._stream_state = self.model_, end
+        finally:
+            del self._undo
 
     def _check_may_continue(self):
         termination = getattr(self, "termination", "given_length")

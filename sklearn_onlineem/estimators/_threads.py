@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from contextlib import nullcontext
 from functools import cache
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from sklearn_onlineem._kernels._openmp import effective_n_threads
 
@@ -16,6 +18,17 @@ _LEAST_WORK = 200_000
 # Below so many rows BLAS does not try.
 _FEWEST_ROWS_FOR_BLAS = 16
 _NO_LIMIT = nullcontext()
+
+
+def _renew_lock():
+    """Let a forked process not wait for a thread that it does not have, and that sets limits."""
+    # From threadpoolctl 3.8 on.
+    if hasattr(OpenBLASController, "_SHARED_STATE"):
+        OpenBLASController._SHARED_STATE.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 def threads_for(n_jobs, work):

@@ -1,30 +1,63 @@
-"""Fits and what follows from them in one call: done as a whole, or not at all."""
+"""Updates, and fits and what follows from them in one call: done as a whole, or not at all."""
 
 from __future__ import annotations
 
+import os
+import threading
 from contextlib import contextmanager
 from itertools import islice
+from weakref import WeakValueDictionary
 
 from sklearn.base import TransformerMixin
 
 from sklearn_onlineem._typing import FloatsOrList
 
-__all__ = ["FitTransformMixin", "as_it_was"]
+__all__ = ["FitTransformMixin", "as_it_was", "new_lock"]
+
+# Estimators that have a lock, by id: those of users need not be hashable.
+_LOCKED = WeakValueDictionary()
+
+
+def new_lock(estimator):
+    """The lock that an estimator holds while it learns; forked processes do not inherit it."""
+    _LOCKED[id(estimator)] = estimator
+    return estimator.__dict__.setdefault("_mutex", threading.RLock())
+
+
+def _forget_other_threads():
+    """Undo what threads were doing that a forked process does not have, and drop their locks."""
+    for estimator in [*_LOCKED.values()]:
+        mutex = estimator.__dict__.get("_mutex")
+        if mutex is None or mutex._is_owned():
+            continue
+        undo = estimator.__dict__.get("_undo")
+        if undo is not None:
+            undo()
+        for name in estimator._transient:
+            estimator.__dict__.pop(name, None)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)
 
 
 @contextmanager
 def as_it_was(estimator):
     """Context that leaves an estimator as it was before, where it ends with an exception.
 
-    There is one update of a stream in it at most, or a fit.
+    There is one update of a stream in it at most, or a fit. It gives a function that undoes it.
     """
     before = vars(estimator).copy()
-    undo = _undoing(getattr(estimator, "_training", None))
-    try:
-        yield
-    except Exception:
+    undo_update = _undoing(getattr(estimator, "_training", None))
+
+    def undo():
         # One assignment: others may read it.
         estimator.__dict__ = before
+        undo_update()
+
+    try:
+        yield undo
+    except Exception:
         undo()
         raise
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import (
     _centred_moments,
     _collapsed_gaussian,

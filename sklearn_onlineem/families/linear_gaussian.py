@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Set
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._checks import above, at_least, finite, positive_semidefinite
 from sklearn_onlineem.families._covariances import (

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from scipy.linalg import lapack
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels import _kalman
 from sklearn_onlineem.families._family import NOTHING
 from sklearn_onlineem.models._dynamical_statistics import room_for_sums, statistics_of

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import LengthDistribution, Rows
 from sklearn_onlineem.data._checks import room

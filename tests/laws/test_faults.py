@@ -5,7 +5,9 @@ import multiprocessing
 import os
 import pickle
 import threading
+import time
 from collections import deque
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -13,9 +15,12 @@ from cases.collapsed_cases import GIBBS
 from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS
 from cases.interruptions import InterruptAtLine, Interruption, assert_interrupted
+from cases.merged_cases import MERGED, SINGLE, TOPICS
+from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from cases.states import essentials_of, state_of
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
+from threadpoolctl import OpenBLASController, threadpool_limits
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -144,24 +149,189 @@ def test_concurrent_first_updates_are_not_lost(case, rng):
     assert (mixture.n_steps_, mixture.n_samples_seen_) == (serial.n_steps_, 400)
 
 
-def _fit_in_child(case, X, how, results):
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+# Python 3.12 and later warn of any fork while there are threads.
+despite_threads = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+
+
+@contextmanager
+def forked(function, *arguments):
+    """Call a function in a forked process, which fails if it fails or hangs."""
+    child = multiprocessing.get_context("fork").Process(target=function, args=arguments)
+    child.start()
+    try:
+        yield
+        child.join(60)
+        assert child.exitcode == 0, "the child hangs" if child.is_alive() else "the child fails"
+    finally:
+        child.kill()
+        child.join()
+        child.close()
+
+
+def _learn_weights(case, X, how):
     mixture = getattr(case(n_jobs=2), how)(X)
-    results.put(mixture.weights_.sum())
+    assert mixture.weights_.sum() == pytest.approx(1.0)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@needs_fork
 @pytest.mark.parametrize("how", ["fit", "partial_fit"])
 @pytest.mark.parametrize("case", ESTIMATORS[:1] + ESTIMATORS[4:5], ids=repr)
 def test_a_forked_process_does_not_hang(case, how, rng):
     X, _ = case.data(rng, 5000)
     case(n_jobs=2).fit(X)  # the parent's threads
-    context = multiprocessing.get_context("fork")
-    results = context.Queue()
-    child = context.Process(target=_fit_in_child, args=(case, X, how, results))
-    child.start()
-    try:
-        assert results.get(timeout=20) == pytest.approx(1.0)
-        child.join(20)
-        assert child.exitcode == 0
-    finally:
-        child.kill()
+    with forked(_learn_weights, case, X, how):
+        pass
+
+
+@needs_fork
+@despite_threads
+@pytest.mark.threads
+def test_a_process_forked_while_threads_of_blas_are_counted_does_not_hang(rng):
+    """Where threadpoolctl sets limits, it holds a lock that all threads share."""
+    X, _ = ESTIMATORS[0].data(rng, 100)
+    # As if there were several threads to limit, on any machine.
+    with threadpool_limits(2, user_api="blas"):
+        lock = getattr(OpenBLASController, "_SHARED_STATE", None)
+        with nullcontext() if lock is None else lock.lock:
+            with forked(_learn_weights, ESTIMATORS[0], X, "fit"):
+                pass
+
+
+def _assert_learns_as(learner, twin, X, ways):
+    """Whether two have learnt the same, and go on to."""
+    learner.set_params(callbacks=None)
+    assert learner.__sklearn_is_fitted__() == twin.__sklearn_is_fitted__()
+    for learn in (None, *ways):
+        for estimator in (learner, twin) if learn else ():
+            learn(estimator, X)
+        if twin.__sklearn_is_fitted__():
+            assert_identical(state_of(learner), state_of(twin))
+
+
+def _fit(estimator, X):
+    estimator.fit(X)
+
+
+def _partial_fit(estimator, X):
+    estimator.partial_fit(X)
+
+
+def _continue(estimator, X):
+    estimator.partial_fit(X, continues=True)
+
+
+def ways_of(case):
+    continues = getattr(case(), "termination", None) == "given_length" or case in KALMAN_FILTERS
+    return [_partial_fit, _fit, *([_continue] if continues else [])]
+
+
+def assert_forks_before(case, learn, X, is_first, hold_up_in):
+    """A process that is forked while the update of a thread is held up learns as if alone."""
+    learner = case(max_iter=2)
+    if not is_first:
+        learn(learner, X)
+    twin = pickle.loads(pickle.dumps(learner))
+    begun, may_end = threading.Event(), threading.Event()
+
+    def hold_up(*_):
+        begun.set()
+        may_end.wait(60)
+
+    hold_up_in(learner, hold_up)
+    thread = threading.Thread(target=learn, args=(learner, X))
+    thread.start()
+    assert begun.wait(60)
+    with forked(_assert_learns_as, learner, twin, X, [learn, *ways_of(case)]):
+        may_end.set()
+        thread.join(60)
+
+
+def by_way(cases):
+    return pytest.mark.parametrize(
+        ("case", "learn"), [(case, way) for case in cases for way in ways_of(case)],
+        ids=lambda value: getattr(value, "__name__", repr(value)),
+    )  # fmt: skip
+
+
+@needs_fork
+@despite_threads
+@pytest.mark.threads
+@by_way(MERGED)
+def test_a_process_forked_amid_an_update_has_the_one_before(case, learn, rng):
+    X, _ = case.data(rng, 60)
+    in_callback = lambda learner, hold_up: learner.set_params(callbacks=[hold_up])  # noqa: E731
+    assert_forks_before(case, learn, X, False, in_callback)
+
+
+@needs_fork
+@despite_threads
+@pytest.mark.threads
+@by_way([ESTIMATORS[0], SEQUENCE_ESTIMATORS[0], KALMAN_FILTERS[0], SINGLE[-1]])
+def test_a_process_forked_amid_the_first_update_has_none(case, learn, rng):
+    X, _ = case.data(rng, 60)
+    in_callback = lambda learner, hold_up: learner.set_params(callbacks=[hold_up])  # noqa: E731
+    assert_forks_before(case, learn, X, True, in_callback)
+
+
+@needs_fork
+@despite_threads
+@pytest.mark.threads
+@pytest.mark.parametrize("is_first", [False, True])
+@pytest.mark.parametrize("case", [SEQUENCE_ESTIMATORS[0], KALMAN_FILTERS[0]], ids=repr)
+def test_a_process_forked_before_a_piece_has_its_end_has_not_learnt_it(
+    case, is_first, rng, monkeypatch
+):
+    X, _ = case.data(rng, 60)
+    kind, parent = type(case().fit(X).model_), os.getpid()
+    filtered_end = kind.filtered_end
+
+    def in_filter(learner, hold_up):
+        def held_up(model, data):
+            if os.getpid() == parent:
+                hold_up()
+            return filtered_end(model, data)
+
+        monkeypatch.setattr(kind, "filtered_end", held_up)
+
+    assert_forks_before(case, _continue, X, is_first, in_filter)
+
+
+def _assert_is_whole(learner, twin, learn, X):
+    while twin.n_steps_ < learner.n_steps_:
+        learn(twin, X)
+    _assert_learns_as(learner, twin, X, [learn])
+
+
+@needs_fork
+@despite_threads
+@pytest.mark.threads
+@pytest.mark.parametrize(
+    ("case", "learn"),
+    [
+        *[(case, _partial_fit) for case in (*ESTIMATORS[:1], *ESTIMATORS[4:5], *SINGLE[-1:])],
+        *[(case, _partial_fit) for case in TOPICS],
+        *[(case, _continue) for case in (*SEQUENCE_ESTIMATORS[:1], *KALMAN_FILTERS[:1])],
+    ],
+    ids=lambda value: getattr(value, "__name__", repr(value)),
+)
+def test_a_process_forked_at_any_moment_learns_on(case, learn, rng):
+    X, _ = case.data(rng, 60)
+    learner = case()
+    learn(learner, X)
+    twin = pickle.loads(pickle.dumps(learner))
+
+    def learn_until(done):
+        while not done.is_set():
+            learn(learner, X)
+
+    for _ in range(9):
+        done = threading.Event()
+        thread = threading.Thread(target=learn_until, args=(done,))
+        thread.start()
+        time.sleep(rng.uniform(0.0, 0.01))
+        with forked(_assert_is_whole, learner, twin, learn, X):
+            done.set()
+            thread.join(60)
+        while twin.n_steps_ < learner.n_steps_:
+            learn(twin, X)
