@@ -579,8 +579,8 @@ def e_step(
     """Expected statistics of documents; return sum_d s_d bound_d, bound_d <= log p(w_d).
 
     Local Gibbs sampling averages each token's conditional law over the sweeps that are kept, and
-    psi(alpha_k + n_k) - psi(alpha_0 + N) likewise. Blocks are drawn, and their law is, given
-    proportions that are drawn from their posterior, see `_topic_blocks.h`. MAP shares each word in proportion to
+    psi(alpha_k + n_k) - psi(alpha_0 + N) likewise. Blocks are drawn given proportions that are
+    drawn from their posterior, see `_topic_blocks.h`. MAP shares each word in proportion to
     (alpha_k + n_k) phi_kw, where n is N/K at first, and then the sum of the shares of the round
     before: from the third round on, as far beyond that as it is from the n before, in ratios.
 

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -26,6 +26,7 @@ from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from cases.states import essentials_of, state_of
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
+from threadpoolctl import OpenBLASController, threadpool_limits
 
 from sklearn_onlineem import KalmanFilter, LatentDirichletAllocation
 
@@ -189,6 +190,8 @@ def test_concurrent_first_updates_are_not_lost(case, rng):
 
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+# Python 3.12 and later warn of any fork while there are threads.
+despite_threads = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
 
 @contextmanager
@@ -202,6 +205,8 @@ def forked(function, *arguments):
         assert child.exitcode == 0, "the child hangs" if child.is_alive() else "the child fails"
     finally:
         child.kill()
+        child.join()
+        child.close()
 
 
 def _learn_weights(case, X, how):
@@ -217,6 +222,20 @@ def test_a_forked_process_does_not_hang(case, how, rng):
     case(n_jobs=2).fit(X)  # the parent's threads
     with forked(_learn_weights, case, X, how):
         pass
+
+
+@needs_fork
+@despite_threads
+@pytest.mark.threads
+def test_a_process_forked_while_threads_of_blas_are_counted_does_not_hang(rng):
+    """Where threadpoolctl sets limits, it holds a lock that all threads share."""
+    X, _ = ESTIMATORS[0].data(rng, 100)
+    # As if there were several threads to limit, on any machine.
+    with threadpool_limits(2, user_api="blas"):
+        lock = getattr(OpenBLASController, "_SHARED_STATE", None)
+        with nullcontext() if lock is None else lock.lock:
+            with forked(_learn_weights, ESTIMATORS[0], X, "fit"):
+                pass
 
 
 def _assert_learns_as(learner, twin, X, ways):
@@ -266,10 +285,6 @@ def assert_forks_before(case, learn, X, is_first, hold_up_in):
     with forked(_assert_learns_as, learner, twin, X, [learn, *ways_of(case)]):
         may_end.set()
         thread.join(60)
-
-
-# Python 3.12 and later warn of any fork while there are threads.
-despite_threads = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
 
 def by_way(cases):
