@@ -752,10 +752,10 @@ _LOCKED = WeakValueDictionary()
 
 def _drop_locks():
     """In a forked process, drop the locks that threads of its parent have held."""
-    for estimator in [*_LOCKED.values()]:
-        if "_mutex" in vars(estimator) and not vars(estimator)["_mutex"]._is_owned():
-            for name in estimator._transient:
-                vars(estimator).pop(name, None)
+    for learner in [*_LOCKED.values()]:
+        if "_mutex" in vars(learner) and not vars(learner)["_mutex"]._is_owned():
+            for name in learner._transient:
+                vars(learner).pop(name, None)
 
 
 if hasattr(os, "register_at_fork"):
