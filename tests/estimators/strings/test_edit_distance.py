@@ -220,9 +220,7 @@ def test_what_is_no_list_of_pairs_is_refused_and_leaves_no_trace(X, fitted, rng)
     with pytest.raises(ValueError, match="EditDistance"):
         edit.partial_fit(X)
     assert state(edit).keys() == before.keys()
-    assert_identical(
-        arrays(edit.model_), arrays(before["_fitted"].state.model)
-    ) if fitted else None
+    assert_identical(arrays(edit.model_), arrays(before["_fitted"].state.model)) if fitted else None
 
 
 @pytest.mark.parametrize(
