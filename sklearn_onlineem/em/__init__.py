@@ -37,7 +37,6 @@ from sklearn_onlineem.em.solvers import (
     SplitMerge,
     Stochastic,
     running_step,
-    solvers_for,
 )
 from sklearn_onlineem.em.state import ComponentStep, History, Restart, State, Step
 from sklearn_onlineem.em.step import Exact, Inertia, Sampled, batch_step, online_step
@@ -92,6 +91,5 @@ __all__ = [
     "rate_of",
     "run",
     "running_step",
-    "solvers_for",
     "step_size",
 ]

@@ -33,9 +33,9 @@ from sklearn_onlineem.em import (
     Step,
     named_schedule,
     run,
-    solvers_for,
 )
 from sklearn_onlineem.em.settings import merged_params
+from sklearn_onlineem.em.solvers import solvers_for
 from sklearn_onlineem.estimators._callbacks import checked_callbacks
 from sklearn_onlineem.estimators._calls import unknown_parameter
 from sklearn_onlineem.estimators._decorators import available_if

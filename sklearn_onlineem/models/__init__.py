@@ -1,15 +1,7 @@
 """Models: frozen values that turn data into statistics and statistics into models."""
 
 from sklearn_onlineem.models._model import Model
-from sklearn_onlineem.models.capabilities import (
-    Chain,
-    ComponentUpdates,
-    Move,
-    NewtonSteps,
-    RowByRow,
-    SampledChains,
-    SplitsAndMerges,
-)
+from sklearn_onlineem.models.capabilities import Chain
 from sklearn_onlineem.models.edit_operations import FullOperations, Operations, TiedOperations
 from sklearn_onlineem.models.edit_transducer import EditStatistics, EditTransducer
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
@@ -35,12 +27,6 @@ __all__ = [
     "EditTransducer",
     "AbsorbingStates",
     "Chain",
-    "ComponentUpdates",
-    "Move",
-    "NewtonSteps",
-    "RowByRow",
-    "SampledChains",
-    "SplitsAndMerges",
     "GivenLength",
     "FullOperations",
     "HiddenMarkovModel",

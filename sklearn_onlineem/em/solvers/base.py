@@ -16,7 +16,8 @@ from sklearn_onlineem.em.schedules import RateSchedule, rate_of
 from sklearn_onlineem.em.settings import Settings
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import Exact, Inertia, batch_step, online_step
-from sklearn_onlineem.models import Model, SplitsAndMerges
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.models.capabilities import SplitsAndMerges
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Plan", "Solver", "has_settled", "mini_batches"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.solvers.base import Plan, Solver, has_settled
-from sklearn_onlineem.models import ComponentUpdates
+from sklearn_onlineem.models.capabilities import ComponentUpdates
 from sklearn_onlineem.models.component_steps import check_order
 
 __all__ = ["Componentwise"]

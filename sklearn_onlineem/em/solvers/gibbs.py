@@ -17,7 +17,8 @@ from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.solvers.base import Plan, Solver
-from sklearn_onlineem.models import Model, SampledChains
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.models.capabilities import SampledChains
 
 __all__ = ["Chains", "Gibbs", "effective_sample_size", "r_hat", "sweeps"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sklearn_onlineem.data import Batch as Observations
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.solvers.base import Plan, Solver
-from sklearn_onlineem.models import NewtonSteps
+from sklearn_onlineem.models.capabilities import NewtonSteps
 
 __all__ = ["Newton"]
 

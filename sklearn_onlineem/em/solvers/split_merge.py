@@ -11,7 +11,8 @@ from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solvers.base import Plan, Solver, has_settled
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.models import Model, SplitsAndMerges
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.models.capabilities import SplitsAndMerges
 
 __all__ = ["SplitMerge"]
 

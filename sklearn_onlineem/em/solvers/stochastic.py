@@ -13,7 +13,7 @@ from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.solvers.gibbs import sweeps
 from sklearn_onlineem.em.solvers.online import averaged, of_average
 from sklearn_onlineem.em.state import State
-from sklearn_onlineem.models import SampledChains
+from sklearn_onlineem.models.capabilities import SampledChains
 
 __all__ = ["Stochastic"]
 

@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.em import Solver, solvers_for
+from sklearn_onlineem.em import Solver
+from sklearn_onlineem.em.solvers import solvers_for
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM

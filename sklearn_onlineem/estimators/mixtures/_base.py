@@ -12,8 +12,9 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, Integers, RowData
-from sklearn_onlineem.em import RunningStatistics, Solver, solvers_for
+from sklearn_onlineem.em import RunningStatistics, Solver
 from sklearn_onlineem.em.settings import check_bool
+from sklearn_onlineem.em.solvers import solvers_for
 from sklearn_onlineem.estimators._clusters import STARTS
 from sklearn_onlineem.estimators._fitted import fitted_property, rollback
 from sklearn_onlineem.estimators._learnt_prior import LearntPrior

@@ -11,7 +11,8 @@ from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem._typing import Floats, Integers, RowData
-from sklearn_onlineem.em import Solver, solvers_for
+from sklearn_onlineem.em import Solver
+from sklearn_onlineem.em.solvers import solvers_for
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._initialiser import Initialiser
 from sklearn_onlineem.estimators._learnt_prior import LearntPrior
