@@ -421,11 +421,17 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             fitted.lower_bounds, fitted.n_iter,
             fitted.converged, chains=fitted.chains,
         )  # fmt: skip
-        progress.take(state)
-        if state.step.revived >= 0:
-            warn_of_revival(self, state.step)
-        end = None if end_of is None else end_of(progress.state.model, data)
-        self._fitted, self._present_rules = self._fitted_with(progress, None, end), rules
+        # Before callbacks, as one may set a parameter, which drops the rules.
+        self._present_rules = rules
+        try:
+            progress.take(state)
+            if state.step.revived >= 0:
+                warn_of_revival(self, state.step)
+            end = None if end_of is None else end_of(progress.state.model, data)
+            self._fitted = self._fitted_with(progress, None, end)
+        except BaseException:
+            self.__dict__.pop("_present_rules", None)
+            raise
         if self.verbose:
             report_update(self, progress.state)
 

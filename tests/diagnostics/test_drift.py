@@ -338,13 +338,13 @@ def test_rates_begin_anew_from_the_rows_that_still_count(case, rng):
     data = case.data(rng)
     data = data[0] if isinstance(data, tuple) else data
     estimator = case(solver="online").partial_fit(data).partial_fit(data)
-    training = estimator._fitted.training
-    size, n_rows = training.state.size_seen / 2.0, estimator.history_[-1].n_rows // 2
+    state = estimator._fitted.state
+    size, n_rows = state.size_seen / 2.0, estimator.history_[-1].n_rows // 2
     for kept, share in [(0, 0.0), (n_rows, 1.0), (3 * n_rows, 3.0), (10 * n_rows, 3.0)]:
         twin = copy.deepcopy(estimator)
         twin.set_params(callbacks=[Answers(Restart(kept), False)])
         twin.partial_fit(data).partial_fit(data)
-        expected = rate_of(twin._schedule(training), share * size, size)
+        expected = rate_of(twin._schedule(state), share * size, size)
         assert_allclose(twin.history_[-1].eta, expected, rtol=1e-12)
         assert twin.n_steps_ == 4 and twin.history_[-1].n_rows == 4 * n_rows
 
