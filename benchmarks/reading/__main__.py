@@ -33,15 +33,15 @@ LIMITS = {
     "GaussianHMM.fit, depth": 19,
     "GaussianMixture.partial_fit, steady, functions": 70,
     "GaussianMixture.partial_fit, steady, files": 20,
-    "GaussianMixture.partial_fit, steady, depth": 11,
+    "GaussianMixture.partial_fit, steady, depth": 13,
     "Python files": 206,
     "Python code": 18_800,
     "Python docstrings": 16_700,
-    "kernel files": 82,
-    "kernel code": 10_700,
+    "kernel files": 84,
+    "kernel code": 11_200,
     "public names": 170,
     "import circles": 3,
-    "test code": 27_200,
+    "test code": 28_200,
 }
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
