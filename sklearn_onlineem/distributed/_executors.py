@@ -33,8 +33,9 @@ _FAN_IN = 8
 _SHORT = 0.03
 # Seconds until tasks have been sent out.
 _LATER = 0.01
-# How often data that were sent from here are sent again.
-_ATTEMPTS = 4
+# How often work is tried amid which workers are lost, and seconds until the second time; each pause
+# is twice the one before. It takes a scheduler a moment to notice that a worker is dead.
+_ATTEMPTS, _PAUSE = 8, 0.1
 # Seconds that a scheduler has for an answer, and until it is asked for the workers it has.
 _PATIENCE = 5.0
 
@@ -45,6 +46,15 @@ _NO_WORKER = (
 _FROZEN = (
     "DistributedEM: the worker {} has work or data, and has given no sign of life for longer than"
     " worker_timeout. Stop its process, and Dask does its work elsewhere."
+)
+_NO_SCHEDULER = "DistributedEM lost the connection to the Dask scheduler."
+_GONE = (
+    "DistributedEM: data that only a worker held are gone with it. Pass shards that can be computed"
+    " again: delayed objects or Dask collections."
+)
+_NO_END = (
+    "DistributedEM: workers, or connections to them, were lost {} times in a row. Do shards take"
+    " more memory than a worker has?"
 )
 
 
@@ -171,19 +181,24 @@ class DaskExecutor:
         ]
 
     def _sent(self, column):
+        """Futures of local shards; waits for workers to take them, but not without end."""
+        from distributed.comm import CommClosedError
+
+        timeout = self.worker_timeout
         try:
-            return self.client.scatter(column, hash=False, timeout=self.worker_timeout)
+            return self._waited_for(self.client.scatter, column, hash=False, timeout=timeout)
         except TimeoutError as error:
             raise DistributionError(_NO_WORKER) from error
+        except OSError as error:
+            raise CommClosedError(str(error)) from error
 
     def open(self):
         """Find the shards that are not empty."""
-        self.futures = self._placed()
-        numbers = range(len(self.futures[0]))
-        counts = self._insisting(
-            lambda: self._gathered(n_entries, numbers, *self._named(self.futures))
-        )
+        counts = self._insisting(self._counted)
         self.numbers, self.firsts = _chosen(counts)
+
+    def _counted(self):
+        return self._gathered(n_entries, range(len(self.futures[0])), *self._named(self.futures))
 
     def begin(self, estimator):
         """The estimator at its start, which the first shard gives."""
@@ -208,14 +223,13 @@ class DaskExecutor:
     def prepare(self, template):
         """Convert the shards; return their sizes and weights."""
         self.template = template
-        self._convert()
         return self._insisting(lambda: self._gathered(extent, self.data))
 
-    def _convert(self):
+    def _converted(self):
         template = self.client.submit(_same, self.template, pure=False)
         templates = [template] * len(self.numbers)
         chosen = [[column[i] for i in self.numbers] for column in self.futures]
-        self.data = self._map(prepare, templates, self.numbers, self.firsts, *self._named(chosen))
+        return self._map(prepare, templates, self.numbers, self.firsts, *self._named(chosen))
 
     def reduce(self, task, chosen, *arguments):
         """Map a task over the chosen shards, and merge, by one graph."""
@@ -239,35 +253,55 @@ class DaskExecutor:
 
     def _fetched(self, futures):
         """The results of tasks; waits for them, but not without end where nobody does them."""
-        return self.client.sync(self._awaited, futures)
+        from distributed.comm import CommClosedError
 
-    async def _awaited(self, futures):
-        gathering = asyncio.ensure_future(self.client.gather(futures, asynchronous=True))
-        waited, heartbeats = 0.0, Heartbeats()
         try:
-            while not (await asyncio.wait([gathering], timeout=_PATIENCE))[0]:
+            return self._waited_for(self.client.gather, futures)
+        except OSError as error:
+            # Tasks may raise it, too: where the file of a shard is missing, for example.
+            if any(future.status == "error" for future in futures):
+                raise
+            raise CommClosedError(str(error)) from error
+
+    def _waited_for(self, function, *arguments, **options):
+        return self.client.sync(self._awaited, function, arguments, options)
+
+    async def _awaited(self, function, arguments, options):
+        is_sending = function == self.client.scatter
+        heartbeats, waited = Heartbeats(), 0.0
+        receivers = {*await self._last_seen()} if is_sending else set()
+        work = asyncio.ensure_future(function(*arguments, asynchronous=True, **options))
+        try:
+            while not (await asyncio.wait([work], timeout=_PATIENCE))[0]:
                 able = await self.client.scheduler.ncores_running()
                 waited = 0.0 if able else waited + _PATIENCE
                 if waited > self.worker_timeout:
                     raise DistributionError(_NO_WORKER)
-                await self._check_alive(heartbeats)
+                last_seen = await self._last_seen()
+                if not receivers <= last_seen.keys():
+                    # Dask may wait for ever for what such a worker was sent.
+                    raise ConnectionError("A worker has left while data were sent.")
+                silent = heartbeats.silent_for(self.worker_timeout, last_seen)
+                await self._check_alive(silent, is_sending)
         finally:
-            gathering.cancel()
-        return gathering.result()
+            work.cancel()
+        return work.result()
 
-    async def _check_alive(self, heartbeats):
-        """Raise where a worker with work or data has been silent for too long."""
-        scheduler = self.client.scheduler
-        workers = (await scheduler.identity())["workers"]
-        last_seen = {worker: known["last_seen"] for worker, known in workers.items()}
-        silent = heartbeats.silent_for(self.worker_timeout, last_seen)
+    async def _last_seen(self):
+        """When the scheduler last heard of each worker."""
+        workers = (await self.client.scheduler.identity())["workers"]
+        return {worker: known["last_seen"] for worker, known in workers.items()}
+
+    async def _check_alive(self, silent, is_sending):
+        """Raise where a silent worker has work or data, or is being sent some."""
         if not silent:
             return
+        scheduler = self.client.scheduler
         work, data = await asyncio.gather(
             scheduler.processing(workers=silent), scheduler.has_what(workers=silent)
         )
         for worker in silent:
-            if work.get(worker) or data.get(worker):
+            if is_sending or work.get(worker) or data.get(worker):
                 raise DistributionError(_FROZEN.format(worker))
 
     def _pack_size(self, seconds):
@@ -294,28 +328,31 @@ class DaskExecutor:
         return True
 
     def _insisting(self, compute):
-        """Compute; if data that were sent from here have got lost, send them again."""
+        """Place the shards, unless they are, and compute; again where workers are lost amid it."""
         from distributed.client import FutureCancelledError
         from distributed.comm import CommClosedError
 
         for attempt in range(_ATTEMPTS):
+            if attempt > 0:
+                time.sleep(_PAUSE * 2 ** (attempt - 1))
             try:
+                if not self.futures:
+                    self.futures, self.data = self._placed(), []
+                if not self.data and self.template is not None:
+                    self.data = self._converted()
                 return compute()
-            except (FutureCancelledError, CommClosedError) as error:
-                is_lost = isinstance(error, CommClosedError) or "scheduler" in str(error)
-                if is_lost or not self._is_connected():
-                    raise DistributionError(
-                        "DistributedEM lost the connection to the Dask scheduler."
-                    ) from error
-                if not self.is_local or attempt == _ATTEMPTS - 1:
-                    raise DistributionError(
-                        "DistributedEM: data that only a worker held are gone with it. Pass shards"
-                        " that can be computed again: delayed objects or Dask collections."
-                    ) from error
-                self.futures = self._placed()
-                if self.template is not None:
-                    self._convert()
-        raise AssertionError("not reached")
+            except Exception as error:
+                is_lost, cause = isinstance(error, FutureCancelledError), error
+                is_transport = is_lost or isinstance(error, CommClosedError)
+                if self.client.status == "running" and not is_transport:
+                    raise
+                if (is_lost and "scheduler" in str(error)) or not self._is_connected():
+                    raise DistributionError(_NO_SCHEDULER) from error
+                if is_lost:
+                    if not self.is_local:
+                        raise DistributionError(_GONE) from error
+                    self.futures = []
+        raise DistributionError(_NO_END.format(_ATTEMPTS)) from cause
 
 
 def _same(value):

@@ -212,7 +212,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             several starts, or a solver that is none of "auto", "online" and "batch".
         DistributionError
             If the cluster has lost data that cannot be computed again, or its scheduler, or all
-            workers for longer than `worker_timeout`.
+            workers for longer than `worker_timeout`, or workers time and again.
         distributed.KilledWorker
             If the same task took down one worker after the other, by its memory for example.
         """
