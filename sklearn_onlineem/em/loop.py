@@ -83,7 +83,18 @@ class Progress:
     used_rates: bool = False
 
     def take(self, state: State) -> None:
-        """Let a state be the present one, put its step on record, and call the callbacks."""
+        """Let a state be the present one, put its step on record, and call the callbacks.
+
+        Parameters
+        ----------
+        state : State
+            After an update.
+
+        Raises
+        ------
+        TypeError
+            If a callback returns something that nobody runs: a coroutine or a generator.
+        """
         self.history, self.state = self.history.with_step(state.step), state
         self.used_rates |= state.step.eta != math.inf
         for callback in self.callbacks:

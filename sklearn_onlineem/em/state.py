@@ -93,6 +93,7 @@ class History(NamedTuple):
     Attributes
     ----------
     blocks : tuple of tuples of Step or ComponentStep
+        A hundred in each.
     latest : tuple of Step or ComponentStep
         Those that do not fill a block yet.
 
@@ -109,7 +110,13 @@ class History(NamedTuple):
     latest: tuple[AnyStep, ...] = ()
 
     def with_step(self, step: AnyStep) -> History:
-        """Return the history with one more step."""
+        """Return the history with one more step.
+
+        Parameters
+        ----------
+        step : Step or ComponentStep
+            The next.
+        """
         latest = (*self.latest, step)
         if len(latest) < _BLOCK:
             return History(self.blocks, latest)
@@ -250,6 +257,11 @@ class State(NamedTuple):
         Where sequences have given lengths their rows count, so that a few rows after a long
         sequence move the model by as little as they say of it; with sequences of one length, and
         with rows, it is the number of observations.
+
+        Parameters
+        ----------
+        data : Batch
+            In the form that the model takes.
         """
         return self.model.size_of(data) / self.size_unit
 
@@ -279,6 +291,11 @@ class State(NamedTuple):
         """Return the distribution of lengths once data have been seen, too.
 
         None where the model does not ask for it.
+
+        Parameters
+        ----------
+        data : Batch
+            In the form that the model takes.
         """
         lengths = self.model.lengths(data)
         if lengths is None or self.lengths is None:
@@ -343,7 +360,13 @@ class State(NamedTuple):
         )  # fmt: skip
 
     def restarted(self, n_rows: int) -> State:
-        """Return a state of which the last `n_rows` rows count only, as after a `Restart`."""
+        """Return a state of which the last `n_rows` rows count only, as after a `Restart`.
+
+        Parameters
+        ----------
+        n_rows : int
+            From 0 up.
+        """
         share = min(1.0, n_rows / self.n_rows) if self.n_rows else 1.0
         kept = self.kept.keeping(share) if hasattr(self.kept, "keeping") else self.kept
         return self._replace(size_seen=share * self.size_seen, kept=kept)

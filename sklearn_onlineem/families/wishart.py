@@ -52,7 +52,14 @@ class _Matrices:
         if not _are_definite(matrices):
             raise ValueError("Wishart rows must be positive-definite matrices.")
 
-    def check_means(self, means):
+    def check_means(self, means: Floats) -> None:
+        """Raise ValueError if a row of `means` is no component's.
+
+        Parameters
+        ----------
+        means : ndarray of shape (K, n_features)
+            One flattened matrix for each component, with variances of 1e-145 or more.
+        """
         super().check_means(means)
         if np.diagonal(_unflatten(means), axis1=1, axis2=2).min() < _LEAST_VARIANCE:
             raise ValueError(f"Wishart means must have variances of {_LEAST_VARIANCE:g} or more.")

@@ -250,7 +250,13 @@ class Solver(Settings, ABC):
         return log_likelihood / weight
 
     def finished(self, state: State) -> State:
-        """Return the state that a fit ends with, after its last pass."""
+        """Return the state that a fit ends with.
+
+        Parameters
+        ----------
+        state : State
+            After the last pass.
+        """
         return state
 
     def score(self, model: Model, log_likelihood: float, data: Batch) -> float:

@@ -93,6 +93,17 @@ class BayesianOnline(Solver):
         """Settle on the first batch, whose statistics in the last pass are the first to be kept.
 
         With a proper prior the model is of their posterior, without the pseudo-statistics.
+
+        Parameters
+        ----------
+        state : State
+            With the start.
+        data : Batch
+            The first batch.
+        pseudo_statistics : Statistics or None
+            Sums over observations that keep components apart of which the batch tells little.
+        n_passes : int
+            Passes of batch EM, at least 1.
         """
         share, model, n = 1.0 / data.total_weight, state.model, data.total_weight
         prior = self.prior_of(model, state.prior)
