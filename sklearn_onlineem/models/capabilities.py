@@ -18,7 +18,6 @@ __all__ = [
     "ComponentUpdates",
     "Move",
     "NewtonSteps",
-    "RowByRow",
     "SampledChains",
     "SplitsAndMerges",
 ]
@@ -255,62 +254,4 @@ class ComponentUpdates(ABC):
         ------
         ValueError
             If the model is no mixture, or `order` none of these.
-        """
-
-
-class RowByRow(ABC):
-    """Models of sequences that can learn after each row, by smoothed statistics.
-
-    Not all models of a class can: `check_row_by_row` says which.
-    """
-
-    lacking = "does not learn row by row: use another solver"
-
-    @abstractmethod
-    def check_row_by_row(self) -> None:
-        """Raise ValueError if this model cannot be learnt row by row."""
-
-    @abstractmethod
-    def smoothed_statistics(self, like: Statistics | None, filtered: Floats | None) -> object:
-        """Return what the model says itself of the rows so far.
-
-        Parameters
-        ----------
-        like : LengthDistribution or None
-            Of the sequences that it stands for.
-        filtered : ndarray of shape (n_states,) or None
-            Distribution of the last state; None: that of the first.
-        """
-
-    @abstractmethod
-    def learn_rows(
-        self,
-        data: Batch,
-        before: object,
-        step_sizes: Floats,
-        prior: tuple[tuple[float, Statistics], ...] = (),
-        n_held: int = 0,
-    ) -> tuple[Self, object, Floats]:
-        """Learn sequences with an M-step after each row.
-
-        Parameters
-        ----------
-        data : Sequences
-            The rows.
-        before : object
-            Smoothed statistics of the rows before.
-        step_sizes : ndarray of shape (n_rows,)
-            In [0, 1].
-        prior : tuple of (float, Statistics), default=()
-            Weights of pseudo-statistics, which each M-step takes.
-        n_held : int, default=0
-            First rows that no M-step follows.
-
-        Returns
-        -------
-        model : Model
-        after : object
-            Smoothed statistics of all rows.
-        log_likelihoods : ndarray of shape (n_rows,)
-            Of each row given those before it, by the model that these led to.
         """

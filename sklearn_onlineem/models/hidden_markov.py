@@ -17,8 +17,6 @@ from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.models._matching import matching
 from sklearn_onlineem.models._model import Model
-from sklearn_onlineem.models.capabilities import RowByRow
-from sklearn_onlineem.models.row_by_row import SmoothedStatistics, check_symbols, learn_rows
 from sklearn_onlineem.models.terminations import GivenLength, Termination
 from sklearn_onlineem.statistics import Statistics, combine
 
@@ -49,7 +47,7 @@ class HiddenMarkovStatistics(Statistics):
 
 
 @dataclass(frozen=True)
-class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowByRow):
+class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
     r"""A hidden Markov chain whose states emit rows.
 
     .. math:: p(v, h) = \pi_{h_1} p(v_1 \mid h_1) \prod_{t > 1} a_{h_{t-1} h_t} p(v_t \mid h_t)
@@ -303,24 +301,6 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowByRow):
 
     def _occupancies(self, like):
         return self.termination.occupancies(self.start, self.transmat, like)
-
-    def check_row_by_row(self) -> None:
-        check_symbols(self)
-
-    def smoothed_statistics(
-        self, like: LengthDistribution | None, filtered: Floats | None
-    ) -> SmoothedStatistics:
-        return SmoothedStatistics.of_model(self, like, filtered)
-
-    def learn_rows(
-        self,
-        data: Sequences,
-        before: SmoothedStatistics,
-        step_sizes: Floats,
-        prior: tuple[tuple[float, HiddenMarkovStatistics], ...] = (),
-        n_held: int = 0,
-    ) -> tuple[HiddenMarkovModel, SmoothedStatistics, Floats]:
-        return learn_rows(self, data, before, step_sizes, prior, n_held)
 
     def lengths(self, data: Sequences) -> LengthDistribution:
         return data.length_distribution

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn_onlineem._kernels import _recursive_symbols
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families import Categorical
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.terminations import GivenLength
 
 __all__ = ["SmoothedStatistics", "check_symbols", "learn_rows"]
@@ -49,7 +50,7 @@ class SmoothedStatistics:
 
 def check_symbols(model):
     """Raise ValueError if a model cannot be learnt row by row."""
-    if not isinstance(model.family, Categorical):
+    if not isinstance(model, HiddenMarkovModel) or not isinstance(model.family, Categorical):
         raise ValueError(
             "solver='recursive' learns hidden Markov models of symbols only: use another solver."
         )

@@ -226,7 +226,6 @@ def test_a_forked_process_does_not_hang(case, how, rng):
 
 @needs_fork
 @despite_threads
-@pytest.mark.threads
 def test_a_process_forked_while_threads_of_blas_are_counted_does_not_hang(rng):
     """Where threadpoolctl sets limits, it holds a lock that all threads share."""
     X, _ = ESTIMATORS[0].data(rng, 100)
@@ -296,7 +295,6 @@ def by_way(cases):
 
 @needs_fork
 @despite_threads
-@pytest.mark.threads
 @by_way(MERGED)
 def test_a_process_forked_amid_an_update_has_the_one_before(case, learn, rng):
     X, _ = case.data(rng, 60)
@@ -306,7 +304,6 @@ def test_a_process_forked_amid_an_update_has_the_one_before(case, learn, rng):
 
 @needs_fork
 @despite_threads
-@pytest.mark.threads
 @by_way([ESTIMATORS[0], SEQUENCE_ESTIMATORS[0], KALMAN_FILTERS[0], SINGLE[-1]])
 def test_a_process_forked_amid_the_first_update_has_none(case, learn, rng):
     X, _ = case.data(rng, 60)
@@ -316,7 +313,6 @@ def test_a_process_forked_amid_the_first_update_has_none(case, learn, rng):
 
 @needs_fork
 @despite_threads
-@pytest.mark.threads
 @pytest.mark.parametrize("is_first", [False, True])
 @pytest.mark.parametrize("case", [SEQUENCE_ESTIMATORS[0], KALMAN_FILTERS[0]], ids=repr)
 def test_a_process_forked_before_a_piece_has_its_end_has_not_learnt_it(
@@ -345,7 +341,6 @@ def _assert_is_whole(learner, twin, learn, X):
 
 @needs_fork
 @despite_threads
-@pytest.mark.threads
 @pytest.mark.parametrize(
     ("case", "learn"),
     [

@@ -558,7 +558,7 @@ def test_unseen_words(rng):
     "parameter, value",
     [
         ("eta0", 0.0), ("eta0", -1.0), ("eta0", np.nan), ("beta", -0.1), ("beta", 1.1),
-        ("n_components", 0), ("tol", -1.0), ("max_iter", 0), ("batch_size", 0), ("n_init", 0),
+        ("n_components", 0), ("tol", -1.0), ("max_iter", -1), ("batch_size", 0), ("n_init", 0),
         ("solver", "gradient"), ("schedule", "random"), ("init", "nowhere"), ("stopping", "never"),
     ],
 )  # fmt: skip

@@ -502,7 +502,7 @@ def test_a_symbol_of_1e10_allocates_nothing(rng):
     "parameter, value",
     [
         ("eta0", 0.0), ("eta0", np.nan), ("beta", -0.1), ("beta", 1.1), ("n_components", 0),
-        ("max_iter", 0), ("batch_size", 0), ("solver", "gradient"), ("init", "nowhere"),
+        ("max_iter", -1), ("batch_size", 0), ("solver", "gradient"), ("init", "nowhere"),
         ("termination", "infinite"), ("algorithm", "best"), ("params", "stx"),
         ("startprob_init", [1.0, -1.0, 1.0]), ("startprob_init", [0.5, 0.5]),
         ("startprob_init", [0.0, 0.0, 0.0]), ("transmat_init", np.zeros((3, 3))),

@@ -158,9 +158,10 @@ class Solver(Settings, ABC):
         share = 1.0 / data.total_weight
         terms = [(share, term) for term in (pseudo_statistics, state.prior) if term is not None]
         model, rng = state.model, state.rng() if state.model.draws else None
-        for _ in range(n_passes):
-            before = model
-            model, log_likelihood = batch_step(before, data, terms, rng)
+        for _ in range(n_passes - 1):
+            model, _ = batch_step(model, data, terms, rng)
+        before = model
+        model, log_likelihood = batch_step(before, data, terms, rng)
         return state.after(
             model, math.inf, log_likelihood, data, state.size_of(data), before=before
         )
