@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, pairwise, takewhile
+from itertools import count, islice, pairwise, takewhile
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -142,7 +142,8 @@ def run(
     report : callable, default=None
         Called with the number of each pass and its log-likelihood.
     """
-    for n_iter, (log_likelihood, is_last) in enumerate(islice(passes, max_iter), start=1):
+    numbers = takewhile(lambda n_iter: n_iter <= max_iter, count(1))
+    for n_iter, (log_likelihood, is_last) in zip(numbers, passes, strict=False):
         progress.lower_bounds.append(log_likelihood)
         progress.n_iter, progress.converged = n_iter, is_last
         if report is not None:

@@ -207,7 +207,8 @@ def countable(X):
     if is_frame or type(X) in (list, tuple) or isinstance(X, np.ndarray):
         return X
     with _plainly(X):
-        return np.asarray(X)
+        array = np.asarray(X)
+    return array if array.ndim else X
 
 
 def _check_no_dicts(X):
@@ -216,7 +217,8 @@ def _check_no_dicts(X):
     for _ in range(3):
         if type(inner) in (list, tuple) and inner:
             inner = inner[0]
-    if isinstance(inner, Mapping):
+    # scipy keeps some sparse arrays in dicts.
+    if isinstance(inner, Mapping) and not sparse.issparse(inner):
         raise TypeError(
             f"X {'is' if inner is X else 'has'} a {type(inner).__name__}, and must hold numbers."
             " sklearn.feature_extraction.DictVectorizer(sparse=False) makes rows of a list of"

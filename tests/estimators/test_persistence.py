@@ -264,7 +264,7 @@ def test_what_another_version_saved_is_of_the_right_types(changed, name, rng):
     X = rng.standard_normal((30, 2))
     fitted = GaussianMixture(2, random_state=0).fit(X)
     before, saved = state_of(fitted), of_another_version(fitted)
-    for value in ("3", {}, b"", 1j):
+    for value in ("3", b"", 1j, *([] if name == "attributes" else [{}])):
         with (
             pytest.warns(InconsistentVersionWarning),
             pytest.raises(

@@ -14,7 +14,8 @@ from scipy.special import logsumexp
 
 from sklearn_onlineem._values import component, joined
 from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import batch_step
+from sklearn_onlineem.em import Componentwise, Constant, Plan, Progress, State, batch_step
+from sklearn_onlineem.em.stopping import Never
 from sklearn_onlineem.families import DiagonalGaussian, Poisson, TiedGaussian
 from sklearn_onlineem.models import MixtureModel, component_steps
 from sklearn_onlineem.statistics import combine
@@ -378,9 +379,10 @@ def test_the_last_component_keeps_all_weight(rng):
 
 @pytest.mark.parametrize("case", [*CHAINS, *DYNAMICAL, *TRANSDUCERS], ids=repr)
 def test_what_is_no_mixture_refuses_by_name(case, rng):
-    model = case.draw(rng)
+    model, data = case.draw(rng), case.data(rng, 5)
+    plan = Plan(Constant(1.0), 5, Never, rng)
     with pytest.raises(ValueError, match=f"{type(model).__name__} has no components that can be"):
-        model.component_steps(case.data(rng, 5))
+        next(Componentwise().passes(Progress(State(model)), data, plan))
 
 
 def test_parameters_that_cannot_be_taken_apart_are_named():

@@ -196,7 +196,7 @@ def test_what_has_no_mean_or_predictive_is_refused_by_name(rng):
         )
     with pytest.raises(ValueError, match="GammaMixture: .*closed form"):
         GammaMixture(solver="bayesian").partial_fit(rows).score_samples(rows, predictive=True)
-    with pytest.raises(ValueError, match="PoissonMixture: .*carried along: solver='bayesian'"):
+    with pytest.raises(ValueError, match="PoissonMixture: .*running statistics: solver='bayesian'"):
         PoissonMixture().fit(rows).score_samples(rows, predictive=True)
     for value in ("yes", 1, None):
         with pytest.raises(ValueError, match="predictive of PoissonMixture.score_samples must be"):
