@@ -421,9 +421,9 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             fitted.lower_bounds, fitted.n_iter,
             fitted.converged, chains=fitted.chains,
         )  # fmt: skip
-        # Before callbacks, as one may set a parameter, which drops the rules.
-        self._present_rules = rules
         try:
+            # Before callbacks, as one may set a parameter, which drops the rules.
+            self._present_rules = rules
             progress.take(state)
             if state.step.revived >= 0:
                 warn_of_revival(self, state.step)

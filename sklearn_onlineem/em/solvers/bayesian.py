@@ -90,21 +90,8 @@ class BayesianOnline(Solver):
     def start(
         self, state: State, data: Batch, pseudo_statistics: Statistics | None, n_passes: int
     ) -> State:
-        """Settle on the first batch, whose statistics in the last pass are the first to be kept.
-
-        With a proper prior the model is of their posterior, without the pseudo-statistics.
-
-        Parameters
-        ----------
-        state : State
-            With the start.
-        data : Batch
-            The first batch.
-        pseudo_statistics : Statistics or None
-            Sums over observations that keep components apart of which the batch tells little.
-        n_passes : int
-            Passes of batch EM, at least 1.
-        """
+        # The statistics of the last pass are the first to be kept; with a proper prior the model is
+        # of their posterior, without the pseudo-statistics.
         share, model, n = 1.0 / data.total_weight, state.model, data.total_weight
         prior = self.prior_of(model, state.prior)
         terms = [(share, term) for term in (pseudo_statistics, prior) if term is not None]
