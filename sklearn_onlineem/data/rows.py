@@ -102,14 +102,11 @@ class Rows(Batch):
     def n_rows(self) -> int:
         return self.X.shape[0]
 
-    @property
+    @cached_property
     def total_weight(self) -> float:
         """Sum of the sample weights: what a batch of rows counts for."""
-        return float(self.X.shape[0]) if self.sample_weight is None else self._summed_weight
-
-    @cached_property
-    def _summed_weight(self):
-        return float(self.sample_weight.sum())
+        weight = self.sample_weight
+        return float(self.X.shape[0] if weight is None else weight.sum())
 
     def __getitem__(self, index: Index) -> Rows:
         """Rows of a slice (views, if it has no step) or of an index array (copies)."""

@@ -89,6 +89,8 @@ class Rules(NamedTuple):
     schedule: Callable
     prior: Statistics | None
     expected_size: float
+    callbacks: Sequence[Callable[..., object]] | None
+    verbose: int
     containers: list
     contents: list
 
@@ -359,23 +361,19 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         warn_of_passes(self, progress, may_converge)
         warn_of_unused_rates(self, progress)
 
-    def _partial_fit(self, X, y=None, **where):
-        """Update with a batch of a stream."""
-        with self._lock():
-            self._learn(X, y, **where)
-
-    def _learn(self, X, y, end_of=None, **where):
-        """Learn a batch of a stream, under the lock.
+    def _partial_fit(self, X, y=None, end_of=None, **where):
+        """Update with a batch of a stream.
 
         `end_of` makes the `end` of what is fitted, of the new model and the data.
         """
-        if not self.__sklearn_is_fitted__():
-            self._learn_first(X, y, end_of, **where)
-            return
-        try:
-            self._learn_next(X, y, end_of, **where)
-        except INVALID as error:
-            raise_named(error, self)
+        with self._lock():
+            if "_fitted" not in self.__dict__:
+                self._learn_first(X, y, end_of, **where)
+                return
+            try:
+                self._learn_next(X, y, end_of, **where)
+            except INVALID as error:
+                raise_named(error, self)
 
     def _learn_first(self, X, y, end_of, **where):
         """Learn the first batch of a stream, which gives it its start."""
@@ -416,24 +414,30 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             state = self._with_settings(state)
         with single_threaded_blas(data.n_rows):
             state = rules.solver.step(state, data, rules.schedule)
-        progress = Progress(
-            state, fitted.history, self._callbacks() if self.callbacks else (),
-            fitted.lower_bounds, fitted.n_iter,
-            fitted.converged, chains=fitted.chains,
-        )  # fmt: skip
         try:
             # Before callbacks, as one may set a parameter, which drops the rules.
             self._present_rules = rules
-            progress.take(state)
+            history = fitted.history.with_step(state.step)
+            if rules.callbacks:
+                state = self._told(state, fitted)
             if state.step.revived >= 0:
                 warn_of_revival(self, state.step)
-            end = None if end_of is None else end_of(progress.state.model, data)
-            self._fitted = self._fitted_with(progress, None, end)
+            end = None if end_of is None else end_of(state.model, data)
+            self._fitted = fitted.after(state, history, end)
         except BaseException:
             self.__dict__.pop("_present_rules", None)
             raise
-        if self.verbose:
-            report_update(self, progress.state)
+        if rules.verbose:
+            report_update(self, state)
+
+    def _told(self, state, fitted):
+        """Return the state of an update of what is fitted, once callbacks have been told of it."""
+        progress = Progress(
+            fitted.state, fitted.history, self._callbacks(), list(fitted.lower_bounds),
+            fitted.n_iter, fitted.converged, chains=fitted.chains,
+        )  # fmt: skip
+        progress.take(state)
+        return progress.state
 
     def _rules(self):
         """Update rules of the parameters; when one has changed, all are validated anew."""
@@ -453,6 +457,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             self._schedule(state),
             self._pseudo_statistics(state.model, getattr(self, "n_features_in_", 0)),
             self._expected_size(),
+            self.callbacks,
+            self.verbose,
             containers,
             contents(containers),
         )

@@ -53,6 +53,10 @@ class Fitted(NamedTuple):
     chains: Chains | None = None
     end: object = None
 
+    def after(self, state: State, history: History, end: object) -> Fitted:
+        """Return what is fitted after one more update of a stream, with what it changes."""
+        return Fitted(state, history, *self[2:-1], end)
+
     def check(self) -> None:
         """Raise ValueError if it is not of the types that it must be of."""
         for name, kind in _TYPES.items():

@@ -62,15 +62,15 @@ class SequencesInput:
         self._n_states, self._takes_labels = n_states, takes_labels
         self.attributes, self.form = {}, None
 
-    def read(self, X, y=None, lengths=None, groups=None, before=None):
+    def read(self, X, y=None, lengths=None, groups=None, continues=False):
         """Convert and check sequences.
 
         Parameters
         ----------
         X, y, lengths, groups
             As in `fit` of the estimators of sequences.
-        before : object, default=None
-            The filtered distribution that the first sequence continues from.
+        continues : bool, default=False
+            Whether the first sequence goes on from where the last one of the fit has ended.
 
         Returns
         -------
@@ -85,7 +85,7 @@ class SequencesInput:
             self.form = sequence_form(X, lengths, groups, self._converted)
             check_rows_of_y(self.form, y)
             data = self._data(self.form.X, y)
-        return data if before is None else data.continued(before)
+        return data.continued(self._estimator._fitted.end) if continues and not self._fresh else data
 
     def _converted(self, X):
         """Convert rows, and find what is to be remembered of the first ones."""
@@ -243,23 +243,14 @@ class SequenceEstimator(
         if not continues:
             self._partial_fit(X, y, lengths=lengths, groups=groups)
             return self
-        self._check_may_continue()
-        with self._lock():
-            before = self._state_before()
-            self._learn(X, y, _filtered_end, before=before, lengths=lengths, groups=groups)
-        return self
-
-    def _check_may_continue(self):
         termination = getattr(self, "termination", "given_length")
         if termination != "given_length":
             raise ValueError(
                 f"{type(self).__name__}: continues=True needs termination='given_length', got"
                 f" {termination!r}: such sequences end by themselves."
             )
-
-    def _state_before(self):
-        """Distribution of the last state of the sequence that continues, or None if none does."""
-        return self._fitted.end if self.__sklearn_is_fitted__() else None
+        self._partial_fit(X, y, _filtered_end, lengths=lengths, groups=groups, continues=True)
+        return self
 
     # ---------------------------------------------------------------------------------- inference
 

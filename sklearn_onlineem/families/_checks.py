@@ -50,7 +50,7 @@ def stored_values(X):
 def check_non_negative(X):
     """Raise ValueError where a value is below 0."""
     values = stored_values(X)
-    if values.size and np.min(values) < 0:
+    if values.size and values.min() < 0:
         raise ValueError(f"Negative values in data: the smallest is {np.min(values):.6g}.")
 
 

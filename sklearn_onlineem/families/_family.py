@@ -1106,7 +1106,7 @@ def mean_of(statistics, previous):
     weight = statistics.weight[:, None]
     try:
         with np.errstate(over="raise"):
-            if (weight > 0).all():
+            if np.count_nonzero(weight > 0) == len(weight):
                 return statistics.total / weight
             kept = np.zeros_like(statistics.total) if previous is None else previous
             return np.divide(statistics.total, weight, out=kept.copy(), where=weight > 0)

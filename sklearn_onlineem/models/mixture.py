@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from scipy.special import xlogy
 
+from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._kernels._responsibilities import (
     joint_divergence,
     log_weights,
@@ -120,7 +121,7 @@ class MixtureModel(
     def n_components(self) -> int:
         return len(self.weights)
 
-    @property
+    @cached_property
     def n_survivors(self) -> int:
         return int(np.count_nonzero(self.weights))
 
@@ -137,7 +138,8 @@ class MixtureModel(
         terms, log_likelihood, e_step = [], 0.0, self.family.e_step
         if rng is not None:
             e_step = partial(self.family.sampled_e_step, rng=rng)
-        for chunk in data.chunks(_CHUNK_ROWS):
+        chunks = data.chunks(_CHUNK_ROWS)
+        for chunk in chunks:
             share = chunk.total_weight / total_weight
             if share > 0.0:
                 counts, emissions, chunk_log_likelihood = e_step(
@@ -145,7 +147,7 @@ class MixtureModel(
                 )
                 terms.append((share, MixtureStatistics(counts, emissions)))
                 log_likelihood += share * chunk_log_likelihood
-        return combine(terms), log_likelihood
+        return terms[0][1] if len(chunks) == 1 else combine(terms), log_likelihood
 
     def own_statistics(self, like: Rows | None = None) -> MixtureStatistics:
         emissions = self.family.own_statistics(self.parameters, self.weights)

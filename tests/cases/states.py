@@ -3,19 +3,18 @@
 import numpy as np
 
 from cases.comparing import arrays
-from sklearn_onlineem.estimators._sequences import SequenceEstimator
 
 __all__ = ["essentials_of", "state_of"]
 
 
 def state_of(estimator):
     """All that later updates depend on."""
-    before = estimator._state_before() if isinstance(estimator, SequenceEstimator) else None
+    end = estimator._fitted.end
     return (
         estimator.n_steps_,
         estimator.n_samples_seen_,
         *[np.asarray(step) for step in estimator.history_],
-        *([] if before is None else arrays(before)),
+        *([] if end is None else arrays(end)),
         *arrays(estimator.model_),
     )
 

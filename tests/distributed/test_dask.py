@@ -279,19 +279,22 @@ def test_a_worker_that_is_dead_before_shards_are_sent_changes_no_bit(X):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("delay", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize("n_killed", [1, 2])
 @pytest.mark.parametrize("are_local", [True, False])
-def test_workers_that_die_at_any_moment_change_no_bit(are_local, X):
-    """Before a fit, while shards are sent, in a round, and between fits."""
-    expected = DistributedEM(mixture()).fit(X)
+def test_workers_that_die_at_any_moment_change_no_bit(are_local, n_killed, delay, X):
+    """Before shards are sent, meanwhile, or in a round; and the fit after it.
+
+    Each has a cluster of its own: Dask does not start workers for ever that are killed.
+    """
+    expected = DistributedEM(mixture()).fit(X).estimator_.model_
     with cluster() as client:
-        for delay in (0.0, 0.05):
-            for pid in list(client.run(os.getpid, on_error="ignore").values())[:1]:
-                threading.Timer(delay, os.kill, (pid, signal.SIGKILL)).start()
-            for _ in range(2):
-                found = DistributedEM(mixture()).fit(
-                    X if are_local else shards_of(X), client=client
-                )
-                assert_identical(found.estimator_.model_, expected.estimator_.model_)
+        for pid in list(client.run(os.getpid).values())[:n_killed]:
+            threading.Timer(delay, os.kill, (pid, signal.SIGKILL)).start()
+        for _ in range(2):
+            shards = X if are_local else shards_of(X)
+            found = DistributedEM(mixture()).fit(shards, client=client)
+            assert_identical(found.estimator_.model_, expected)
 
 
 def test_what_a_killed_worker_has_drawn_is_drawn_again(documents):
@@ -352,6 +355,24 @@ def test_a_worker_that_is_frozen_for_ever_is_a_named_error_in_time(X):
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_frozen_before_shards_are_sent_is_a_named_error_in_time(X):
+    with cluster() as client:
+        pids = client.run(os.getpid).values()
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        start = time.monotonic()
+        with pytest.raises(DistributionError, match="worker tcp.* no sign of life"):
+            DistributedEM(mixture(), worker_timeout=10.0).fit(X, client=client)
+        assert time.monotonic() - start < 120.0
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        expected = DistributedEM(mixture()).fit(X)
+        found = DistributedEM(mixture()).fit(X, client=client)
+        assert_identical(found.estimator_.model_, expected.estimator_.model_)
 
 
 def test_workers_are_silent_by_the_clock_of_who_listens(monkeypatch):
@@ -446,6 +467,13 @@ def test_a_lost_scheduler_is_a_named_error(X, tmp_path):
     with processes(tmp_path) as (client, scheduler):
         with pytest.raises(DistributionError, match="scheduler"):
             fit_with(lambda: scheduler.kill(), client, shards_of(X), max_iter=1000)
+        for shards in (X, shards_of(X)):
+            with pytest.raises(DistributionError, match="scheduler"):
+                DistributedEM(mixture()).fit(shards, client=client)
+        client.close()
+        for shards in (X, shards_of(X)):
+            with pytest.raises(DistributionError, match="scheduler"):
+                DistributedEM(mixture()).fit(shards, client=client)
 
 
 @pytest.mark.slow

@@ -167,10 +167,10 @@ def test_partial_fit_can_be_interrupted_at_any_line(rng):
                 hmm.partial_fit(X[2], continues=True)
                 done = True
         except KeyboardInterrupt:
-            found, stream_state = essentials_of(hmm), hmm._state_before()
+            found, stream_state = essentials_of(hmm), hmm._fitted.end
             is_updated = found[0] != before[0]
             assert_identical(found, after if is_updated else before)
-            expected = (updated if is_updated else fitted)._state_before()
+            expected = (updated if is_updated else fitted)._fitted.end
             assert np.array_equal(stream_state, expected) or (is_updated and stream_state is None)
     assert line > 50
 
