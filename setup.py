@@ -1,6 +1,7 @@
 """Builds the Cython kernels; everything else is in pyproject.toml."""
 
 import os
+import re
 import sys
 import sysconfig
 import tempfile
@@ -111,14 +112,25 @@ def kernel(name, source, **keywords):
     return Extension(name, [source], define_macros=macros, py_limited_api=LIMITED, **keywords)
 
 
+def needed(source):
+    """Our files that a kernel includes or cimports, and that those do."""
+    files = [Path(source), Path(source).with_suffix(".pxd")]
+    for file in files:
+        text = file.read_text() if file.exists() else ""
+        names = re.findall(r'"(_\w+[.]h)"', text)
+        names += [f"{module}.pxd" for module in re.findall(r"from [.](\w+) cimport", text)]
+        files += [Path(KERNELS, name) for name in names if Path(KERNELS, name) not in files]
+    return [str(file) for file in files if file.exists()]
+
+
 def kernels():
-    include_dirs, headers = [KERNELS, np.get_include()], sorted(glob(f"{KERNELS}/*.h"))
+    include_dirs = [KERNELS, np.get_include()]
     extensions = [
         kernel(
             source.removesuffix(".pyx").replace("/", "."),
             source,
             include_dirs=include_dirs,
-            depends=headers,
+            depends=needed(source),
         )
         for source in sorted(glob(f"{KERNELS}/*.pyx"))
     ]
