@@ -2,7 +2,7 @@
 #ifndef SKLEARN_ONLINEEM_KALMAN_H
 #define SKLEARN_ONLINEEM_KALMAN_H
 
-#include "_kalman_smoother.h"
+#include "_kalman_steps.h"
 #include "_kalman_sums.h"
 
 OPTIMISE_BEGIN(WHOLE_TILES)

@@ -1,13 +1,34 @@
-/* Covariances and gains of sequences without missing values, which do not depend on the data: they
- * are tabulated once, up to the steady state. */
+/* What does not depend on the data of sequences without missing values: covariances and gains,
+ * tabulated up to the steady state, and the moments of states under the model itself. */
 #ifndef SKLEARN_ONLINEEM_KALMAN_GAINS_H
 #define SKLEARN_ONLINEEM_KALMAN_GAINS_H
 
-#include "_kalman_smoother.h"
-#include "_kalman_steady.h"
+#include "_kalman_steps.h"
 #include "_kalman_sums.h"
 
 OPTIMISE_BEGIN(WHOLE_TILES)
+
+/* What moments change by in a steady state, relative to standard deviations and means. */
+#define STEADY (4 * ROUNDING)
+
+/* Whether covariances x and y (W, W) are the same. */
+SIMD_UNUSED static int is_steady(const double *x, const double *y, ptrdiff_t k, ptrdiff_t W)
+{
+    for (ptrdiff_t i = 0; i < k; i++)
+        for (ptrdiff_t j = 0; j <= i; j++)
+            if (!(fabs(x[i * W + j] - y[i * W + j])
+                  <= STEADY * sqrt(fabs(x[i * (W + 1)] * x[j * (W + 1)]))))
+                return 0;
+    return 1;
+}
+
+/* Likewise for a mean and its covariance, one after the other. */
+SIMD_UNUSED static int state_is_steady(const double *x, const double *y, ptrdiff_t k, ptrdiff_t W)
+{
+    for (ptrdiff_t i = 0; i < k; i++)
+        if (!(fabs(x[i] - y[i]) <= STEADY * (sqrt(x[W + i * (W + 1)]) + fabs(x[i])))) return 0;
+    return is_steady(x + W, y + W, k, W);
+}
 
 typedef struct {
     ptrdiff_t n;       /* steps; the last one stands for all that follow */
@@ -135,6 +156,69 @@ SIMD_UNUSED static void add_covariances(
     }
     copy(now, size, one + FIRST * size);
     for (ptrdiff_t i = 0; i < N_SUMS * size; i++) sums[i] += count * one[i];
+}
+
+/* An unstable system is taken to stop growing at so many times its start: any occupancy keeps the
+ * promise that a step lowers the objective of its batch, but not one that overflows. */
+#define LARGEST_GROWTH 1e10
+
+/* Mean of the squared length. */
+SIMD_UNUSED static double mean_square(const double *state, ptrdiff_t k, ptrdiff_t W)
+{
+    double sum = 0;
+    for (ptrdiff_t i = 0; i < k; i++) sum += state[i] * state[i] + state[W + i * (W + 1)];
+    return sum;
+}
+
+SIMD_UNUSED static double sum_from(const double *weights, ptrdiff_t t, ptrdiff_t T)
+{
+    double sum = 0;
+    for (; t < T; t++) sum += weights[t];
+    return sum;
+}
+
+typedef struct {
+    double *state;   /* (W + W W): a mean and its covariance */
+    double *next;    /* (W + W W) */
+    double *product; /* (W, W) */
+    Moments *totals; /* (n,) */
+} Occupancy;
+
+SIMD_UNUSED static Occupancy lay_out_occupancy(ptrdiff_t n, ptrdiff_t W, Arena *arena)
+{
+    Occupancy occupancy;
+    occupancy.state = take_doubles(arena, state_size(W));
+    occupancy.next = take_doubles(arena, state_size(W));
+    occupancy.product = take_doubles(arena, W * W);
+    occupancy.totals = (Moments *)take(arena, n, sizeof(Moments));
+    return occupancy;
+}
+
+/* Adds the moments of T states, from that in `state` on, to n totals of W variables, each with its
+ * own weights (n, T). */
+SIMD_UNUSED static void add_occupancy(
+    const System *system, const double *weights, ptrdiff_t n, ptrdiff_t T,
+    const Occupancy *occupancy)
+{
+    const ptrdiff_t k = system->k, W = system->W;
+    double *state = occupancy->state, *next = occupancy->next;
+    double largest = mean_square(state, k, W);
+    for (ptrdiff_t i = 0; i < k; i++) largest += system->Q[i * (W + 1)];
+    largest *= LARGEST_GROWTH;
+    for (ptrdiff_t t = 0; t < T; t++) {
+        predict_mean(system, state, next);
+        predict_covariance(system, state + W, occupancy->product, next + W);
+        int stays = state_is_steady(state, next, k, W) || !(mean_square(next, k, W) <= largest);
+        for (ptrdiff_t i = 0; i < n; i++) {
+            const double *own = weights + i * T;
+            double weight = stays ? sum_from(own, t, T) : own[t];
+            add_moments(weight, state, weight, state + W, occupancy->totals + i);
+        }
+        if (stays) return;
+        double *swap = state;
+        state = next;
+        next = swap;
+    }
 }
 
 OPTIMISE_END

@@ -6,10 +6,300 @@
 #ifndef SKLEARN_ONLINEEM_KALMAN_SHARED_H
 #define SKLEARN_ONLINEEM_KALMAN_SHARED_H
 
-#include "_kalman_occupancy.h"
-#include "_kalman_segments.h"
+#include "_kalman_gains.h"
 
 OPTIMISE_BEGIN(WHOLE_TILES)
+
+/* Batches
+ * -------
+ *
+ * Means of many segments of rows at once, from tabulated gains: a batch has one segment in each
+ * element of the vectors, so that products of one row become products of BATCH_SIZE rows.
+ */
+
+/* What turns rows into information about states, and states into residuals. */
+typedef struct {
+    ptrdiff_t d;
+    const double *offset;    /* (d,) */
+    const double *whitening; /* (d, d), L'^-1 with R = L L' */
+    const double *H;         /* (d, W), L^-1 C, and its transpose */
+    const double *Ht;        /* (W, d) */
+    const double *G;         /* (W, W), H' H */
+} ObservationMaps;
+
+/* What all sequences without missing values share. */
+typedef struct {
+    const System *system;
+    const GainTables *tables;
+    const ObservationMaps *maps;
+    const double *start;  /* (W,): mean of the first states */
+    const void *X;        /* (n_rows, d), floats or doubles */
+    int is_float;
+    const double *centre; /* (d,): of rows */
+} Shared;
+
+typedef struct {
+    ptrdiff_t T;                    /* rows of the longest segment */
+    ptrdiff_t step;                 /* rows of their sequences before them */
+    int64_t begins[BATCH_SIZE];     /* first rows */
+    int64_t lengths[BATCH_SIZE];
+    int64_t continues[BATCH_SIZE];  /* whether the row after the last one is known, too */
+    double *means;                  /* (T, k, BATCH_SIZE): filtered */
+} Batch;
+
+/* Sums over rows, of deviations of states from a centre and of rows from theirs; `width` of them
+ * side by side, BATCH_SIZE or 1. */
+typedef struct {
+    double *squares; /* (1, width), of innovations */
+    double *total;   /* (k, width): of filtered means, then of deviations of smoothed ones */
+    double *rows;    /* (d, width) */
+    double *states;  /* (k, k, width) */
+    double *lags;    /* (k, k, width) */
+    double *across;  /* (d, k, width) */
+} MeanSums;
+
+SIMD_UNUSED static MeanSums lay_out_mean_sums(
+    ptrdiff_t k, ptrdiff_t d, ptrdiff_t width, Arena *arena)
+{
+    MeanSums sums;
+    sums.squares = take_doubles(arena, width);
+    sums.total = take_doubles(arena, k * width);
+    sums.rows = take_doubles(arena, d * width);
+    sums.states = take_doubles(arena, k * k * width);
+    sums.lags = take_doubles(arena, k * k * width);
+    sums.across = take_doubles(arena, d * k * width);
+    return sums;
+}
+
+/* Scratch memory of passes over a batch: arrays (d, BATCH_SIZE) and (W, BATCH_SIZE). */
+typedef struct {
+    double *rows, *whitened, *residual;
+    double *offset, *centre, *a, *b, *c;
+    double *zeros; /* (d + W, BATCH_SIZE) */
+} BatchScratch;
+
+SIMD_UNUSED static BatchScratch lay_out_batch_scratch(ptrdiff_t W, ptrdiff_t d, Arena *arena)
+{
+    BatchScratch scratch;
+    scratch.rows = take_doubles(arena, d * BATCH_SIZE);
+    scratch.whitened = take_doubles(arena, d * BATCH_SIZE);
+    scratch.residual = take_doubles(arena, d * BATCH_SIZE);
+    scratch.zeros = take_doubles(arena, (d + W) * BATCH_SIZE);
+    scratch.offset = take_doubles(arena, W * BATCH_SIZE);
+    scratch.centre = take_doubles(arena, W * BATCH_SIZE);
+    scratch.a = take_doubles(arena, W * BATCH_SIZE);
+    scratch.b = take_doubles(arena, W * BATCH_SIZE);
+    scratch.c = take_doubles(arena, W * BATCH_SIZE);
+    return scratch;
+}
+
+/* out (d, BATCH_SIZE) <- row t of each segment (its last one if that is earlier), less `from` */
+SIMD_INLINE void gather_rows(
+    const Shared *shared, const Batch *batch, ptrdiff_t t, const double *from, double *out)
+{
+    const ptrdiff_t d = shared->maps->d;
+    for (int s = 0; s < BATCH_SIZE; s++) {
+        ptrdiff_t last = batch->lengths[s] > 0 ? batch->lengths[s] - 1 : 0;
+        ptrdiff_t row = (batch->begins[s] + (t < last ? t : last)) * d;
+        if (shared->is_float)
+            for (ptrdiff_t j = 0; j < d; j++)
+                out[j * BATCH_SIZE + s] = ((const float *)shared->X)[row + j] - from[j];
+        else
+            for (ptrdiff_t j = 0; j < d; j++)
+                out[j * BATCH_SIZE + s] = ((const double *)shared->X)[row + j] - from[j];
+    }
+}
+
+/* -1 where t is below the length (and one more where the segment continues), else 0 */
+SIMD_INLINE void mask_below(
+    const int64_t *lengths, const int64_t *continues, ptrdiff_t t, int64_t *mask)
+{
+    for (int s = 0; s < BATCH_SIZE; s++)
+        mask[s] = -(t < lengths[s] + (continues ? continues[s] : 0));
+}
+
+/* batch->means <- filtered means; predicted (k, BATCH_SIZE): those of the first rows, and then of
+ * the rows after the last ones. `sums` may be NULL. */
+SIMD_CLONES SIMD_UNUSED static void filter_batch(
+    const Shared *shared, const Batch *batch, const BatchScratch *scratch, double *predicted,
+    const MeanSums *sums)
+{
+    const System *system = shared->system;
+    const GainTables *tables = shared->tables;
+    const ObservationMaps *maps = shared->maps;
+    const ptrdiff_t k = system->k, W = system->W, d = maps->d, last = tables->n - 1;
+    double *v = scratch->rows, *e = scratch->whitened, *rest = scratch->residual;
+    double *zeros = scratch->zeros, *offset = scratch->offset;
+    double *u = scratch->a, *move = scratch->b, *r = scratch->c;
+    int64_t mask[BATCH_SIZE];
+    set_zero((d + W) * BATCH_SIZE, zeros);
+    repeat(system->b, k, offset);
+    for (ptrdiff_t t = 0; t < batch->T; t++) {
+        const ptrdiff_t step = (batch->step + t < last ? batch->step + t : last) * W * W;
+        double *mean = batch->means + t * k * BATCH_SIZE;
+        gather_rows(shared, batch, t, maps->offset, v);
+        batched_product(maps->whitening, d, d, d, v, zeros, 1, e);
+        batched_product(maps->Ht, d, k, d, predicted, e, -1, e);
+        batched_product(maps->H, W, d, k, e, zeros, 1, u);
+        batched_product(tables->filtered + step, W, k, k, u, zeros, 1, move);
+        for (ptrdiff_t i = 0; i < k * BATCH_SIZE; i += BATCH_SIZE)
+            ELEMENTWISE(Batched, predicted + i, +, move + i, mean + i);
+        batched_product(system->At, W, k, k, mean, offset, 1, predicted);
+        if (!sums) continue;
+        batched_product(tables->root + step, W, k, k, u, zeros, 1, r);
+        batched_product(maps->Ht, d, k, d, move, e, -1, rest);
+        Batched squares = {0};
+        for (ptrdiff_t i = 0; i < k * BATCH_SIZE; i += BATCH_SIZE)
+            ADD_PRODUCT(r + i, r + i, &squares);
+        for (ptrdiff_t i = 0; i < d * BATCH_SIZE; i += BATCH_SIZE)
+            ADD_PRODUCT(rest + i, rest + i, &squares);
+        mask_below(batch->lengths, NULL, t, mask);
+        add_kept(mask, (const double *)&squares, 1, sums->squares);
+        add_kept(mask, mean, k, sums->total);
+    }
+}
+
+/* later (k, BATCH_SIZE): smoothed means of the rows after the last ones where these are known, and
+ * then of the first ones. `sums` may be NULL; if not, states are less `centre` (k,) in them. */
+SIMD_CLONES SIMD_UNUSED static void smooth_batch(
+    const Shared *shared, const Batch *batch, const double *centre, const BatchScratch *scratch,
+    double *later, const MeanSums *sums)
+{
+    const System *system = shared->system;
+    const GainTables *tables = shared->tables;
+    const ptrdiff_t k = system->k, W = system->W, d = shared->maps->d, last = tables->n - 1;
+    double *v = scratch->rows, *offset = scratch->offset, *centres = scratch->centre;
+    double *rest = scratch->a, *now = scratch->b, *next = scratch->c;
+    int64_t mask[BATCH_SIZE];
+    repeat(system->b, k, offset);
+    if (sums) repeat(centre, k, centres);
+    for (ptrdiff_t t = batch->T - 1; t >= 0; t--) {
+        const ptrdiff_t step = (batch->step + t < last ? batch->step + t : last) * W * W;
+        const double *mean = batch->means + t * k * BATCH_SIZE;
+        mask_below(batch->lengths, batch->continues, t + 1, mask);
+        batched_product(system->At, W, k, k, mean, offset, 1, rest);
+        subtract_kept(mask, later, rest, k, rest);
+        if (sums) subtract_kept(mask, later, centres, k, next);
+        batched_product(tables->gain + step, W, k, k, rest, mean, 1, later);
+        if (!sums) continue;
+        mask_below(batch->lengths, NULL, t, mask);
+        subtract_kept(mask, later, centres, k, now);
+        gather_rows(shared, batch, t, shared->centre, v);
+        add_kept(mask, now, k, sums->total);
+        add_kept(mask, v, d, sums->rows);
+        add_batched_outer(now, now, k, k, sums->states);
+        add_batched_outer(next, now, k, k, sums->lags);
+        add_batched_outer(v, now, d, k, sums->across);
+    }
+}
+
+/* Segments
+ * --------
+ *
+ * A long sequence is cut into segments of equal lengths.
+ *
+ * In the steady state all steps are the same affine map, so what a pass over a segment ends with is
+ * a linear map of what it starts from, plus what it ends with from zero. A first pass over all
+ * segments from zero says what the true start of each is, once that of the one before is known.
+ */
+
+/* States of which means have room on the stack. */
+#define MOST_STATES 512
+
+/* A sequence is cut if its rows in the steady state fill so many steps of all segments. */
+#define FEWEST_STEPS 32
+
+/* Scratch matrices, (W, W) each. */
+typedef struct {
+    double *step;
+    double *power;
+    double *product;
+} StepMatrices;
+
+SIMD_UNUSED static StepMatrices lay_out_step_matrices(ptrdiff_t W, Arena *arena)
+{
+    StepMatrices matrices;
+    matrices.step = take_doubles(arena, W * W);
+    matrices.power = take_doubles(arena, W * W);
+    matrices.product = take_doubles(arena, W * W);
+    return matrices;
+}
+
+/* power <- step^n; overwrites step. */
+SIMD_UNUSED static void raise_step(
+    ptrdiff_t n, ptrdiff_t k, ptrdiff_t W, const StepMatrices *matrices)
+{
+    double *step = matrices->step, *power = matrices->power, *product = matrices->product;
+    set_zero(W * W, power);
+    for (ptrdiff_t i = 0; i < k; i++) power[i * W + i] = 1;
+    for (; n > 0; n /= 2) {
+        if (n % 2) {
+            matrix_product(power, step, k, W, product);
+            copy(product, W * W, power);
+        }
+        matrix_product(step, step, k, W, product);
+        copy(product, W * W, step);
+    }
+}
+
+/* ends (k, BATCH_SIZE) <- true starts of segments, in turn from the `first`, where it is `now` and
+ * where the pass did begin there. */
+SIMD_UNUSED static void join_segments(
+    const double *power, ptrdiff_t k, ptrdiff_t W, int first, double *now, double *ends)
+{
+    double next[MOST_STATES];
+    for (int i = 0; i < BATCH_SIZE; i++) {
+        int s = first == 0 ? i : first - i;
+        for (ptrdiff_t j = 0; j < k; j++) next[j] = ends[j * BATCH_SIZE + s];
+        if (i > 0)
+            for (ptrdiff_t j = 0; j < k; j++)
+                for (ptrdiff_t h = 0; h < k; h++) next[j] += power[h * W + j] * now[h];
+        for (ptrdiff_t j = 0; j < k; j++) ends[j * BATCH_SIZE + s] = now[j];
+        copy(next, k, now);
+    }
+}
+
+/* Forward through segments that follow each other, from `state` of the first. */
+SIMD_UNUSED static void filter_segments(
+    const Shared *shared, const Batch *body, const BatchScratch *scratch,
+    const StepMatrices *matrices, double *state, const MeanSums *sums)
+{
+    const System *system = shared->system;
+    ptrdiff_t k = system->k, W = system->W;
+    double start[MOST_STATES], *rest = matrices->product;
+    const double *filtered = shared->tables->filtered + (shared->tables->n - 1) * W * W;
+    for (ptrdiff_t i = 0; i < k; i++) {
+        start[i] = state[i * BATCH_SIZE];
+        for (int s = 1; s < BATCH_SIZE; s++) state[i * BATCH_SIZE + s] = 0;
+    }
+    filter_batch(shared, body, scratch, state, NULL);
+    matrix_product(shared->maps->G, filtered, k, W, rest);
+    for (ptrdiff_t i = 0; i < W * W; i++) rest[i] = -rest[i];
+    for (ptrdiff_t i = 0; i < k; i++) rest[i * W + i] += 1;
+    matrix_product(rest, system->At, k, W, matrices->step);
+    raise_step(body->T, k, W, matrices);
+    join_segments(matrices->power, k, W, 0, start, state);
+    filter_batch(shared, body, scratch, state, sums);
+}
+
+/* And backward, from nothing after the last. */
+SIMD_UNUSED static void smooth_segments(
+    const Shared *shared, const Batch *body, const double *centre, const BatchScratch *scratch,
+    const StepMatrices *matrices, double *state, const MeanSums *sums)
+{
+    ptrdiff_t k = shared->system->k, W = shared->system->W;
+    double unknown[MOST_STATES] = {0};
+    set_zero(k * BATCH_SIZE, state);
+    smooth_batch(shared, body, centre, scratch, state, NULL);
+    copy(shared->tables->gain + (shared->tables->n - 1) * W * W, W * W, matrices->step);
+    raise_step(body->T, k, W, matrices);
+    join_segments(matrices->power, k, W, BATCH_SIZE - 1, unknown, state);
+    smooth_batch(shared, body, centre, scratch, state, sums);
+}
+
+/* Slabs
+ * -----
+ */
 
 /* Sequences whose rows one thread passes over. */
 typedef struct {

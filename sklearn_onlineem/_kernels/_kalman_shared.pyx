@@ -20,7 +20,7 @@ from ._arena cimport (
     take_doubles,
 )
 from ._arrays cimport extent, readable, readable_reals, real_type, require, writable
-from ._kalman_evidence cimport (
+from ._kalman_sums cimport (
     Evidence,
     Moments,
     add_evidence,

@@ -6,7 +6,7 @@ from ._arena cimport Arena
 from ._arrays cimport writable
 
 
-cdef extern from "_kalman_evidence.h" nogil:
+cdef extern from "_kalman_sums.h" nogil:
     ctypedef struct Moments:
         pass
     ctypedef struct Evidence:
