@@ -1,4 +1,5 @@
-/* Scaled forward and backward recursions along one sequence, and its expected transitions.
+/* Recursions along one sequence of a hidden chain: scaled ones, forward and backward, with expected
+ * transitions; and that of the best path.
  *
  * A step is the product of a row of W states with a W x W table, W being the number of states
  * padded to whole vectors; padded states have probability 0. The usual widths are constants, so
@@ -62,6 +63,19 @@ SIMD_INLINE double sum_of(const double *x, ptrdiff_t n)
         for (int l = 0; l < 4; l++) partial[l] += x[i + l];
     for (; i < n; i++) partial[0] += x[i];
     return (partial[0] + partial[1]) + (partial[2] + partial[3]);
+}
+
+/* The state that a uniform number chooses among weights with any sum above 0. */
+SIMD_UNUSED static ptrdiff_t draw(const double *weights, ptrdiff_t K, double uniform)
+{
+    double total = 0, below = 0;
+    ptrdiff_t state = 0;
+    for (ptrdiff_t k = 0; k < K; k++) total += weights[k];
+    for (ptrdiff_t k = 0; k < K; k++) {
+        if (weights[k] > 0 && below <= uniform * total) state = k;
+        below += weights[k];
+    }
+    return state;
 }
 
 /* Rows of a sequence on their way through both recursions. */
@@ -198,9 +212,110 @@ SIMD_CLONES SIMD_UNUSED static void add_transitions(
     else add_transitions_of(filtered, later, T, 8, sums);
 }
 
-#define TEMPLATE "_chains_real.h"
+/* The forward pass of Viterbi's algorithm: here a padded state is never entered or left, as its
+ * column and row of the table are -inf. Loops over columns are not unrolled but made vectors. */
+#define WIDEST_STRIP 16
+
+/* next (W,) = max_i best (i) + table (i, j), the lowest i where two are equal, and which. */
+SIMD_INLINE void best_moves(
+    const double *RESTRICT best, const double *RESTRICT table, const ptrdiff_t W,
+    const ptrdiff_t tile, double *RESTRICT next, int *RESTRICT origin)
+{
+    for (ptrdiff_t start = 0; start < W; start += tile) {
+        double most[WIDEST_STRIP], who[WIDEST_STRIP];
+        for (ptrdiff_t j = 0; j < tile; j++) most[j] = best[0] + table[start + j];
+        for (ptrdiff_t j = 0; j < tile; j++) who[j] = 0;
+        for (ptrdiff_t i = 1; i < W; i++) {
+            const double *RESTRICT row = table + i * W + start;
+            double from = best[i], number = (double)i;
+            double through[WIDEST_STRIP];
+            UNROLL(1)
+            for (ptrdiff_t j = 0; j < tile; j++) through[j] = from + row[j];
+            UNROLL(1)
+            for (ptrdiff_t j = 0; j < tile; j++) who[j] = through[j] > most[j] ? number : who[j];
+            UNROLL(1)
+            for (ptrdiff_t j = 0; j < tile; j++)
+                most[j] = through[j] > most[j] ? through[j] : most[j];
+        }
+        for (ptrdiff_t j = 0; j < tile; j++) next[start + j] = most[j];
+        for (ptrdiff_t j = 0; j < tile; j++) origin[start + j] = (int)who[j];
+    }
+}
+
+#define TEMPLATE "_chains.h"
 #include "_for_each_real.h"
 
 OPTIMISE_END
+
+#elif defined(REAL)
+
+/* max_k x_k */
+SIMD_INLINE REAL NAMED(largest_of)(const REAL *x, ptrdiff_t K)
+{
+    REAL best[8], most = x[0];
+    ptrdiff_t k = 0;
+    if (K >= 8) {
+        for (int l = 0; l < 8; l++) best[l] = x[l];
+        for (k = 8; k + 8 <= K; k += 8)
+            for (int l = 0; l < 8; l++) best[l] = x[k + l] > best[l] ? x[k + l] : best[l];
+        for (int l = 0; l < 8; l++) most = best[l] > most ? best[l] : most;
+    }
+    for (; k < K; k++) most = x[k] > most ? x[k] : most;
+    return most;
+}
+
+/* density (T, W) <- exp(x - largest_t), at least exp(LOWEST_LOG) unless x = -inf; largest_t, the
+ * row's maximum, is 0 where all are -inf. */
+SIMD_INLINE void NAMED(emissions_of)(
+    const REAL *RESTRICT x, ptrdiff_t T, const ptrdiff_t K, const ptrdiff_t W,
+    double *RESTRICT density, double *RESTRICT largest)
+{
+    for (ptrdiff_t t = 0; t < T; t++) {
+        REAL most = NAMED(largest_of)(x + t * K, K);
+        largest[t] = most == -INFINITY ? 0 : most;
+        for (ptrdiff_t k = 0; k < K; k++) {
+            double below = x[t * K + k] - largest[t];
+            density[t * W + k] = below > LOWEST_LOG || below == -INFINITY ? below : LOWEST_LOG;
+        }
+        for (ptrdiff_t k = K; k < W; k++) density[t * W + k] = -INFINITY;
+    }
+    for (ptrdiff_t i = 0; i < T * W; i++) density[i] = exp_double(density[i]);
+}
+
+SIMD_CLONES SIMD_UNUSED static void NAMED(emissions)(
+    const REAL *x, ptrdiff_t T, ptrdiff_t K, ptrdiff_t W, double *density, double *largest)
+{
+    switch (K) {
+    case 2: NAMED(emissions_of)(x, T, 2, 4, density, largest); break;
+    case 3: NAMED(emissions_of)(x, T, 3, 4, density, largest); break;
+    case 4: NAMED(emissions_of)(x, T, 4, 4, density, largest); break;
+    default: NAMED(emissions_of)(x, T, K, W, density, largest);
+    }
+}
+
+/* best (W,): from the best paths that end in each state of the first row, to those of the last row
+ * of x (T, K); origins (T, W) <- the states before. `next` (W,) is scratch. */
+SIMD_INLINE void NAMED(best_paths_of)(
+    const REAL *RESTRICT x, ptrdiff_t T, const ptrdiff_t K, const ptrdiff_t W,
+    const ptrdiff_t tile, const double *RESTRICT table, double *RESTRICT next,
+    double *RESTRICT best, int *RESTRICT origins)
+{
+    for (ptrdiff_t t = 1; t < T; t++) {
+        best_moves(best, table, W, tile, next, origins + t * W);
+        for (ptrdiff_t j = 0; j < K; j++) best[j] = next[j] + x[t * K + j];
+    }
+}
+
+SIMD_CLONES SIMD_UNUSED static void NAMED(best_paths)(
+    const REAL *x, ptrdiff_t T, ptrdiff_t K, ptrdiff_t W, const double *table, double *next,
+    double *best, int *origins)
+{
+    switch (W) {
+    case 4: NAMED(best_paths_of)(x, T, K, 4, 4, table, next, best, origins); break;
+    case 8: NAMED(best_paths_of)(x, T, K, 8, 8, table, next, best, origins); break;
+    case 16: NAMED(best_paths_of)(x, T, K, 16, 16, table, next, best, origins); break;
+    default: NAMED(best_paths_of)(x, T, K, W, 16, table, next, best, origins);
+    }
+}
 
 #endif

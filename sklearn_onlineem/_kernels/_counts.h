@@ -31,9 +31,144 @@ OPTIMISE_BEGIN(SELECTS)
 #define UNROLLED UNROLL(8)
 #define WHOLE UNROLL(1)
 
-#define TEMPLATE "_counts_real.h"
+#define TEMPLATE "_counts.h"
 #include "_for_each_real.h"
 
 OPTIMISE_END
+
+#elif defined(SUM)
+
+/* For each REAL, INDEX and SUM: outer products of rows with shares. */
+
+/* The first `tiles` of `row` <- themselves + x times `share` */
+SIMD_INLINE void INDEXED(add_scaled)(
+    REAL x, const REAL *RESTRICT share, SUM *RESTRICT row, const int tiles)
+{
+    for (int t = 0; t < tiles; t++)
+        WHOLE
+        for (int k = 0; k < COUNTS_TILE; k++)
+            row[t * COUNTS_TILE + k] += (SUM)x * (SUM)share[t * COUNTS_TILE + k];
+}
+
+/* The first `tiles` of `table` <- themselves + a row's outer product with `share` */
+SIMD_INLINE void INDEXED(scatter_row)(
+    const REAL *RESTRICT data, const INDEX *RESTRICT indices, INDEX n, const REAL *RESTRICT share,
+    ptrdiff_t width, SUM *RESTRICT table, const int tiles)
+{
+    INDEXED(add_scaled)(1, share, table, tiles);
+    table += width;
+    for (INDEX i = 0; i < n; i++)
+        INDEXED(add_scaled)(data[i], share, table + (ptrdiff_t)indices[i] * width, tiles);
+}
+
+#define SCATTER_STRIP(TILES) \
+    SIMD_CLONES SIMD_UNUSED static void INDEXED(scatter_strip_##TILES)( \
+        const REAL *RESTRICT data, const INDEX *RESTRICT indices, const INDEX *RESTRICT indptr, \
+        ptrdiff_t B, const REAL *RESTRICT shares, ptrdiff_t width, SUM *RESTRICT table) \
+    { \
+        for (ptrdiff_t b = 0; b < B; b++) \
+            INDEXED(scatter_row)(data + indptr[b], indices + indptr[b], indptr[b + 1] - indptr[b], \
+                               shares + b * width, width, table, TILES); \
+    }
+SCATTER_STRIP(1)
+SCATTER_STRIP(2)
+SCATTER_STRIP(3)
+SCATTER_STRIP(4)
+#undef SCATTER_STRIP
+
+/* table (1 + d, width) <- table + the rows' outer products with `shares` (B, width) */
+SIMD_UNUSED static void INDEXED(scatter_rows)(
+    const REAL *data, const INDEX *indices, const INDEX *indptr, ptrdiff_t B, const REAL *shares,
+    ptrdiff_t width, SUM *table)
+{
+    for (ptrdiff_t k = 0; k < width; k += COUNTS_STRIP)
+        COUNTS_SIZED((width - k) / COUNTS_TILE, scatter_strip, data, indices, indptr, B, shares + k,
+                     width, table + k)
+}
+
+#elif defined(INDEX)
+
+/* For each REAL and INDEX: products of rows with a table. */
+
+/* out <- a row's product with the first `tiles` of `table` */
+SIMD_INLINE void INDEXED(gather_row)(
+    const REAL *RESTRICT data, const INDEX *RESTRICT indices, INDEX n, const REAL *RESTRICT table,
+    ptrdiff_t width, REAL *RESTRICT out, const int tiles)
+{
+    REAL sum[COUNTS_TILES][COUNTS_TILE];
+    UNROLLED
+    for (int t = 0; t < tiles; t++)
+        UNROLLED
+        for (int k = 0; k < COUNTS_TILE; k++) sum[t][k] = table[t * COUNTS_TILE + k];
+    table += width;
+    for (INDEX i = 0; i < n; i++) {
+        const REAL x = data[i], *row = table + (ptrdiff_t)indices[i] * width;
+        UNROLLED
+        for (int t = 0; t < tiles; t++)
+            UNROLLED
+            for (int k = 0; k < COUNTS_TILE; k++) sum[t][k] += x * row[t * COUNTS_TILE + k];
+    }
+    UNROLLED
+    for (int t = 0; t < tiles; t++)
+        UNROLLED
+        for (int k = 0; k < COUNTS_TILE; k++) out[t * COUNTS_TILE + k] = sum[t][k];
+}
+
+#define GATHER_STRIP(TILES) \
+    SIMD_CLONES SIMD_UNUSED static void INDEXED(gather_strip_##TILES)( \
+        const REAL *RESTRICT data, const INDEX *RESTRICT indices, const INDEX *RESTRICT indptr, \
+        ptrdiff_t B, const REAL *RESTRICT table, ptrdiff_t width, REAL *RESTRICT out) \
+    { \
+        for (ptrdiff_t b = 0; b < B; b++) \
+            INDEXED(gather_row)(data + indptr[b], indices + indptr[b], indptr[b + 1] - indptr[b], \
+                              table, width, out + b * width, TILES); \
+    }
+GATHER_STRIP(1)
+GATHER_STRIP(2)
+GATHER_STRIP(3)
+GATHER_STRIP(4)
+#undef GATHER_STRIP
+
+/* out (B, width) <- the rows' products with `table` (1 + d, width) */
+SIMD_UNUSED static void INDEXED(gather_rows)(
+    const REAL *data, const INDEX *indices, const INDEX *indptr, ptrdiff_t B, const REAL *table,
+    ptrdiff_t width, REAL *out)
+{
+    for (ptrdiff_t k = 0; k < width; k += COUNTS_STRIP)
+        COUNTS_SIZED((width - k) / COUNTS_TILE, gather_strip, data, indices, indptr, B, table + k,
+                     width, out + k)
+}
+
+#elif defined(REAL)
+
+/* For each REAL: indices of 32 and 64 bits, and sums of double or REAL. */
+
+#define INDEX int32_t
+#define INDEXED(name) NAMED(name##_32)
+#include "_counts.h"
+#define SUM double
+#include "_counts.h"
+#undef SUM
+#undef INDEXED
+#define INDEXED(name) NAMED(name##_single_32)
+#define SUM REAL
+#include "_counts.h"
+#undef SUM
+#undef INDEXED
+#undef INDEX
+
+#define INDEX int64_t
+#define INDEXED(name) NAMED(name##_64)
+#include "_counts.h"
+#define SUM double
+#include "_counts.h"
+#undef SUM
+#undef INDEXED
+#define INDEXED(name) NAMED(name##_single_64)
+#define SUM REAL
+#include "_counts.h"
+#undef SUM
+#undef INDEXED
+#undef INDEX
 
 #endif

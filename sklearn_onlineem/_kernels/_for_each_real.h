@@ -1,7 +1,8 @@
 /* Includes TEMPLATE, the name of a header in quotes, for float and for double.
  *
- * A template `_x_real.h` says REAL, and NAMED(f) where f_float and f_double are meant. It is
- * included here only, on behalf of `_x.h`. No guard: every template needs this file once.
+ * A header with functions for both names itself, and has them below `#elif defined(REAL)`: they say
+ * REAL, and NAMED(f) where f_float and f_double are meant. No guard: every such header needs this
+ * file once.
  */
 #define REAL float
 #define NAMED(name) name##_float

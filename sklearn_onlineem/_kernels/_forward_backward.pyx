@@ -36,11 +36,43 @@ from ._arena cimport (
 )
 from ._arrays cimport require
 from ._blas cimport gemm
-from ._log_chains cimport draw
 from ._openmp cimport MOST_SLABS, busy_threads, first_block, omp_get_thread_num
 from ._simd cimport add_log
 
 from . import _log_chains
+
+cdef extern from "_chains.h" nogil:
+    enum:
+        CHAIN_ROWS
+    ctypedef struct ChainBlock:
+        Py_ssize_t B
+        double* density
+        double* alpha
+        double* total
+        double* scale
+        double* largest
+    ChainBlock lay_out_chain_block(Py_ssize_t W, Arena* arena)
+    int both_recursions(
+        const ChainBlock* back, const ChainBlock* ahead, const double* table,
+        const double* transposed, int has_zeros, Py_ssize_t W, double* states, double* filtered)
+    void add_transitions(
+        const double* filtered, const double* later, Py_ssize_t T, Py_ssize_t W, double* sums)
+    Py_ssize_t draw(const double* weights, Py_ssize_t K, double uniform)
+    double sum_of(const double* x, Py_ssize_t n)
+    void emissions_float(
+        const float* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, double* density, double* largest)
+    void emissions_double(
+        const double* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, double* density, double* largest)
+
+
+cdef inline void emissions(
+    const floating* x, Py_ssize_t T, Py_ssize_t K, Py_ssize_t W, double* density, double* largest
+) noexcept nogil:
+    if floating is float:
+        emissions_float(x, T, K, W, density, largest)
+    else:
+        emissions_double(x, T, K, W, density, largest)
+
 
 cdef enum:
     WIDEST_UNROLLED = 8

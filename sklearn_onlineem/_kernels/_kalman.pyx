@@ -13,8 +13,7 @@ from numpy cimport ndarray
 from ._arena cimport Arena, allocate, arena_in, arena_of, counting_arena, take, take_arenas
 from ._arrays cimport extent, optional_readable, optional_writable, readable, require, writable
 from ._kalman_sums cimport Evidence, add_evidence, lay_out_evidence, no_evidence
-from ._openmp cimport MOST_SLABS, first_block, omp_get_thread_num
-from ._signals cimport is_interrupted, raise_waiting
+from ._openmp cimport MOST_SLABS, first_block, is_interrupted, omp_get_thread_num, raise_waiting
 
 cdef extern from "_kalman.h" nogil:
     ctypedef struct System:

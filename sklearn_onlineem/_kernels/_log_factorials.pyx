@@ -7,6 +7,7 @@ from libc.stdint cimport int32_t, int64_t
 from ._arrays cimport require
 from ._gamma_functions cimport log_gamma
 from ._openmp cimport busy_threads
+from ._simd cimport small_counts
 
 ctypedef fused index:
     int32_t

@@ -1,4 +1,4 @@
-"""How rows are shared among threads.
+"""How rows are shared among threads, and whether Ctrl-C has come.
 
 Rows are cut into blocks and blocks are grouped in slabs. A slab has sums of its own and is walked
 by one thread; the slabs' sums are added up in order. As slabs depend on the shapes alone, results
@@ -18,6 +18,9 @@ cdef extern from *:
     int omp_get_max_threads() noexcept nogil
     int omp_get_thread_num() noexcept nogil
     int omp_get_num_procs() noexcept nogil
+
+cdef extern from "Python.h":
+    int PyErr_CheckSignals()
 
 cdef enum:
     MOST_SLABS = 32
@@ -40,3 +43,16 @@ cdef inline Py_ssize_t first_block(
 # process where it cannot start them.
 cdef inline int busy_threads(int n_threads, Py_ssize_t n_tasks) noexcept nogil:
     return <int> max(1, min(n_threads, n_tasks, max(MOST_SLABS, omp_get_num_procs())))
+
+
+# Whether Ctrl-C, or another signal, has come and its handler has raised, with the GIL or without:
+# Python itself calls handlers between its own instructions only. The exception waits for
+# `raise_waiting`, which has to follow soon, by the same thread. Threads other than Python's main
+# one see none.
+cdef inline bint is_interrupted() noexcept nogil:
+    with gil:
+        return PyErr_CheckSignals() != 0
+
+
+cdef inline int raise_waiting() except -1:
+    return -1

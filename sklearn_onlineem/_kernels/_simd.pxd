@@ -1,6 +1,7 @@
 """The loops of `_simd.h`, one name for float and double."""
 
 from cython cimport floating
+from libc.stdint cimport int32_t
 
 
 cdef extern from "_simd.h" nogil:
@@ -43,6 +44,8 @@ cdef extern from "_simd.h" nogil:
         const float* x, Py_ssize_t d, Py_ssize_t B, Py_ssize_t stride, float* out)
     void square_sum_double(
         const double* x, Py_ssize_t d, Py_ssize_t B, Py_ssize_t stride, double* out)
+    int small_counts_float(const float* x, Py_ssize_t n, int32_t largest, int32_t* out)
+    int small_counts_double(const double* x, Py_ssize_t n, int32_t largest, int32_t* out)
 
 
 cdef inline void exp_columns(
@@ -115,3 +118,12 @@ cdef inline void add_squares(
         add_squares_float(x, n, partial)
     else:
         add_squares_double(x, n, partial)
+
+
+cdef inline bint small_counts(
+    const floating* x, Py_ssize_t n, int32_t largest, int32_t* out
+) noexcept nogil:
+    if floating is float:
+        return small_counts_float(x, n, largest, out)
+    else:
+        return small_counts_double(x, n, largest, out)

@@ -266,7 +266,7 @@ SIMD_UNUSED static double score_block(
     return score;
 }
 
-/* The topics of blocks in a sweep of collapsed Gibbs sampling, as in `_topic_blocks.h`: topics and
+/* The topics of blocks in a sweep of collapsed Gibbs sampling, as in `_topic_draws.h`: topics and
  * counts <- themselves after it; return the sum of log p(w | all other tokens). */
 SIMD_UNUSED static double collapsed_blocks(
     const TokenList *document, const TopicCounts *counts, const Shares *shares, double seen,

@@ -2,7 +2,7 @@
 
 The topics' words are integrated out. Tokens come document by document; random numbers depend on the
 seed, the document's number and the token. Of a word that a document has very often its tokens are a
-block, whose topics are drawn as counts, see `_topic_blocks.h`.
+block, whose topics are drawn as counts, see `_topic_draws.h`.
 """
 
 from cython.parallel cimport prange
@@ -22,8 +22,7 @@ from ._arena cimport (
     take_doubles,
 )
 from ._arrays cimport require
-from ._openmp cimport busy_threads, omp_get_thread_num
-from ._signals cimport is_interrupted, raise_waiting
+from ._openmp cimport busy_threads, is_interrupted, omp_get_thread_num, raise_waiting
 from ._topics cimport (
     FLT_MIN,
     MOST_TOKENS,

@@ -2,7 +2,7 @@
 #ifndef SKLEARN_ONLINEEM_TOPICS_H
 #define SKLEARN_ONLINEEM_TOPICS_H
 
-#include "_topic_blocks.h"
+#include "_topic_draws.h"
 
 typedef struct {
     ptrdiff_t n_words;   /* that differ */

@@ -25,8 +25,7 @@ from ._arena cimport (
 )
 from ._arrays cimport fits, require
 from ._gamma_functions cimport log_rising, polygamma
-from ._openmp cimport busy_threads, omp_get_thread_num
-from ._signals cimport is_interrupted, raise_waiting
+from ._openmp cimport busy_threads, is_interrupted, omp_get_thread_num, raise_waiting
 
 cdef extern from "_topics.h" nogil:
     ctypedef struct Document:
@@ -580,7 +579,7 @@ def e_step(
 
     Local Gibbs sampling averages each token's conditional law over the sweeps that are kept, and
     psi(alpha_k + n_k) - psi(alpha_0 + N) likewise. Blocks are drawn given proportions that are
-    drawn from their posterior, see `_topic_blocks.h`. MAP shares each word in proportion to
+    drawn from their posterior, see `_topic_draws.h`. MAP shares each word in proportion to
     (alpha_k + n_k) phi_kw, where n is N/K at first, and then the sum of the shares of the round
     before: from the third round on, as far beyond that as it is from the n before, in ratios.
 
