@@ -1,0 +1,110 @@
+"""Events of documents and Newton's M-step against their formulas."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.special import gammaln, polygamma, psi
+
+from sklearn_onlineem._kernels import _compound_dirichlet as kernels
+
+K = 3
+
+
+class Documents:
+    """Counts of d words, with empty documents, large counts and fractions."""
+
+    def __init__(self, d, dtype=np.float64, index=np.int32):
+        rng = np.random.default_rng(d)
+        self.X = rng.poisson(1.5, (20, d)).astype(dtype)
+        self.X[3], self.X[5, 0], self.X[7, -1] = 0, 0.5, 1e6
+        csr = sparse.csr_matrix(self.X)
+        self.csr = csr.data, csr.indices.astype(index), csr.indptr.astype(index), False
+        pointers = np.arange(0, self.X.size + 1, d, dtype=index)
+        self.dense = self.X.ravel(), np.arange(d, dtype=index), pointers, True
+        self.alpha = np.exp(rng.normal(0, 2, (K, d)))
+        self.alpha = np.column_stack([self.alpha, self.alpha.sum(axis=1)])
+        self.shares = rng.dirichlet(np.ones(K), len(self.X))
+        # Words of a document, and its length.
+        self.counts = np.column_stack([self.X, self.X.sum(axis=1)]).astype(float)
+
+    def encoded(self, arrays):
+        """A matrix of documents and events, and what these are of."""
+        n, d = self.X.shape
+        largest, size = np.zeros(d + 1, np.int64), len(arrays[0]) + n
+        kernels.largest_counts(*arrays, largest)
+        first = np.concatenate([[0], np.cumsum(largest)])
+        events, words, pointers = (np.empty(m, np.int64) for m in (size, size, n + 1))
+        counts, number = np.empty(size), np.zeros(first[-1], np.int64)
+        n_events = kernels.encode(*arrays, first, number, events, pointers, words, counts)
+        events = events[: pointers[-1]]
+        has = sparse.csr_matrix((np.ones(len(events)), events, pointers), (n, n_events))
+        return has, words[:n_events].copy(), counts[:n_events].copy()
+
+    def log_terms_numpy(self, words, counts):
+        a, c = self.alpha[:, words], counts
+        terms = gammaln(a + c) - gammaln(a) - gammaln(c + 1)
+        return (np.where(words == self.X.shape[1], -1, 1) * terms).T
+
+
+by_documents = pytest.mark.parametrize("d", [1, 2, 7, 40])
+
+
+@by_documents
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_events_are_words_and_lengths_with_their_counts(d, dtype, index):
+    documents = Documents(d, dtype, index)
+    for arrays in (documents.csr, documents.dense):
+        has, words, counts = documents.encoded(arrays)
+        back = np.zeros_like(documents.counts)
+        for i in range(len(back)):
+            here = has.indices[has.indptr[i] : has.indptr[i + 1]]
+            back[i, words[here]] = counts[here]
+        assert_array_equal(back, documents.counts)
+        small = counts < 10
+        pairs = np.column_stack([words, counts])[small & (counts == np.floor(counts))]
+        assert len(np.unique(pairs, axis=0)) == len(pairs)
+
+
+@by_documents
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_terms_and_expectations(d, n_threads):
+    documents = Documents(d)
+    has, words, counts = documents.encoded(documents.csr)
+    terms, out = np.empty((len(words), K)), np.empty((K, d))
+    kernels.log_terms(words, counts, documents.alpha, terms, n_threads)
+    assert_allclose(terms, documents.log_terms_numpy(words, counts), rtol=1e-8, atol=1e-8)
+    shares, weight = has.T @ documents.shares, documents.shares.sum(axis=0)
+    kernels.expected_logs(words, counts, shares, weight, documents.alpha, out, n_threads)
+    logs = psi(documents.alpha + documents.counts[:, None])
+    logs = logs[:, :, :-1] - logs[:, :, -1:]
+    assert_allclose(out, (documents.shares[:, :, None] * logs).sum(axis=0), rtol=1e-9, atol=1e-9)
+
+
+@by_documents
+def test_the_likelihood_and_its_derivatives(d):
+    documents = Documents(d)
+    has, words, counts = documents.encoded(documents.csr)
+    shares, alpha = has.T @ documents.shares[:, 0], documents.alpha[0]
+    slope, curvature = np.empty(d + 1), np.empty(d + 1)
+    found = kernels.likelihood(words, counts, shares, alpha, slope, curvature)
+    expected = shares @ documents.log_terms_numpy(words, counts)[:, 0]
+    assert_allclose(found, expected, rtol=1e-8)
+    signed = shares * np.where(words == d, -1, 1)
+    for order, derivative in ((0, slope), (1, -curvature)):
+        a = alpha[words]
+        terms = signed * (polygamma(order, a + counts) - polygamma(order, a))
+        sums = np.bincount(words, terms, minlength=d + 1)
+        assert_allclose(derivative, sums, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("d", [2, 3, 40])
+@pytest.mark.parametrize("scale", [1e-2, 1.0, 1e4])
+def test_the_m_step_solves_its_equations(d, scale):
+    rng = np.random.default_rng(d)
+    truth = scale * np.exp(rng.normal(size=(K, d)))
+    mean_logs = psi(truth) - psi(truth.sum(axis=1, keepdims=True))
+    for start in (np.zeros((K, d)), 1.1 * truth):
+        kernels.solve(mean_logs, start)
+        assert_allclose(start, truth, rtol=1e-6)
