@@ -110,12 +110,11 @@ SIMD_INLINE void gather_rows(
     }
 }
 
-/* -1 where t is below the length (and one more where the segment continues), else 0 */
-SIMD_INLINE void mask_below(
-    const int64_t *lengths, const int64_t *continues, ptrdiff_t t, int64_t *mask)
+/* 1 where t is below the length (and one more where the segment continues), else 0 */
+SIMD_INLINE void find_below(
+    const int64_t *lengths, const int64_t *continues, ptrdiff_t t, int64_t *keeps)
 {
-    for (int s = 0; s < BATCH_SIZE; s++)
-        mask[s] = -(t < lengths[s] + (continues ? continues[s] : 0));
+    EACH_SEGMENT keeps[s] = t < lengths[s] + (continues ? continues[s] : 0);
 }
 
 /* batch->means <- filtered means; predicted (k, BATCH_SIZE): those of the first rows, and then of
@@ -131,7 +130,7 @@ SIMD_CLONES SIMD_UNUSED static void filter_batch(
     double *v = scratch->rows, *e = scratch->whitened, *rest = scratch->residual;
     double *zeros = scratch->zeros, *offset = scratch->offset;
     double *u = scratch->a, *move = scratch->b, *r = scratch->c;
-    int64_t mask[BATCH_SIZE];
+    int64_t keeps[BATCH_SIZE];
     set_zero((d + W) * BATCH_SIZE, zeros);
     repeat(system->b, k, offset);
     for (ptrdiff_t t = 0; t < batch->T; t++) {
@@ -142,20 +141,19 @@ SIMD_CLONES SIMD_UNUSED static void filter_batch(
         batched_product(maps->Ht, d, k, d, predicted, e, -1, e);
         batched_product(maps->H, W, d, k, e, zeros, 1, u);
         batched_product(tables->filtered + step, W, k, k, u, zeros, 1, move);
-        for (ptrdiff_t i = 0; i < k * BATCH_SIZE; i += BATCH_SIZE)
-            ELEMENTWISE(Batched, predicted + i, +, move + i, mean + i);
+        for (ptrdiff_t i = 0; i < k * BATCH_SIZE; i++) mean[i] = predicted[i] + move[i];
         batched_product(system->At, W, k, k, mean, offset, 1, predicted);
         if (!sums) continue;
         batched_product(tables->root + step, W, k, k, u, zeros, 1, r);
         batched_product(maps->Ht, d, k, d, move, e, -1, rest);
-        Batched squares = {0};
+        double squares[BATCH_SIZE] = {0};
         for (ptrdiff_t i = 0; i < k * BATCH_SIZE; i += BATCH_SIZE)
-            ADD_PRODUCT(r + i, r + i, &squares);
+            EACH_SEGMENT squares[s] += r[i + s] * r[i + s];
         for (ptrdiff_t i = 0; i < d * BATCH_SIZE; i += BATCH_SIZE)
-            ADD_PRODUCT(rest + i, rest + i, &squares);
-        mask_below(batch->lengths, NULL, t, mask);
-        add_kept(mask, (const double *)&squares, 1, sums->squares);
-        add_kept(mask, mean, k, sums->total);
+            EACH_SEGMENT squares[s] += rest[i + s] * rest[i + s];
+        find_below(batch->lengths, NULL, t, keeps);
+        add_kept(keeps, squares, 1, sums->squares);
+        add_kept(keeps, mean, k, sums->total);
     }
 }
 
@@ -170,23 +168,23 @@ SIMD_CLONES SIMD_UNUSED static void smooth_batch(
     const ptrdiff_t k = system->k, W = system->W, d = shared->maps->d, last = tables->n - 1;
     double *v = scratch->rows, *offset = scratch->offset, *centres = scratch->centre;
     double *rest = scratch->a, *now = scratch->b, *next = scratch->c;
-    int64_t mask[BATCH_SIZE];
+    int64_t keeps[BATCH_SIZE];
     repeat(system->b, k, offset);
     if (sums) repeat(centre, k, centres);
     for (ptrdiff_t t = batch->T - 1; t >= 0; t--) {
         const ptrdiff_t step = (batch->step + t < last ? batch->step + t : last) * W * W;
         const double *mean = batch->means + t * k * BATCH_SIZE;
-        mask_below(batch->lengths, batch->continues, t + 1, mask);
+        find_below(batch->lengths, batch->continues, t + 1, keeps);
         batched_product(system->At, W, k, k, mean, offset, 1, rest);
-        subtract_kept(mask, later, rest, k, rest);
-        if (sums) subtract_kept(mask, later, centres, k, next);
+        subtract_kept(keeps, later, rest, k, rest);
+        if (sums) subtract_kept(keeps, later, centres, k, next);
         batched_product(tables->gain + step, W, k, k, rest, mean, 1, later);
         if (!sums) continue;
-        mask_below(batch->lengths, NULL, t, mask);
-        subtract_kept(mask, later, centres, k, now);
+        find_below(batch->lengths, NULL, t, keeps);
+        subtract_kept(keeps, later, centres, k, now);
         gather_rows(shared, batch, t, shared->centre, v);
-        add_kept(mask, now, k, sums->total);
-        add_kept(mask, v, d, sums->rows);
+        add_kept(keeps, now, k, sums->total);
+        add_kept(keeps, v, d, sums->rows);
         add_batched_outer(now, now, k, k, sums->states);
         add_batched_outer(next, now, k, k, sums->lags);
         add_batched_outer(v, now, d, k, sums->across);

@@ -196,40 +196,19 @@ OPTIMISE_END
 /* A batch
  * -------
  *
- * BATCH_SIZE numbers side by side, one for each segment of rows that a batch is made of. Vectors are
- * those of GCC and clang, cut by the compiler to what the CPU has; others get loops.
+ * BATCH_SIZE numbers side by side, one for each segment of rows that a batch is made of. A loop over
+ * them is a vector, or up to four: GCC has to be kept from unrolling it altogether first.
  */
 
 /* Doubles of the widest vectors. */
 #define BATCH_SIZE 8
-
-#if defined(__GNUC__)
-typedef double Batched __attribute__((vector_size(64), aligned(8), may_alias));
-typedef int64_t BatchedMask __attribute__((vector_size(64), aligned(8), may_alias));
-#define ELEMENTWISE(type, x, op, y, out) \
-    (*(type *)(out) = *(const type *)(x) op *(const type *)(y))
-#define ADD_SCALED(a, x, sum) (*(Batched *)(sum) += (a) * *(const Batched *)(x))
-#define ADD_PRODUCT(x, y, sum) \
-    (*(Batched *)(sum) += *(const Batched *)(x) * *(const Batched *)(y))
-#else
-typedef struct { double segment[BATCH_SIZE]; } Batched;
-typedef struct { int64_t segment[BATCH_SIZE]; } BatchedMask;
-#define EACH_SEGMENT for (int s = 0; s < BATCH_SIZE; s++)
-#define ELEMENTWISE(type, x, op, y, out) \
-    EACH_SEGMENT ((type *)(out))->segment[s] = \
-        ((const type *)(x))->segment[s] op ((const type *)(y))->segment[s]
-#define ADD_SCALED(a, x, sum) \
-    EACH_SEGMENT ((Batched *)(sum))->segment[s] += (a) * ((const Batched *)(x))->segment[s]
-#define ADD_PRODUCT(x, y, sum) \
-    EACH_SEGMENT ((Batched *)(sum))->segment[s] += \
-        ((const Batched *)(x))->segment[s] * ((const Batched *)(y))->segment[s]
-#endif
+#define EACH_SEGMENT UNROLL(4) for (int s = 0; s < BATCH_SIZE; s++)
 
 /* out (n, BATCH_SIZE) <- x (n,), for each segment */
 SIMD_INLINE void repeat(const double *x, const ptrdiff_t n, double *out)
 {
     for (ptrdiff_t i = 0; i < n; i++)
-        for (int s = 0; s < BATCH_SIZE; s++) out[i * BATCH_SIZE + s] = x[i];
+        EACH_SEGMENT out[i * BATCH_SIZE + s] = x[i];
 }
 
 /* out (n,) <- x (n, BATCH_SIZE), summed over segments */
@@ -241,21 +220,21 @@ SIMD_UNUSED static void sum_segments(const double *x, ptrdiff_t n, double *out)
 
 /* out (n_x, n_y, BATCH_SIZE) <- out + x y' */
 SIMD_INLINE void add_batched_outer(
-    const double *x, const double *y, const ptrdiff_t n_x, const ptrdiff_t n_y, double *out)
+    const double *x, const double *y, const ptrdiff_t n_x, const ptrdiff_t n_y,
+    double *RESTRICT out)
 {
-    for (ptrdiff_t i = 0; i < n_x; i++) {
-        const Batched here = *(const Batched *)(x + i * BATCH_SIZE);
+    for (ptrdiff_t i = 0; i < n_x; i++, x += BATCH_SIZE)
         for (ptrdiff_t j = 0; j < n_y; j++, out += BATCH_SIZE)
-            ADD_PRODUCT(&here, y + j * BATCH_SIZE, out);
-    }
+            EACH_SEGMENT out[s] += x[s] * y[j * BATCH_SIZE + s];
 }
 
+/* By way of numbers of its own, as `out` may be `origin`: or loops would be made twice. */
 SIMD_INLINE void put_batched(
-    const double *origin, const double sign, const Batched *sum, double *out)
+    const double *origin, const double sign, const double *sum, double *out)
 {
-    Batched result = *(const Batched *)origin;
-    ADD_SCALED(sign, sum, &result);
-    *(Batched *)out = result;
+    double result[BATCH_SIZE];
+    EACH_SEGMENT result[s] = origin[s] + sign * sum[s];
+    EACH_SEGMENT out[s] = result[s];
 }
 
 /* out (n_out, BATCH_SIZE) <- origin + sign table' x, x (n_in, BATCH_SIZE). out may be origin. */
@@ -264,46 +243,44 @@ SIMD_INLINE void batched_product(
     const double *x, const double *origin, const double sign, double *out)
 {
     ptrdiff_t i = 0;
-    for (; i + 4 <= n_out; i += 4) {
-        Batched a = {0}, b = {0}, c = {0}, e = {0};
+    for (; i + 4 <= n_out; i += 4, origin += 4 * BATCH_SIZE, out += 4 * BATCH_SIZE) {
+        double sum[4][BATCH_SIZE] = {{0}};
         for (ptrdiff_t j = 0; j < n_in; j++) {
             const double *row = table + j * stride + i, *here = x + j * BATCH_SIZE;
-            ADD_SCALED(row[0], here, &a);
-            ADD_SCALED(row[1], here, &b);
-            ADD_SCALED(row[2], here, &c);
-            ADD_SCALED(row[3], here, &e);
+            EACH_SEGMENT sum[0][s] += row[0] * here[s];
+            EACH_SEGMENT sum[1][s] += row[1] * here[s];
+            EACH_SEGMENT sum[2][s] += row[2] * here[s];
+            EACH_SEGMENT sum[3][s] += row[3] * here[s];
         }
-        put_batched(origin + i * BATCH_SIZE, sign, &a, out + i * BATCH_SIZE);
-        put_batched(origin + (i + 1) * BATCH_SIZE, sign, &b, out + (i + 1) * BATCH_SIZE);
-        put_batched(origin + (i + 2) * BATCH_SIZE, sign, &c, out + (i + 2) * BATCH_SIZE);
-        put_batched(origin + (i + 3) * BATCH_SIZE, sign, &e, out + (i + 3) * BATCH_SIZE);
+        for (int l = 0; l < 4; l++)
+            put_batched(origin + l * BATCH_SIZE, sign, sum[l], out + l * BATCH_SIZE);
     }
-    for (; i < n_out; i++) {
-        Batched a = {0};
+    for (; i < n_out; i++, origin += BATCH_SIZE, out += BATCH_SIZE) {
+        double sum[BATCH_SIZE] = {0};
         for (ptrdiff_t j = 0; j < n_in; j++)
-            ADD_SCALED(table[j * stride + i], x + j * BATCH_SIZE, &a);
-        put_batched(origin + i * BATCH_SIZE, sign, &a, out + i * BATCH_SIZE);
+            EACH_SEGMENT sum[s] += table[j * stride + i] * x[j * BATCH_SIZE + s];
+        put_batched(origin, sign, sum, out);
     }
 }
 
-/* sum (n, BATCH_SIZE) <- sum + x, where mask is -1, and not where it is 0 */
-SIMD_INLINE void add_kept(const int64_t *mask, const double *x, const ptrdiff_t n, double *sum)
+/* sum (n, BATCH_SIZE) <- sum + x, where `keeps` (BATCH_SIZE,) is 1 */
+SIMD_INLINE void add_kept(const int64_t *keeps, const double *x, const ptrdiff_t n, double *sum)
 {
     for (ptrdiff_t i = 0; i < n * BATCH_SIZE; i += BATCH_SIZE) {
-        Batched kept;
-        ELEMENTWISE(BatchedMask, x + i, &, mask, &kept);
-        ELEMENTWISE(Batched, sum + i, +, &kept, sum + i);
+        double kept[BATCH_SIZE];
+        EACH_SEGMENT kept[s] = sum[i + s] + (keeps[s] ? x[i + s] : 0);
+        EACH_SEGMENT sum[i + s] = kept[s];
     }
 }
 
-/* out (n, BATCH_SIZE) <- x - y where mask is -1, and 0 where it is 0 */
+/* out (n, BATCH_SIZE) <- x - y, where `keeps` is 1, else 0 */
 SIMD_INLINE void subtract_kept(
-    const int64_t *mask, const double *x, const double *y, const ptrdiff_t n, double *out)
+    const int64_t *keeps, const double *x, const double *y, const ptrdiff_t n, double *out)
 {
     for (ptrdiff_t i = 0; i < n * BATCH_SIZE; i += BATCH_SIZE) {
-        Batched difference;
-        ELEMENTWISE(Batched, x + i, -, y + i, &difference);
-        ELEMENTWISE(BatchedMask, &difference, &, mask, out + i);
+        double kept[BATCH_SIZE];
+        EACH_SEGMENT kept[s] = keeps[s] ? x[i + s] - y[i + s] : 0;
+        EACH_SEGMENT out[i + s] = kept[s];
     }
 }
 
