@@ -51,7 +51,7 @@ class Batch(ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> rows = Rows(np.array([[1.0], [2.0], [3.0]]))
         >>> Rows.concatenate([rows[2:], rows[:2]]).X.ravel()
         array([3., 1., 2.])
@@ -95,7 +95,7 @@ class Batch(ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> rows = Rows(np.array([[1.0], [2.0]]))
         >>> rows.numbered_from(10) is rows  # see `Documents` for data that have numbers
         True

@@ -50,7 +50,8 @@ class Documents(Batch):
     --------
     >>> import numpy as np
     >>> from scipy.sparse import csr_array
-    >>> from sklearn_onlineem.data import Documents, Rows
+    >>> from sklearn_onlineem.data.documents import Documents
+    >>> from sklearn_onlineem.data.rows import Rows
     >>> documents = Documents(Rows(csr_array(np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 0.0]]))))
     >>> documents.lengths, documents[1:].numbers
     (array([3., 3.]), array([1]))
@@ -90,7 +91,8 @@ class Documents(Batch):
         --------
         >>> import numpy as np
         >>> from scipy.sparse import csr_array
-        >>> from sklearn_onlineem.data import Documents, Rows
+        >>> from sklearn_onlineem.data.documents import Documents
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> rows = Rows(csr_array(np.array([[2.0, 0.0], [0.0, 3.0]])))
         >>> Documents.unchecked(rows, numbers=np.array([7, 8])).numbers
         array([7, 8])
@@ -167,7 +169,8 @@ class Documents(Batch):
         --------
         >>> import numpy as np
         >>> from scipy.sparse import csr_array
-        >>> from sklearn_onlineem.data import Documents, Rows
+        >>> from sklearn_onlineem.data.documents import Documents
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> Documents(Rows(csr_array(np.array([[2.0, 0.0], [0.0, 3.0]])))).unnumbered().numbers
         array([0, 0])
         """
@@ -194,7 +197,8 @@ class Documents(Batch):
         --------
         >>> import numpy as np
         >>> from scipy.sparse import csr_array
-        >>> from sklearn_onlineem.data import Documents, Rows
+        >>> from sklearn_onlineem.data.documents import Documents
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> Documents(Rows(csr_array(np.array([[2.0, 0.0], [0.0, 3.0]])))).numbered_from(10).numbers
         array([10, 11])
         """

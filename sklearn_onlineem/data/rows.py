@@ -76,7 +76,7 @@ class Rows(Batch):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> X, weights = np.array([[1.0], [2.0]]), np.array([1.0, 3.0])
         >>> Rows.unchecked(X, sample_weight=weights).total_weight
         4.0
@@ -145,7 +145,7 @@ class Rows(Batch):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> rows = Rows(np.arange(5.0).reshape(5, 1))
         >>> [len(chunk) for chunk in rows.chunks(2)], rows.chunks(2) is rows.chunks(2)
         ([2, 2, 1], True)
@@ -173,7 +173,7 @@ class Rows(Batch):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> rows = Rows(np.array([[1.0], [2.0]]))
         >>> [float(rows.remember("sum", compute)) for compute in (rows.X.sum, rows.X.max)]
         [3.0, 3.0]

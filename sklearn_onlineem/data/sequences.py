@@ -39,7 +39,7 @@ class LengthDistribution(Statistics):
     All sequences have one row, or all have two; a quarter of the one and three of the other:
 
     >>> import numpy as np
-    >>> from sklearn_onlineem.data import LengthDistribution
+    >>> from sklearn_onlineem.data.sequences import LengthDistribution
     >>> one, two = LengthDistribution(np.array([1.0])), LengthDistribution(np.array([1.0, 1.0]))
     >>> one.merge(0.25, two, 0.75).survival
     array([1.  , 0.75])
@@ -73,7 +73,7 @@ class LengthDistribution(Statistics):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import LengthDistribution
+        >>> from sklearn_onlineem.data.sequences import LengthDistribution
         >>> half_of_one_half_of_three = LengthDistribution(np.array([1.0, 0.5, 0.5]))
         >>> lengths = half_of_one_half_of_three.draw_lengths(1000, np.random.default_rng(0))
         >>> np.unique(lengths), float(lengths.mean().round(1))
@@ -106,7 +106,8 @@ class Sequences(Batch):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.data import Rows, Sequences
+    >>> from sklearn_onlineem.data.rows import Rows
+    >>> from sklearn_onlineem.data.sequences import Sequences
     >>> data = Sequences(Rows(np.arange(10.0).reshape(5, 2)), np.array([0, 2, 5]))
     >>> len(data), data.lengths
     (2, array([2, 3]))
@@ -142,7 +143,8 @@ class Sequences(Batch):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.data.rows import Rows
+        >>> from sklearn_onlineem.data.sequences import Sequences
         >>> Sequences.unchecked(Rows(np.zeros((5, 2))), np.array([0, 2, 5])).lengths
         array([2, 3])
         """
@@ -201,7 +203,8 @@ class Sequences(Batch):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.data.rows import Rows
+        >>> from sklearn_onlineem.data.sequences import Sequences
         >>> sequences = Sequences(Rows(np.zeros((5, 2))), np.array([0, 2, 5]))
         >>> np.unique(sequences.draw_lengths(100, np.random.default_rng(0)))
         array([2, 3])
@@ -258,7 +261,8 @@ class Sequences(Batch):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.data.rows import Rows
+        >>> from sklearn_onlineem.data.sequences import Sequences
         >>> sequences = Sequences(Rows(np.zeros((5, 2))), np.array([0, 2, 5]))
         >>> Sequences.concatenate([sequences[1:], sequences]).lengths
         array([3, 2, 3])
@@ -290,7 +294,8 @@ class Sequences(Batch):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.data.rows import Rows
+        >>> from sklearn_onlineem.data.sequences import Sequences
         >>> sequences = Sequences(Rows(np.zeros((9, 2))), np.array([0, 2, 5, 9]))
         >>> [chunk.lengths for chunk in sequences.chunks(4)]
         [array([2, 3]), array([4])]
@@ -328,7 +333,8 @@ class Sequences(Batch):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.data.rows import Rows
+        >>> from sklearn_onlineem.data.sequences import Sequences
         >>> sequences = Sequences(Rows(np.zeros((5, 2))), np.array([0, 2, 5]))
         >>> continued = sequences.continued(np.array([0.25, 0.75]))
         >>> continued[:1].before, continued[1:].before

@@ -87,7 +87,7 @@ class StandardErrors:
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.diagnostics import StandardErrors
+        >>> from sklearn_onlineem.diagnostics.standard_errors import StandardErrors
         >>> rate = {"rates_": np.array(2.0)}
         >>> errors = StandardErrors(rate, {"rates_": np.array(0.5)}, {"rates_": "positive"})
         >>> low, high = errors.intervals(0.95)["rates_"]

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from sklearn_onlineem._values import n_bytes
 from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
-from sklearn_onlineem.em import Solver, rate_of
+from sklearn_onlineem.em.schedules import rate_of
+from sklearn_onlineem.em.solvers import Solver
 from sklearn_onlineem.em.solvers.base import has_settled
 from sklearn_onlineem.statistics import combine
 

@@ -14,7 +14,7 @@ from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._kernels._rows import largest_magnitude
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem._values import n_numbers, take
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.statistics import Statistics, Sums, combine
 
 __all__ = ["NOTHING", "NO_LABELS", "ExponentialFamily", "Family", "optional", "per_row", "unwanted"]
@@ -483,7 +483,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         --------
         >>> import numpy as np
         >>> from sklearn_onlineem.families import MarkovChain
-        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> MarkovChain().numbers_in(Rows(np.array([[1.0, 0.0, 2.0, 0.0, 0.0, 0.0]])))
         np.float64(3.0)
         """
@@ -809,7 +809,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         --------
         >>> import numpy as np
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> rates, log_weights = np.array([[1.0], [9.0]]), np.log([0.5, 0.5])
         >>> rows = Rows(np.array([[0.0], [1.0], [12.0]]))
         >>> counts, statistics, log_likelihood = Poisson().e_step(rates, log_weights, rows)
@@ -840,7 +840,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         --------
         >>> import numpy as np
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> rates, log_weights = np.array([[1.0], [9.0]]), np.log([0.5, 0.5])
         >>> rows = Rows(np.array([[0.0], [1.0], [12.0]]))
         >>> rng = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from scipy.special import gammaln, logsumexp, psi
 
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import (
     LEAST,
     MOST_SHAPE,
@@ -20,11 +20,11 @@ from sklearn_onlineem.families._checks import (
     check_non_negative,
     check_setting,
 )
-from sklearn_onlineem.families._dirichlets import Dirichlets, ExpectedLogs
 from sklearn_onlineem.families._event_moments import moments
 from sklearn_onlineem.families._events import events_of
 from sklearn_onlineem.families._family import NOTHING, Family, mean_of, optional, per_row, unwanted
 from sklearn_onlineem.families._likelihood_ascent import ascend
+from sklearn_onlineem.families.dirichlets import Dirichlets, ExpectedLogs
 
 __all__ = ["CompoundDirichlet"]
 
@@ -68,7 +68,8 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.families import CompoundDirichlet, Dirichlets
+    >>> from sklearn_onlineem.families import CompoundDirichlet
+    >>> from sklearn_onlineem.families.dirichlets import Dirichlets
     >>> urn = Dirichlets(alpha=np.array([[1.0, 1.0]]), length=np.array([2.0]))
     >>> np.exp(CompoundDirichlet().log_density(urn, np.array([[2.0, 0.0], [1.0, 1.0]]))).round(12)
     array([[0.33333333],
@@ -218,7 +219,8 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
         Bursts: nine in ten documents of five words have one of two words alone.
 
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import CompoundDirichlet, Dirichlets
+        >>> from sklearn_onlineem.families import CompoundDirichlet
+        >>> from sklearn_onlineem.families.dirichlets import Dirichlets
         >>> small = Dirichlets(np.array([[0.05, 0.05]]), np.array([5.0]))
         >>> X = CompoundDirichlet().sample(small, np.zeros(10_000, int), np.random.default_rng(0))
         >>> float((X.min(axis=1) == 0.0).mean().round(1))
@@ -282,7 +284,7 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
         --------
         >>> import numpy as np
         >>> from sklearn_onlineem.families import CompoundDirichlet
-        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> family, rows = CompoundDirichlet(), Rows(np.array([[3.0, 1.0], [0.0, 4.0], [2.0, 2.0]]))
         >>> one = family.of_moments(rows)
         >>> family.means(one).round(2), one.length.round(2)
@@ -306,7 +308,7 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
         --------
         >>> import numpy as np
         >>> from sklearn_onlineem.families import CompoundDirichlet
-        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> family, rows = CompoundDirichlet(), Rows(np.array([[3.0, 1.0], [0.0, 4.0], [2.0, 2.0]]))
         >>> start = family.of_moments(rows)
         >>> new, log_likelihood, _ = family.likelihood_step(start, rows)

@@ -216,7 +216,7 @@ class FixedShapeGamma(_PositiveData, ExponentialFamily[Floats, Sums]):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.families import FixedShapeGamma
+    >>> from sklearn_onlineem.families.gamma import FixedShapeGamma
     >>> FixedShapeGamma(shape=2.0).to_natural(np.array([[4.0]]))
     array([[-0.5]])
     """
@@ -237,7 +237,7 @@ class FixedShapeGamma(_PositiveData, ExponentialFamily[Floats, Sums]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import FixedShapeGamma
+        >>> from sklearn_onlineem.families.gamma import FixedShapeGamma
         >>> FixedShapeGamma(shape=2.0).shapes_and_rates(np.array([[4.0]]))
         (array([[2.]]), array([[0.5]]))
         """
@@ -282,7 +282,7 @@ class FixedShapeGamma(_PositiveData, ExponentialFamily[Floats, Sums]):
         --------
         The mean at the mode of the rate, 2 x rate / (shape - 1):
 
-        >>> from sklearn_onlineem.families import FixedShapeGamma
+        >>> from sklearn_onlineem.families.gamma import FixedShapeGamma
         >>> family = FixedShapeGamma(shape=2.0)
         >>> family.m_step(family.prior_statistics(1, n_features=1, shape=5.0, rate=6.0))
         array([[3.]])

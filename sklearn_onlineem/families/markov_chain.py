@@ -10,8 +10,8 @@ from scipy import sparse
 
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
-from sklearn_onlineem.data import Rows
 from sklearn_onlineem.data._transitions import has_starts, n_symbols_of, transition_counts
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
 from sklearn_onlineem.families._family import ExponentialFamily

@@ -81,7 +81,7 @@ class _Matrices:
         Their mean is the parameter:
 
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import FixedDegreesWishart
+        >>> from sklearn_onlineem.families.wishart import FixedDegreesWishart
         >>> family, mean = FixedDegreesWishart(degrees=3.0), np.array([[3.0, 1.0, 1.0, 6.0]])
         >>> X = family.sample(mean, np.zeros(20_000, int), np.random.default_rng(0))
         >>> X.mean(axis=0).round(1)
@@ -270,7 +270,7 @@ class FixedDegreesWishart(_Matrices, ExponentialFamily[Floats, Sums]):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.families import FixedDegreesWishart
+    >>> from sklearn_onlineem.families.wishart import FixedDegreesWishart
     >>> FixedDegreesWishart(degrees=4.0).to_natural(np.array([[8.0]]))
     array([[-0.25]])
     """
@@ -298,7 +298,7 @@ class FixedDegreesWishart(_Matrices, ExponentialFamily[Floats, Sums]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import FixedDegreesWishart
+        >>> from sklearn_onlineem.families.wishart import FixedDegreesWishart
         >>> FixedDegreesWishart(degrees=4.0).degrees_and_scales(np.array([[8.0]]))
         (array([4.]), array([[[2.]]]))
         """
@@ -344,7 +344,7 @@ class FixedDegreesWishart(_Matrices, ExponentialFamily[Floats, Sums]):
         --------
         Parameters are means, here of 3 degrees x the mode of the scale:
 
-        >>> from sklearn_onlineem.families import FixedDegreesWishart
+        >>> from sklearn_onlineem.families.wishart import FixedDegreesWishart
         >>> family = FixedDegreesWishart(degrees=3.0)
         >>> prior = family.prior_statistics(1, n_features=4, degrees=9.0, inverse_scale=2.0)
         >>> family.m_step(prior)

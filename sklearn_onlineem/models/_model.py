@@ -68,9 +68,9 @@ class Model(ABC, Generic[Data, Evidence]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
+        >>> from sklearn_onlineem.models.mixture import MixtureModel
         >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
         >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
         >>> evidence, log_likelihood = model.e_step(data)
@@ -91,7 +91,7 @@ class Model(ABC, Generic[Data, Evidence]):
         --------
         >>> import numpy as np
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
+        >>> from sklearn_onlineem.models.mixture import MixtureModel
         >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
         >>> model.own_statistics().emissions.total
         array([[0.5],
@@ -110,9 +110,9 @@ class Model(ABC, Generic[Data, Evidence]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
+        >>> from sklearn_onlineem.models.mixture import MixtureModel
         >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
         >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
         >>> model.m_step(model.e_step(data)[0]).parameters.round(2)
@@ -132,9 +132,9 @@ class Model(ABC, Generic[Data, Evidence]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
+        >>> from sklearn_onlineem.models.mixture import MixtureModel
         >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
         >>> model.log_likelihood(Rows(np.array([[0.0], [9.0]]))).round(3)
         array([-1.693, -2.72 ])
@@ -155,7 +155,7 @@ class Model(ABC, Generic[Data, Evidence]):
         --------
         >>> import numpy as np
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
+        >>> from sklearn_onlineem.models.mixture import MixtureModel
         >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
         >>> other = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [3.0]]))
         >>> round(model.kl_divergence(other), 3), model.kl_divergence(model)
@@ -183,7 +183,7 @@ class Model(ABC, Generic[Data, Evidence]):
         --------
         >>> import numpy as np
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
+        >>> from sklearn_onlineem.models.mixture import MixtureModel
         >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
         >>> X, components = model.sample(4000, np.random.default_rng(0))
         >>> X[components == 1].mean().round(1)
@@ -208,7 +208,7 @@ class Model(ABC, Generic[Data, Evidence]):
         --------
         >>> import numpy as np
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
+        >>> from sklearn_onlineem.models.mixture import MixtureModel
         >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
         >>> drawn = model.pseudo_data(4000, np.random.default_rng(0))
         >>> learnt = model.m_step(model.e_step(drawn)[0])
@@ -233,9 +233,9 @@ class Model(ABC, Generic[Data, Evidence]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
+        >>> from sklearn_onlineem.models.mixture import MixtureModel
         >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
         >>> model.observations_needed(Rows(np.array([[0.0], [9.0]])))
         2.0
@@ -255,9 +255,9 @@ class Model(ABC, Generic[Data, Evidence]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
+        >>> from sklearn_onlineem.models.mixture import MixtureModel
         >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
         >>> model.size_of(Rows(np.array([[0.0], [9.0]]), sample_weight=np.array([1.0, 2.5])))
         3.5
@@ -294,9 +294,9 @@ class Model(ABC, Generic[Data, Evidence]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
+        >>> from sklearn_onlineem.models.mixture import MixtureModel
         >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
         >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
         >>> evidence = model.e_step(data)[0]
@@ -316,7 +316,7 @@ class Model(ABC, Generic[Data, Evidence]):
         --------
         >>> import numpy as np
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
+        >>> from sklearn_onlineem.models.mixture import MixtureModel
         >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
         >>> model.n_parameters()
         3
@@ -335,7 +335,7 @@ class Model(ABC, Generic[Data, Evidence]):
         --------
         >>> import numpy as np
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
+        >>> from sklearn_onlineem.models.mixture import MixtureModel
         >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
         >>> model.masses(model.own_statistics())
         array([0.5, 0.5])
@@ -359,7 +359,7 @@ class Model(ABC, Generic[Data, Evidence]):
         --------
         >>> import numpy as np
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+        >>> from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
         >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
         >>> rates = Poisson().prior_statistics(2, n_features=1, shape=3.0, rate=2.0)
         >>> prior = MixtureStatistics(np.array([1.0, 3.0]), rates)
@@ -383,9 +383,10 @@ class Model(ABC, Generic[Data, Evidence]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.data.rows import Rows
+        >>> from sklearn_onlineem.data.sequences import Sequences
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import HiddenMarkovModel
+        >>> from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
         >>> sticky, rates = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[1.0], [9.0]])
         >>> model = HiddenMarkovModel(Poisson(), np.array([0.5, 0.5]), sticky, rates)
         >>> data = Sequences(Rows(np.zeros((4, 1))), np.array([0, 1, 4]))
@@ -414,7 +415,7 @@ class Model(ABC, Generic[Data, Evidence]):
         --------
         >>> import numpy as np
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
+        >>> from sklearn_onlineem.models.mixture import MixtureModel
         >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
         >>> other = MixtureModel(Poisson(), np.array([0.1, 0.9]), np.array([[2.0], [7.0]]))
         >>> MixtureModel.averaged([model, other], [0.5, 0.5]).parameters
@@ -435,7 +436,7 @@ class Model(ABC, Generic[Data, Evidence]):
         --------
         >>> import numpy as np
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
+        >>> from sklearn_onlineem.models.mixture import MixtureModel
         >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
         >>> other = MixtureModel(Poisson(min_rate=0.1), model.weights, model.parameters)
         >>> [name for name, *_ in model.differences(other)]
@@ -457,7 +458,7 @@ class Model(ABC, Generic[Data, Evidence]):
         --------
         >>> import numpy as np
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
+        >>> from sklearn_onlineem.models.mixture import MixtureModel
         >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
         >>> reference = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[8.0], [2.0]]))
         >>> model.aligned_to(reference).parameters

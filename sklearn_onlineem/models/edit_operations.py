@@ -64,7 +64,7 @@ class Operations(ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.models import FullOperations
+        >>> from sklearn_onlineem.models.edit_operations import FullOperations
         >>> FullOperations(2).spread([0.6, 0.1, 0.1, 0.1, 0.1])
         array([0.3 , 0.05, 0.05, 0.3 , 0.05, 0.05, 0.05, 0.05, 0.1 ])
         """
@@ -81,7 +81,7 @@ class Operations(ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.models import FullOperations
+        >>> from sklearn_onlineem.models.edit_operations import FullOperations
         >>> vector = FullOperations(2).spread([0.6, 0.1, 0.1, 0.1, 0.1])
         >>> FullOperations(2).by_kind(vector)
         array([0.6, 0.1, 0.1, 0.1, 0.1])
@@ -99,7 +99,7 @@ class Operations(ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.models import TiedOperations
+        >>> from sklearn_onlineem.models.edit_operations import TiedOperations
         >>> vector = np.array([0.6, 0.1, 0.1, 0.1, 0.1])
         >>> substitutions, deletions, insertions = TiedOperations(2).tables(vector)
         >>> substitutions, deletions, insertions
@@ -120,7 +120,7 @@ class Operations(ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.models import TiedOperations
+        >>> from sklearn_onlineem.models.edit_operations import TiedOperations
         >>> kinds = np.array([[3.0, 0.0, 1.0, 0.0], [1.0, 2.0, 0.0, 0.0]])
         >>> TiedOperations(2).counted(kinds, np.empty(0))
         array([4., 2., 1., 0.])
@@ -137,7 +137,7 @@ class Operations(ABC):
 
         Examples
         --------
-        >>> from sklearn_onlineem.models import FullOperations
+        >>> from sklearn_onlineem.models.edit_operations import FullOperations
         >>> kinds, sums = FullOperations(2).results(n_pairs=3)
         >>> kinds.shape, sums.shape
         ((0, 4), (8,))
@@ -157,7 +157,7 @@ class Operations(ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.models import FullOperations
+        >>> from sklearn_onlineem.models.edit_operations import FullOperations
         >>> FullOperations(2).symbols_of(np.array([1, 4, 6]), np.random.default_rng(0))
         (array([ 0,  0, -1]), array([ 1, -1,  0]))
         """
@@ -173,7 +173,7 @@ class Operations(ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.models import FullOperations
+        >>> from sklearn_onlineem.models.edit_operations import FullOperations
         >>> FullOperations(2).known(np.array([0, 1, 7], np.intc))
         array([0, 1, 1], dtype=int32)
         """
@@ -192,7 +192,7 @@ class Operations(ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.models import TiedOperations
+        >>> from sklearn_onlineem.models.edit_operations import TiedOperations
         >>> vector = np.array([0.6, 0.1, 0.1, 0.1, 0.1])
         >>> weights = TiedOperations(2).weights(vector)
         >>> weights.substitutions.round(3), weights.log_deletions.round(3)
@@ -214,7 +214,7 @@ class Operations(ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.models import TiedOperations
+        >>> from sklearn_onlineem.models.edit_operations import TiedOperations
         >>> vector = np.array([0.6, 0.1, 0.1, 0.1, 0.1])
         >>> appears, passed = TiedOperations(2).target_weights(vector)
         >>> np.exp(appears), np.exp(passed)

@@ -56,7 +56,8 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.models import EditTransducer, TiedOperations
+    >>> from sklearn_onlineem.models.edit_operations import TiedOperations
+    >>> from sklearn_onlineem.models.edit_transducer import EditTransducer
     >>> model = EditTransducer(TiedOperations(3), np.array([0.6, 0.1, 0.1, 0.1, 0.1]))
     >>> model.n_parameters()
     4
@@ -127,8 +128,9 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import StringPairs, Strings
-        >>> from sklearn_onlineem.models import EditTransducer, TiedOperations
+        >>> from sklearn_onlineem.data.strings import StringPairs, Strings
+        >>> from sklearn_onlineem.models.edit_operations import TiedOperations
+        >>> from sklearn_onlineem.models.edit_transducer import EditTransducer
         >>> model = EditTransducer(TiedOperations(2), np.array([0.6, 0.1, 0.1, 0.1, 0.1]))
         >>> one = Strings(np.array([0], np.intc), np.array([0, 1]))
         >>> pair = StringPairs(one, one)
@@ -170,8 +172,9 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Strings
-        >>> from sklearn_onlineem.models import EditTransducer, TiedOperations
+        >>> from sklearn_onlineem.data.strings import Strings
+        >>> from sklearn_onlineem.models.edit_operations import TiedOperations
+        >>> from sklearn_onlineem.models.edit_transducer import EditTransducer
         >>> model = EditTransducer(TiedOperations(2), np.array([0.6, 0.1, 0.1, 0.1, 0.1]))
         >>> one = Strings(np.array([0], np.intc), np.array([0, 1]))
         >>> np.exp(model.target_log_probability(one)).round(4)
@@ -204,8 +207,9 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Strings
-        >>> from sklearn_onlineem.models import EditTransducer, TiedOperations
+        >>> from sklearn_onlineem.data.strings import Strings
+        >>> from sklearn_onlineem.models.edit_operations import TiedOperations
+        >>> from sklearn_onlineem.models.edit_transducer import EditTransducer
         >>> model = EditTransducer(TiedOperations(2), np.array([0.6, 0.1, 0.1, 0.1, 0.1]))
         >>> one = Strings(np.array([0], np.intc), np.array([0, 1]))
         >>> np.exp(model.pairwise(one, one))

@@ -11,9 +11,9 @@ from scipy.special import rel_entr, xlogy
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data import LengthDistribution, Rows
 from sklearn_onlineem.data._checks import array_of
-from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.models._matching import matching
 from sklearn_onlineem.models._model import Model
@@ -79,10 +79,10 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.data.rows import Rows
     >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.data import Sequences
-    >>> from sklearn_onlineem.models import HiddenMarkovModel
+    >>> from sklearn_onlineem.data.sequences import Sequences
+    >>> from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
     >>> sticky = np.array([[0.9, 0.1], [0.1, 0.9]])
     >>> model = HiddenMarkovModel(
     ...     Poisson(), np.array([0.5, 0.5]), sticky, np.array([[1.0], [9.0]]))
@@ -136,7 +136,7 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
 
         >>> import numpy as np
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import HiddenMarkovModel
+        >>> from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
         >>> start, transmat = np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.0, 1.0]])
         >>> model = HiddenMarkovModel(Poisson(), start, transmat, np.array([[1.0], [9.0]]))
         >>> int(model.n_parameters())
@@ -343,9 +343,10 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.data.rows import Rows
+        >>> from sklearn_onlineem.data.sequences import Sequences
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import HiddenMarkovModel
+        >>> from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
         >>> sticky, rates = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[1.0], [9.0]])
         >>> model = HiddenMarkovModel(Poisson(), np.array([0.5, 0.5]), sticky, rates)
         >>> data = Sequences(Rows(np.array([[4.0], [4.0], [11.0]])), np.array([0, 3]))
@@ -369,9 +370,10 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.data.rows import Rows
+        >>> from sklearn_onlineem.data.sequences import Sequences
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import HiddenMarkovModel
+        >>> from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
         >>> sticky, rates = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[1.0], [9.0]])
         >>> model = HiddenMarkovModel(Poisson(), np.array([0.5, 0.5]), sticky, rates)
         >>> data = Sequences(Rows(np.array([[4.0], [4.0], [11.0]])), np.array([0, 3]))
@@ -392,9 +394,10 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.data.rows import Rows
+        >>> from sklearn_onlineem.data.sequences import Sequences
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import HiddenMarkovModel
+        >>> from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
         >>> sticky, rates = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[1.0], [9.0]])
         >>> model = HiddenMarkovModel(Poisson(), np.array([0.5, 0.5]), sticky, rates)
         >>> data = Sequences(Rows(np.array([[4.0], [4.0], [11.0]])), np.array([0, 3]))
@@ -479,9 +482,10 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         A chain that goes round, and rates that tell its states:
 
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
+        >>> from sklearn_onlineem.data.rows import Rows
+        >>> from sklearn_onlineem.data.sequences import Sequences
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import HiddenMarkovModel
+        >>> from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
         >>> transmat, rates = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[1.0], [900.0]])
         >>> model = HiddenMarkovModel(Poisson(), np.array([1.0, 0.0]), transmat, rates)
         >>> like = Sequences(Rows(np.zeros((3, 1))), np.array([0, 3]))

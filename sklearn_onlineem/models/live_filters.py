@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from sklearn_onlineem._kernels._rows import are_ready
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families._checks import finite, positive_semidefinite
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
@@ -149,9 +150,10 @@ class MomentFilter:
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.models import MomentFilter
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models import LinearDynamicalModel, Regression
+        >>> from sklearn_onlineem.models.live_filters import MomentFilter
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
+        >>> from sklearn_onlineem.models.regression import Regression
         >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
         >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
         >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)

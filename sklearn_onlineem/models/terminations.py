@@ -13,7 +13,7 @@ import numpy as np
 
 from sklearn_onlineem._kernels import _forward_backward
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data import LengthDistribution, Sequences
+from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
 from sklearn_onlineem.families._checks import at_least
 from sklearn_onlineem.models._horizons import HORIZON, OWN_SHARE
 
@@ -44,7 +44,7 @@ class Termination(ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.models import GivenLength
+        >>> from sklearn_onlineem.models.terminations import GivenLength
         >>> transmat = np.array([[0.75, 0.25], [0.5, 0.5]])
         >>> GivenLength().moves(transmat)
         array([[0.75, 0.25],
@@ -63,7 +63,7 @@ class Termination(ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.models import GivenLength
+        >>> from sklearn_onlineem.models.terminations import GivenLength
         >>> transmat = np.array([[0.75, 0.25], [0.5, 0.5]])
         >>> GivenLength().final(transmat)
         array([1., 1.])
@@ -83,7 +83,7 @@ class Termination(ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.models import GivenLength
+        >>> from sklearn_onlineem.models.terminations import GivenLength
         >>> GivenLength().departures(np.array([[3.0]]), np.array([1.0]))
         array([[3.]])
         """
@@ -107,7 +107,7 @@ class Termination(ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.models import EndState
+        >>> from sklearn_onlineem.models.terminations import EndState
         >>> EndState().occupancies(np.ones(1), np.array([[0.75, 0.25]]), None)[1]
         array([4.])
         """
@@ -123,8 +123,9 @@ class Termination(ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
-        >>> from sklearn_onlineem.models import EndState
+        >>> from sklearn_onlineem.data.rows import Rows
+        >>> from sklearn_onlineem.data.sequences import Sequences
+        >>> from sklearn_onlineem.models.terminations import EndState
         >>> EndState().size_of(Sequences(Rows(np.zeros((4, 1))), np.array([0, 1, 4])))
         2.0
         """
@@ -163,7 +164,7 @@ class Termination(ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.models import EndState
+        >>> from sklearn_onlineem.models.terminations import EndState
         >>> rng, transmat = np.random.default_rng(0), np.array([[0.75, 0.25]])
         >>> offsets, states = EndState().sample_states(np.ones(1), transmat, 4000, rng)
         >>> round(len(states) / 4000, 1)
@@ -217,8 +218,9 @@ class GivenLength(Termination):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.data import Rows, Sequences
-    >>> from sklearn_onlineem.models import GivenLength
+    >>> from sklearn_onlineem.data.rows import Rows
+    >>> from sklearn_onlineem.data.sequences import Sequences
+    >>> from sklearn_onlineem.models.terminations import GivenLength
     >>> data = Sequences(Rows(np.zeros((4, 1))), np.array([0, 1, 4]))
     >>> GivenLength().size_of(data)
     4.0
@@ -266,7 +268,7 @@ class EndState(Termination):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.models import EndState
+    >>> from sklearn_onlineem.models.terminations import EndState
     >>> start, transmat = np.array([1.0]), np.array([[0.75, 0.25]])
     >>> EndState().moves(transmat), EndState().final(transmat)
     (array([[0.75]]), array([0.25]))
@@ -304,7 +306,7 @@ class AbsorbingStates(Termination):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.models import AbsorbingStates
+    >>> from sklearn_onlineem.models.terminations import AbsorbingStates
     >>> start, transmat = np.array([1.0, 0.0]), np.array([[0.75, 0.25], [0.0, 1.0]])
     >>> ends = AbsorbingStates((1,))
     >>> ends.moves(transmat), ends.final(transmat)

@@ -26,12 +26,14 @@ from sklearn_onlineem import (
     PoissonMixture,
     combine_estimators,
 )
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
 from sklearn_onlineem.distributed._tasks import Result, _kernel_ready, merge, whole
-from sklearn_onlineem.em import Auto, Batch, Online, Sampled, online_step, rate_of
+from sklearn_onlineem.em import Auto, Batch, Online
+from sklearn_onlineem.em.schedules import rate_of
+from sklearn_onlineem.em.step import Sampled, online_step
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.statistics import Sums
 

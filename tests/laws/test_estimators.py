@@ -34,10 +34,10 @@ from sklearn_onlineem import (
     MultinomialMixture,
     PoissonMixture,
 )
-from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import batch_step, online_step
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.estimators._clusters import _some_rows
-from sklearn_onlineem.models import MixtureStatistics
+from sklearn_onlineem.models.mixture import MixtureStatistics
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

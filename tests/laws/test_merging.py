@@ -30,7 +30,9 @@ from sklearn_onlineem import (
     combine_estimators,
 )
 from sklearn_onlineem.families import Categorical, Poisson
-from sklearn_onlineem.models import AbsorbingStates, HiddenMarkovModel, MixtureModel
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.terminations import AbsorbingStates
 from sklearn_onlineem.statistics import combine
 
 NUMBERED_MODELS = [*MIXTURES, *CHAINS]

@@ -15,10 +15,10 @@ from cases.transducers import TRANSDUCERS
 from numpy.testing import assert_allclose
 from scipy.special import softmax
 
-from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import Sampled, batch_step, online_step
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em.step import Sampled, batch_step, online_step
 from sklearn_onlineem.families import Multinomial, Poisson
-from sklearn_onlineem.models import MixtureModel
+from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
 
 MODELS = [*MIXTURES, *CHAINS, *DYNAMICAL, *TRANSDUCERS]

@@ -35,7 +35,8 @@ from sklearn_onlineem import (
     PoissonMixture,
     WishartMixture,
 )
-from sklearn_onlineem.em import Online, PowerDecay, Sampled, Stochastic
+from sklearn_onlineem.em import Online, PowerDecay, Stochastic
+from sklearn_onlineem.em.step import Sampled
 from sklearn_onlineem.estimators._rows import RowsInput
 from sklearn_onlineem.estimators._sequences import SequenceEstimator
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture

@@ -105,7 +105,7 @@ class Solver(Settings, ABC):
         >>> import numpy as np
         >>> from sklearn_onlineem.em import BayesianOnline, Online
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
+        >>> from sklearn_onlineem.models.mixture import MixtureModel
         >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
         >>> prior = model.own_statistics()
         >>> solvers = Online(), BayesianOnline(), BayesianOnline(estimate="mean")
@@ -186,10 +186,11 @@ class Solver(Settings, ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
-        >>> from sklearn_onlineem.em import Constant, Online, State
+        >>> from sklearn_onlineem.data.rows import Rows
+        >>> from sklearn_onlineem.em import Constant, Online
+        >>> from sklearn_onlineem.em.state import State
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
+        >>> from sklearn_onlineem.models.mixture import MixtureModel
         >>> state = State(MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]])))
         >>> state = Online().step(state, Rows(np.array([[4.0]])), Constant(1.0))
         >>> state.step.eta, state.model.parameters
@@ -279,10 +280,10 @@ class Solver(Settings, ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
+        >>> from sklearn_onlineem.data.rows import Rows
         >>> from sklearn_onlineem.em import Online, SplitMerge
         >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
+        >>> from sklearn_onlineem.models.mixture import MixtureModel
         >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
         >>> data = Rows(np.ones((100, 1)))
         >>> [round(solver.score(model, -2.0, data), 1) for solver in (Online(), SplitMerge())]

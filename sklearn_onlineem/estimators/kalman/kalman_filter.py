@@ -92,7 +92,7 @@ class KalmanFilter(SequenceEstimator):
         variances at the start.
     prior : dict or LearntPrior, default=None
         Conjugate priors, as dicts of the arguments of
-        :meth:`LinearGaussian.prior_statistics <sklearn_onlineem.families.LinearGaussian>`: at
+        :class:`~sklearn_onlineem.families.linear_gaussian.LinearGaussian`'s `prior_statistics`: at
         "initial" (normal inverse Wishart; `offset` is the mean), "transition" and "observation"
         (matrix-normal inverse Wishart). Or what `as_prior` of a fitted estimator returned. None:
         maximum likelihood.
