@@ -264,10 +264,8 @@ def test_bits_do_not_depend_on_the_backend_nor_on_jobs(mode, backend, rng):
 @parametrize_with_checks(
     [
         DistributedEM(GaussianMixture()),
-        DistributedEM(GaussianMixture(), mode="synchronous"),
         DistributedEM(GaussianMixture(), mode="asynchronous"),
         # Data of ten rows need shards of enough rows to start from.
-        DistributedEM(GaussianMixture(4, random_state=0), n_shards=2),
         DistributedEM(PoissonMixture(4, random_state=0), n_shards=2),
     ],
     expected_failed_checks=lambda learner: CUTS_MOVE if learner.n_shards == 2 else {},
