@@ -69,15 +69,6 @@ class LengthDistribution(Statistics):
         -------
         lengths : ndarray of int of shape (n,)
             In rows.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data.sequences import LengthDistribution
-        >>> half_of_one_half_of_three = LengthDistribution(np.array([1.0, 0.5, 0.5]))
-        >>> lengths = half_of_one_half_of_three.draw_lengths(1000, np.random.default_rng(0))
-        >>> np.unique(lengths), float(lengths.mean().round(1))
-        (array([1, 3]), 1.9)
         """
         return np.searchsorted(-self.survival, -rng.random(n))
 
@@ -139,14 +130,6 @@ class Sequences(Batch):
         Returns
         -------
         sequences : Sequences
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data.rows import Rows
-        >>> from sklearn_onlineem.data.sequences import Sequences
-        >>> Sequences.unchecked(Rows(np.zeros((5, 2))), np.array([0, 2, 5])).lengths
-        array([2, 3])
         """
         sequences = object.__new__(cls)
         sequences.__dict__.update(rows=rows, offsets=offsets, before=before)
@@ -199,15 +182,6 @@ class Sequences(Batch):
         -------
         lengths : ndarray of int of shape (n,)
             In rows.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data.rows import Rows
-        >>> from sklearn_onlineem.data.sequences import Sequences
-        >>> sequences = Sequences(Rows(np.zeros((5, 2))), np.array([0, 2, 5]))
-        >>> np.unique(sequences.draw_lengths(100, np.random.default_rng(0)))
-        array([2, 3])
         """
         return rng.choice(self.lengths, size=n)
 
@@ -257,15 +231,6 @@ class Sequences(Batch):
         ------
         ValueError
             If another than the first continues a sequence.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data.rows import Rows
-        >>> from sklearn_onlineem.data.sequences import Sequences
-        >>> sequences = Sequences(Rows(np.zeros((5, 2))), np.array([0, 2, 5]))
-        >>> Sequences.concatenate([sequences[1:], sequences]).lengths
-        array([3, 2, 3])
         """
         if any(batch.before is not None for batch in batches[1:]):
             raise ValueError("Only the first of several batches may continue a sequence.")
@@ -290,15 +255,6 @@ class Sequences(Batch):
         -------
         chunks : tuple of Sequences
             In order; all sequences.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data.rows import Rows
-        >>> from sklearn_onlineem.data.sequences import Sequences
-        >>> sequences = Sequences(Rows(np.zeros((9, 2))), np.array([0, 2, 5, 9]))
-        >>> [chunk.lengths for chunk in sequences.chunks(4)]
-        [array([2, 3]), array([4])]
         """
         n_chunks = -(-self.n_rows // n_rows)
         whole = self.offsets * n_chunks // max(1, self.n_rows)
@@ -329,16 +285,6 @@ class Sequences(Batch):
         Returns
         -------
         sequences : Sequences
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data.rows import Rows
-        >>> from sklearn_onlineem.data.sequences import Sequences
-        >>> sequences = Sequences(Rows(np.zeros((5, 2))), np.array([0, 2, 5]))
-        >>> continued = sequences.continued(np.array([0.25, 0.75]))
-        >>> continued[:1].before, continued[1:].before
-        (array([0.25, 0.75]), None)
         """
         _check_before(before)
         return Sequences.unchecked(self.rows, self.offsets, before)

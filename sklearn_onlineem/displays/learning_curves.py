@@ -123,8 +123,7 @@ class LearningCurveDisplay(Display):
     >>> import numpy as np
     >>> from sklearn_onlineem import PoissonMixture
     >>> from sklearn_onlineem.displays import LearningCurveDisplay
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.poisson(rng.choice([2.0, 20.0], size=(1000, 1)))
+    >>> X = np.random.default_rng(0).poisson(5.0, size=(1000, 1))
     >>> stream = PoissonMixture(2, random_state=0)
     >>> for batch in np.split(X, 20):
     ...     stream = stream.partial_fit(batch)

@@ -159,14 +159,11 @@ class Restart:
     >>> from sklearn_onlineem import PoissonMixture
     >>> from sklearn_onlineem.em import Restart
     >>> rng = np.random.default_rng(0)
-    >>> def counted(means, n):
-    ...     return rng.poisson(rng.choice(means, size=(n, 1)))
-    >>> def surprised(step):
-    ...     return step.log_likelihood < -5.0 and Restart(10)
+    >>> surprised = lambda step: step.log_likelihood < -5.0 and Restart(10)
     >>> for callbacks in [None, [surprised]]:
     ...     mixture = PoissonMixture(2, callbacks=callbacks, random_state=0)
     ...     for means in 50 * [[2.0, 20.0]] + 5 * [[2.0, 40.0]]:
-    ...         mixture = mixture.partial_fit(counted(means, 100))
+    ...         mixture = mixture.partial_fit(rng.poisson(rng.choice(means, size=(100, 1))))
     ...     print(mixture.means_.ravel().round())
     [37.  2.]
     [ 2. 40.]

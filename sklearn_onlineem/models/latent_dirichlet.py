@@ -294,20 +294,6 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
         ------
         ValueError
             If counts are not whole.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from scipy.sparse import csr_array
-        >>> from sklearn_onlineem.data.documents import Documents
-        >>> from sklearn_onlineem.data.rows import Rows
-        >>> from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
-        >>> topics_T = np.array([[1.0, 0.0], [0.0, 1.0]])
-        >>> model = LatentDirichletModel(topics_T, np.array([0.5, 0.5]), np.array([4.0]))
-        >>> documents = Documents(Rows(csr_array([[4.0, 0.0]])))
-        >>> log_likelihoods, n_tokens = model.completion(documents, np.random.default_rng(0))
-        >>> np.exp(log_likelihoods / n_tokens).round(3), n_tokens
-        (array([0.833]), array([2.]))
         """
         if not data.is_whole:
             raise ValueError(

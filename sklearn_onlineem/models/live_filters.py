@@ -146,21 +146,6 @@ class MomentFilter:
         ValueError
             If they have other shapes than the model's, are not finite, or the covariance is not
             symmetric and positive semidefinite.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.models.live_filters import MomentFilter
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
-        >>> from sklearn_onlineem.models.regression import Regression
-        >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
-        >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
-        >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
-        >>> live = MomentFilter(walk)
-        >>> live.start_from([2.0], [[1.0]])
-        >>> live.update([5.0])
-        (array([4.]), array([[0.66666667]]))
         """
         k = self._model.n_components
         if np.shape(mean) != (k,) or np.shape(covariance) != (k, k):
