@@ -216,7 +216,7 @@ def test_single_precision_is_close_to_double(case, rng):
 @all_models
 def test_batch_em_never_lowers_the_likelihood(case, rng):
     model, data = case.draw(rng), case.data(rng, 60)
-    for _ in range(8):
+    for _ in range(4):
         new, before = batch_step(model, data)
         after = case.mean_log_likelihood(new, data)
         assert after >= before - 1e-11 * abs(before)
@@ -233,7 +233,7 @@ def test_batch_em_with_a_prior_never_lowers_the_posterior(case, rng):
         return case.mean_log_likelihood(model, data) + case.log_prior(model, 1.5) / len(data)
 
     before = objective(model)
-    for _ in range(8):
+    for _ in range(4):
         model, _ = batch_step(model, data, [(1.0 / len(data), prior)])
         after = objective(model)
         assert after >= before - 1e-11 * abs(before)

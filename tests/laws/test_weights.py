@@ -16,7 +16,11 @@ representatives = pytest.mark.parametrize(
 )
 all_merged = pytest.mark.parametrize("case", MERGED, ids=repr)
 METHODS = ("entropic", "averaging", "sampled")
-SOLVERS = [{}, {"solver": "online", "batch_size": 10}, {"solver": "batch"}]
+SOLVERS = [
+    {"max_iter": 5},
+    {"max_iter": 5, "solver": "online", "batch_size": 10},
+    {"max_iter": 5, "solver": "batch"},
+]
 
 
 def is_finite(model):
