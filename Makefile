@@ -53,8 +53,13 @@ define copy_source
 endef
 build_requires = $(PYTHON) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')"
 
-# The declared minimum versions, on a copy of the source: its kernels are built with these, too.
+# The declared minimum versions, on a copy of the source: its kernels are built with these, too. Of the
+# tests, the fast half that asks most of other libraries: each room by itself, and laws on input.
 MINIMA := .venv-minima
+INPUT := array_likes data_frames estimators html missing_forms scikit_learn_checks sequence_input \
+	sparse_input storage
+MINIMA_TESTS ?= $(addprefix tests/,displays distributed em estimators families kernels models) \
+	$(INPUT:%=tests/laws/test_%.py)
 test-minima:
 	@$(PYTHON) -m venv --clear $(MINIMA)
 	@$(PYTHON) .ci/minima.py > $(MINIMA)/constraints.txt
@@ -65,7 +70,7 @@ test-minima:
 	  bin/python -m pip install --quiet --prefer-binary --requirement requires.txt && \
 	  (cd source && ../bin/python setup.py --quiet build_ext --inplace) && \
 	  SKLEARN_ONLINEEM_BUILT=1 bin/python -m pip install --quiet --prefer-binary --no-build-isolation --editable 'source[test]'
-	cd $(MINIMA)/source && ../bin/python -m pytest --numprocesses 2 $(PYTEST_ARGS)
+	cd $(MINIMA)/source && ../bin/python -m pytest --numprocesses 2 $(PYTEST_ARGS) $(MINIMA_TESTS)
 
 # Without rivals and data frames, which are not to be had for Pythons without a global lock.
 THREADS := .venv-threads
@@ -91,8 +96,9 @@ fuzz: $(BUILT) $(VENV)/extra-test
 
 # What a reader runs gives no warning that the text does not show.
 doctest: $(BUILT) $(VENV)/extra-test
-	$(SANITIZED) $(BIN)/python -m pytest -W error --doctest-modules sklearn_onlineem
-	$(SANITIZED) $(BIN)/python -m pytest -W error --doctest-glob '*.rst' --doctest-glob '*.md' README.md doc/*.rst doc/guide/*.rst
+	$(SANITIZED) $(BIN)/python -m pytest --numprocesses 2 -W error --doctest-modules sklearn_onlineem
+	$(SANITIZED) $(BIN)/python -m pytest --numprocesses 2 -W error --doctest-glob '*.rst' --doctest-glob '*.md' \
+		README.md doc/*.rst doc/guide/*.rst
 
 lint: $(VENV)/extra-lint
 	$(BIN)/ruff check

@@ -17,8 +17,6 @@ from urllib.parse import unquote, urlsplit
 
 ROOT = str(Path(__file__).parents[1])
 PACKAGE = "sklearn_onlineem"
-ROOMS = ("em", "data", "families", "models", "diagnostics", "displays", "distributed")
-MODULES = (PACKAGE, *(f"{PACKAGE}.{room}" for room in ROOMS))
 OUTSIDE = r"""["']?(?:https?:)?//"""
 LOADED = {
     ".html": re.compile(
@@ -38,23 +36,16 @@ TEXT_OF_IMAGE = re.compile(r"""\salt=(["'])(.*?)\1""", re.DOTALL)
 
 def missing_methods(folder):
     """Yield public methods of our own that the page of their class does not describe."""
-    for module in map(import_module, MODULES):
-        classes = ((name, getattr(module, name)) for name in module.__all__)
-        for name, kind in classes:
-            if inspect.isclass(kind) and kind.__module__.startswith(PACKAGE):
-                full = f"{module.__name__}.{name}"
-                page = page_of(folder, full)
-                yield from (
-                    f"{full}.{method} is on no page"
-                    for method in own_methods(kind)
-                    if f'id="{full}.{method}"' not in page
-                )
-
-
-def page_of(folder, name):
-    """The page of a name, or an empty one."""
-    path = folder / "generated" / f"{name}.html"
-    return path.read_text() if path.exists() else ""
+    for path in sorted((folder / "generated").glob(f"{PACKAGE}.*.html")):
+        module, _, name = path.stem.rpartition(".")
+        kind = getattr(import_module(module), name)
+        if inspect.isclass(kind):
+            page = path.read_text()
+            yield from (
+                f"{path.stem}.{method} is on no page"
+                for method in own_methods(kind)
+                if f'id="{path.stem}.{method}"' not in page
+            )
 
 
 def own_methods(kind):

@@ -19,7 +19,7 @@ from sklearn_onlineem._values import component, like
 
 Kind = TypeVar("Kind", bound="Statistics")
 
-__all__ = ["Listed", "Moments", "Statistics", "Sums", "combine", "fold", "pooled"]
+__all__ = ["Listed", "Moments", "Statistics", "Sums", "combine", "pooled"]
 
 
 # So many terms are added in pairs, which takes the least time where statistics don't grow.

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sklearn_onlineem.families.gaussian_axis import AxisMoments
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
-from sklearn_onlineem.models import MixtureStatistics
+from sklearn_onlineem.models.mixture import MixtureStatistics
 from sklearn_onlineem.statistics import Listed, Statistics, Sums, combine, pooled
 
 

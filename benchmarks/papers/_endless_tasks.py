@@ -13,7 +13,8 @@ import numpy as np
 from benchmarks import datasets
 from benchmarks.papers._recursive_smoother import CategoricalEmissions, Chain, GaussianEmissions
 from sklearn_onlineem import CategoricalHMM, GaussianHMM
-from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
 
 N_TRAINING_DAYS, FIRST_YEAR = 6000, 250
 STOCKS = ["BAC", "KO", "LLY", "MSFT", "XOM"]

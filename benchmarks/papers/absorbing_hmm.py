@@ -23,9 +23,11 @@ from functools import cache
 import numpy as np
 
 from benchmarks.papers._passes import Run, draw_paths, first_cell, loss_cell
-from sklearn_onlineem.em import PowerDecay, batch_step, online_step
+from sklearn_onlineem.em import PowerDecay
+from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.families import FullGaussian
-from sklearn_onlineem.models import AbsorbingStates, EndState, HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.terminations import AbsorbingStates, EndState
 
 N_TRANSIENT, N_FEATURES, N_SEQUENCES, BETA = 3, 4, 2000, 0.9
 EXIT = (0.06, 0.14)

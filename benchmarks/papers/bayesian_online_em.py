@@ -27,16 +27,12 @@ import numpy as np
 
 from benchmarks._timing import CPU, ratio
 from sklearn_onlineem import MultinomialMixture
-from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import (
-    BayesianOnline,
-    RunningStatistics,
-    batch_step,
-    online_step,
-    running_step,
-)
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em import BayesianOnline
+from sklearn_onlineem.em.solvers import RunningStatistics, running_step
+from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.families import Multinomial
-from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 from sklearn_onlineem.statistics import Sums
 
 N_WORDS, N_CLUSTERS, N_FITTED_TO_TWO = 1000, 5, 6

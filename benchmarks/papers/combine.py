@@ -28,10 +28,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.datasets import load_covertype_54, load_fashion_mnist
-from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import PowerDecay, online_step
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em import PowerDecay
+from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.families import DiagonalGaussian, FullGaussian
-from sklearn_onlineem.models import MixtureModel, Model
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
 
 K, D, N, N_MACHINES, BATCH, BETA = 100, 10, 2000, 5, 5, 0.5

@@ -24,10 +24,12 @@ from functools import cache, partial
 
 import numpy as np
 
-from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import Exact, PowerDecay, Sampled, batch_step, online_step
-from sklearn_onlineem.families import CompoundDirichlet, Dirichlets
-from sklearn_onlineem.models import MixtureModel
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em import PowerDecay
+from sklearn_onlineem.em.step import Exact, Sampled, batch_step, online_step
+from sklearn_onlineem.families import CompoundDirichlet
+from sklearn_onlineem.families.dirichlets import Dirichlets
+from sklearn_onlineem.models.mixture import MixtureModel
 
 N_WORDS, N_DOCUMENTS, BATCH_SIZE, BETA = 10, 2000, 100, 0.9
 N_PSEUDO_SAMPLES, N_EPOCHS, N_BATCH_STEPS = 2000, 5, 30

@@ -34,10 +34,13 @@ from benchmarks.papers._endless_tasks import TASKS
 from benchmarks.papers._passes import Run, first_cell, loss_cell
 from benchmarks.papers._recursive_learning import OnlineEM, OnlineGradient
 from benchmarks.papers._recursive_smoother import CategoricalEmissions, Chain, GaussianEmissions
-from sklearn_onlineem.data import Rows, Sequences
-from sklearn_onlineem.em import PowerDecay, batch_step, online_step
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.em import PowerDecay
+from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.families import Categorical, FullGaussian
-from sklearn_onlineem.models import GivenLength, HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.terminations import GivenLength
 
 N_ROWS, PIECE, N_BATCH_STEPS = 10_000, 10, 30
 # Sequences or pieces after which the loss is taken.

@@ -36,11 +36,11 @@ from benchmarks.papers._parametrisations import (
     outer,
     to_natural,
 )
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.diagnostics import step_certificate
-from sklearn_onlineem.em import batch_step, online_step
+from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.families import FullGaussian
-from sklearn_onlineem.models import MixtureModel
+from sklearn_onlineem.models.mixture import MixtureModel
 
 K, T, SHOWN = 2, 300, (10, 30, 100, 300)
 KINDS = ("constant", "searched")

@@ -22,9 +22,9 @@ from functools import cache
 
 import numpy as np
 
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import SphericalGaussian
-from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 from sklearn_onlineem.statistics import combine
 
 N_COMPONENTS, PRECISION, T, EARLY, EM_FIRST = 10, 0.1, 50, 10, 15

@@ -26,15 +26,10 @@ from benchmarks._table import Table
 from benchmarks._timing import CPU, seconds
 from benchmarks.real_data.tasks import TASKS, Task
 from sklearn_onlineem import GaussianMixture
-from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import (
-    Bayesian,
-    Harmonic,
-    PowerDecay,
-    PowerDecayInRows,
-    online_step,
-    rate_of,
-)
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em import Bayesian, Harmonic, PowerDecay, PowerDecayInRows
+from sklearn_onlineem.em.schedules import rate_of
+from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.estimators import _base, _starts
 
 BATCHES = (1, 10, 100, 1000)

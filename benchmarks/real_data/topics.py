@@ -29,8 +29,9 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import datasets
 from sklearn_onlineem import LatentDirichletAllocation
-from sklearn_onlineem.data import Documents, Rows
-from sklearn_onlineem.models import LatentDirichletModel
+from sklearn_onlineem.data.documents import Documents
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
 
 try:
     import tomotopy

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks._table import Table
 from benchmarks._timing import CPU, ratio
 from sklearn_onlineem import GaussianMixture
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 
 SIZES, REQUIRED = (100_000, 16, 32), 12.0
 SHAPES = ("full", "tied", "diag", "spherical")

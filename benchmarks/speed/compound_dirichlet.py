@@ -17,7 +17,7 @@ from benchmarks._timing import CPU, WALL, seconds
 from benchmarks.rivals import scipy_compound_dirichlet
 from sklearn_onlineem import CompoundDirichlet
 from sklearn_onlineem.families import CompoundDirichlet as Family
-from sklearn_onlineem.families import Dirichlets
+from sklearn_onlineem.families.dirichlets import Dirichlets
 
 N_DOCUMENTS, N_WORDS_EACH, REQUIRED = 20_000, 100, 50.0
 SOLVER = {"solver": "newton", "tol": 0.0, "n_jobs": 1}

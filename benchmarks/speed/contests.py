@@ -8,10 +8,10 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.rivals import scipy_sparse_multinomial, sklearn_gaussian
-from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import batch_step
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import DiagonalGaussian, FullGaussian, Multinomial, Poisson
-from sklearn_onlineem.models import MixtureModel
+from sklearn_onlineem.models.mixture import MixtureModel
 
 try:
     from benchmarks.rivals import pomegranate_poisson

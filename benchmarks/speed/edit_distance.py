@@ -14,8 +14,9 @@ import numpy as np
 
 from benchmarks._table import Table
 from benchmarks._timing import CPU, WALL, ratio, seconds
-from sklearn_onlineem.data import StringPairs, Strings
-from sklearn_onlineem.models import EditTransducer, FullOperations, TiedOperations
+from sklearn_onlineem.data.strings import StringPairs, Strings
+from sklearn_onlineem.models.edit_operations import FullOperations, TiedOperations
+from sklearn_onlineem.models.edit_transducer import EditTransducer
 
 try:
     from rapidfuzz.distance import Levenshtein

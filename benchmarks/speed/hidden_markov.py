@@ -17,10 +17,11 @@ from threadpoolctl import threadpool_limits
 from benchmarks._table import Table
 from benchmarks._timing import CPU, ratio, scaling
 from benchmarks.rivals import hmmlearn_hmm
-from sklearn_onlineem.data import Rows, Sequences
-from sklearn_onlineem.em import batch_step
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Categorical, DiagonalGaussian, FullGaussian
-from sklearn_onlineem.models import HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 
 try:
     from benchmarks.rivals import dynamax_hmm

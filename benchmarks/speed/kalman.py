@@ -18,10 +18,12 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks._table import Table
 from benchmarks._timing import CPU, ratio, scaling
-from sklearn_onlineem.data import Rows, Sequences
-from sklearn_onlineem.em import batch_step
-from sklearn_onlineem.families import AffineGaussian, LinearGaussian
-from sklearn_onlineem.models import LinearDynamicalModel, Regression
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.em.step import batch_step
+from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
+from sklearn_onlineem.models.regression import Regression
 
 N_STATES, N_FEATURES, MISSING = 5, 10, 0.1
 # Number of sequences, their length, share of missing values, rival, and how many times faster.

@@ -15,9 +15,9 @@ import numpy as np
 from benchmarks._table import Table
 from benchmarks._timing import CPU, seconds
 from sklearn_onlineem import GaussianMixture
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.diagnostics import missing_information
-from sklearn_onlineem.em import batch_step
+from sklearn_onlineem.em.step import batch_step
 
 REQUIRED = 60.0
 # Shape of the covariances, features, components, and standard deviation of the means.

@@ -18,8 +18,9 @@ from threadpoolctl import threadpool_limits
 from benchmarks._table import Table
 from benchmarks._timing import CPU, seconds
 from benchmarks.real_data.topics import CORPORA
-from sklearn_onlineem.data import Documents, Rows
-from sklearn_onlineem.models import LatentDirichletModel, TopicStatistics
+from sklearn_onlineem.data.documents import Documents
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
 
 SWEEPS = 5  # of a turn
 REQUIRED = {

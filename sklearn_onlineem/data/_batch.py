@@ -47,14 +47,6 @@ class Batch(ABC):
         ----------
         batches : list of Batch
             At least one, all of this class.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
-        >>> rows = Rows(np.array([[1.0], [2.0], [3.0]]))
-        >>> Rows.concatenate([rows[2:], rows[:2]]).X.ravel()
-        array([3., 1., 2.])
         """
 
     @property
@@ -91,14 +83,6 @@ class Batch(ABC):
         Returns
         -------
         batch : Batch
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
-        >>> rows = Rows(np.array([[1.0], [2.0]]))
-        >>> rows.numbered_from(10) is rows  # see `Documents` for data that have numbers
-        True
         """
         return self
 

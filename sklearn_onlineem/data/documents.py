@@ -50,7 +50,8 @@ class Documents(Batch):
     --------
     >>> import numpy as np
     >>> from scipy.sparse import csr_array
-    >>> from sklearn_onlineem.data import Documents, Rows
+    >>> from sklearn_onlineem.data.documents import Documents
+    >>> from sklearn_onlineem.data.rows import Rows
     >>> documents = Documents(Rows(csr_array(np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 0.0]]))))
     >>> documents.lengths, documents[1:].numbers
     (array([3., 3.]), array([1]))
@@ -85,15 +86,6 @@ class Documents(Batch):
         Returns
         -------
         documents : Documents
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from scipy.sparse import csr_array
-        >>> from sklearn_onlineem.data import Documents, Rows
-        >>> rows = Rows(csr_array(np.array([[2.0, 0.0], [0.0, 3.0]])))
-        >>> Documents.unchecked(rows, numbers=np.array([7, 8])).numbers
-        array([7, 8])
         """
         documents = object.__new__(cls)
         documents.__dict__.update(rows=rows, numbers=numbers, allowed=allowed)
@@ -161,16 +153,7 @@ class Documents(Batch):
         return np.repeat(self.words, self.counts.astype(np.int64))
 
     def unnumbered(self) -> Documents:
-        """Return the documents with one number, so that what is drawn depends on each alone.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from scipy.sparse import csr_array
-        >>> from sklearn_onlineem.data import Documents, Rows
-        >>> Documents(Rows(csr_array(np.array([[2.0, 0.0], [0.0, 3.0]])))).unnumbered().numbers
-        array([0, 0])
-        """
+        """Return the documents with one number, so that what is drawn depends on each alone."""
         return Documents.unchecked(self.rows, np.zeros(len(self), dtype=np.int64), self.allowed)
 
     def numbered_from(self, first: int) -> Documents:
@@ -189,14 +172,6 @@ class Documents(Batch):
         ------
         ValueError
             If `first` is no whole number from 0 up, or beyond 2**62.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from scipy.sparse import csr_array
-        >>> from sklearn_onlineem.data import Documents, Rows
-        >>> Documents(Rows(csr_array(np.array([[2.0, 0.0], [0.0, 3.0]])))).numbered_from(10).numbers
-        array([10, 11])
         """
         if not isinstance(first, int | np.integer) or not 0 <= first <= _MOST_NUMBERS:
             raise ValueError(f"first must be a whole number from 0 to 2**62, got {first!r:.80}.")

@@ -72,14 +72,6 @@ class Rows(Batch):
         Returns
         -------
         rows : Rows
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
-        >>> X, weights = np.array([[1.0], [2.0]]), np.array([1.0, 3.0])
-        >>> Rows.unchecked(X, sample_weight=weights).total_weight
-        4.0
         """
         rows = object.__new__(cls)
         values = rows.__dict__
@@ -141,14 +133,6 @@ class Rows(Batch):
         -------
         chunks : tuple of Rows
             In order; all rows.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
-        >>> rows = Rows(np.arange(5.0).reshape(5, 1))
-        >>> [len(chunk) for chunk in rows.chunks(2)], rows.chunks(2) is rows.chunks(2)
-        ([2, 2, 1], True)
         """
         if self.X.shape[0] <= n_rows:
             return (self,)
@@ -169,14 +153,6 @@ class Rows(Batch):
         -------
         value : object
             What `compute` returned.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
-        >>> rows = Rows(np.array([[1.0], [2.0]]))
-        >>> [float(rows.remember("sum", compute)) for compute in (rows.X.sum, rows.X.max)]
-        [3.0, 3.0]
         """
         memory = self._memory
         if key not in memory:

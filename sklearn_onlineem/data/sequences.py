@@ -39,7 +39,7 @@ class LengthDistribution(Statistics):
     All sequences have one row, or all have two; a quarter of the one and three of the other:
 
     >>> import numpy as np
-    >>> from sklearn_onlineem.data import LengthDistribution
+    >>> from sklearn_onlineem.data.sequences import LengthDistribution
     >>> one, two = LengthDistribution(np.array([1.0])), LengthDistribution(np.array([1.0, 1.0]))
     >>> one.merge(0.25, two, 0.75).survival
     array([1.  , 0.75])
@@ -69,15 +69,6 @@ class LengthDistribution(Statistics):
         -------
         lengths : ndarray of int of shape (n,)
             In rows.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import LengthDistribution
-        >>> half_of_one_half_of_three = LengthDistribution(np.array([1.0, 0.5, 0.5]))
-        >>> lengths = half_of_one_half_of_three.draw_lengths(1000, np.random.default_rng(0))
-        >>> np.unique(lengths), float(lengths.mean().round(1))
-        (array([1, 3]), 1.9)
         """
         return np.searchsorted(-self.survival, -rng.random(n))
 
@@ -106,7 +97,8 @@ class Sequences(Batch):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.data import Rows, Sequences
+    >>> from sklearn_onlineem.data.rows import Rows
+    >>> from sklearn_onlineem.data.sequences import Sequences
     >>> data = Sequences(Rows(np.arange(10.0).reshape(5, 2)), np.array([0, 2, 5]))
     >>> len(data), data.lengths
     (2, array([2, 3]))
@@ -138,13 +130,6 @@ class Sequences(Batch):
         Returns
         -------
         sequences : Sequences
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
-        >>> Sequences.unchecked(Rows(np.zeros((5, 2))), np.array([0, 2, 5])).lengths
-        array([2, 3])
         """
         sequences = object.__new__(cls)
         sequences.__dict__.update(rows=rows, offsets=offsets, before=before)
@@ -197,14 +182,6 @@ class Sequences(Batch):
         -------
         lengths : ndarray of int of shape (n,)
             In rows.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
-        >>> sequences = Sequences(Rows(np.zeros((5, 2))), np.array([0, 2, 5]))
-        >>> np.unique(sequences.draw_lengths(100, np.random.default_rng(0)))
-        array([2, 3])
         """
         return rng.choice(self.lengths, size=n)
 
@@ -254,14 +231,6 @@ class Sequences(Batch):
         ------
         ValueError
             If another than the first continues a sequence.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
-        >>> sequences = Sequences(Rows(np.zeros((5, 2))), np.array([0, 2, 5]))
-        >>> Sequences.concatenate([sequences[1:], sequences]).lengths
-        array([3, 2, 3])
         """
         if any(batch.before is not None for batch in batches[1:]):
             raise ValueError("Only the first of several batches may continue a sequence.")
@@ -286,14 +255,6 @@ class Sequences(Batch):
         -------
         chunks : tuple of Sequences
             In order; all sequences.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
-        >>> sequences = Sequences(Rows(np.zeros((9, 2))), np.array([0, 2, 5, 9]))
-        >>> [chunk.lengths for chunk in sequences.chunks(4)]
-        [array([2, 3]), array([4])]
         """
         n_chunks = -(-self.n_rows // n_rows)
         whole = self.offsets * n_chunks // max(1, self.n_rows)
@@ -324,15 +285,6 @@ class Sequences(Batch):
         Returns
         -------
         sequences : Sequences
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
-        >>> sequences = Sequences(Rows(np.zeros((5, 2))), np.array([0, 2, 5]))
-        >>> continued = sequences.continued(np.array([0.25, 0.75]))
-        >>> continued[:1].before, continued[1:].before
-        (array([0.25, 0.75]), None)
         """
         _check_before(before)
         return Sequences.unchecked(self.rows, self.offsets, before)

@@ -35,7 +35,7 @@ class Strings:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.data import Strings
+    >>> from sklearn_onlineem.data.strings import Strings
     >>> strings = Strings(np.array([0, 1, 1, 2], dtype=np.intc), np.array([0, 1, 1, 4]))
     >>> len(strings), strings.lengths, strings[[2]].symbols
     (3, array([1, 0, 3]), array([1, 1, 2], dtype=int32))
@@ -79,14 +79,6 @@ class Strings:
         Returns
         -------
         strings : Strings
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Strings
-        >>> strings = Strings(np.array([0, 1, 1, 2], dtype=np.intc), np.array([0, 1, 1, 4]))
-        >>> Strings.concatenate([strings[2:], strings]).lengths
-        array([3, 1, 0, 3])
         """
         lengths = np.concatenate([part.lengths for part in parts])
         symbols = np.concatenate([part.symbols for part in parts])

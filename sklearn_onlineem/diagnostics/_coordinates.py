@@ -37,8 +37,6 @@ from sklearn_onlineem.families import (
     Categorical,
     DiagonalGaussian,
     Exponential,
-    FixedDegreesWishart,
-    FixedShapeGamma,
     FullGaussian,
     Gamma,
     MarkovChain,
@@ -48,6 +46,8 @@ from sklearn_onlineem.families import (
     TiedGaussian,
     Wishart,
 )
+from sklearn_onlineem.families.gamma import FixedShapeGamma
+from sklearn_onlineem.families.wishart import FixedDegreesWishart
 
 __all__ = ["TANGENTS", "ChainCoordinates", "Coordinates", "MixtureCoordinates"]
 

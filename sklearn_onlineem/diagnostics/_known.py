@@ -8,7 +8,9 @@ from sklearn_onlineem.diagnostics._coordinates import (
     MixtureCoordinates,
 )
 from sklearn_onlineem.diagnostics._systems import SystemCoordinates
-from sklearn_onlineem.models import HiddenMarkovModel, LinearDynamicalModel, MixtureModel
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
+from sklearn_onlineem.models.mixture import MixtureModel
 
 __all__ = ["coordinates_of"]
 

@@ -17,12 +17,8 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from sklearn_onlineem.families import (
-    AffineGaussian,
-    DiagonalCovariance,
-    FullCovariance,
-    SphericalCovariance,
-)
+from sklearn_onlineem.families import DiagonalCovariance, FullCovariance, SphericalCovariance
+from sklearn_onlineem.families.linear_gaussian import AffineGaussian
 
 __all__ = ["RegressionCoordinates"]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import null_space
 
-from sklearn_onlineem.models import LinearDynamicalModel
+from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
 
 __all__ = ["unseen_changes"]
 

@@ -47,7 +47,7 @@ class Certificate:
 
     Examples
     --------
-    >>> from sklearn_onlineem.diagnostics import Certificate
+    >>> from sklearn_onlineem.diagnostics.certificates import Certificate
     >>> found = Certificate(2e-6, 1.6e-6, 2e-6, 6e-6, -3.0, n_observations=1000.0, n_parameters=8)
     >>> found.ratio, found.per_parameter, round(found.posterior_divergence, 9)
     (1.25, 0.00025, 4e-06)
@@ -182,10 +182,10 @@ def step_certificate(model: Model, data: Batch, prior: Statistics | None = None)
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.data.rows import Rows
     >>> from sklearn_onlineem.diagnostics import step_certificate
     >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models import MixtureModel
+    >>> from sklearn_onlineem.models.mixture import MixtureModel
     >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
     >>> found = step_certificate(model, Rows(np.array([[1.0], [5.0]])))
     >>> round(found.certificate, 4), round(found.natural_decrement, 4)

@@ -47,17 +47,15 @@ class EarlyStopping:
 
     Examples
     --------
-    Thirty Gaussians learn forty rows by heart, which others do not gain by:
+    Five Gaussians learn forty rows by heart, which others do not gain by:
 
     >>> import numpy as np
     >>> from sklearn_onlineem import GaussianMixture
     >>> from sklearn_onlineem.diagnostics import EarlyStopping
     >>> X, held_out = np.random.default_rng(0).normal(size=(2, 40, 1))
     >>> stopping = EarlyStopping(held_out, patience=2)
-    >>> mixture = GaussianMixture(
-    ...     5, solver="batch", tol=0.0, callbacks=[stopping], random_state=0
-    ... ).fit(X)
-    >>> mixture.n_iter_ == len(stopping.scores) < mixture.max_iter
+    >>> mixture = GaussianMixture(5, solver="batch", tol=0.0, callbacks=[stopping], random_state=0)
+    >>> mixture.fit(X).n_iter_ == len(stopping.scores) < mixture.max_iter
     True
     >>> best = stopping.best_estimator
     >>> best.score(held_out) == max(stopping.scores, key=lambda pair: pair[1])[1]

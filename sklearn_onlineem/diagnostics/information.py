@@ -109,7 +109,7 @@ class MissingInformation:
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.diagnostics import Direction, MissingInformation
+        >>> from sklearn_onlineem.diagnostics.information import Direction, MissingInformation
         >>> overlaps = np.array([[0.0, 1.0], [1.0, 0.0]])
         >>> parts = {"means": 0.8, "weights": 0.2}
         >>> slow = Direction(0.9, np.array([0.5, 0.5]), parts, overlaps, {})

@@ -87,7 +87,7 @@ class StandardErrors:
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.diagnostics import StandardErrors
+        >>> from sklearn_onlineem.diagnostics.standard_errors import StandardErrors
         >>> rate = {"rates_": np.array(2.0)}
         >>> errors = StandardErrors(rate, {"rates_": np.array(0.5)}, {"rates_": "positive"})
         >>> low, high = errors.intervals(0.95)["rates_"]
@@ -224,12 +224,11 @@ def standard_errors(
     A random walk of steps of variance 0.5, read with noise of variance 1:
 
     >>> from sklearn_onlineem import KalmanFilter
-    >>> rng = np.random.default_rng(0)
-    >>> walk = np.cumsum(np.sqrt(0.5) * rng.normal(size=800)) + rng.normal(size=800)
+    >>> steps, noise = np.random.default_rng(0).normal(size=(2, 800))
+    >>> walk = np.cumsum(np.sqrt(0.5) * steps) + noise
     >>> level = KalmanFilter(
-    ...     transition_matrices=[[1.0]], observation_matrices=[[1.0]],
-    ...     em_vars=["transition_covariance", "observation_covariance"],
-    ...     solver="batch", tol=1e-9, max_iter=1000,
+    ...     transition_matrices=[[1.0]], observation_matrices=[[1.0]], solver="batch", tol=1e-9,
+    ...     em_vars=["transition_covariance", "observation_covariance"], max_iter=1000,
     ... ).fit(walk[:, None])
     >>> intervals = standard_errors(level, walk[:, None]).intervals()
     >>> intervals["transition_covariance_"].round(2).ravel()

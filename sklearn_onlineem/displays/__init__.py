@@ -1,8 +1,8 @@
 """Pictures of estimators and of what they have learnt; matplotlib is imported when one is drawn."""
 
 from sklearn_onlineem.displays.alignments import AlignmentDisplay
-from sklearn_onlineem.displays.forecasts import Band, ForecastDisplay
-from sklearn_onlineem.displays.learning_curves import LearningCurve, LearningCurveDisplay
+from sklearn_onlineem.displays.forecasts import ForecastDisplay
+from sklearn_onlineem.displays.learning_curves import LearningCurveDisplay
 from sklearn_onlineem.displays.merge import MergeDisplay
 from sklearn_onlineem.displays.mixture import MixtureDisplay
 from sklearn_onlineem.displays.model_selection import ModelSelectionDisplay
@@ -13,9 +13,7 @@ from sklearn_onlineem.displays.transitions import TransitionDisplay
 
 __all__ = [
     "AlignmentDisplay",
-    "Band",
     "ForecastDisplay",
-    "LearningCurve",
     "LearningCurveDisplay",
     "MergeDisplay",
     "MixtureDisplay",

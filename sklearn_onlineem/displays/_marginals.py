@@ -21,7 +21,6 @@ from sklearn_onlineem.families import (
     CompoundDirichlet,
     DiagonalGaussian,
     Exponential,
-    FixedShapeGamma,
     FullGaussian,
     Gamma,
     Laplace,
@@ -30,6 +29,7 @@ from sklearn_onlineem.families import (
     SphericalGaussian,
     TiedGaussian,
 )
+from sklearn_onlineem.families.gamma import FixedShapeGamma
 
 __all__ = ["Marginal", "Profile", "has_profile", "marginal", "profile"]
 

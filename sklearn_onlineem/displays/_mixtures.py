@@ -7,7 +7,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.diagnostics._reading import model_and_data
 from sklearn_onlineem.displays._drawing import Diamonds, Ellipses
 from sklearn_onlineem.displays._planes import Plane, Projection, discriminant_directions
@@ -18,7 +18,7 @@ from sklearn_onlineem.families import (
     SphericalGaussian,
     TiedGaussian,
 )
-from sklearn_onlineem.models import MixtureModel
+from sklearn_onlineem.models.mixture import MixtureModel
 
 _PLANAR = FullGaussian, TiedGaussian, DiagonalGaussian, SphericalGaussian, Laplace
 

@@ -50,7 +50,8 @@ class Band(NamedTuple):
     --------
     What two rows were expected to be, drawn beside what they were:
 
-    >>> from sklearn_onlineem.displays import Band, ForecastDisplay
+    >>> from sklearn_onlineem.displays import ForecastDisplay
+    >>> from sklearn_onlineem.displays.forecasts import Band
     >>> band = Band([[1.0], [2.0]], [[0.5], [0.5]])
     >>> display = ForecastDisplay([1.0, 2.5], predicted=band).plot(kinds=["predicted"])
     >>> display.innovations
@@ -263,7 +264,8 @@ class ForecastDisplay(Display):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.displays import Band, ForecastDisplay
+        >>> from sklearn_onlineem.displays import ForecastDisplay
+        >>> from sklearn_onlineem.displays.forecasts import Band
         >>> filtered = Band(mean=np.array([[0.0], [1.0]]), deviation=np.array([[1.0], [2.0]]))
         >>> display = ForecastDisplay([0.0, 2.0], filtered=filtered).plot(kinds=["filtered"])
         >>> display.lines_["filtered"].get_ydata()

@@ -53,8 +53,8 @@ class LearningCurve(NamedTuple):
 
     Examples
     --------
-    >>> from sklearn_onlineem.displays import LearningCurve
-    >>> from sklearn_onlineem.em import Step
+    >>> from sklearn_onlineem.displays.learning_curves import LearningCurve
+    >>> from sklearn_onlineem.em.state import Step
     >>> LearningCurve.of([Step(1.0, -3.0, 0.5, 100), Step(0.5, -2.0, 0.1, 250)]).n_rows
     array([100, 250])
     """
@@ -123,8 +123,7 @@ class LearningCurveDisplay(Display):
     >>> import numpy as np
     >>> from sklearn_onlineem import PoissonMixture
     >>> from sklearn_onlineem.displays import LearningCurveDisplay
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.poisson(rng.choice([2.0, 20.0], size=(1000, 1)))
+    >>> X = np.random.default_rng(0).poisson(5.0, size=(1000, 1))
     >>> stream = PoissonMixture(2, random_state=0)
     >>> for batch in np.split(X, 20):
     ...     stream = stream.partial_fit(batch)
@@ -231,7 +230,8 @@ class LearningCurveDisplay(Display):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.displays import LearningCurve, LearningCurveDisplay
+        >>> from sklearn_onlineem.displays import LearningCurveDisplay
+        >>> from sklearn_onlineem.displays.learning_curves import LearningCurve
         >>> curve = LearningCurve(np.array([10, 20, 40]), np.array([-4.0, -3.0, -1.5]))
         >>> display = LearningCurveDisplay({"stream": curve}).plot(window=2)
         >>> display.lines_["log_likelihood", "stream"].get_ydata()

@@ -24,14 +24,8 @@ from sklearn_onlineem.displays._mixtures import (
     telling,
 )
 from sklearn_onlineem.displays._planes import Plane, mass_handles
-from sklearn_onlineem.families import (
-    Bernoulli,
-    Categorical,
-    Exponential,
-    FixedShapeGamma,
-    Gamma,
-    Poisson,
-)
+from sklearn_onlineem.families import Bernoulli, Categorical, Exponential, Gamma, Poisson
+from sklearn_onlineem.families.gamma import FixedShapeGamma
 
 if TYPE_CHECKING:
     from sklearn_onlineem.displays._typing import Axes, AxesOrMany

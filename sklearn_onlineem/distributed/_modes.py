@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from sklearn_onlineem._values import n_bytes
 from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
-from sklearn_onlineem.em import Solver, rate_of
+from sklearn_onlineem.em.schedules import rate_of
+from sklearn_onlineem.em.solvers import Solver
 from sklearn_onlineem.em.solvers.base import has_settled
 from sklearn_onlineem.statistics import combine
 
@@ -37,6 +38,16 @@ class Round(NamedTuple):
         Joint KL(new model || old model), in nats per observation.
     validation : float
         Score of the new model on the validation data; NaN if there are none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import PoissonMixture
+    >>> from sklearn_onlineem.distributed import DistributedEM
+    >>> X = np.random.default_rng(0).poisson(5.0, size=(60, 1))
+    >>> learner = DistributedEM(PoissonMixture(2, random_state=0), n_shards=3).fit(X)
+    >>> learner.history_[-1].n_seen
+    60.0
     """
 
     seconds: float

@@ -15,10 +15,11 @@ from scipy import sparse
 from sklearn.utils.validation import _num_samples
 
 from sklearn_onlineem._values import n_bytes
-from sklearn_onlineem.data import LengthDistribution
-from sklearn_onlineem.em import online_step, rate_of
+from sklearn_onlineem.data.sequences import LengthDistribution
+from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.solvers.base import mini_batches
 from sklearn_onlineem.em.state import step_rng
+from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import countable
 from sklearn_onlineem.models import Model

@@ -18,7 +18,8 @@ from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, Seque
 from sklearn_onlineem.distributed._executors import DaskExecutor, JoblibExecutor
 from sklearn_onlineem.distributed._modes import MODES, Round, Shards
 from sklearn_onlineem.distributed._shards import cut, remote_shards
-from sklearn_onlineem.em import SOLVERS, Progress, run
+from sklearn_onlineem.em.loop import Progress, run
+from sklearn_onlineem.em.solvers import SOLVERS
 from sklearn_onlineem.estimators._base import N_JOBS, OnlineEM
 from sklearn_onlineem.estimators._calls import by_name, naming_calls
 from sklearn_onlineem.estimators._decorators import available_if, fit_context

@@ -55,7 +55,7 @@ def expected_passes(values: Sequence[float], tol: float) -> Outlook:
 
     Examples
     --------
-    >>> from sklearn_onlineem.em import expected_passes
+    >>> from sklearn_onlineem.em.convergence import expected_passes
     >>> rate, n_passes = expected_passes([8.0, 4.0, 2.0], tol=0.3)
     >>> round(rate, 3), n_passes
     (0.5, 3)

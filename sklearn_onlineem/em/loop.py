@@ -58,11 +58,15 @@ class Progress:
     Passes of batch EM:
 
     >>> import numpy as np
-    >>> from sklearn_onlineem.data import Rows
-    >>> from sklearn_onlineem.em import Batch, Constant, LikelihoodStopping, Plan, Progress, State
-    >>> from sklearn_onlineem.em import run
+    >>> from sklearn_onlineem.data.rows import Rows
+    >>> from sklearn_onlineem.em import Batch, Constant
+    >>> from sklearn_onlineem.em.loop import Progress
+    >>> from sklearn_onlineem.em.solvers import Plan
+    >>> from sklearn_onlineem.em.state import State
+    >>> from sklearn_onlineem.em.stopping import LikelihoodStopping
+    >>> from sklearn_onlineem.em.loop import run
     >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models import MixtureModel
+    >>> from sklearn_onlineem.models.mixture import MixtureModel
     >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
     >>> data, rng = Rows(np.array([[4.0], [6.0]])), np.random.default_rng(0)
     >>> plan = Plan(Constant(1.0), 100, lambda: LikelihoodStopping(1e-3), rng)

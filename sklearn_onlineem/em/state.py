@@ -10,7 +10,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.data import Batch, LengthDistribution
+from sklearn_onlineem.data import Batch
+from sklearn_onlineem.data.sequences import LengthDistribution
 from sklearn_onlineem.em.schedules import step_size
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.models import Model
@@ -99,7 +100,7 @@ class History(NamedTuple):
 
     Examples
     --------
-    >>> from sklearn_onlineem.em import History, Step
+    >>> from sklearn_onlineem.em.state import History, Step
     >>> before = History().with_step(Step(1.0, -2.0, 0.1, 10))
     >>> after = before.with_step(Step(0.5, -1.9, 0.1, 20))
     >>> [step.n_rows for step in before.steps()], [step.n_rows for step in after.steps()]
@@ -158,14 +159,11 @@ class Restart:
     >>> from sklearn_onlineem import PoissonMixture
     >>> from sklearn_onlineem.em import Restart
     >>> rng = np.random.default_rng(0)
-    >>> def counted(means, n):
-    ...     return rng.poisson(rng.choice(means, size=(n, 1)))
-    >>> def surprised(step):
-    ...     return step.log_likelihood < -5.0 and Restart(10)
+    >>> surprised = lambda step: step.log_likelihood < -5.0 and Restart(10)
     >>> for callbacks in [None, [surprised]]:
     ...     mixture = PoissonMixture(2, callbacks=callbacks, random_state=0)
     ...     for means in 50 * [[2.0, 20.0]] + 5 * [[2.0, 40.0]]:
-    ...         mixture = mixture.partial_fit(counted(means, 100))
+    ...         mixture = mixture.partial_fit(rng.poisson(rng.choice(means, size=(100, 1))))
     ...     print(mixture.means_.ravel().round())
     [37.  2.]
     [ 2. 40.]
@@ -218,9 +216,9 @@ class State(NamedTuple):
     A model that has seen 300 rows, and what is left of them where the last 100 count:
 
     >>> import numpy as np
-    >>> from sklearn_onlineem.em import State
+    >>> from sklearn_onlineem.em.state import State
     >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models import MixtureModel
+    >>> from sklearn_onlineem.models.mixture import MixtureModel
     >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
     >>> state = State(model, n_steps=3, n_seen=300.0, size_seen=300.0, n_rows=300, seed=(7,))
     >>> state.restarted(100).size_seen

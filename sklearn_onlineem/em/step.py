@@ -10,7 +10,8 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from sklearn_onlineem.data import Batch, LengthDistribution
+from sklearn_onlineem.data import Batch
+from sklearn_onlineem.data.sequences import LengthDistribution
 from sklearn_onlineem.em.settings import Settings, check_count
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine
@@ -60,9 +61,9 @@ class Exact(Inertia):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.em import Exact
+    >>> from sklearn_onlineem.em.step import Exact
     >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models import MixtureModel
+    >>> from sklearn_onlineem.models.mixture import MixtureModel
     >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
     >>> model.m_step(Exact()(model, None)).parameters
     array([[2.]])
@@ -109,7 +110,8 @@ class Sampled(Inertia):
     --------
     >>> import numpy as np
     >>> from sklearn_onlineem import CompoundDirichlet
-    >>> from sklearn_onlineem.em import Online, Sampled
+    >>> from sklearn_onlineem.em import Online
+    >>> from sklearn_onlineem.em.step import Sampled
     >>> X = np.random.default_rng(0).multinomial(20, [0.2, 0.3, 0.5], size=50)
     >>> solver = Online(inertia=Sampled(500))
     >>> model = CompoundDirichlet(solver=solver, random_state=0).partial_fit(X).partial_fit(X)
@@ -177,10 +179,10 @@ def online_step(
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.em import online_step
-    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.em.step import online_step
+    >>> from sklearn_onlineem.data.rows import Rows
     >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models import MixtureModel
+    >>> from sklearn_onlineem.models.mixture import MixtureModel
     >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
     >>> new, log_likelihood = online_step(model, Rows(np.array([[4.0]])), eta=1.0)
     >>> new.parameters
@@ -217,9 +219,9 @@ def batch_step(
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.data.rows import Rows
     >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models import MixtureModel
+    >>> from sklearn_onlineem.models.mixture import MixtureModel
     >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
     >>> new, log_likelihood = batch_step(model, Rows(np.array([[4.0], [6.0]])))
     >>> new.parameters

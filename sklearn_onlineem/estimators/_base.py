@@ -20,22 +20,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from sklearn_onlineem.em import (
-    SCHEDULES,
-    SOLVERS,
-    STOPPING_RULES,
-    Chains,
-    History,
-    Plan,
-    Progress,
-    Solver,
-    State,
-    Step,
-    named_schedule,
-    run,
-)
+from sklearn_onlineem.em.loop import Progress, run
+from sklearn_onlineem.em.schedules import SCHEDULES, named_schedule
 from sklearn_onlineem.em.settings import merged_params
-from sklearn_onlineem.em.solvers import solvers_for
+from sklearn_onlineem.em.solvers import SOLVERS, Chains, Plan, Solver, solvers_for
+from sklearn_onlineem.em.state import History, State, Step
+from sklearn_onlineem.em.stopping import STOPPING_RULES
 from sklearn_onlineem.estimators._callbacks import checked_callbacks
 from sklearn_onlineem.estimators._calls import unknown_parameter
 from sklearn_onlineem.estimators._decorators import available_if
@@ -154,11 +144,11 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         Passes, or updates of a stream, between messages.
     callbacks : list of callables, default=None
         Each is called after every update with what it did, a tuple (eta, log_likelihood,
-        kl_divergence, n_rows), see :class:`~sklearn_onlineem.em.Step`. Learning rates begin anew
-        if one returns :class:`~sklearn_onlineem.em.Restart`; any other true value ends the fit.
-        One that needs a second argument gets a copy of the estimator, fitted as of that update and
-        without callbacks; see :class:`~sklearn_onlineem.diagnostics.EarlyStopping`. It must not be
-        a coroutine function, nor call `fit` or `partial_fit` of the estimator itself.
+        kl_divergence, n_rows), see :class:`~sklearn_onlineem.em.state.Step`. Learning rates begin
+        anew if one returns :class:`~sklearn_onlineem.em.Restart`; any other true value ends the
+        fit. One that needs a second argument gets a copy of the estimator, fitted as of that update
+        and without callbacks; see :class:`~sklearn_onlineem.diagnostics.EarlyStopping`. It must not
+        be a coroutine function, nor call `fit` or `partial_fit` of the estimator itself.
         If one raises, the estimator is as it was before `fit` or `partial_fit`. Meanwhile the
         estimator answers as it did before.
 
@@ -179,7 +169,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         The latest updates; log-likelihoods are from before each update, and `n_rows` counts the
         rows read up to and including it, in all passes. With ``solver="bayesian"`` components have
         rates of their own besides, and where the number of components has changed it is there:
-        :class:`~sklearn_onlineem.em.ComponentStep`.
+        :class:`~sklearn_onlineem.em.state.ComponentStep`.
     model_ : Model
         The fitted model, a frozen value.
     """

@@ -14,7 +14,7 @@ from sklearn.metrics import pairwise_distances_argmin
 
 from sklearn_onlineem.estimators._threads import single_threaded_openmp
 from sklearn_onlineem.estimators._warnings import warn_user
-from sklearn_onlineem.models import MixtureModel
+from sklearn_onlineem.models.mixture import MixtureModel
 
 __all__ = ["STARTS", "start_model", "wide_pseudo_rows"]
 

@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.base import TransformerMixin
 
 from sklearn_onlineem._typing import FloatsOrList
-from sklearn_onlineem.em import Chains, History, State
+from sklearn_onlineem.em.solvers import Chains
+from sklearn_onlineem.em.state import History, State
 
 __all__ = ["FitTransformMixin", "Fitted", "FittedAttribute", "fitted_property", "rollback"]
 

@@ -6,7 +6,8 @@ import math
 
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_onlineem.em import BETA_SCHEDULES, expected_passes
+from sklearn_onlineem.em.convergence import expected_passes
+from sklearn_onlineem.em.schedules import BETA_SCHEDULES
 from sklearn_onlineem.estimators._warnings import warn_user
 
 __all__ = [

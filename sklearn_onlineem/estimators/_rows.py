@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, RowData
-from sklearn_onlineem.data import Rows
 from sklearn_onlineem.data._checks import room
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._decorators import fit_context

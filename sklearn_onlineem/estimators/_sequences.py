@@ -12,8 +12,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
-from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.data._checks import room
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._calls import by_name
@@ -85,7 +86,9 @@ class SequencesInput:
             self.form = sequence_form(X, lengths, groups, self._converted)
             check_rows_of_y(self.form, y)
             data = self._data(self.form.X, y)
-        return data.continued(self._estimator._fitted.end) if continues and not self._fresh else data
+        return (
+            data.continued(self._estimator._fitted.end) if continues and not self._fresh else data
+        )
 
     def _converted(self, X):
         """Convert rows, and find what is to be remembered of the first ones."""

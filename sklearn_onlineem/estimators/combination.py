@@ -13,7 +13,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import RandomState
-from sklearn_onlineem.em import Progress, Sampled, State
+from sklearn_onlineem.em.loop import Progress
+from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.step import Sampled
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._parameters import are_same
 from sklearn_onlineem.estimators._threads import single_threaded_blas

@@ -1,6 +1,5 @@
 """Families of distributions, one concept a file; stateless, for all components at once."""
 
-from sklearn_onlineem.families._dirichlets import Dirichlets, ExpectedLogs
 from sklearn_onlineem.families._family import ExponentialFamily, Family
 from sklearn_onlineem.families.bernoulli import Bernoulli
 from sklearn_onlineem.families.categorical import Categorical
@@ -11,37 +10,28 @@ from sklearn_onlineem.families.covariance_shapes import (
     SphericalCovariance,
 )
 from sklearn_onlineem.families.exponential import Exponential
-from sklearn_onlineem.families.gamma import FixedShapeGamma, Gamma
+from sklearn_onlineem.families.gamma import Gamma
 from sklearn_onlineem.families.gaussian_axis import DiagonalGaussian, SphericalGaussian
 from sklearn_onlineem.families.gaussian_matrix import FullGaussian, TiedGaussian
-from sklearn_onlineem.families.laplace import Laplace, Laplaces, LaplaceStatistics
-from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+from sklearn_onlineem.families.laplace import Laplace
 from sklearn_onlineem.families.markov_chain import MarkovChain
 from sklearn_onlineem.families.multinomial import Multinomial
 from sklearn_onlineem.families.poisson import Poisson
-from sklearn_onlineem.families.wishart import FixedDegreesWishart, Wishart
+from sklearn_onlineem.families.wishart import Wishart
 
 __all__ = [
-    "AffineGaussian",
     "Bernoulli",
     "Categorical",
     "CompoundDirichlet",
     "DiagonalCovariance",
     "DiagonalGaussian",
-    "Dirichlets",
-    "ExpectedLogs",
     "Exponential",
     "ExponentialFamily",
     "Family",
-    "FixedDegreesWishart",
-    "FixedShapeGamma",
     "FullCovariance",
     "FullGaussian",
     "Gamma",
     "Laplace",
-    "LaplaceStatistics",
-    "Laplaces",
-    "LinearGaussian",
     "MarkovChain",
     "Multinomial",
     "Poisson",

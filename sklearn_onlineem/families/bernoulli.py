@@ -90,14 +90,6 @@ class Bernoulli(ExponentialFamily[Floats, Sums]):
             Above 0; its pseudo-successes are one less.
         beta : float, default=1.0
             Above 0; its pseudo-failures are one less.
-
-        Examples
-        --------
-        The mode of the prior, (alpha - 1) / (alpha + beta - 2):
-
-        >>> from sklearn_onlineem.families import Bernoulli
-        >>> Bernoulli().m_step(Bernoulli().prior_statistics(1, n_features=2, alpha=2.0, beta=4.0))
-        array([[0.25, 0.25]])
         """
         alpha, beta = above("alpha", alpha, 0.0), above("beta", beta, 0.0)
         total = np.full((n_components, n_features), alpha - 1.0)

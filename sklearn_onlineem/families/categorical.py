@@ -141,15 +141,6 @@ class Categorical(ExponentialFamily[Floats, Sums]):
             Columns of a row.
         concentration : array broadcasting to (n_components, n_features * n_categories), default=1.0
             Above 0; pseudo-counts of the categories are one less.
-
-        Examples
-        --------
-        The mode of the prior, (concentration - 1) / sum:
-
-        >>> from sklearn_onlineem.families import Categorical
-        >>> family = Categorical(n_categories=3)
-        >>> family.m_step(family.prior_statistics(1, n_features=1, concentration=[2.0, 3.0, 6.0]))
-        array([[0.125, 0.25 , 0.625]])
         """
         shape = (n_components, n_features * self.n_categories)
         total = above("concentration", concentration, 0.0, shape) - 1.0

@@ -11,7 +11,7 @@ from scipy.special import gammaln, logsumexp, psi
 
 from sklearn_onlineem._kernels import _compound_dirichlet, _counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import (
     LEAST,
     MOST_SHAPE,
@@ -20,11 +20,11 @@ from sklearn_onlineem.families._checks import (
     check_non_negative,
     check_setting,
 )
-from sklearn_onlineem.families._dirichlets import Dirichlets, ExpectedLogs
 from sklearn_onlineem.families._event_moments import moments
 from sklearn_onlineem.families._events import events_of
 from sklearn_onlineem.families._family import NOTHING, Family, mean_of, optional, per_row, unwanted
 from sklearn_onlineem.families._likelihood_ascent import ascend
+from sklearn_onlineem.families.dirichlets import Dirichlets, ExpectedLogs
 
 __all__ = ["CompoundDirichlet"]
 
@@ -68,7 +68,8 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.families import CompoundDirichlet, Dirichlets
+    >>> from sklearn_onlineem.families import CompoundDirichlet
+    >>> from sklearn_onlineem.families.dirichlets import Dirichlets
     >>> urn = Dirichlets(alpha=np.array([[1.0, 1.0]]), length=np.array([2.0]))
     >>> np.exp(CompoundDirichlet().log_density(urn, np.array([[2.0, 0.0], [1.0, 1.0]]))).round(12)
     array([[0.33333333],
@@ -102,14 +103,6 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
             Values to be moved, above 0.
         length : ndarray of shape (K,)
             Mean lengths of documents, in words.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import CompoundDirichlet
-        >>> family = CompoundDirichlet(max_precision=10.0)
-        >>> family.dirichlets(np.array([[30.0, 10.0]]), np.array([4.0])).alpha
-        array([[7.5, 2.5]])
         """
         alpha = np.ascontiguousarray(np.maximum(alpha, self.min_alpha))
         excess = alpha.sum(axis=1, keepdims=True) / self.max_precision
@@ -212,17 +205,6 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
             Where random numbers come from.
         lengths : ndarray of int of shape (n_rows,), default=None
             Words of each document; None: the mean length of its component, rounded.
-
-        Examples
-        --------
-        Bursts: nine in ten documents of five words have one of two words alone.
-
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import CompoundDirichlet, Dirichlets
-        >>> small = Dirichlets(np.array([[0.05, 0.05]]), np.array([5.0]))
-        >>> X = CompoundDirichlet().sample(small, np.zeros(10_000, int), np.random.default_rng(0))
-        >>> float((X.min(axis=1) == 0.0).mean().round(1))
-        0.9
         """
         if lengths is None:
             lengths = np.rint(parameters.length)[components]
@@ -252,15 +234,6 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
             The component of each document.
         rng : numpy.random.Generator
             Where random numbers come from.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import CompoundDirichlet
-        >>> family, rng = CompoundDirichlet(), np.random.default_rng(0)
-        >>> words = family.dirichlets(np.array([[3.0, 1.0]]), np.array([4.0]))
-        >>> family.sample_proportions(words, np.zeros(5000, int), rng).mean(axis=0).round(2)
-        array([0.76, 0.24])
         """
         draws = rng.standard_gamma(parameters.alpha[components])
         totals = draws.sum(axis=1)
@@ -277,16 +250,6 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
         ----------
         rows : Rows
             Observations, with their weights and labels.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import CompoundDirichlet
-        >>> from sklearn_onlineem.data import Rows
-        >>> family, rows = CompoundDirichlet(), Rows(np.array([[3.0, 1.0], [0.0, 4.0], [2.0, 2.0]]))
-        >>> one = family.of_moments(rows)
-        >>> family.means(one).round(2), one.length.round(2)
-        (array([[1.69, 2.31]]), array([4.]))
         """
         events = self._events(rows)
         weight, totals = self._all(events, rows)
@@ -301,17 +264,6 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
             Of K components.
         rows : Rows
             Observations, with their weights and labels.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import CompoundDirichlet
-        >>> from sklearn_onlineem.data import Rows
-        >>> family, rows = CompoundDirichlet(), Rows(np.array([[3.0, 1.0], [0.0, 4.0], [2.0, 2.0]]))
-        >>> start = family.of_moments(rows)
-        >>> new, log_likelihood, _ = family.likelihood_step(start, rows)
-        >>> bool(family.log_density(new, rows.X).mean() > log_likelihood)
-        True
         """
         events = self._events(rows)
         _, totals = self._all(events, rows)
@@ -328,15 +280,6 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
             Of K components.
         X : array of shape (n_rows, n_features)
             Rows; CSR as well as dense where the family `takes_sparse`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import CompoundDirichlet
-        >>> family = CompoundDirichlet()
-        >>> words = family.dirichlets(np.array([[1.0, 1.0]]), np.array([4.0]))
-        >>> family.posterior_mean(words, np.array([[3.0, 1.0]])).round(3)
-        array([[0.667, 0.333]])
         """
         counts = X.toarray() if hasattr(X, "toarray") else X
         smoothed = counts + parameters.alpha[0].astype(counts.dtype)
@@ -375,15 +318,6 @@ class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
             Pseudo-documents, not below 0.
         concentration : float, default=1.0
             Of the Dirichlet that their proportions come from, above 0.
-
-        Examples
-        --------
-        Pseudo-documents, and their expected logarithms of proportions, psi(1) - psi(2) = -1 each:
-
-        >>> from sklearn_onlineem.families import CompoundDirichlet
-        >>> prior = CompoundDirichlet().prior_statistics(1, n_features=2, pseudo_count=4.0)
-        >>> prior.weight, prior.total
-        (array([4.]), array([[-4., -4.]]))
         """
         pseudo_count = at_least("pseudo_count", pseudo_count, 0.0)
         concentration = above("concentration", concentration, 0.0)

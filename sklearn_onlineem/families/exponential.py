@@ -89,15 +89,6 @@ class Exponential(ExponentialFamily[Floats, Sums]):
             Above 0; pseudo-rows are one less.
         rate : array broadcasting to (n_components, n_features), default=0.0
             In the units of the rows, not below 0.
-
-        Examples
-        --------
-        Parameters are means; that of the mode of the rate is rate / (shape - 1).
-
-        >>> from sklearn_onlineem.families import Exponential
-        >>> family = Exponential()
-        >>> family.m_step(family.prior_statistics(1, n_features=2, shape=3.0, rate=[4.0, 6.0]))
-        array([[2., 3.]])
         """
         weight = above("shape", shape, 0.0, (n_components,)) - 1.0
         total = at_least("rate", rate, 0.0, (n_components, n_features))

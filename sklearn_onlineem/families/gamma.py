@@ -39,15 +39,6 @@ class _PositiveData:
         ----------
         X : array of shape (n_rows, n_features)
             Rows.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Gamma
-        >>> Gamma().check(np.array([[1.0], [0.0]]))
-        Traceback (most recent call last):
-            ...
-        ValueError: Gamma data must be above 0, and there are zeros.
         """
         check_non_negative(X)
         if not X.all():
@@ -172,17 +163,6 @@ class Gamma(_PositiveData, ExponentialFamily[Floats, Sums]):
             Mean of log x, at most log of the mean of x.
         mean : array broadcasting to (n_features,), default=1.0
             Mean of x, above 0.
-
-        Examples
-        --------
-        Pseudo-rows whose mean is 3, and whose mean logarithm is 1; totals of log x and of x:
-
-        >>> from sklearn_onlineem.families import Gamma
-        >>> prior = Gamma().prior_statistics(
-        ...     1, n_features=1, pseudo_count=5.0, mean_log=1.0, mean=3.0
-        ... )
-        >>> prior.weight, prior.total
-        (array([5.]), array([[ 5., 15.]]))
         """
         count = at_least("pseudo_count", pseudo_count, 0.0)
         mean = above("mean", mean, 0.0, (n_features,))
@@ -216,7 +196,7 @@ class FixedShapeGamma(_PositiveData, ExponentialFamily[Floats, Sums]):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.families import FixedShapeGamma
+    >>> from sklearn_onlineem.families.gamma import FixedShapeGamma
     >>> FixedShapeGamma(shape=2.0).to_natural(np.array([[4.0]]))
     array([[-0.5]])
     """
@@ -233,13 +213,6 @@ class FixedShapeGamma(_PositiveData, ExponentialFamily[Floats, Sums]):
         ----------
         parameters : ndarray of shape (K, n_statistics)
             Of K components.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import FixedShapeGamma
-        >>> FixedShapeGamma(shape=2.0).shapes_and_rates(np.array([[4.0]]))
-        (array([[2.]]), array([[0.5]]))
         """
         return np.full_like(parameters, self.shape), self.shape / parameters
 
@@ -277,15 +250,6 @@ class FixedShapeGamma(_PositiveData, ExponentialFamily[Floats, Sums]):
             Above 0; pseudo-rows are one less, divided by the shape of the family.
         rate : array broadcasting to (n_components, n_features), default=0.0
             In the units of the rows, not below 0.
-
-        Examples
-        --------
-        The mean at the mode of the rate, 2 x rate / (shape - 1):
-
-        >>> from sklearn_onlineem.families import FixedShapeGamma
-        >>> family = FixedShapeGamma(shape=2.0)
-        >>> family.m_step(family.prior_statistics(1, n_features=1, shape=5.0, rate=6.0))
-        array([[3.]])
         """
         weight = above("shape", shape, 0.0, (n_components,)) - 1.0
         total = at_least("rate", rate, 0.0, (n_components, n_features))

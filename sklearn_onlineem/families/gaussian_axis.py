@@ -16,7 +16,7 @@ from sklearn_onlineem._kernels import (
     _natural,
 )
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import above, at_least, finite
 from sklearn_onlineem.families._family import NOTHING, optional, per_row, unwanted
 from sklearn_onlineem.families._gaussian import (

@@ -18,7 +18,7 @@ from sklearn_onlineem._kernels import (
     _small_matrices,
 )
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import above, at_least, finite, positive_semidefinite
 from sklearn_onlineem.families._family import optional, per_row, unwanted
 from sklearn_onlineem.families._gaussian import (

@@ -230,18 +230,6 @@ class Laplace(Family[Laplaces, LaplaceStatistics]):
             Where their component is.
         scale : array broadcasting to (n_components, n_features), default=1.0
             Its scales, not below 0.
-
-        Examples
-        --------
-        The mode is the component that the pseudo-rows come from:
-
-        >>> from sklearn_onlineem.families import Laplace
-        >>> prior = Laplace().prior_statistics(
-        ...     1, n_features=2, pseudo_count=3.0, location=[1.0, 2.0], scale=0.5
-        ... )
-        >>> mode = Laplace().m_step(prior)
-        >>> mode.location.round(6), mode.scale.round(6)
-        (array([[1., 2.]]), array([[0.5, 0.5]]))
         """
         count = at_least("pseudo_count", pseudo_count, 0.0)
         shape = n_components, n_features

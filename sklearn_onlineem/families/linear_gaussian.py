@@ -80,7 +80,7 @@ class AffineGaussian:
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import AffineGaussian
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian
         >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
         >>> line.matrix.shape, line.offset.shape, line.covariance.shape
         ((1, 1, 1), (1, 1), (1, 1, 1))
@@ -102,7 +102,7 @@ class AffineGaussian:
 
         Examples
         --------
-        >>> from sklearn_onlineem.families import AffineGaussian
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian
         >>> AffineGaussian.zeros(2, n_inputs=3, n_outputs=1).matrix.shape
         (2, 1, 3)
         """
@@ -158,7 +158,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+    >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
     >>> z = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.2]])
     >>> family = LinearGaussian()
     >>> statistics = family.expected_statistics(z, np.ones((3, 1)))
@@ -198,7 +198,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         Means and scatter of (x, y), from a weight, a mean and a scatter of x:
 
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
         >>> from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
         >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
         >>> x = MatrixMoments(np.ones(1), np.ones(1), np.array([[3.0]]), np.array([[[4.0]]]))
@@ -298,7 +298,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         Two outputs that are half a standard deviation apart, without inputs:
 
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
         >>> ones = np.ones((1, 1, 1))
         >>> p, q = (AffineGaussian(np.empty((1, 1, 0)), np.array([[c]]), ones) for c in (0.0, 0.5))
         >>> LinearGaussian().kl_divergence(p, q)
@@ -331,7 +331,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
         >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
         >>> x = np.array([[0.0], [1.0]]).repeat(10_000, axis=0)
         >>> rng, components = np.random.default_rng(0), np.zeros(20_000, int)
@@ -360,7 +360,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         --------
         A matrix, an offset, and a symmetric covariance:
 
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
         >>> zeros = AffineGaussian.zeros(1, n_inputs=3, n_outputs=2)
         >>> LinearGaussian().n_parameters(zeros), LinearGaussian().n_parameters(zeros, {"matrix"})
         (11, 6)
@@ -422,7 +422,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         --------
         The mode has the prior's matrix and offset:
 
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
         >>> prior = LinearGaussian().prior_statistics(
         ...     1, n_features=1, n_inputs=1, matrix=2.0, matrix_precision=1.0, offset=3.0,
         ...     offset_precision=1.0, covariance=6.0, degrees_of_freedom=3.0,
@@ -476,7 +476,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         --------
         The mean of an inverse Wishart distribution is covariance / (degrees_of_freedom - 2):
 
-        >>> from sklearn_onlineem.families import LinearGaussian
+        >>> from sklearn_onlineem.families.linear_gaussian import LinearGaussian
         >>> prior = LinearGaussian().prior_statistics(
         ...     1, n_features=1, offset_precision=1.0, covariance=6.0, degrees_of_freedom=5.0
         ... )

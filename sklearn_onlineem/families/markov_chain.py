@@ -10,8 +10,8 @@ from scipy import sparse
 
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
-from sklearn_onlineem.data import Rows
 from sklearn_onlineem.data._transitions import has_starts, n_symbols_of, transition_counts
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
 from sklearn_onlineem.families._family import ExponentialFamily
@@ -105,14 +105,6 @@ class MarkovChain(ExponentialFamily[Floats, Sums]):
         ----------
         parameters : ndarray of shape (K, n_features)
             Of K components.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import MarkovChain
-        >>> chain = np.array([[0.5, 0.5, 3.0, 1.0, 1.0, 1.0]])
-        >>> MarkovChain().probabilities(chain)
-        array([[0.5 , 0.5 , 0.75, 0.25, 0.5 , 0.5 ]])
         """
         groups = _groups(parameters)
         return (groups / groups.sum(axis=2, keepdims=True)).reshape(parameters.shape)
@@ -126,14 +118,6 @@ class MarkovChain(ExponentialFamily[Floats, Sums]):
         ----------
         parameters : ndarray of shape (K, n_features)
             Of K components.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import MarkovChain
-        >>> chain = np.array([[0.5, 0.5, 3.0, 1.0, 1.0, 1.0]])
-        >>> MarkovChain().start_probabilities(chain)
-        array([[0.5, 0.5]])
         """
         if has_starts(parameters.shape[1]):
             return _groups(self.probabilities(parameters))[:, 0]
@@ -147,15 +131,6 @@ class MarkovChain(ExponentialFamily[Floats, Sums]):
         ----------
         parameters : ndarray of shape (K, n_features)
             Of K components.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import MarkovChain
-        >>> chain = np.array([[0.5, 0.5, 3.0, 1.0, 1.0, 1.0]])
-        >>> MarkovChain().transition_probabilities(chain)
-        array([[[0.75, 0.25],
-                [0.5 , 0.5 ]]])
         """
         n_symbols = n_symbols_of(parameters.shape[1])
         return _groups(self.probabilities(parameters))[:, -n_symbols:]
@@ -200,16 +175,6 @@ class MarkovChain(ExponentialFamily[Floats, Sums]):
         symbols : ndarray of int of shape (n_rows,)
             The sequences one after the other.
         offsets : ndarray of int of shape (n + 1,)
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import MarkovChain
-        >>> chain = np.array([[0.5, 0.5, 3.0, 1.0, 1.0, 1.0]])
-        >>> rng = np.random.default_rng(0)
-        >>> symbols, offsets = MarkovChain().sample_sequences(chain, np.zeros(2, int), rng)
-        >>> len(symbols), offsets
-        (14, array([ 0,  7, 14]))
         """
         lengths = self.mean_lengths(parameters)[components] if lengths is None else lengths
         start = np.cumsum(self.start_probabilities(parameters), axis=1)
@@ -234,14 +199,6 @@ class MarkovChain(ExponentialFamily[Floats, Sums]):
         ----------
         parameters : ndarray of shape (K, n_features)
             Of K components.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import MarkovChain
-        >>> chain = np.array([[0.5, 0.5, 3.0, 1.0, 1.0, 1.0]])
-        >>> MarkovChain().mean_lengths(chain)
-        array([7])
         """
         n_symbols = n_symbols_of(parameters.shape[1])
         n_transitions = _groups(parameters)[:, -n_symbols:].sum(axis=(1, 2))
@@ -283,19 +240,6 @@ class MarkovChain(ExponentialFamily[Floats, Sums]):
             Above 0; pseudo-counts of the transitions are one less.
         start_concentration : array broadcasting to (n_components, S), default=1.0
             Above 0; pseudo-counts of first symbols are one less. 1 where data have none.
-
-        Examples
-        --------
-        Two symbols: pseudo-counts of the first, and of what follows each.
-
-        >>> from sklearn_onlineem.families import MarkovChain
-        >>> prior = MarkovChain().prior_statistics(
-        ...     1, n_features=6, concentration=[[4.0, 2.0], [2.0, 7.0]], start_concentration=3.0
-        ... )
-        >>> prior.total.reshape(3, 2)
-        array([[2., 2.],
-               [3., 1.],
-               [1., 6.]])
         """
         n_symbols = n_symbols_of(n_features)
         shape = (n_components, n_symbols, n_symbols)

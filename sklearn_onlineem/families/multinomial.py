@@ -80,13 +80,6 @@ class Multinomial(ExponentialFamily[Floats, Sums]):
         ----------
         parameters : ndarray of shape (K, n_features)
             Of K components.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Multinomial
-        >>> Multinomial().probabilities(np.array([[1.0, 3.0]]))
-        array([[0.25, 0.75]])
         """
         return parameters / parameters.sum(axis=1, keepdims=True)
 
@@ -128,15 +121,6 @@ class Multinomial(ExponentialFamily[Floats, Sums]):
             Columns of a row.
         concentration : array broadcasting to (n_components, n_features), default=1.0
             Above 0; pseudo-counts of the categories are one less.
-
-        Examples
-        --------
-        Pseudo-counts; how long documents are it does not say.
-
-        >>> from sklearn_onlineem.families import Multinomial
-        >>> prior = Multinomial().prior_statistics(1, n_features=3, concentration=[2.0, 3.0, 6.0])
-        >>> prior.weight, prior.total
-        (array([0.]), array([[1., 2., 5.]]))
         """
         concentration = above("concentration", concentration, 0.0, (n_components, n_features))
         return Sums(np.zeros(n_components), concentration - 1.0)

@@ -103,15 +103,6 @@ class Poisson(ExponentialFamily[Floats, Sums]):
             Above 0; pseudo-counts are one less.
         rate : float, default=0.0
             Pseudo-rows, not below 0.
-
-        Examples
-        --------
-        The mode of the prior, (shape - 1) / rate:
-
-        >>> from sklearn_onlineem.families import Poisson
-        >>> prior = Poisson().prior_statistics(1, n_features=2, shape=[3.0, 5.0], rate=2.0)
-        >>> Poisson().m_step(prior)
-        array([[1., 2.]])
         """
         total = above("shape", shape, 0.0, (n_components, n_features)) - 1.0
         return Sums(np.full(n_components, at_least("rate", rate, 0.0)), total)

@@ -75,17 +75,6 @@ class _Matrices:
             The component of each row.
         rng : numpy.random.Generator
             Where random numbers come from.
-
-        Examples
-        --------
-        Their mean is the parameter:
-
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import FixedDegreesWishart
-        >>> family, mean = FixedDegreesWishart(degrees=3.0), np.array([[3.0, 1.0, 1.0, 6.0]])
-        >>> X = family.sample(mean, np.zeros(20_000, int), np.random.default_rng(0))
-        >>> X.mean(axis=0).round(1)
-        array([3., 1., 1., 6.])
         """
         degrees, scales = self.degrees_and_scales(parameters)
         n_rows, side = len(components), scales.shape[1]
@@ -229,18 +218,6 @@ class Wishart(_Matrices, ExponentialFamily[Floats, Sums]):
             Mean of log det X, at most log det of the mean.
         mean : array of shape (d, d), default=None
             Mean of X, positive definite; None: the unit matrix.
-
-        Examples
-        --------
-        Pseudo-matrices whose mean is twice the unit matrix:
-
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Wishart
-        >>> prior = Wishart().prior_statistics(
-        ...     1, n_features=4, pseudo_count=5.0, mean_log_det=1.0, mean=2.0 * np.eye(2)
-        ... )
-        >>> prior.weight, prior.total
-        (array([5.]), array([[ 5., 10.,  0.,  0., 10.]]))
         """
         count = at_least("pseudo_count", pseudo_count, 0.0)
         mean = _prior_mean(mean, math.isqrt(n_features))
@@ -270,7 +247,7 @@ class FixedDegreesWishart(_Matrices, ExponentialFamily[Floats, Sums]):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.families import FixedDegreesWishart
+    >>> from sklearn_onlineem.families.wishart import FixedDegreesWishart
     >>> FixedDegreesWishart(degrees=4.0).to_natural(np.array([[8.0]]))
     array([[-0.25]])
     """
@@ -294,13 +271,6 @@ class FixedDegreesWishart(_Matrices, ExponentialFamily[Floats, Sums]):
         ----------
         parameters : ndarray of shape (K, n_statistics)
             Of K components.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import FixedDegreesWishart
-        >>> FixedDegreesWishart(degrees=4.0).degrees_and_scales(np.array([[8.0]]))
-        (array([4.]), array([[[2.]]]))
         """
         return np.full(len(parameters), self.degrees), _unflatten(parameters) / self.degrees
 
@@ -339,16 +309,6 @@ class FixedDegreesWishart(_Matrices, ExponentialFamily[Floats, Sums]):
         inverse_scale : float or array of shape (d, d), default=0.0
             Positive semidefinite, in the units of the rows; a number stands for a multiple of the
             unit matrix.
-
-        Examples
-        --------
-        Parameters are means, here of 3 degrees x the mode of the scale:
-
-        >>> from sklearn_onlineem.families import FixedDegreesWishart
-        >>> family = FixedDegreesWishart(degrees=3.0)
-        >>> prior = family.prior_statistics(1, n_features=4, degrees=9.0, inverse_scale=2.0)
-        >>> family.m_step(prior)
-        array([[1., 0., 0., 1.]])
         """
         side = math.isqrt(n_features)
         pseudo_degrees = 0.0

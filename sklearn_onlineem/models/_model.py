@@ -64,18 +64,6 @@ class Model(ABC, Generic[Data, Evidence]):
             Weighted average per observation.
         log_likelihood : float
             Weighted mean per observation, in nats.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-        >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
-        >>> evidence, log_likelihood = model.e_step(data)
-        >>> evidence.counts.round(2), round(log_likelihood, 3)
-        (array([0.49, 0.51]), -2.613)
         """
 
     @abstractmethod
@@ -86,16 +74,6 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         like : object, default=None
             Data whose lengths the expectation is taken for, where the model has lengths.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-        >>> model.own_statistics().emissions.total
-        array([[0.5],
-               [4.5]])
         """
 
     @abstractmethod
@@ -106,18 +84,6 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         statistics : Statistics
             Evidence, or its sum with pseudo-statistics of a prior and own statistics of models.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-        >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
-        >>> model.m_step(model.e_step(data)[0]).parameters.round(2)
-        array([[ 0.99],
-               [10.88]])
         """
 
     @abstractmethod
@@ -128,16 +94,6 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         data : Batch
             Observations, in the form that this class of models takes.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-        >>> model.log_likelihood(Rows(np.array([[0.0], [9.0]]))).round(3)
-        array([-1.693, -2.72 ])
         """
 
     @abstractmethod
@@ -150,16 +106,6 @@ class Model(ABC, Generic[Data, Evidence]):
             Of the same class, with as many components.
         like : object, default=None
             Data whose lengths the expectation is taken for, where the model has lengths.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-        >>> other = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [3.0]]))
-        >>> round(model.kl_divergence(other), 3), model.kl_divergence(model)
-        (1.944, 0.0)
         """
 
     @abstractmethod
@@ -178,16 +124,6 @@ class Model(ABC, Generic[Data, Evidence]):
             Where random numbers come from.
         like : object, default=None
             Data whose lengths are drawn from, where lengths are not modelled.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-        >>> X, components = model.sample(4000, np.random.default_rng(0))
-        >>> X[components == 1].mean().round(1)
-        np.float64(9.0)
         """
 
     def pseudo_data(
@@ -203,18 +139,6 @@ class Model(ABC, Generic[Data, Evidence]):
             Where random numbers come from.
         like : object, default=None
             As in `sample`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-        >>> drawn = model.pseudo_data(4000, np.random.default_rng(0))
-        >>> learnt = model.m_step(model.e_step(drawn)[0])
-        >>> learnt.parameters.round(1)
-        array([[1.],
-               [9.]])
         """
         return self.sample(n, rng, like)[0]
 
@@ -229,16 +153,6 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         data : Batch
             Observations, in the form that this class of models takes.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-        >>> model.observations_needed(Rows(np.array([[0.0], [9.0]])))
-        2.0
         """
 
     def size_of(self, data: Data) -> float:
@@ -251,16 +165,6 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         data : Batch
             Observations, in the form that this class of models takes.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-        >>> model.size_of(Rows(np.array([[0.0], [9.0]]), sample_weight=np.array([1.0, 2.5])))
-        3.5
         """
         return data.total_weight
 
@@ -290,19 +194,6 @@ class Model(ABC, Generic[Data, Evidence]):
         ------
         ValueError
             If the model does not say.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-        >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
-        >>> evidence = model.e_step(data)[0]
-        >>> best = model.m_step(evidence)
-        >>> best.expected_log_likelihood(evidence) > model.expected_log_likelihood(evidence)
-        True
         """
         raise ValueError(
             f"{type(self).__name__} does not say what its M-step maximises: it has no"
@@ -310,17 +201,7 @@ class Model(ABC, Generic[Data, Evidence]):
         )
 
     def n_parameters(self) -> int:
-        """Return the number of free parameters.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-        >>> model.n_parameters()
-        3
-        """
+        """Return the number of free parameters."""
         return n_numbers(self)
 
     def masses(self, statistics: Evidence) -> Floats | None:
@@ -330,15 +211,6 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         statistics : Statistics
             Evidence, pseudo-statistics of a prior, or a sum of them.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-        >>> model.masses(model.own_statistics())
-        array([0.5, 0.5])
         """
         return None
 
@@ -354,19 +226,6 @@ class Model(ABC, Generic[Data, Evidence]):
         ------
         ValueError
             If the prior has none.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel, MixtureStatistics
-        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-        >>> rates = Poisson().prior_statistics(2, n_features=1, shape=3.0, rate=2.0)
-        >>> prior = MixtureStatistics(np.array([1.0, 3.0]), rates)
-        >>> mean = model.m_step(model.mean_form(prior))
-        >>> mean.weights.round(3), mean.parameters
-        (array([0.333, 0.667]), array([[1.5],
-               [1.5]]))
         """
         raise ValueError(f"{type(self).__name__} has no posterior mean in closed form.")
 
@@ -379,18 +238,6 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         data : Batch
             Observations, in the form that this class of models takes.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import HiddenMarkovModel
-        >>> sticky, rates = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[1.0], [9.0]])
-        >>> model = HiddenMarkovModel(Poisson(), np.array([0.5, 0.5]), sticky, rates)
-        >>> data = Sequences(Rows(np.zeros((4, 1))), np.array([0, 1, 4]))
-        >>> model.lengths(data).survival
-        array([1. , 0.5, 0.5])
         """
         return None
 
@@ -409,17 +256,6 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         Sanderson & Curtin, "gmm_diag and gmm_full: C++ classes for multi-threaded Gaussian mixture
         models and Expectation-Maximisation", JOSS 2017.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-        >>> other = MixtureModel(Poisson(), np.array([0.1, 0.9]), np.array([[2.0], [7.0]]))
-        >>> MixtureModel.averaged([model, other], [0.5, 0.5]).parameters
-        array([[1.5],
-               [8. ]])
         """
         return average(models, shares)
 
@@ -430,16 +266,6 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         other : Model
             Of the same class, with as many components.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-        >>> other = MixtureModel(Poisson(min_rate=0.1), model.weights, model.parameters)
-        >>> [name for name, *_ in model.differences(other)]
-        ['min_rate']
         """
         return differences(self, other)
 
@@ -452,17 +278,6 @@ class Model(ABC, Generic[Data, Evidence]):
             Of the same class, with as many components.
         like : object, default=None
             As in `own_statistics`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-        >>> reference = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[8.0], [2.0]]))
-        >>> model.aligned_to(reference).parameters
-        array([[9.],
-               [1.]])
         """
         raise ValueError(f"{type(self).__name__} has no states that can be matched.")
 

@@ -191,9 +191,9 @@ class Chain(ABC, Generic[Kind]):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.data.rows import Rows
     >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+    >>> from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
     >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
     >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
     >>> rates = Poisson().prior_statistics(2, n_features=1, shape=1.0, rate=0.1)

@@ -60,13 +60,6 @@ class Operations(ABC):
         ----------
         kinds : array-like of shape (5,)
             Probabilities of match, mismatch, delete, insert and end.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.models import FullOperations
-        >>> FullOperations(2).spread([0.6, 0.1, 0.1, 0.1, 0.1])
-        array([0.3 , 0.05, 0.05, 0.3 , 0.05, 0.05, 0.05, 0.05, 0.1 ])
         """
 
     @abstractmethod
@@ -77,14 +70,6 @@ class Operations(ABC):
         ----------
         vector : ndarray of shape (n_probabilities,)
             Probabilities of operations and, last, of the end.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.models import FullOperations
-        >>> vector = FullOperations(2).spread([0.6, 0.1, 0.1, 0.1, 0.1])
-        >>> FullOperations(2).by_kind(vector)
-        array([0.6, 0.1, 0.1, 0.1, 0.1])
         """
 
     @abstractmethod
@@ -95,15 +80,6 @@ class Operations(ABC):
         ----------
         vector : ndarray of shape (n_probabilities,)
             Probabilities of operations and, last, of the end.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.models import TiedOperations
-        >>> vector = np.array([0.6, 0.1, 0.1, 0.1, 0.1])
-        >>> substitutions, deletions, insertions = TiedOperations(2).tables(vector)
-        >>> substitutions, deletions, insertions
-        (array([[0.3 , 0.05]]), array([0.05]), array([0.05]))
         """
 
     @abstractmethod
@@ -116,14 +92,6 @@ class Operations(ABC):
             Expected matches, mismatches, deletions and insertions of each pair, or empty.
         sums : ndarray of shape (n_probabilities - 1,)
             Expected numbers of operations of all pairs, or empty.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.models import TiedOperations
-        >>> kinds = np.array([[3.0, 0.0, 1.0, 0.0], [1.0, 2.0, 0.0, 0.0]])
-        >>> TiedOperations(2).counted(kinds, np.empty(0))
-        array([4., 2., 1., 0.])
         """
 
     @abstractmethod
@@ -134,13 +102,6 @@ class Operations(ABC):
         ----------
         n_pairs : int
             How many pairs of strings there are.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem.models import FullOperations
-        >>> kinds, sums = FullOperations(2).results(n_pairs=3)
-        >>> kinds.shape, sums.shape
-        ((0, 4), (8,))
         """
 
     @abstractmethod
@@ -153,13 +114,6 @@ class Operations(ABC):
             Indices of the vector.
         rng : numpy.random.Generator
             Where random numbers come from.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.models import FullOperations
-        >>> FullOperations(2).symbols_of(np.array([1, 4, 6]), np.random.default_rng(0))
-        (array([ 0,  0, -1]), array([ 1, -1,  0]))
         """
 
     def known(self, symbols: Integers) -> Integers:
@@ -169,13 +123,6 @@ class Operations(ABC):
         ----------
         symbols : ndarray of int
             Codes from 0 up.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.models import FullOperations
-        >>> FullOperations(2).known(np.array([0, 1, 7], np.intc))
-        array([0, 1, 1], dtype=int32)
         """
         return symbols
 
@@ -188,15 +135,6 @@ class Operations(ABC):
             Probabilities of operations and, last, of the end.
         log : bool, default=False
             Whether weights of substitutions are logarithms.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.models import TiedOperations
-        >>> vector = np.array([0.6, 0.1, 0.1, 0.1, 0.1])
-        >>> weights = TiedOperations(2).weights(vector)
-        >>> weights.substitutions.round(3), weights.log_deletions.round(3)
-        (array([[120.,  20.]]), array([-2.996]))
         """
         tables = self.tables(np.maximum(vector, _FLOOR))
         substitutions, deletions, insertions = map(np.log, tables)
@@ -210,15 +148,6 @@ class Operations(ABC):
         ----------
         vector : ndarray of shape (n_probabilities,)
             Probabilities of operations and, last, of the end.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.models import TiedOperations
-        >>> vector = np.array([0.6, 0.1, 0.1, 0.1, 0.1])
-        >>> appears, passed = TiedOperations(2).target_weights(vector)
-        >>> np.exp(appears), np.exp(passed)
-        (array([0.4]), np.float64(0.9))
         """
         substitutions, deletions, insertions = self.tables(np.maximum(vector, _FLOOR))
         from_any = self._over_sources(substitutions)

@@ -56,7 +56,8 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.models import EditTransducer, TiedOperations
+    >>> from sklearn_onlineem.models.edit_operations import TiedOperations
+    >>> from sklearn_onlineem.models.edit_transducer import EditTransducer
     >>> model = EditTransducer(TiedOperations(3), np.array([0.6, 0.1, 0.1, 0.1, 0.1]))
     >>> model.n_parameters()
     4
@@ -123,17 +124,6 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
         ----------
         data : StringPairs
             Pairs of strings.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import StringPairs, Strings
-        >>> from sklearn_onlineem.models import EditTransducer, TiedOperations
-        >>> model = EditTransducer(TiedOperations(2), np.array([0.6, 0.1, 0.1, 0.1, 0.1]))
-        >>> one = Strings(np.array([0], np.intc), np.array([0, 1]))
-        >>> pair = StringPairs(one, one)
-        >>> np.exp(model.best_log_probability(pair)), np.exp(model.log_likelihood(pair))
-        (array([0.03]), array([0.0305]))
         """
         return self._log_probabilities(data, best=True)
 
@@ -166,16 +156,6 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
         ----------
         targets : Strings
             The strings y.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Strings
-        >>> from sklearn_onlineem.models import EditTransducer, TiedOperations
-        >>> model = EditTransducer(TiedOperations(2), np.array([0.6, 0.1, 0.1, 0.1, 0.1]))
-        >>> one = Strings(np.array([0], np.intc), np.array([0, 1]))
-        >>> np.exp(model.target_log_probability(one)).round(4)
-        array([0.0494])
         """
         appears, log_passed = self.operations.target_weights(self.probabilities)
         symbols = self.operations.known(targets.symbols)
@@ -200,16 +180,6 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
             Whether of the best script, instead of all.
         n_threads : int, default=1
             How many threads share the pairs. Results do not depend on it.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Strings
-        >>> from sklearn_onlineem.models import EditTransducer, TiedOperations
-        >>> model = EditTransducer(TiedOperations(2), np.array([0.6, 0.1, 0.1, 0.1, 0.1]))
-        >>> one = Strings(np.array([0], np.intc), np.array([0, 1]))
-        >>> np.exp(model.pairwise(one, one))
-        array([[0.0305]])
         """
         out = np.empty((len(sources), len(targets)))
         weigh = self._weigher(sources, targets, best, n_threads)

@@ -11,9 +11,9 @@ from scipy.special import rel_entr, xlogy
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data import LengthDistribution, Rows
 from sklearn_onlineem.data._checks import array_of
-from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.models._matching import matching
 from sklearn_onlineem.models._model import Model
@@ -79,10 +79,10 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.data.rows import Rows
     >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.data import Sequences
-    >>> from sklearn_onlineem.models import HiddenMarkovModel
+    >>> from sklearn_onlineem.data.sequences import Sequences
+    >>> from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
     >>> sticky = np.array([[0.9, 0.1], [0.1, 0.9]])
     >>> model = HiddenMarkovModel(
     ...     Poisson(), np.array([0.5, 0.5]), sticky, np.array([[1.0], [9.0]]))
@@ -128,20 +128,7 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         return self.family.masses(statistics.emissions)
 
     def n_parameters(self) -> int:
-        """Return the number of free parameters that are learnt; zeros among probabilities stay.
-
-        Examples
-        --------
-        A start, two rows of transitions of which one has a zero, and two rates:
-
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import HiddenMarkovModel
-        >>> start, transmat = np.array([0.5, 0.5]), np.array([[0.9, 0.1], [0.0, 1.0]])
-        >>> model = HiddenMarkovModel(Poisson(), start, transmat, np.array([[1.0], [9.0]]))
-        >>> int(model.n_parameters())
-        4
-        """
+        """Return the number of free parameters that are learnt; zeros among probabilities stay."""
         counts = {
             "s": np.count_nonzero(self.start) - 1,
             "t": np.count_nonzero(self.transmat) - self.n_components,
@@ -339,20 +326,6 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         ----------
         data : Sequences
             Rows, one sequence after the other.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import HiddenMarkovModel
-        >>> sticky, rates = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[1.0], [9.0]])
-        >>> model = HiddenMarkovModel(Poisson(), np.array([0.5, 0.5]), sticky, rates)
-        >>> data = Sequences(Rows(np.array([[4.0], [4.0], [11.0]])), np.array([0, 3]))
-        >>> model.filtered(data).round(2)
-        array([[0.31, 0.69],
-               [0.2 , 0.8 ],
-               [0.  , 1.  ]])
         """
         return np.concatenate([part for part, _ in self._walked(self._filtered, data)])
 
@@ -365,18 +338,6 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         ----------
         data : Sequences
             Rows, one sequence after the other.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import HiddenMarkovModel
-        >>> sticky, rates = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[1.0], [9.0]])
-        >>> model = HiddenMarkovModel(Poisson(), np.array([0.5, 0.5]), sticky, rates)
-        >>> data = Sequences(Rows(np.array([[4.0], [4.0], [11.0]])), np.array([0, 3]))
-        >>> model.filtered_end(data).round(2)
-        array([0., 1.])
         """
         filtered = self.filtered(data)[-1].astype(np.float64)
         return filtered if filtered.any() else None
@@ -388,20 +349,6 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         ----------
         data : Sequences
             Rows, one sequence after the other.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import HiddenMarkovModel
-        >>> sticky, rates = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[1.0], [9.0]])
-        >>> model = HiddenMarkovModel(Poisson(), np.array([0.5, 0.5]), sticky, rates)
-        >>> data = Sequences(Rows(np.array([[4.0], [4.0], [11.0]])), np.array([0, 3]))
-        >>> model.posterior(data).round(2)
-        array([[0.07, 0.93],
-               [0.03, 0.97],
-               [0.  , 1.  ]])
         """
         return np.concatenate(self._walked(self._posterior, data))
 
@@ -473,21 +420,6 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         -------
         data : Sequences
         states : ndarray of shape (n_rows,)
-
-        Examples
-        --------
-        A chain that goes round, and rates that tell its states:
-
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import HiddenMarkovModel
-        >>> transmat, rates = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[1.0], [900.0]])
-        >>> model = HiddenMarkovModel(Poisson(), np.array([1.0, 0.0]), transmat, rates)
-        >>> like = Sequences(Rows(np.zeros((3, 1))), np.array([0, 3]))
-        >>> data, states = model.sample(2, np.random.default_rng(0), like)
-        >>> states, data.rows.X.ravel() > 100.0
-        (array([0, 1, 0, 0, 1, 0]), array([False,  True, False, False,  True, False]))
         """
         offsets, states = self.termination.sample_states(self.start, self.transmat, n, rng, like)
         X = self.family.sample(self.parameters, states, rng)

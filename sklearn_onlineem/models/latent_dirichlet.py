@@ -18,9 +18,9 @@ from sklearn_onlineem._kernels._topic_tables import (
     scale_columns,
 )
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.data import Documents, Rows
 from sklearn_onlineem.data._checks import array_of
-from sklearn_onlineem.data.documents import MOST_SINGLE
+from sklearn_onlineem.data.documents import MOST_SINGLE, Documents
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.models._matching import matching
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.capabilities import SampledChains
@@ -61,7 +61,7 @@ class TopicStatistics(Statistics):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.models import TopicStatistics
+    >>> from sklearn_onlineem.models.latent_dirichlet import TopicStatistics
     >>> seen = TopicStatistics(np.array([[2.0]]), 0.0, 1.0, np.array([-1.0]))
     >>> prior = TopicStatistics(None, 0.1, 0.0, np.zeros(1))
     >>> seen.merge(0.5, prior, 1.0)
@@ -145,8 +145,9 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
     --------
     >>> import numpy as np
     >>> from scipy.sparse import csr_array
-    >>> from sklearn_onlineem.data import Documents, Rows
-    >>> from sklearn_onlineem.models import LatentDirichletModel
+    >>> from sklearn_onlineem.data.documents import Documents
+    >>> from sklearn_onlineem.data.rows import Rows
+    >>> from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
     >>> topics = np.array([[0.9, 0.1, 0.0], [0.0, 0.1, 0.9]])
     >>> alpha, length = np.array([0.1, 0.1]), np.array([10.0])
     >>> model = LatentDirichletModel(np.ascontiguousarray(topics.T), alpha, length)
@@ -293,19 +294,6 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
         ------
         ValueError
             If counts are not whole.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from scipy.sparse import csr_array
-        >>> from sklearn_onlineem.data import Documents, Rows
-        >>> from sklearn_onlineem.models import LatentDirichletModel
-        >>> topics_T = np.array([[1.0, 0.0], [0.0, 1.0]])
-        >>> model = LatentDirichletModel(topics_T, np.array([0.5, 0.5]), np.array([4.0]))
-        >>> documents = Documents(Rows(csr_array([[4.0, 0.0]])))
-        >>> log_likelihoods, n_tokens = model.completion(documents, np.random.default_rng(0))
-        >>> np.exp(log_likelihoods / n_tokens).round(3), n_tokens
-        (array([0.833]), array([2.]))
         """
         if not data.is_whole:
             raise ValueError(

@@ -10,9 +10,9 @@ from scipy.linalg import lapack
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.data import LengthDistribution, Rows
 from sklearn_onlineem.data._checks import room
-from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
 from sklearn_onlineem.families import FullCovariance
 from sklearn_onlineem.models._dynamical_statistics import LinearDynamicalStatistics
 from sklearn_onlineem.models._kalman import Padded
@@ -79,9 +79,11 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     A random walk that is observed with noise; the second of three rows is missing.
 
     >>> import numpy as np
-    >>> from sklearn_onlineem.data import Rows, Sequences
-    >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
-    >>> from sklearn_onlineem.models import LinearDynamicalModel, Regression
+    >>> from sklearn_onlineem.data.rows import Rows
+    >>> from sklearn_onlineem.data.sequences import Sequences
+    >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+    >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
+    >>> from sklearn_onlineem.models.regression import Regression
     >>> family = LinearGaussian()
     >>> start = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
     >>> step = AffineGaussian.single([[1.0]], [0.0], [[1.0]])
@@ -284,9 +286,11 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models import LinearDynamicalModel, Regression
+        >>> from sklearn_onlineem.data.rows import Rows
+        >>> from sklearn_onlineem.data.sequences import Sequences
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
+        >>> from sklearn_onlineem.models.regression import Regression
         >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
         >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
         >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
@@ -324,9 +328,11 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models import LinearDynamicalModel, Regression
+        >>> from sklearn_onlineem.data.rows import Rows
+        >>> from sklearn_onlineem.data.sequences import Sequences
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
+        >>> from sklearn_onlineem.models.regression import Regression
         >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
         >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
         >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
@@ -349,9 +355,11 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models import LinearDynamicalModel, Regression
+        >>> from sklearn_onlineem.data.rows import Rows
+        >>> from sklearn_onlineem.data.sequences import Sequences
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
+        >>> from sklearn_onlineem.models.regression import Regression
         >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
         >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
         >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
@@ -385,9 +393,11 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models import LinearDynamicalModel, Regression
+        >>> from sklearn_onlineem.data.rows import Rows
+        >>> from sklearn_onlineem.data.sequences import Sequences
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
+        >>> from sklearn_onlineem.models.regression import Regression
         >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
         >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
         >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
@@ -428,9 +438,11 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models import LinearDynamicalModel, Regression
+        >>> from sklearn_onlineem.data.rows import Rows
+        >>> from sklearn_onlineem.data.sequences import Sequences
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
+        >>> from sklearn_onlineem.models.regression import Regression
         >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
         >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
         >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
@@ -452,9 +464,11 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models import LinearDynamicalModel, Regression
+        >>> from sklearn_onlineem.data.rows import Rows
+        >>> from sklearn_onlineem.data.sequences import Sequences
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
+        >>> from sklearn_onlineem.models.regression import Regression
         >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
         >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
         >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)

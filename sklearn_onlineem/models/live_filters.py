@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from sklearn_onlineem._kernels._rows import are_ready
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families._checks import finite, positive_semidefinite
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
@@ -145,20 +146,6 @@ class MomentFilter:
         ValueError
             If they have other shapes than the model's, are not finite, or the covariance is not
             symmetric and positive semidefinite.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.models import MomentFilter
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models import LinearDynamicalModel, Regression
-        >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
-        >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
-        >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
-        >>> live = MomentFilter(walk)
-        >>> live.start_from([2.0], [[1.0]])
-        >>> live.update([5.0])
-        (array([4.]), array([[0.66666667]]))
         """
         k = self._model.n_components
         if np.shape(mean) != (k,) or np.shape(covariance) != (k, k):

@@ -18,7 +18,7 @@ from sklearn_onlineem._kernels._responsibilities import (
     weights_from_counts,
 )
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._family import NO_LABELS, NOTHING
 from sklearn_onlineem.models._matching import matching
@@ -57,7 +57,7 @@ class MixtureStatistics(Statistics):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.models import MixtureStatistics
+    >>> from sklearn_onlineem.models.mixture import MixtureStatistics
     >>> from sklearn_onlineem.statistics import Sums
     >>> half = MixtureStatistics(np.array([1.0]), Sums(np.array([1.0]), np.array([[6.0]])))
     >>> half.scale(2.0).counts, half.merge(1.0, half, 3.0).emissions.total
@@ -104,9 +104,9 @@ class MixtureModel(
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.data import Rows
+    >>> from sklearn_onlineem.data.rows import Rows
     >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models import MixtureModel
+    >>> from sklearn_onlineem.models.mixture import MixtureModel
     >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
     >>> model.posterior(Rows(np.array([[0.0], [12.0]]))).round(3)
     array([[1., 0.],
@@ -174,19 +174,7 @@ class MixtureModel(
         return self.family.masses(statistics.emissions)
 
     def n_parameters(self) -> int:
-        """Return the number of free parameters, of components that have any weight.
-
-        Examples
-        --------
-        A share and a rate for each of two, less one as shares add to 1; the third has no weight.
-
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> weights, rates = np.array([0.5, 0.5, 0.0]), np.array([[1.0], [9.0], [4.0]])
-        >>> MixtureModel(Poisson(), weights, rates).n_parameters()
-        3
-        """
+        """Return the number of free parameters, of components that have any weight."""
         family = self.family
         shared = family.n_shared_parameters(self.parameters)
         own = (family.n_parameters(self.parameters) - shared) // self.n_components
@@ -213,18 +201,6 @@ class MixtureModel(
         ------
         ValueError
             If the family has none in closed form, or a posterior is improper.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel, MixtureStatistics
-        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-        >>> rates = Poisson().prior_statistics(2, n_features=1, shape=1.0, rate=1.0)
-        >>> prior = MixtureStatistics(np.zeros(2), rates)
-        >>> np.exp(model.predictive_log_likelihood(Rows(np.array([[0.0], [1.0]])), prior)).round(3)
-        array([0.5 , 0.25])
         """
         shares, out = statistics.counts + 1.0, np.empty(len(data))
         if not (shares >= 0.0).all():
@@ -302,16 +278,6 @@ class MixtureModel(
         ----------
         reference : MixtureModel
             With as many components of the same family.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-        >>> reference = MixtureModel(Poisson(), model.weights, model.parameters[::-1].copy())
-        >>> model.order_in(reference)
-        array([1, 0])
         """
         divergences = self.family.divergences(
             self.parameters, reference.parameters, self.n_components

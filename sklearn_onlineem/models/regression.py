@@ -35,8 +35,8 @@ class Regression:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
-    >>> from sklearn_onlineem.models import Regression
+    >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+    >>> from sklearn_onlineem.models.regression import Regression
     >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
     >>> regression = Regression(LinearGaussian(), line, learnt=frozenset({"matrix", "offset"}))
     >>> regression.n_parameters()
@@ -75,8 +75,8 @@ class Regression:
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models import Regression
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models.regression import Regression
         >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
         >>> regression = Regression(LinearGaussian(), line)
         >>> z = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.2]])
@@ -98,8 +98,8 @@ class Regression:
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models import Regression
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models.regression import Regression
         >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
         >>> regression = Regression(LinearGaussian(), line)
         >>> prior = LinearGaussian().prior_statistics(
@@ -122,8 +122,8 @@ class Regression:
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models import Regression
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models.regression import Regression
         >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
         >>> regression = Regression(LinearGaussian(), line)
         >>> x = np.array([[0.0], [1.0], [2.0]])
@@ -144,8 +144,8 @@ class Regression:
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models import Regression
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models.regression import Regression
         >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
         >>> regression = Regression(LinearGaussian(), line)
         >>> z = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.2]])
@@ -169,8 +169,8 @@ class Regression:
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models import Regression
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models.regression import Regression
         >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
         >>> regression = Regression(LinearGaussian(), line)
         >>> steeper = AffineGaussian.single(matrix=[[3.0]], offset=[1.0], covariance=[[0.5]])
@@ -201,8 +201,8 @@ class Regression:
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models import Regression
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models.regression import Regression
         >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
         >>> regression = Regression(LinearGaussian(), line)
         >>> y = regression.sample(np.full((5000, 1), 3.0), np.random.default_rng(0))
@@ -246,8 +246,8 @@ class Regression:
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models import Regression
+        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+        >>> from sklearn_onlineem.models.regression import Regression
         >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
         >>> regression = Regression(LinearGaussian(), line)
         >>> doubled = regression.in_coordinates(inputs=np.array([[0.5]]), outputs=np.array([[2.0]]))

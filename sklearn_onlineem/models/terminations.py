@@ -13,7 +13,7 @@ import numpy as np
 
 from sklearn_onlineem._kernels import _forward_backward
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data import LengthDistribution, Sequences
+from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
 from sklearn_onlineem.families._checks import at_least
 from sklearn_onlineem.models._horizons import HORIZON, OWN_SHARE
 
@@ -40,15 +40,6 @@ class Termination(ABC):
         ----------
         transmat : ndarray of shape (K, K) or (K, K + 1)
             Probabilities of moves and, in a further column, of ends.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.models import GivenLength
-        >>> transmat = np.array([[0.75, 0.25], [0.5, 0.5]])
-        >>> GivenLength().moves(transmat)
-        array([[0.75, 0.25],
-               [0.5 , 0.5 ]])
         """
         return transmat
 
@@ -59,14 +50,6 @@ class Termination(ABC):
         ----------
         transmat : ndarray of shape (K, K) or (K, K + 1)
             Probabilities of moves and, in a further column, of ends.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.models import GivenLength
-        >>> transmat = np.array([[0.75, 0.25], [0.5, 0.5]])
-        >>> GivenLength().final(transmat)
-        array([1., 1.])
         """
         return np.ones(len(transmat))
 
@@ -79,13 +62,6 @@ class Termination(ABC):
             Expected moves within sequences.
         last : ndarray of shape (K,)
             Expected last states.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.models import GivenLength
-        >>> GivenLength().departures(np.array([[3.0]]), np.array([1.0]))
-        array([[3.]])
         """
         return transitions
 
@@ -103,13 +79,6 @@ class Termination(ABC):
             Probabilities of moves and, in a further column, of ends.
         like : Sequences or LengthDistribution
             Data with lengths; None where sequences end by themselves.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.models import EndState
-        >>> EndState().occupancies(np.ones(1), np.array([[0.75, 0.25]]), None)[1]
-        array([4.])
         """
 
     def size_of(self, data: Sequences) -> float:
@@ -119,14 +88,6 @@ class Termination(ABC):
         ----------
         data : Sequences
             A batch.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows, Sequences
-        >>> from sklearn_onlineem.models import EndState
-        >>> EndState().size_of(Sequences(Rows(np.zeros((4, 1))), np.array([0, 1, 4])))
-        2.0
         """
         return data.total_weight
 
@@ -159,15 +120,6 @@ class Termination(ABC):
             If `start` or `transmat` are no weights: finite, not below 0, not masked, and of shapes
             that fit. If sequences end by themselves, and a state that can be reached cannot reach
             an end, or they would have more than a million rows on average.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.models import EndState
-        >>> rng, transmat = np.random.default_rng(0), np.array([[0.75, 0.25]])
-        >>> offsets, states = EndState().sample_states(np.ones(1), transmat, 4000, rng)
-        >>> round(len(states) / 4000, 1)
-        4.0
         """
         start, moves, final = self._checked(start, transmat)
         lengths = self._sample_lengths(n, rng, like)
@@ -217,8 +169,9 @@ class GivenLength(Termination):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.data import Rows, Sequences
-    >>> from sklearn_onlineem.models import GivenLength
+    >>> from sklearn_onlineem.data.rows import Rows
+    >>> from sklearn_onlineem.data.sequences import Sequences
+    >>> from sklearn_onlineem.models.terminations import GivenLength
     >>> data = Sequences(Rows(np.zeros((4, 1))), np.array([0, 1, 4]))
     >>> GivenLength().size_of(data)
     4.0
@@ -266,7 +219,7 @@ class EndState(Termination):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.models import EndState
+    >>> from sklearn_onlineem.models.terminations import EndState
     >>> start, transmat = np.array([1.0]), np.array([[0.75, 0.25]])
     >>> EndState().moves(transmat), EndState().final(transmat)
     (array([[0.75]]), array([0.25]))
@@ -304,7 +257,7 @@ class AbsorbingStates(Termination):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.models import AbsorbingStates
+    >>> from sklearn_onlineem.models.terminations import AbsorbingStates
     >>> start, transmat = np.array([1.0, 0.0]), np.array([[0.75, 0.25], [0.0, 1.0]])
     >>> ends = AbsorbingStates((1,))
     >>> ends.moves(transmat), ends.final(transmat)

@@ -9,8 +9,7 @@ import numpy as np
 
 from sklearn_onlineem._kernels import _topic_logs, _topic_sweeps
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.data import Documents
-from sklearn_onlineem.data.documents import MOST_SINGLE, MOST_TOKENS
+from sklearn_onlineem.data.documents import MOST_SINGLE, MOST_TOKENS, Documents
 from sklearn_onlineem.models.capabilities import Chain
 from sklearn_onlineem.models.topic_inference import ALL_TOPICS, padded
 
@@ -68,8 +67,10 @@ class TopicChain(Chain["LatentDirichletModel"]):
     --------
     >>> import numpy as np
     >>> from scipy.sparse import csr_array
-    >>> from sklearn_onlineem.data import Documents, Rows
-    >>> from sklearn_onlineem.models import LatentDirichletModel, TopicChain, TopicStatistics
+    >>> from sklearn_onlineem.data.documents import Documents
+    >>> from sklearn_onlineem.data.rows import Rows
+    >>> from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
+    >>> from sklearn_onlineem.models.topic_chain import TopicChain
     >>> topics_T, rng = np.array([[0.9, 0.1], [0.1, 0.9]]), np.random.default_rng(0)
     >>> model = LatentDirichletModel(topics_T, np.array([0.1, 0.1]), np.array([9.0]))
     >>> documents = Documents(Rows(csr_array([[9.0, 0.0], [0.0, 9.0]])))

@@ -7,15 +7,11 @@ from scipy.special import logsumexp
 
 from cases.enumeration import logs
 from cases.family_cases import FAMILIES, OTHER_FAMILIES, FamilyCase, case_of
-from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families import Categorical, FullGaussian, Laplace, Poisson
-from sklearn_onlineem.models import (
-    AbsorbingStates,
-    EndState,
-    GivenLength,
-    HiddenMarkovModel,
-    HiddenMarkovStatistics,
-)
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
+from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
 
 @dataclass(frozen=True)

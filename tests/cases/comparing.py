@@ -6,7 +6,8 @@ from dataclasses import fields, is_dataclass
 
 import numpy as np
 
-from sklearn_onlineem.families import Family, LinearGaussian
+from sklearn_onlineem.families import Family
+from sklearn_onlineem.families.linear_gaussian import LinearGaussian
 from sklearn_onlineem.statistics import Listed
 
 

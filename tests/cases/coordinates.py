@@ -5,12 +5,10 @@ from scipy.special import softmax
 
 from cases.dynamical import PARAMETERS, changed, value
 from sklearn_onlineem.families import DiagonalCovariance, FullCovariance, SphericalCovariance
-from sklearn_onlineem.models import (
-    EditTransducer,
-    HiddenMarkovModel,
-    LinearDynamicalModel,
-    MixtureModel,
-)
+from sklearn_onlineem.models.edit_transducer import EditTransducer
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
+from sklearn_onlineem.models.mixture import MixtureModel
 
 __all__ = ["coordinates"]
 

@@ -7,15 +7,12 @@ from scipy import stats
 
 from cases import kalman
 from cases.random_rows import positive_definite
-from sklearn_onlineem.data import Rows, Sequences
-from sklearn_onlineem.families import (
-    AffineGaussian,
-    DiagonalCovariance,
-    FullCovariance,
-    LinearGaussian,
-    SphericalCovariance,
-)
-from sklearn_onlineem.models import LinearDynamicalModel, LinearDynamicalStatistics, Regression
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.families import DiagonalCovariance, FullCovariance, SphericalCovariance
+from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel, LinearDynamicalStatistics
+from sklearn_onlineem.models.regression import Regression
 
 # Parts of the model, and their parameters.
 PARAMETERS = (

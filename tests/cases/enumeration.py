@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sklearn_onlineem.families import Family
-from sklearn_onlineem.models import AbsorbingStates, EndState
+from sklearn_onlineem.models.terminations import AbsorbingStates, EndState
 from sklearn_onlineem.statistics import Sums
 
 

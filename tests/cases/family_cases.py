@@ -28,15 +28,11 @@ from sklearn_onlineem.families import (
     Categorical,
     CompoundDirichlet,
     DiagonalGaussian,
-    Dirichlets,
     Exponential,
     Family,
-    FixedDegreesWishart,
-    FixedShapeGamma,
     FullGaussian,
     Gamma,
     Laplace,
-    Laplaces,
     MarkovChain,
     Multinomial,
     Poisson,
@@ -44,6 +40,10 @@ from sklearn_onlineem.families import (
     TiedGaussian,
     Wishart,
 )
+from sklearn_onlineem.families.dirichlets import Dirichlets
+from sklearn_onlineem.families.gamma import FixedShapeGamma
+from sklearn_onlineem.families.laplace import Laplaces
+from sklearn_onlineem.families.wishart import FixedDegreesWishart
 
 
 @dataclass(frozen=True)

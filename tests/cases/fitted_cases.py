@@ -9,12 +9,14 @@ from cases.chains import CHAINS
 from cases.coordinates import coordinates
 from cases.mixture_cases import MIXTURES
 from sklearn_onlineem import HMM, Mixture
-from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.diagnostics._coordinates import TANGENTS
 from sklearn_onlineem.diagnostics._known import coordinates_of
-from sklearn_onlineem.em import batch_step
-from sklearn_onlineem.families import Bernoulli, FixedDegreesWishart, Wishart
-from sklearn_onlineem.models import EndState, GivenLength
+from sklearn_onlineem.em.step import batch_step
+from sklearn_onlineem.families import Bernoulli, Wishart
+from sklearn_onlineem.families.wishart import FixedDegreesWishart
+from sklearn_onlineem.models.terminations import EndState, GivenLength
 
 _SEEDS = {Bernoulli: 3, FixedDegreesWishart: 6, Wishart: 6}
 TERMINATIONS = {GivenLength: "given_length", EndState: "end_state"}

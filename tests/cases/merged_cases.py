@@ -55,5 +55,34 @@ TOPICS = [
 # solvers are all of `SOLVERS`' for exact models, "auto" among them.
 EXACT = [*NUMBERED, *KALMAN_FILTERS, *SINGLE]
 MERGED = [*EXACT, *TOPICS]
+# One for each way from data to a model and back: laws on what all of these share go over them.
+WAYS = {
+    "GaussianMixture(full)",
+    "PoissonMixture",
+    "CompoundDirichletMixture",
+    "MarkovChainMixture",
+    "LaplaceMixture",
+    "GaussianHMM(diag)",
+    "CategoricalHMM",
+    "HMM(gaussian, absorbing)",
+    "KalmanFilter",
+    "CompoundDirichlet",
+    "EditDistance(tied)",
+    "LatentDirichletAllocation(gibbs)",
+}
+REPRESENTATIVES = [case for case in MERGED if repr(case) in WAYS]
 # Where steps from a common start, merged, are the step on the pooled batch.
 REGULAR = [case for case in MERGED if case.regular]
+
+
+def once_for_each_parameter(cases):
+    """Pairs of a case and a parameter: each once for the class that declares it, and each room."""
+    found = {}
+    for case in cases:
+        kind = type(case())
+        for name in case().get_params(deep=False):
+            owner = next(
+                (k for k in kind.__mro__ if name in vars(k).get("__annotations__", {})), kind
+            )
+            found.setdefault((name, owner, kind.__module__.split(".")[2]), (case, name))
+    return list(found.values())

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES, FamilyCase
-from sklearn_onlineem.data import Rows
-from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
 
 @dataclass(frozen=True)

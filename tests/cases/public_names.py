@@ -1,24 +1,40 @@
-"""All that is public: classes, functions and methods of our own, by their names."""
+"""All that is public, as the page of the API lists it: classes, functions, and their methods."""
 
 import inspect
+from functools import cache
 from importlib import import_module
-
-import sklearn_onlineem
+from pathlib import Path
 
 PACKAGE = "sklearn_onlineem"
-ROOMS = "em data families models diagnostics displays distributed statistics".split()
-MODULES = [sklearn_onlineem, *(import_module(f"{PACKAGE}.{room}") for room in ROOMS)]
+PAGE = Path(__file__).parents[2] / "doc" / "api.rst"
+
+
+@cache
+def listed_names():
+    """Names with their modules, as ``.. currentmodule::`` and ``.. autosummary::`` list them."""
+    module, in_summary, found = None, False, []
+    for line in PAGE.read_text().splitlines():
+        if line.startswith(".. currentmodule:: "):
+            module = line.removeprefix(".. currentmodule:: ")
+        if line and not line.startswith(" "):
+            in_summary = line.startswith(".. autosummary::")
+        elif in_summary and line and not line.lstrip().startswith(":"):
+            found.append(f"{module}.{line.strip()}")
+    return found
+
+
+def imported(path):
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(module), name)
 
 
 def public():
     """Yield classes and functions of our own, by their names; errors have Python's signature."""
-    for module in MODULES:
-        for name in module.__all__:
-            value = getattr(module, name)
-            ours = getattr(value, "__module__", "").startswith(PACKAGE)
-            is_class = inspect.isclass(value) and not issubclass(value, Exception)
-            if ours and (is_class or inspect.isfunction(value)):
-                yield f"{module.__name__}.{name}", value
+    for path in listed_names():
+        value = inspect.unwrap(imported(path))
+        is_class = inspect.isclass(value) and not issubclass(value, Exception)
+        if is_class or inspect.isfunction(value):
+            yield path, value
 
 
 def _is_method(value):

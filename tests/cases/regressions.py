@@ -11,14 +11,13 @@ from scipy import stats
 from cases.family_cases import FamilyCase
 from cases.random_rows import normal_rows, positive_definite
 from sklearn_onlineem.families import (
-    AffineGaussian,
     DiagonalCovariance,
     Family,
     FullCovariance,
-    LinearGaussian,
     SphericalCovariance,
 )
 from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
+from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
 
 N_INPUTS = 1
 

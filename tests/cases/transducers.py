@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from cases.enumeration import logs
-from sklearn_onlineem.data import StringPairs, Strings
-from sklearn_onlineem.models import EditStatistics, EditTransducer, FullOperations, TiedOperations
+from sklearn_onlineem.data.strings import StringPairs, Strings
+from sklearn_onlineem.models.edit_operations import FullOperations, TiedOperations
+from sklearn_onlineem.models.edit_transducer import EditStatistics, EditTransducer
 
 
 def strings_of(sequences):

@@ -14,12 +14,12 @@ from numpy.testing import assert_allclose
 from scipy.special import log_softmax
 
 from sklearn_onlineem import GaussianMixture, LatentDirichletAllocation, PoissonMixture
-from sklearn_onlineem.data import Rows
-from sklearn_onlineem.diagnostics import Certificate, convergence_certificate, step_certificate
-from sklearn_onlineem.diagnostics.certificates import _limit
-from sklearn_onlineem.em import batch_step
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.diagnostics import convergence_certificate, step_certificate
+from sklearn_onlineem.diagnostics.certificates import Certificate, _limit
+from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Exponential, Poisson, TiedGaussian
-from sklearn_onlineem.models import MixtureModel
+from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
 
 MODELS = [*MIXTURES, *CHAINS, *DYNAMICAL, *TRANSDUCERS]

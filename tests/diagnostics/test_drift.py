@@ -15,13 +15,16 @@ from sklearn.base import clone
 
 from sklearn_onlineem import GaussianMixture, LatentDirichletAllocation, PoissonMixture
 from sklearn_onlineem.diagnostics import (
-    Drift,
     DriftWarning,
     DriftWatch,
     StreamCertificate,
     step_certificate,
 )
-from sklearn_onlineem.em import BayesianOnline, Restart, Step, online_step, rate_of
+from sklearn_onlineem.diagnostics.drift import Drift
+from sklearn_onlineem.em import BayesianOnline, Restart
+from sklearn_onlineem.em.schedules import rate_of
+from sklearn_onlineem.em.state import Step
+from sklearn_onlineem.em.step import online_step
 
 
 def steps(certificates, log_likelihoods=None, n=100, eta=0.1, start=0):

@@ -16,11 +16,11 @@ from sklearn_onlineem import (
     MultinomialMixture,
     PoissonMixture,
 )
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.diagnostics import missing_information, standard_errors
 from sklearn_onlineem.diagnostics._known import coordinates_of
 from sklearn_onlineem.diagnostics._missing import missing_of
-from sklearn_onlineem.em import batch_step
+from sklearn_onlineem.em.step import batch_step
 
 
 def leading(matrix, n):

@@ -19,8 +19,9 @@ from sklearn_onlineem import (
     PoissonMixture,
     WishartMixture,
 )
-from sklearn_onlineem.diagnostics import StandardErrors, standard_errors
+from sklearn_onlineem.diagnostics import standard_errors
 from sklearn_onlineem.diagnostics._coordinates import TANGENTS
+from sklearn_onlineem.diagnostics.standard_errors import StandardErrors
 from sklearn_onlineem.families import Gamma, Wishart
 
 

@@ -16,7 +16,7 @@ from sklearn_onlineem.diagnostics import missing_information, standard_errors
 from sklearn_onlineem.diagnostics._known import coordinates_of
 from sklearn_onlineem.diagnostics._missing import missing_of
 from sklearn_onlineem.diagnostics._similarity import unseen_changes
-from sklearn_onlineem.em import batch_step
+from sklearn_onlineem.em.step import batch_step
 
 EXACT = {"solver": "batch", "tol": 0.0, "reg_covar": 0.0}
 NOISES = ["transition_covariance", "observation_covariance"]

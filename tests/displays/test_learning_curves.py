@@ -6,7 +6,8 @@ from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sklearn_onlineem import PoissonMixture
-from sklearn_onlineem.displays import LearningCurve, LearningCurveDisplay
+from sklearn_onlineem.displays import LearningCurveDisplay
+from sklearn_onlineem.displays.learning_curves import LearningCurve
 
 
 @pytest.fixture

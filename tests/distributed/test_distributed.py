@@ -26,12 +26,14 @@ from sklearn_onlineem import (
     PoissonMixture,
     combine_estimators,
 )
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
 from sklearn_onlineem.distributed._tasks import Result, _kernel_ready, merge, whole
-from sklearn_onlineem.em import Auto, Batch, Online, Sampled, online_step, rate_of
+from sklearn_onlineem.em import Auto, Batch, Online
+from sklearn_onlineem.em.schedules import rate_of
+from sklearn_onlineem.em.step import Sampled, online_step
 from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.statistics import Sums
 
@@ -262,10 +264,8 @@ def test_bits_do_not_depend_on_the_backend_nor_on_jobs(mode, backend, rng):
 @parametrize_with_checks(
     [
         DistributedEM(GaussianMixture()),
-        DistributedEM(GaussianMixture(), mode="synchronous"),
         DistributedEM(GaussianMixture(), mode="asynchronous"),
         # Data of ten rows need shards of enough rows to start from.
-        DistributedEM(GaussianMixture(4, random_state=0), n_shards=2),
         DistributedEM(PoissonMixture(4, random_state=0), n_shards=2),
     ],
     expected_failed_checks=lambda learner: CUTS_MOVE if learner.n_shards == 2 else {},

@@ -12,14 +12,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from sklearn_onlineem import LatentDirichletAllocation
-from sklearn_onlineem.data import Documents
+from sklearn_onlineem.data.documents import Documents
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.distributed._executors import JoblibExecutor
 from sklearn_onlineem.distributed._shards import cut
 from sklearn_onlineem.distributed._tasks import LearningTask, evidence, learn
-from sklearn_onlineem.em import Batch, Online, PowerDecay, rate_of
+from sklearn_onlineem.em import Batch, Online, PowerDecay
+from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.state import step_rng
-from sklearn_onlineem.models import LatentDirichletModel
+from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
 from sklearn_onlineem.statistics import combine
 
 MODES = [

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import norm, rankdata
 
-from sklearn_onlineem.em import Chains
+from sklearn_onlineem.em.solvers import Chains
 from sklearn_onlineem.em.solvers.gibbs import effective_sample_size, r_hat
 
 

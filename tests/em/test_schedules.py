@@ -8,20 +8,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import (
-    Bayesian,
-    Constant,
-    Forgetting,
-    Harmonic,
-    PowerDecay,
-    learning_rate,
-    online_step,
-    rate_of,
-    step_size,
-)
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em import Bayesian, Constant, Forgetting, Harmonic, PowerDecay
+from sklearn_onlineem.em.schedules import learning_rate, rate_of, step_size
+from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.families import Multinomial, Poisson
-from sklearn_onlineem.models import MixtureModel
+from sklearn_onlineem.models.mixture import MixtureModel
 
 SCHEDULES = [
     PowerDecay(0.7, 0.6),

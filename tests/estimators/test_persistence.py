@@ -39,7 +39,6 @@ from sklearn_onlineem.em import (
     BayesianOnline,
     Componentwise,
     Constant,
-    Exact,
     Forgetting,
     Gibbs,
     Harmonic,
@@ -48,11 +47,11 @@ from sklearn_onlineem.em import (
     PowerDecay,
     PowerDecayInRows,
     Recursive,
-    Sampled,
     SplitMerge,
-    State,
     Stochastic,
 )
+from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.step import Exact, Sampled
 from sklearn_onlineem.estimators._fitted import Fitted
 
 pytestmark = pytest.mark.filterwarnings(

@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.estimators._sequence_forms import sequence_form
 
 X = np.arange(14.0).reshape(7, 2)

@@ -20,13 +20,13 @@ from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
     Exponential,
-    FixedShapeGamma,
     MarkovChain,
     Multinomial,
     Poisson,
     TiedGaussian,
 )
 from sklearn_onlineem.families._collapsed import log_rising, over_values
+from sklearn_onlineem.families.gamma import FixedShapeGamma
 from sklearn_onlineem.statistics import Sums
 
 by_family = pytest.mark.parametrize("case", CONJUGATE_FAMILIES, ids=repr)

@@ -21,12 +21,14 @@ from sklearn_onlineem import (
     CompoundDirichletMixture,
     MultinomialMixture,
 )
-from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import Online, Sampled, online_step
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em import Online
+from sklearn_onlineem.em.step import Sampled, online_step
 from sklearn_onlineem.families import CompoundDirichlet as Family
-from sklearn_onlineem.families import Dirichlets, FullGaussian
+from sklearn_onlineem.families import FullGaussian
 from sklearn_onlineem.families._events import events_of
-from sklearn_onlineem.models import MixtureModel
+from sklearn_onlineem.families.dirichlets import Dirichlets
+from sklearn_onlineem.models.mixture import MixtureModel
 
 pytestmark = [
     pytest.mark.filterwarnings("error::RuntimeWarning"),

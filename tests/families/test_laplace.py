@@ -6,8 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 
 from sklearn_onlineem import LaplaceMixture, Mixture
-from sklearn_onlineem.families import Laplace, Laplaces
+from sklearn_onlineem.families import Laplace
 from sklearn_onlineem.families._medians import Pull, minimisers, objective
+from sklearn_onlineem.families.laplace import Laplaces
 from sklearn_onlineem.statistics import combine
 
 FAMILY = Laplace(min_scale=0.0)

@@ -11,17 +11,18 @@ from cases.regressions import REGRESSIONS
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import online_step
-from sklearn_onlineem.families import AffineGaussian, FullGaussian, LinearGaussian
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em.step import online_step
+from sklearn_onlineem.families import FullGaussian
 from sklearn_onlineem.families._covariances import solved
 from sklearn_onlineem.families.covariance_shapes import (
     DiagonalCovariance,
     FullCovariance,
     SphericalCovariance,
 )
-from sklearn_onlineem.families.linear_gaussian import ALL_PARAMETERS
-from sklearn_onlineem.models import MixtureModel, Regression
+from sklearn_onlineem.families.linear_gaussian import ALL_PARAMETERS, AffineGaussian, LinearGaussian
+from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.statistics import combine
 
 all_shapes = pytest.mark.parametrize("case", REGRESSIONS, ids=repr)

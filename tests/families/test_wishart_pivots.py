@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sklearn_onlineem.families import FixedDegreesWishart, Wishart
+from sklearn_onlineem.families import Wishart
+from sklearn_onlineem.families.wishart import FixedDegreesWishart
 
 families = pytest.mark.parametrize("family", [Wishart(), FixedDegreesWishart(9.0)], ids=repr)
 

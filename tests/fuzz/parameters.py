@@ -10,7 +10,8 @@ from sklearn.utils._param_validation import Interval, Options
 from fuzz.arrays import Refusal
 from fuzz.choosing import one_of
 from fuzz.hostile import hostile, junk, patient
-from sklearn_onlineem.em import Constant, Exact, Online, Sampled, Stochastic
+from sklearn_onlineem.em import Constant, Online, Stochastic
+from sklearn_onlineem.em.step import Exact, Sampled
 
 __all__ = ["hostile_parameter", "valid_parameter"]
 

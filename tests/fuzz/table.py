@@ -5,24 +5,24 @@ from __future__ import annotations
 import inspect
 from functools import cache
 
-import sklearn_onlineem
-from sklearn_onlineem import data, diagnostics, distributed, em, families, models
+from cases.public_names import imported, listed_names
 
-__all__ = ["LAYERS", "methods_of", "parameters_of", "public_callables"]
+__all__ = ["methods_of", "parameters_of", "public_callables"]
 
-LAYERS = [sklearn_onlineem, families, models, em, data, diagnostics, distributed]
+# Pictures take estimators, and statistics are made by models.
+LEFT_OUT = ("sklearn_onlineem.displays.", "sklearn_onlineem.statistics.")
 OPERATORS = {"__call__", "__getitem__", "__len__", "__add__", "__mul__"}
 # A kernel that is an attribute, and what asks for values that are known to be valid.
 TRUSTING = {"merge_centred", "unchecked"}
 
 
 def public_callables():
-    """Yield what the layers export and can be called, but for exceptions."""
-    for layer in LAYERS:
-        for name in layer.__all__:
-            value = getattr(layer, name)
-            if callable(value) and not (inspect.isclass(value) and issubclass(value, Exception)):
-                yield value
+    """Yield what can be called, but for exceptions."""
+    for path in listed_names():
+        value = imported(path)
+        is_exception = inspect.isclass(value) and issubclass(value, Exception)
+        if not is_exception and not path.startswith(LEFT_OUT):
+            yield value
 
 
 @cache

@@ -22,9 +22,9 @@ from scipy import sparse
 
 from fuzz.benches import BENCHES
 from sklearn_onlineem import GaussianMixture, KalmanFilter, combine_estimators, em
-from sklearn_onlineem.data import Documents, Rows
+from sklearn_onlineem.data.documents import Documents
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.diagnostics import (
-    Drift,
     DriftWatch,
     EarlyStopping,
     StreamCertificate,
@@ -33,24 +33,30 @@ from sklearn_onlineem.diagnostics import (
     standard_errors,
     step_certificate,
 )
+from sklearn_onlineem.diagnostics.drift import Drift
 from sklearn_onlineem.distributed import Round
+from sklearn_onlineem.em.convergence import Outlook, expected_passes
+from sklearn_onlineem.em.loop import Progress, run
+from sklearn_onlineem.em.schedules import (
+    forgetting_factors,
+    forgetting_step_sizes,
+    learning_rate,
+    named_schedule,
+    rate_of,
+    step_size,
+)
+from sklearn_onlineem.em.solvers import SOLVERS, Chains, Plan, RunningStatistics, running_step
+from sklearn_onlineem.em.state import ComponentStep, History, State, Step
+from sklearn_onlineem.em.step import Exact, Sampled, batch_step, online_step
+from sklearn_onlineem.em.stopping import STOPPING_RULES, KLStopping, LikelihoodStopping
 from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.families import (
-    AffineGaussian,
-    DiagonalCovariance,
-    FullCovariance,
-    SphericalCovariance,
-)
-from sklearn_onlineem.models import (
-    LatentDirichletModel,
-    LocalGibbs,
-    MaximumAPosteriori,
-    MixtureStatistics,
-    MomentFilter,
-    Regression,
-    StateFilter,
-    TopicStatistics,
-)
+from sklearn_onlineem.families import DiagonalCovariance, FullCovariance, SphericalCovariance
+from sklearn_onlineem.families.linear_gaussian import AffineGaussian
+from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
+from sklearn_onlineem.models.live_filters import MomentFilter, StateFilter
+from sklearn_onlineem.models.mixture import MixtureStatistics
+from sklearn_onlineem.models.regression import Regression
+from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori
 
 __all__ = ["WORLDS", "World"]
 
@@ -418,12 +424,10 @@ def swept(model, data, prior, rng, collapsed):
 def algorithm_world(case):
     objects, arguments = model_world(case)
     model, data = objects[:2]
-    state = em.State(model, seed=(1, 2), observations_needed=3.0)
-    progress = em.Progress(state)
+    state = State(model, seed=(1, 2), observations_needed=3.0)
+    progress = Progress(state)
     schedule = em.PowerDecay()
-    plan = em.Plan(
-        schedule, 2, partial(em.STOPPING_RULES["kl"], 1e-3), np.random.default_rng(0), True
-    )
+    plan = Plan(schedule, 2, partial(STOPPING_RULES["kl"], 1e-3), np.random.default_rng(0), True)
     values = {
         "model": model,
         "batch": data,
@@ -438,18 +442,18 @@ def algorithm_world(case):
         "prior_of.prior": objects[2],
         "state": state,
         "solver": em.BayesianOnline(),
-        "running": em.RunningStatistics(4.0, objects[2]),
+        "running": RunningStatistics(4.0, objects[2]),
         "evidence": objects[2],
         "with_more.n": 3.0,
         "kept": 0.9,
         "mass": 3.0,
         "of_model.model": model,
-        "step": em.Step(0.5, -1.0, 0.1, 10),
+        "step": Step(0.5, -1.0, 0.1, 10),
         "move": None,
         "step_sizes": [0.5, 0.25],
         "factors": [1.0, 0.5],
         "prior_mass": 2.0,
-        "inertia": em.Exact(),
+        "inertia": Exact(),
         "pseudo_statistics": objects[2],
         "n_passes": 2,
         "eta": 0.5,
@@ -480,31 +484,31 @@ def algorithm_world(case):
         "tol": 1e-3,
     }
     values_of = [
-        *[solver() for solver in em.SOLVERS.values()],
+        *[solver() for solver in SOLVERS.values()],
         *[
             em.SplitMerge(),
             em.BayesianOnline("mean", 0.5, 0.9),
-            em.RunningStatistics(4.0, objects[2]),
+            RunningStatistics(4.0, objects[2]),
         ],
         *[em.Constant(), em.Harmonic(), em.PowerDecay(), em.Forgetting(), em.Bayesian()],
         *[
             em.PowerDecayInRows(3.0),
-            em.Exact(),
-            em.Sampled(5),
+            Exact(),
+            Sampled(5),
         ],
-        *[em.KLStopping(1e-3), em.LikelihoodStopping(1e-3), plan, state, progress],
-        em.Step(*[1.0] * len(em.Step._fields)),
-        em.Outlook(0.5, 3),
-        em.History().with_step(em.Step(0.5, -1.0, 0.1, 10)),
-        em.ComponentStep(*[1.0] * len(em.Step._fields), np.ones(2)),
-        em.ComponentStep(*[1.0] * len(em.Step._fields), None, 2, 1, 0),
-        em.Chains(*np.random.default_rng(2).normal(size=(2, 2, 8)), 1),
+        *[KLStopping(1e-3), LikelihoodStopping(1e-3), plan, state, progress],
+        Step(*[1.0] * len(Step._fields)),
+        Outlook(0.5, 3),
+        History().with_step(Step(0.5, -1.0, 0.1, 10)),
+        ComponentStep(*[1.0] * len(Step._fields), np.ones(2)),
+        ComponentStep(*[1.0] * len(Step._fields), None, 2, 1, 0),
+        Chains(*np.random.default_rng(2).normal(size=(2, 2, 8)), 1),
         Round(*[1.0] * len(Round._fields)),
     ]
     functions = [
-        em.batch_step, em.online_step, em.learning_rate, em.named_schedule,
-        em.rate_of, em.run, em.step_size, em.running_step, em.forgetting_factors,
-        em.forgetting_step_sizes, em.expected_passes,
+        batch_step, online_step, learning_rate, named_schedule,
+        rate_of, run, step_size, running_step, forgetting_factors,
+        forgetting_step_sizes, expected_passes,
     ]  # fmt: skip
     return [*values_of, *functions], {**arguments, **values}
 
@@ -533,7 +537,7 @@ def certificates_world(case):
     model, data, evidence = objects[:3]
     certificate, watch = StreamCertificate(half_life=2), DriftWatch(warm_up=2)
     for n in range(1, 10):
-        step = em.Step(0.5, -1.0, 0.1, 10 * n)
+        step = Step(0.5, -1.0, 0.1, 10 * n)
         certificate(step)
         watch(step)
     values = {"model": model, "data": data, "prior": evidence, "step": step, "n_errors": 2.0}

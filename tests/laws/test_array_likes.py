@@ -81,7 +81,6 @@ METHODS = ("transform", "predict", "predict_proba", "score_samples", "score", "b
            "smooth", "forecast", "decode", "impute", "score_rows")  # fmt: skip
 by_subject = pytest.mark.parametrize("subject", SUBJECTS, ids=repr)
 by_kind = pytest.mark.parametrize("kind", CLAIMS)
-by_rows = pytest.mark.parametrize("n_rows", [0, N - 1, 10**6])
 
 
 def claimed(kind, n_rows, values):
@@ -107,9 +106,18 @@ def answers(estimator, X, where):
     ]
 
 
-@by_subject
-@by_kind
-@by_rows
+# All claims are made of a few subjects, and of the others those that lead out of bounds.
+READ_APART = ("GaussianMixture(full)", "GaussianHMM(labels)", "KalmanFilter(one)", "PerSequence")
+CLAIMED = [
+    pytest.param(subject, kind, n_rows, id=f"{subject}-{kind.__name__}-{n_rows}")
+    for subject in SUBJECTS
+    for kind in CLAIMS
+    for n_rows in (0, N - 1, 10**6)
+    if repr(subject) in READ_APART or (kind is CLAIMS[0] and n_rows > N)
+]
+
+
+@pytest.mark.parametrize(("subject", "kind", "n_rows"), CLAIMED)
 def test_what_counts_is_the_array(subject, kind, n_rows):
     X = claimed(kind, n_rows, subject.X)
     where = {name: claimed(kind, n_rows, values) for name, values in subject.where.items()}

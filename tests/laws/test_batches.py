@@ -5,7 +5,9 @@ import pytest
 from cases.comparing import arrays, assert_identical
 from scipy import sparse
 
-from sklearn_onlineem.data import LengthDistribution, Rows, Sequences, StringPairs, Strings
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
+from sklearn_onlineem.data.strings import StringPairs, Strings
 from sklearn_onlineem.statistics import combine, pooled
 
 

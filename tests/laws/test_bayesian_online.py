@@ -18,18 +18,14 @@ from sklearn_onlineem import (
     MultinomialMixture,
     PoissonMixture,
 )
-from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import (
-    BayesianOnline,
-    RunningStatistics,
-    forgetting_factors,
-    forgetting_step_sizes,
-    online_step,
-    running_step,
-)
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em import BayesianOnline
+from sklearn_onlineem.em.schedules import forgetting_factors, forgetting_step_sizes
+from sklearn_onlineem.em.solvers import RunningStatistics, running_step
+from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.estimators import _threads
 from sklearn_onlineem.families import Multinomial
-from sklearn_onlineem.models import MixtureModel
+from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
 
 CARRYING = [case for case in EXACT if case.make is not LaplaceMixture]

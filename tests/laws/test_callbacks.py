@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from cases.comparing import assert_close, assert_identical
-from cases.merged_cases import MERGED
+from cases.merged_cases import REPRESENTATIVES
 from cases.states import state_of
 
 from sklearn_onlineem import GaussianHMM, PoissonMixture
@@ -16,7 +16,7 @@ from sklearn_onlineem.distributed import DistributedEM
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*took no step:UserWarning"
 )
-all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)
+all_estimators = pytest.mark.parametrize("case", REPRESENTATIVES, ids=repr)
 
 
 @all_estimators

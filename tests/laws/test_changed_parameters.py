@@ -12,7 +12,7 @@ import pytest
 from cases.collapsed_cases import GIBBS
 from cases.comparing import assert_identical
 from cases.family_cases import case_of
-from cases.merged_cases import LETTERS, MERGED, SINGLE
+from cases.merged_cases import LETTERS, MERGED, SINGLE, once_for_each_parameter
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.decomposition import IncrementalPCA
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
@@ -128,8 +128,7 @@ ELSEWHERE = {"n_sweeps", "burn_in", "prior", "callbacks", "transition_offsets", 
 def changes(kind):
     return [
         pytest.param(case, name, TABLES[kind][name], id=f"{case!r}-{name}")
-        for case in MERGED
-        for name in case().get_params(deep=False)
+        for case, name in once_for_each_parameter(MERGED)
         if name in TABLES[kind]
     ]
 
@@ -336,9 +335,8 @@ def double(container):
 
 IN_PLACE = [
     pytest.param(case, name, id=f"{case!r}-{name}")
-    for case in MERGED
-    for name in prior_containers(case, None)
-    if name in case().get_params(deep=False)
+    for case, name in once_for_each_parameter(MERGED)
+    if name in prior_containers(case, None)
 ]
 
 

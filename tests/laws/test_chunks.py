@@ -8,9 +8,11 @@ from cases.chains import CHAINS
 from cases.comparing import assert_close, assert_identical
 from numpy.testing import assert_array_equal
 
-from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families import Family, Poisson
-from sklearn_onlineem.models import HiddenMarkovModel, hidden_markov
+from sklearn_onlineem.models import hidden_markov
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.statistics import Sums
 
 all_chains = pytest.mark.parametrize("case", CHAINS, ids=repr)

@@ -13,11 +13,16 @@ from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
 from sklearn_onlineem._values import component, joined
-from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import Componentwise, Constant, Plan, Progress, State, batch_step
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em import Componentwise, Constant
+from sklearn_onlineem.em.loop import Progress
+from sklearn_onlineem.em.solvers import Plan
+from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.em.stopping import Never
 from sklearn_onlineem.families import DiagonalGaussian, Poisson, TiedGaussian
-from sklearn_onlineem.models import MixtureModel, component_steps
+from sklearn_onlineem.models import component_steps
+from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
 
 K = 3

@@ -5,9 +5,12 @@ import pytest
 from cases.family_cases import FAMILIES, OTHER_FAMILIES
 from scipy import sparse
 
-from sklearn_onlineem.data import Documents, Rows, Sequences, StringPairs, Strings
+from sklearn_onlineem.data.documents import Documents
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.data.strings import StringPairs, Strings
 from sklearn_onlineem.families import Categorical, Multinomial, Poisson
-from sklearn_onlineem.models import MixtureModel
+from sklearn_onlineem.models.mixture import MixtureModel
 
 X = np.arange(12.0).reshape(6, 2)
 FEW = np.array([0, 6])

@@ -29,20 +29,23 @@ def described(value):
                     yield from names.partition(" : ")[0].split(", ")
 
 
-CLASSES = [(name, value) for name, value in public() if inspect.isclass(value)]
-CALLABLES = dict(public()) | {
-    f"{name}.{method}": value for name, kind in CLASSES for method, value in methods(kind)
-}
+THINGS = dict(public())
 
 
-@pytest.mark.parametrize("name", CALLABLES)
-def test_each_parameter_has_a_text(name):
-    value = CALLABLES[name]
-    assert not set(parameters(value)) - set(described(value))
+def callables(path):
+    """What is public, and its methods where it is a class."""
+    thing = THINGS[path]
+    return [(path, thing), *(methods(thing) if inspect.isclass(thing) else [])]
+
+
+@pytest.mark.parametrize("path", THINGS)
+def test_each_parameter_has_a_text(path):
+    for name, value in callables(path):
+        assert not set(parameters(value)) - set(described(value)), name
 
 
 def test_there_are_parameters():
-    assert sum(len(parameters(value)) for value in CALLABLES.values()) > 1000
+    assert sum(len(parameters(value)) for path in THINGS for _, value in callables(path)) > 1000
 
 
 def test_a_parameter_without_text_is_found():

@@ -16,6 +16,7 @@ from cases.collapsed_cases import GIBBS
 from cases.comparing import arrays, assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS, SPARSE_ESTIMATORS
 from cases.family_cases import case_of
+from cases.merged_cases import WAYS
 from cases.states import state_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -34,14 +35,17 @@ from sklearn_onlineem import (
     MultinomialMixture,
     PoissonMixture,
 )
-from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import batch_step, online_step
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.estimators._clusters import _some_rows
-from sklearn_onlineem.models import MixtureStatistics
+from sklearn_onlineem.models.mixture import MixtureStatistics
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
+# What reads labels, and copies, is the same for all.
+READERS = [*(case for case in ESTIMATORS if repr(case) in WAYS), GIBBS[0]]
+all_readers = pytest.mark.parametrize("case", READERS, ids=repr)
 all_estimators = pytest.mark.parametrize("case", [*ESTIMATORS, *GIBBS[:2]], ids=repr)
 by_em = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
 sparse_estimators = pytest.mark.parametrize("case", SPARSE_ESTIMATORS, ids=repr)
@@ -78,7 +82,7 @@ def test_clusters_are_found_in_a_stream(case, rng):
     assert accuracy(y, mixture.predict(X)) > 0.95
 
 
-@all_estimators
+@all_readers
 @pytest.mark.parametrize("how", ["pickle", "joblib", "deepcopy"])
 def test_a_copy_continues_bit_for_bit(case, how, rng, tmp_path):
     X, _ = case.data(rng, 300)
@@ -247,14 +251,14 @@ def test_more_labels_match_better(rng):
     assert none < few < all_labels
 
 
-@all_estimators
+@all_readers
 def test_unlabelled_rows_are_as_without_labels(case, rng):
     X, _ = case.data(rng)
     labelled = case(**LABELLED)
     assert_identical(state_of(labelled.fit(X, np.full(300, -1))), state_of(case().fit(X)))
 
 
-@all_estimators
+@all_readers
 @pytest.mark.parametrize("label", [3, -2, 0.5, np.nan, "0"])
 def test_labels_that_are_none_are_an_error(case, label, rng):
     X, y = case.data(rng)
@@ -270,7 +274,7 @@ def test_labels_that_are_none_are_an_error(case, label, rng):
     assert_identical(state_of(mixture), before)
 
 
-@all_estimators
+@all_readers
 @pytest.mark.parametrize("n_components", [1, 3])
 @pytest.mark.parametrize("amount", [0, 299, 301])
 def test_labels_of_other_rows_are_an_error(case, n_components, amount, rng):
@@ -352,7 +356,7 @@ def test_sparse_rows_are_never_made_dense(case, init, rng, monkeypatch):
     assert all(rows <= 3 for rows, _ in made)
 
 
-@all_estimators
+@all_readers
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_set_output(case, library, rng):
     X, _ = case.data(rng)

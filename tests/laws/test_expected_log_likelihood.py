@@ -10,15 +10,16 @@ from cases.mixture_cases import MIXTURES
 from cases.transducers import TRANSDUCERS
 from numpy.testing import assert_allclose
 
-from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import batch_step
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import (
     DiagonalGaussian,
     FullGaussian,
     SphericalGaussian,
     TiedGaussian,
 )
-from sklearn_onlineem.models import MixtureModel, Model
+from sklearn_onlineem.models import Model
+from sklearn_onlineem.models.mixture import MixtureModel
 
 MODELS = [*MIXTURES, *CHAINS, *DYNAMICAL, *TRANSDUCERS]
 all_models = pytest.mark.parametrize("case", MODELS, ids=repr)

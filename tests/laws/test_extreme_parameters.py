@@ -1,5 +1,7 @@
 """Start values and priors that are no numbers, or too large: refused by name, or a finite fit."""
 
+import re
+
 import numpy as np
 import pytest
 from cases.comparing import arrays
@@ -17,15 +19,27 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 
-VALUES = [1e100, 1e149, 1e200, 1.7e308, -1.7e308, np.inf, np.nan]
+# The first squares to what is finite, the second does not, and the third has no double.
+VALUES = [1e149, 1e200, -1.7e308, np.inf, np.nan]
 ROW_CASES = [*ESTIMATORS, *SEQUENCE_ESTIMATORS]
 all_cases = pytest.mark.parametrize("case", [*ROW_CASES, *KALMAN_FILTERS], ids=repr)
 all_values = pytest.mark.parametrize("value", VALUES)
 
 
-def start_values(case, data, hidden):
+EXAMPLES = {}
+
+
+def example(case):
+    """Data, what is hidden in them, and an estimator that is fitted to them; made once."""
+    if repr(case) not in EXAMPLES:
+        data, hidden = case.data(np.random.default_rng(0))
+        EXAMPLES[repr(case)] = data, hidden, case(max_iter=2).fit(data)
+    return EXAMPLES[repr(case)]
+
+
+def start_values(case):
     """Start values of the model that a fit finds, by the names of the parameters."""
-    fitted = case(max_iter=2).fit(data)
+    data, hidden, fitted = example(case)
     if isinstance(fitted, KalmanFilter):
         return {name: getattr(fitted, f"{name}_") for name in FIELDS}
     rows, components = (np.concatenate(x) if isinstance(x, list) else x for x in (data, hidden))
@@ -58,24 +72,24 @@ def assert_refused_or_finite(estimator, data):
         try:
             assert np.isfinite(fresh.score(data))
         except ValueError as error:
-            assert "KalmanFilter: rows have no density" in str(error)
+            refused = "KalmanFilter: (rows have no density|the moments .* overflow)"
+            assert re.match(refused, str(error))
 
 
 @all_cases
 @all_values
-def test_start_values(case, value, rng):
-    data, hidden = case.data(rng)
-    for name, values in start_values(case, data, hidden).items():
+def test_start_values(case, value):
+    data = example(case)[0]
+    for name, values in start_values(case).items():
         for bad in spoilt(values, value):
             assert_refused_or_finite(case(max_iter=3, **{name: bad}), data)
 
 
 @pytest.mark.parametrize("case", KALMAN_FILTERS, ids=repr)
-@pytest.mark.parametrize("em_vars", [[], None, "all"])
+@pytest.mark.parametrize("em_vars", [[], "all"])
 @all_values
-def test_a_system_all_of_which_is_given(case, em_vars, value, rng):
-    data, hidden = case.data(rng)
-    given = start_values(case, data, hidden)
+def test_a_system_all_of_which_is_given(case, em_vars, value):
+    data, given = example(case)[0], start_values(case)
     for name, values in given.items():
         for bad in spoilt(values, value):
             kalman = case(max_iter=3, em_vars=em_vars, **{**given, name: bad})
@@ -106,9 +120,8 @@ def test_edit_operations(name, value):
 
 @all_cases
 @all_values
-def test_hyper_parameters(case, value, rng):
-    data, _ = case.data(rng)
-    fitted = case(max_iter=2).fit(data)
+def test_hyper_parameters(case, value):
+    data, _, fitted = example(case)
     model = fitted.model_
     is_system = isinstance(fitted, KalmanFilter)
     family = model.emissions.family if is_system else model.family

@@ -24,15 +24,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
 from scipy.integrate import quad
 
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
     DiagonalGaussian,
     Exponential,
     Family,
-    FixedDegreesWishart,
-    FixedShapeGamma,
     FullGaussian,
     Gamma,
     MarkovChain,
@@ -42,6 +40,8 @@ from sklearn_onlineem.families import (
     TiedGaussian,
     Wishart,
 )
+from sklearn_onlineem.families.gamma import FixedShapeGamma
+from sklearn_onlineem.families.wishart import FixedDegreesWishart
 from sklearn_onlineem.statistics import combine
 
 ALL_FAMILIES = [*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES]

@@ -9,10 +9,11 @@ from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES
 from sklearn_onlineem import Mixture
 from sklearn_onlineem.families import DiagonalGaussian, Laplace, SphericalGaussian
 
-NUMBERS = [
-    0.0, -0.0, 5e-324, 1e-200, 1e-100, 1e-10, 0.1, 0.499, 0.5, 0.999, 1.0, 3.0, 1e8, 1e15, 1e100,
-    1e200, 1.7e308, np.inf, -np.inf, np.nan, -1.0, 2**31, 2**63, 10**30, 10**400,
-]  # fmt: skip
+NUMBERS = [0.0, 5e-324, 1e-100, 0.5, 3.0, 1e100, 1.7e308, np.inf, np.nan, -1.0, 2**63, 10**400]
+# A start with a component of one row shows where a floor has to hold.
+STARTS = [("k-means", value) for value in NUMBERS] + [
+    ("a row alone", v) for v in (0.0, 1e-100, 1e100)
+]
 OTHERS = [None, "a", [1.0, 2.0], {}, np.ma.masked, 1j]
 SETTINGS = [
     (case, name)
@@ -34,8 +35,7 @@ def test_all_numbers_are_among_them():
 
 
 @all_settings
-@pytest.mark.parametrize("value", NUMBERS, ids=str)
-@pytest.mark.parametrize("start", ["k-means", "a row alone"])
+@pytest.mark.parametrize(("start", "value"), STARTS, ids=str)
 def test_a_number_is_refused_or_leaves_all_finite(case, name, value, start, rng):
     X = case.rows(rng, 20, 4 if case.matrix else 3)
     init = start if start == "k-means" else np.eye(2)[(np.arange(20) == 0).astype(int)]
@@ -63,10 +63,10 @@ def test_a_component_of_a_single_row_has_a_density(value):
 
 
 @all_settings
-@pytest.mark.parametrize("value", OTHERS, ids=str)
-def test_what_is_no_number_is_refused(case, name, value):
-    if value is None and name in ("reg_covar", "min_scale"):
-        assert getattr(replace(case.family, **{name: None}), name) is None
-        return
-    with pytest.raises((ValueError, TypeError), match=name):
-        replace(case.family, **{name: value})
+def test_what_is_no_number_is_refused(case, name):
+    for value in OTHERS:
+        if value is None and name in ("reg_covar", "min_scale"):
+            assert getattr(replace(case.family, **{name: None}), name) is None
+            continue
+        with pytest.raises((ValueError, TypeError), match=name):
+            replace(case.family, **{name: value})

@@ -15,6 +15,7 @@ import pytest
 from cases.comparing import assert_identical
 from cases.estimator_cases import ESTIMATORS, document_clusters
 from cases.interruptions import PACKAGE
+from cases.merged_cases import WAYS
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS
 from cases.states import state_of
 from sklearn.preprocessing import StandardScaler
@@ -130,9 +131,13 @@ def of_topics(e_step):
 
 
 REFITS = [
-    *map(of_rows, ESTIMATORS),
-    *(of_sequences(case) for case in SEQUENCE_ESTIMATORS if not case.is_nominal),
-    *map(of_sequences, KALMAN_FILTERS),
+    *(of_rows(case) for case in ESTIMATORS if repr(case) in {*WAYS, "WishartMixture"}),
+    *(
+        of_sequences(case)
+        for case in SEQUENCE_ESTIMATORS
+        if repr(case) in WAYS - {"CategoricalHMM"}
+    ),
+    of_sequences(KALMAN_FILTERS[0]),
     *map(of_pairs, ("tied", "full")),
     Refit(
         "CompoundDirichlet",
@@ -219,7 +224,7 @@ def test_a_refit_at_any_line_of_a_reader_does_not_change_its_answer(case, rng):
         assert possible[0] != "refused"
         with AtLine(0, None) as lines:
             said(fitted, name, old[0])
-        chosen = {*range(1, 7), *rng.integers(1, lines.count + 1, 3).tolist()}
+        chosen = {*range(1, 5), *rng.integers(1, lines.count + 1, 2).tolist()}
         for line in sorted(chosen & {*range(1, lines.count + 1)}):
             read = pickle.loads(saved)
             with AtLine(line, lambda read=read: read.fit(*new)):
@@ -248,8 +253,8 @@ def test_a_callback_that_reads_during_a_refit_gets_the_old_answers(case, rng):
 THREADED = [
     case for case in [*REFITS, CLASSIFIER]
     if case.name in (
-        "GaussianMixture(full)", "GaussianMixture(diag)", "PoissonMixture", "GaussianHMM(full)",
-        "KalmanFilter", "EditDistance(tied)", "EditDistance(full)", "EditDistanceClassifier",
+        "GaussianMixture(full)", "PoissonMixture", "GaussianHMM(diag)", "KalmanFilter",
+        "EditDistance(tied)", "EditDistanceClassifier",
     )
 ]  # fmt: skip
 
@@ -378,7 +383,7 @@ def test_callbacks_that_raise_leave_a_full_history_as_it_was(looks, rng, monkeyp
     assert [step.n_rows for step in stream.history_] == [200, 250, 300]
 
 
-@all_learners
+@pytest.mark.parametrize("case", REFITS[:2], ids=repr)
 @pytest.mark.parametrize("callbacks", [[None], [print, 3], "abc", {"a": print}, print], ids=repr)
 def test_callbacks_are_checked_before_anything_is_learnt(case, callbacks, rng):
     (X,) = case.old(rng)
@@ -446,7 +451,7 @@ def test_a_stream_that_continues_keeps_no_piece(case, rng):
     assert watched() is None
 
 
-CONTINUING = [case for case in REFITS if case.name in ("KalmanFilter", "GaussianHMM(full)")]
+CONTINUING = [case for case in REFITS if case.name in ("KalmanFilter", "GaussianHMM(diag)")]
 
 
 @pytest.mark.parametrize("case", CONTINUING, ids=repr)

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from sklearn_onlineem import EditDistance, GaussianHMM, GaussianMixture, KalmanFilter
-from sklearn_onlineem.em import batch_step
+from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.estimators._learnt_prior import LearntPrior
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -12,7 +12,7 @@ from cases.comparing import assert_close
 from cases.coordinates import coordinates
 from cases.dynamical import DYNAMICAL
 from cases.family_cases import case_of
-from cases.merged_cases import EXACT, MERGED, NUMBERED, REGULAR
+from cases.merged_cases import EXACT, MERGED, NUMBERED, REGULAR, REPRESENTATIVES
 from cases.mixture_cases import MIXTURES
 from cases.numerical import minimiser
 from cases.transducers import TRANSDUCERS
@@ -30,7 +30,9 @@ from sklearn_onlineem import (
     combine_estimators,
 )
 from sklearn_onlineem.families import Categorical, Poisson
-from sklearn_onlineem.models import AbsorbingStates, HiddenMarkovModel, MixtureModel
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.models.terminations import AbsorbingStates
 from sklearn_onlineem.statistics import combine
 
 NUMBERED_MODELS = [*MIXTURES, *CHAINS]
@@ -45,6 +47,7 @@ def lasting(case):
 
 numbered_models = pytest.mark.parametrize("case", NUMBERED_MODELS, ids=repr)
 all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)
+representatives = pytest.mark.parametrize("case", REPRESENTATIVES, ids=repr)
 numbered_estimators = pytest.mark.parametrize("case", NUMBERED, ids=repr)
 regular_estimators = pytest.mark.parametrize("case", REGULAR, ids=repr)
 all_methods = pytest.mark.parametrize("method", ["entropic", "averaging"])
@@ -157,7 +160,7 @@ def test_entropic_merging_is_the_m_step_of_the_own_statistics(case, rng):
     assert_close(combine_estimators(members, weights).model_, expected, rtol=1e-10)
 
 
-@all_estimators
+@representatives
 def test_a_member_of_weight_0_only_counts_its_rows(case, rng):
     members = apart(case, rng)
     merged = combine_estimators(members, [1.0, 0.0, 0.0])
@@ -165,7 +168,7 @@ def test_a_member_of_weight_0_only_counts_its_rows(case, rng):
     assert merged.n_samples_seen_ == sum(m.n_samples_seen_ for m in members)
 
 
-@all_estimators
+@representatives
 def test_members_are_left_as_they_were(case, rng):
     members = apart(case, rng)
     before = [pickle.dumps(m.model_) for m in members]
@@ -173,7 +176,7 @@ def test_members_are_left_as_they_were(case, rng):
     assert [pickle.dumps(m.model_) for m in members] == before
 
 
-@all_estimators
+@representatives
 def test_a_merged_estimator_learns_on_also_after_pickling(case, rng):
     X = case.data(rng, 40)[0]
     merged = combine_estimators(apart(case, rng))

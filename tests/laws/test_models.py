@@ -15,10 +15,10 @@ from cases.transducers import TRANSDUCERS
 from numpy.testing import assert_allclose
 from scipy.special import softmax
 
-from sklearn_onlineem.data import Rows
-from sklearn_onlineem.em import Sampled, batch_step, online_step
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em.step import Sampled, batch_step, online_step
 from sklearn_onlineem.families import Multinomial, Poisson
-from sklearn_onlineem.models import MixtureModel
+from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
 
 MODELS = [*MIXTURES, *CHAINS, *DYNAMICAL, *TRANSDUCERS]
@@ -31,7 +31,7 @@ labelled_models = pytest.mark.parametrize(
 )
 # Where the statistics of any data are those of some model.
 regular_models = pytest.mark.parametrize("case", [m for m in MODELS if m.regular], ids=repr)
-RATES = [1e-3, 0.1, 1.0, 10.0, math.inf]
+RATES = [1e-3, 1.0, math.inf]
 
 
 @all_models
@@ -216,7 +216,7 @@ def test_single_precision_is_close_to_double(case, rng):
 @all_models
 def test_batch_em_never_lowers_the_likelihood(case, rng):
     model, data = case.draw(rng), case.data(rng, 60)
-    for _ in range(8):
+    for _ in range(4):
         new, before = batch_step(model, data)
         after = case.mean_log_likelihood(new, data)
         assert after >= before - 1e-11 * abs(before)
@@ -233,7 +233,7 @@ def test_batch_em_with_a_prior_never_lowers_the_posterior(case, rng):
         return case.mean_log_likelihood(model, data) + case.log_prior(model, 1.5) / len(data)
 
     before = objective(model)
-    for _ in range(8):
+    for _ in range(4):
         model, _ = batch_step(model, data, [(1.0 / len(data), prior)])
         after = objective(model)
         assert after >= before - 1e-11 * abs(before)

@@ -5,7 +5,7 @@ from numbers import Integral
 import numpy as np
 import pytest
 from cases.comparing import assert_identical
-from cases.merged_cases import MERGED
+from cases.merged_cases import MERGED, once_for_each_parameter
 from sklearn.base import clone
 from sklearn.utils._param_validation import Interval
 
@@ -46,19 +46,15 @@ REALS = {
 }
 
 
-def integers(case):
-    constraints = case()._parameter_constraints
-    for name, valid in constraints.items():
-        if any(isinstance(v, Interval) and v.type is Integral for v in valid):
-            yield name, VALUES[name]
-        elif name in REALS and name in case().get_params():
-            yield name, REALS[name]
+def is_integer(case, name):
+    valid = case()._parameter_constraints.get(name, ())
+    return any(isinstance(v, Interval) and v.type is Integral for v in valid)
 
 
 CASES = [
-    pytest.param(case, name, value, id=f"{case!r}-{name}")
-    for case in MERGED
-    for name, value in integers(case)
+    pytest.param(case, name, VALUES[name] if is_integer(case, name) else REALS[name])
+    for case, name in once_for_each_parameter(MERGED)
+    if name in REALS or is_integer(case, name)
 ]
 
 

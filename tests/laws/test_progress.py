@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from cases.merged_cases import MERGED
+from cases.merged_cases import REPRESENTATIVES
 
 from sklearn_onlineem import combine_estimators
 from sklearn_onlineem.distributed import DistributedEM
@@ -13,7 +13,7 @@ from sklearn_onlineem.distributed import DistributedEM
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*took no step:UserWarning"
 )
-all_estimators = pytest.mark.parametrize("case", MERGED, ids=repr)
+all_estimators = pytest.mark.parametrize("case", REPRESENTATIVES, ids=repr)
 
 
 def n_rows_of(X):
@@ -122,11 +122,13 @@ def test_a_stream_prints_some_of_its_updates(case, rng, capsys):
 
 
 def test_several_starts_and_shards_print_too(rng, capsys):
-    X, _ = MERGED[0].data(rng, 60)
-    MERGED[0](n_init=3, verbose=True, max_iter=1, solver="batch", callbacks=[lambda step: 1]).fit(X)
+    X, _ = REPRESENTATIVES[0].data(rng, 60)
+    REPRESENTATIVES[0](
+        n_init=3, verbose=True, max_iter=1, solver="batch", callbacks=[lambda step: 1]
+    ).fit(X)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("start 1 of 3, from 60 rows") and "stopped by a callback" in lines[1]
     assert len(lines) == 2
-    DistributedEM(MERGED[0](verbose=1, max_iter=2, tol=0.0), n_shards=2, n_jobs=1).fit(X)
+    DistributedEM(REPRESENTATIVES[0](verbose=1, max_iter=2, tol=0.0), n_shards=2, n_jobs=1).fit(X)
     begin, end = capsys.readouterr().out.splitlines()
     assert "60 observations in 2 shards" in begin and "max_iter is reached after pass 2" in end

@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from sklearn_onlineem.families import Family
-from sklearn_onlineem.models import GivenLength
+from sklearn_onlineem.models.terminations import GivenLength
 from sklearn_onlineem.statistics import Sums
 
 N_DRAWS, N = 300, 40

@@ -35,7 +35,8 @@ from sklearn_onlineem import (
     PoissonMixture,
     WishartMixture,
 )
-from sklearn_onlineem.em import Online, PowerDecay, Sampled, Stochastic
+from sklearn_onlineem.em import Online, PowerDecay, Stochastic
+from sklearn_onlineem.em.step import Sampled
 from sklearn_onlineem.estimators._rows import RowsInput
 from sklearn_onlineem.estimators._sequences import SequenceEstimator
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
@@ -168,9 +169,8 @@ def expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore:.* zeros are taken to be:UserWarning")
 @parametrize_with_checks(
     [
-        *(GaussianMixture(covariance_type=kind) for kind in ("full", "tied", "diag", "spherical")),
-        GaussianMixture(solver="batch"),
-        GaussianMixture(4, solver="stochastic", max_iter=5),
+        GaussianMixture(),
+        GaussianMixture(covariance_type="diag", solver="batch"),
         GaussianMixture(4, solver=Stochastic(average_from=2), max_iter=5),
         GaussianMixture(4, solver=Online(average_from=2), schedule=PowerDecay(0.5), max_iter=5),
         # `check_estimator_sparse_*` expect a column of `predict_proba` for each of four classes.
@@ -181,38 +181,28 @@ def expected_failures(estimator):
             make(4, solver="gibbs", prior=prior, weight_concentration_prior=1.5, max_iter=5)
             for make, prior in (
                 (PoissonMixture, {"rate": 0.5}),
-                (MultinomialMixture, {"concentration": 1.5}),
                 (BernoulliMixture, {"alpha": 1.5}),
-                (ExponentialMixture, {"rate": 0.5}),
             )
         ),
         CompoundDirichletMixture(4),
         CompoundDirichletMixture(4, solver=Online(inertia=Sampled(20))),
-        CompoundDirichlet(),
         CompoundDirichlet(solver="newton"),
         CompoundDirichlet(solver="stochastic", max_iter=5),
         LatentDirichletAllocation(e_step="map"),
-        LatentDirichletAllocation(solver="batch"),
         LatentDirichletAllocationOfAnyCounts(),
         LatentDirichletAllocationOfAnyCounts(solver="stochastic", max_iter=5),
         LatentDirichletAllocationOfAnyCounts(solver="gibbs", max_iter=5),
         BernoulliMixture(4),
-        GaussianMixture(4),
         ExponentialMixture(),
         GammaMixture(),
-        GammaMixture(shape=2.0),
         WishartMixtureOfAnyRows(),
         Mixture(),
-        Mixture(family="gaussian_diag"),
-        *(GaussianHMM(covariance_type=kind) for kind in ("full", "tied", "diag", "spherical")),
-        GaussianHMM(solver="batch"),
+        GaussianHMM(),
         GaussianHMM(solver="stochastic", max_iter=5),
         CategoricalHMMOfAnyRows(),
         MultinomialHMM(),
         PoissonHMM(),
-        HMM(),
         HMM(termination="end_state"),
-        KalmanFilter(),
         KalmanFilter(solver="stochastic", max_iter=5),
         KalmanFilter(2, observation_covariance_type="diag", solver="batch"),
         PerSequence(StandardScaler()),

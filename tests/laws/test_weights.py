@@ -4,24 +4,31 @@ import numpy as np
 import pytest
 from cases.comparing import arrays, assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS
-from cases.merged_cases import MERGED
+from cases.merged_cases import MERGED, WAYS
 
 from sklearn_onlineem import combine_estimators
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 all_estimators = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
+representatives = pytest.mark.parametrize(
+    "case", [case for case in ESTIMATORS if repr(case) in WAYS], ids=repr
+)
 all_merged = pytest.mark.parametrize("case", MERGED, ids=repr)
 METHODS = ("entropic", "averaging", "sampled")
-SOLVERS = [{}, {"solver": "online", "batch_size": 10}, {"solver": "batch"}]
+SOLVERS = [
+    {"max_iter": 5},
+    {"max_iter": 5, "solver": "online", "batch_size": 10},
+    {"max_iter": 5, "solver": "batch"},
+]
 
 
 def is_finite(model):
     return all(np.isfinite(a).all() for a in arrays(model) if a.dtype.kind == "f")
 
 
-@pytest.mark.parametrize("weight", [5e-324, 1e-310, 1e-200, 1e200, 1e305, 1.7e308])
-@all_estimators
+@pytest.mark.parametrize("weight", [5e-324, 1e-200, 1e200, 1.7e308])
+@representatives
 def test_weights_that_vanish_or_overflow_are_refused(case, weight, rng):
     X = case.data(rng)[0]
     weights = np.full(len(X), weight)
@@ -39,8 +46,7 @@ def test_weights_that_vanish_or_overflow_are_refused(case, weight, rng):
 @pytest.mark.parametrize(
     ("small", "large", "arguments"),
     [
-        *((1e-99, 1e97, arguments) for arguments in SOLVERS),
-        (1e-99, 1e-99, SOLVERS[1]),
+        (1e-99, 1e97, SOLVERS[1]),
         (1e97, 1e97, SOLVERS[2]),
     ],
     ids=str,
@@ -57,7 +63,7 @@ def test_weights_that_are_taken_give_finite_models(case, small, large, arguments
 
 
 @pytest.mark.parametrize("arguments", SOLVERS, ids=str)
-@all_estimators
+@representatives
 def test_vanishing_weights_are_zeros(case, arguments, rng):
     X = case.data(rng)[0]
     heavy = np.arange(len(X)) < 0.1 * len(X)

@@ -8,8 +8,10 @@ import pytest
 from cases.enumeration import Enumeration, LogDensities, filtered_by_enumeration
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sklearn_onlineem.data import Rows, Sequences
-from sklearn_onlineem.models import AbsorbingStates, EndState, GivenLength, HiddenMarkovModel
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
 TERMINATIONS = [GivenLength(), EndState(), AbsorbingStates((1,))]
 all_terminations = pytest.mark.parametrize(

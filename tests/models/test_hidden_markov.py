@@ -15,10 +15,12 @@ from cases.numerical import minimiser
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import softmax
 
-from sklearn_onlineem.data import Rows, Sequences
-from sklearn_onlineem.em import online_step
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.families import Categorical, DiagonalGaussian, FullGaussian, Poisson
-from sklearn_onlineem.models import AbsorbingStates, EndState, GivenLength, HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
 TERMINATIONS = [GivenLength(), EndState(), AbsorbingStates((1,))]
 N_STATES = 2

@@ -13,9 +13,12 @@ from scipy.sparse import csr_array
 from scipy.special import gammaln, logsumexp, psi, softmax
 from scipy.stats import ks_2samp
 
-from sklearn_onlineem.data import Documents, Rows
-from sklearn_onlineem.em import Online, State, online_step
-from sklearn_onlineem.models import LatentDirichletModel, TopicStatistics
+from sklearn_onlineem.data.documents import Documents
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.em import Online
+from sklearn_onlineem.em.state import State
+from sklearn_onlineem.em.step import online_step
+from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
 from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori
 from sklearn_onlineem.statistics import combine
 

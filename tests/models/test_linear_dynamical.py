@@ -14,11 +14,12 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from statsmodels.tsa.statespace.kalman_smoother import KalmanSmoother
 
-from sklearn_onlineem.data import Rows, Sequences
-from sklearn_onlineem.em import batch_step, online_step
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.estimators.kalman._parameters import FIELDS, array_of
-from sklearn_onlineem.families import AffineGaussian, DiagonalCovariance, LinearGaussian
-from sklearn_onlineem.families.linear_gaussian import joint_moments
+from sklearn_onlineem.families import DiagonalCovariance
+from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian, joint_moments
 
 
 def joint(model, T):

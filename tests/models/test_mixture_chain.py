@@ -6,8 +6,9 @@ from cases.collapsed_cases import GIBBS, collapsed_sweep, one_hot
 from cases.comparing import assert_close, assert_identical
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sklearn_onlineem.data import Rows
-from sklearn_onlineem.models import MixtureChain, MixtureStatistics
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.models.mixture import MixtureStatistics
+from sklearn_onlineem.models.mixture_chain import MixtureChain
 from sklearn_onlineem.statistics import combine
 
 by_mixture = pytest.mark.parametrize("case", GIBBS, ids=repr)

@@ -16,10 +16,12 @@ from benchmarks.papers._recursive_smoother import (
     Sums,
     m_step,
 )
-from sklearn_onlineem.data import Rows, Sequences
-from sklearn_onlineem.em import batch_step
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
+from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Categorical, FullGaussian
-from sklearn_onlineem.models import EndState, GivenLength, HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.terminations import EndState, GivenLength
 
 N_STATES, N_SYMBOLS, N_FEATURES = 3, 4, 2
 EMISSIONS = ["categorical", "gaussian"]

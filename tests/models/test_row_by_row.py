@@ -7,10 +7,12 @@ import pytest
 from cases.comparing import assert_close, assert_identical
 from cases.enumeration import all_paths
 
-from sklearn_onlineem.data import Rows, Sequences
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families import Categorical, Poisson
-from sklearn_onlineem.models import EndState, HiddenMarkovModel, HiddenMarkovStatistics
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.row_by_row import SmoothedStatistics, check_symbols, learn_rows
+from sklearn_onlineem.models.terminations import EndState
 from sklearn_onlineem.statistics import Sums
 
 K, N_CATEGORIES = 3, 4

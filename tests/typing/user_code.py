@@ -23,17 +23,19 @@ from sklearn_onlineem import (
     PoissonMixture,
     combine_estimators,
 )
-from sklearn_onlineem.data import Batch, Rows, Sequences
+from sklearn_onlineem.data import Batch
+from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.diagnostics import (
-    Drift,
     DriftWatch,
     EarlyStopping,
-    StandardErrors,
     StreamCertificate,
     convergence_certificate,
     missing_information,
     standard_errors,
 )
+from sklearn_onlineem.diagnostics.drift import Drift
+from sklearn_onlineem.diagnostics.standard_errors import StandardErrors
 from sklearn_onlineem.displays import (
     ForecastDisplay,
     LearningCurveDisplay,
@@ -41,19 +43,12 @@ from sklearn_onlineem.displays import (
     TransitionDisplay,
 )
 from sklearn_onlineem.distributed import DistributedEM, Round
-from sklearn_onlineem.em import (
-    Constant,
-    Gibbs,
-    Online,
-    PowerDecay,
-    Restart,
-    Sampled,
-    Step,
-    named_schedule,
-    rate_of,
-)
+from sklearn_onlineem.em import Constant, Gibbs, Online, PowerDecay, Restart
+from sklearn_onlineem.em.schedules import named_schedule, rate_of
+from sklearn_onlineem.em.state import Step
+from sklearn_onlineem.em.step import Sampled
 from sklearn_onlineem.families import DiagonalGaussian, ExponentialFamily, Laplace, Poisson
-from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 from sklearn_onlineem.statistics import Sums, combine
 
 Floats = NDArray[np.floating]

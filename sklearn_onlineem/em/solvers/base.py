@@ -99,18 +99,6 @@ class Solver(Settings, ABC):
         Returns
         -------
         prior : Statistics or None
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.em import BayesianOnline, Online
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
-        >>> prior = model.own_statistics()
-        >>> solvers = Online(), BayesianOnline(), BayesianOnline(estimate="mean")
-        >>> [solver.prior_of(model, prior) is prior for solver in solvers]
-        [True, True, False]
         """
         return prior
 
@@ -182,18 +170,6 @@ class Solver(Settings, ABC):
         -------
         state : State
             The next one.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
-        >>> from sklearn_onlineem.em import Constant, Online, State
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> state = State(MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]])))
-        >>> state = Online().step(state, Rows(np.array([[4.0]])), Constant(1.0))
-        >>> state.step.eta, state.model.parameters
-        (1.0, array([[3.]]))
         """
         self.check(state)
         size = state.size_of(batch)
@@ -275,18 +251,6 @@ class Solver(Settings, ABC):
         Returns
         -------
         score : float
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data import Rows
-        >>> from sklearn_onlineem.em import Online, SplitMerge
-        >>> from sklearn_onlineem.families import Poisson
-        >>> from sklearn_onlineem.models import MixtureModel
-        >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
-        >>> data = Rows(np.ones((100, 1)))
-        >>> [round(solver.score(model, -2.0, data), 1) for solver in (Online(), SplitMerge())]
-        [-2.0, -202.3]
         """
         return log_likelihood
 

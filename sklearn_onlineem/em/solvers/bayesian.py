@@ -9,7 +9,8 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.data import Batch, LengthDistribution
+from sklearn_onlineem.data import Batch
+from sklearn_onlineem.data.sequences import LengthDistribution
 from sklearn_onlineem.em.loop import Passes, Progress
 from sklearn_onlineem.em.schedules import RateSchedule
 from sklearn_onlineem.em.settings import check_number
@@ -159,10 +160,10 @@ class RunningStatistics(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.data import Rows
-    >>> from sklearn_onlineem.em import RunningStatistics
+    >>> from sklearn_onlineem.data.rows import Rows
+    >>> from sklearn_onlineem.em.solvers import RunningStatistics
     >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models import MixtureModel
+    >>> from sklearn_onlineem.models.mixture import MixtureModel
     >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
     >>> evidence, _ = model.e_step(Rows(np.array([[6.0]])))
     >>> running = RunningStatistics.of_model(model, mass=3.0).with_more(1.0, evidence)
@@ -299,10 +300,10 @@ def running_step(
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_onlineem.data import Rows
-    >>> from sklearn_onlineem.em import RunningStatistics, running_step
+    >>> from sklearn_onlineem.data.rows import Rows
+    >>> from sklearn_onlineem.em.solvers import RunningStatistics, running_step
     >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models import MixtureModel
+    >>> from sklearn_onlineem.models.mixture import MixtureModel
     >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
     >>> running = RunningStatistics.of_model(model, mass=3.0)
     >>> new, running, rates, _ = running_step(model, Rows(np.array([[6.0]])), running)

@@ -57,8 +57,8 @@ class Gibbs(Solver):
 
     Notes
     -----
-    A fit leaves a record, :class:`~sklearn_onlineem.em.Chains`, as `chains_` of the estimator:
-    scores of sweeps, R-hat, effective sample size, and draws.
+    A fit leaves a record, :class:`~sklearn_onlineem.em.solvers.Chains`, as `chains_` of the
+    estimator: scores of sweeps, R-hat, effective sample size, and draws.
 
     References
     ----------

@@ -18,6 +18,17 @@ class Newton(Solver):
     """Newton's method on the likelihood itself, for models that have `newton_step`.
 
     It takes a few passes where EM needs hundreds. There is no prior on its way.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import CompoundDirichlet
+    >>> from sklearn_onlineem.em import Newton
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.multinomial(20, rng.dirichlet([0.5, 1.0, 2.0], size=2000))
+    >>> bursty = CompoundDirichlet(solver=Newton()).fit(X)
+    >>> bursty.alpha_.round(1), bursty.n_iter_
+    (array([0.5, 1. , 2. ]), 2)
     """
 
     requires = NewtonSteps

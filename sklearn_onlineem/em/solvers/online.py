@@ -126,7 +126,19 @@ class Online(Solver):
 
 @dataclass(frozen=True)
 class Batch(Solver):
-    """Batch EM: each pass is one E-step over all data, and one M-step."""
+    """Batch EM: each pass is one E-step over all data, and one M-step.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import PoissonMixture
+    >>> from sklearn_onlineem.em import Batch
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(rng.choice([1.0, 20.0], size=(3000, 1)))
+    >>> mixture = PoissonMixture(2, solver=Batch(), max_iter=3, tol=0.0, random_state=0).fit(X)
+    >>> [step.eta for step in mixture.history_]
+    [inf, inf, inf]
+    """
 
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
         settled = plan.stopping()
@@ -155,6 +167,17 @@ class Auto(Solver):
     ------
     ValueError
         If `online_passes` is below 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import PoissonMixture
+    >>> from sklearn_onlineem.em import Auto
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(rng.choice([1.0, 20.0], size=(3000, 1)))
+    >>> mixture = PoissonMixture(2, solver=Auto(online_passes=2), batch_size=1500, random_state=0)
+    >>> [bool(np.isinf(step.eta)) for step in mixture.fit(X).history_[:6]]
+    [False, False, False, False, True, True]
     """
 
     online_passes: int = 1

@@ -12,7 +12,7 @@ from sklearn_onlineem.em.schedules import RateSchedule, learning_rate, rate_of, 
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.state import State
-from sklearn_onlineem.models import HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.row_by_row import SmoothedStatistics, check_symbols, learn_rows
 
 __all__ = ["Recursive"]

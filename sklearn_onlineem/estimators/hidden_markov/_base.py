@@ -20,8 +20,9 @@ from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
 from sklearn_onlineem.estimators.hidden_markov._chain import TERMINATIONS, Chain, excess
 from sklearn_onlineem.estimators.hidden_markov._initialiser import HiddenMarkovInitialiser
-from sklearn_onlineem.models import EndState, GivenLength, HiddenMarkovStatistics
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovStatistics
 from sklearn_onlineem.models.live_filters import StateFilter
+from sklearn_onlineem.models.terminations import EndState, GivenLength
 
 __all__ = ["BaseHMM"]
 

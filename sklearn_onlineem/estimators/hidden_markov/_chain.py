@@ -8,7 +8,7 @@ import numpy as np
 
 from sklearn_onlineem.estimators._validation import shares
 from sklearn_onlineem.families._checks import above
-from sklearn_onlineem.models import AbsorbingStates, EndState, GivenLength
+from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
 __all__ = ["Chain", "excess"]
 

@@ -13,7 +13,7 @@ from sklearn_onlineem.estimators._sequences import filled_rows
 from sklearn_onlineem.estimators._validation import finite_start
 from sklearn_onlineem.estimators.hidden_markov._chain import Chain
 from sklearn_onlineem.families import Family
-from sklearn_onlineem.models import HiddenMarkovModel, HiddenMarkovStatistics
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 
 __all__ = ["HiddenMarkovInitialiser"]
 

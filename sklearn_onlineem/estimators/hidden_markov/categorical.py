@@ -9,8 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.em import Solver
-from sklearn_onlineem.em.solvers import solvers_for
+from sklearn_onlineem.em.solvers import Solver, solvers_for
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
@@ -19,7 +18,7 @@ from sklearn_onlineem.estimators.hidden_markov._probabilities import (
     dirichlet_prior,
 )
 from sklearn_onlineem.families import Categorical
-from sklearn_onlineem.models import HiddenMarkovModel
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 
 __all__ = ["CategoricalHMM"]
 

@@ -10,15 +10,11 @@ import numpy as np
 
 from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
-from sklearn_onlineem.families import (
-    AffineGaussian,
-    DiagonalCovariance,
-    FullCovariance,
-    LinearGaussian,
-    SphericalCovariance,
-)
-from sklearn_onlineem.models import LinearDynamicalModel, LinearDynamicalStatistics, Regression
+from sklearn_onlineem.families import DiagonalCovariance, FullCovariance, SphericalCovariance
+from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel, LinearDynamicalStatistics
 from sklearn_onlineem.models.linear_dynamical_start import start_arrays
+from sklearn_onlineem.models.regression import Regression
 
 __all__ = ["FIELDS", "RELATIVE_FLOOR", "SHAPES", "System", "array_of", "system_prior"]
 

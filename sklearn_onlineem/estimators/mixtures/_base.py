@@ -12,9 +12,8 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, Integers, RowData
-from sklearn_onlineem.em import RunningStatistics, Solver
 from sklearn_onlineem.em.settings import check_bool
-from sklearn_onlineem.em.solvers import solvers_for
+from sklearn_onlineem.em.solvers import RunningStatistics, Solver, solvers_for
 from sklearn_onlineem.estimators._clusters import STARTS
 from sklearn_onlineem.estimators._fitted import fitted_property, rollback
 from sklearn_onlineem.estimators._learnt_prior import LearntPrior
@@ -24,7 +23,7 @@ from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import naming
 from sklearn_onlineem.estimators.mixtures._initialiser import MixtureInitialiser
-from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
 __all__ = ["BaseMixture"]
 
@@ -39,8 +38,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         How `fit` learns. "auto", "online", "batch" and "stochastic" as for all estimators. "gibbs":
         `max_iter` sweeps of collapsed Gibbs sampling, :class:`~sklearn_onlineem.em.Gibbs`, for
         families whose posterior predictive has a closed form, under a `prior` that is proper;
-        `chains_` is a record of them, :class:`~sklearn_onlineem.em.Chains`. "componentwise":
-        generalised EM, which refreshes one component at a time,
+        `chains_` is a record of them, :class:`~sklearn_onlineem.em.solvers.Chains`.
+        "componentwise": generalised EM, which refreshes one component at a time,
         :class:`~sklearn_onlineem.em.Componentwise`.
     n_components : int, default=1
         Number of components.

@@ -11,7 +11,7 @@ from sklearn_onlineem.estimators._clusters import start_model, wide_pseudo_rows
 from sklearn_onlineem.estimators._initialiser import Initialiser
 from sklearn_onlineem.estimators._validation import finite_start, relative_shares, shares
 from sklearn_onlineem.families import Family
-from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
 __all__ = ["MixtureInitialiser", "check_rows_to_start"]
 

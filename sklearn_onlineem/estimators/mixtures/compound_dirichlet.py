@@ -11,8 +11,7 @@ from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils._param_validation import StrOptions
 
 from sklearn_onlineem._typing import Floats, Integers, RowData
-from sklearn_onlineem.em import Solver
-from sklearn_onlineem.em.solvers import solvers_for
+from sklearn_onlineem.em.solvers import Solver, solvers_for
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._initialiser import Initialiser
 from sklearn_onlineem.estimators._learnt_prior import LearntPrior
@@ -23,7 +22,7 @@ from sklearn_onlineem.estimators._rows import RowEstimator
 from sklearn_onlineem.estimators._validation import finite_start
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import CompoundDirichlet as Family
-from sklearn_onlineem.models import MixtureModel, MixtureStatistics
+from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
 __all__ = ["CompoundDirichlet", "CompoundDirichletMixture"]
 

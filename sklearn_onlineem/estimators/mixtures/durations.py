@@ -12,7 +12,8 @@ from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._warnings import warn_user
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
-from sklearn_onlineem.families import Exponential, FixedShapeGamma, Gamma
+from sklearn_onlineem.families import Exponential, Gamma
+from sklearn_onlineem.families.gamma import FixedShapeGamma
 
 __all__ = ["ExponentialMixture", "GammaMixture"]
 

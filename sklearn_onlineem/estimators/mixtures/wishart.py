@@ -10,7 +10,8 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
-from sklearn_onlineem.families import FixedDegreesWishart, Wishart
+from sklearn_onlineem.families import Wishart
+from sklearn_onlineem.families.wishart import FixedDegreesWishart
 
 __all__ = ["WishartMixture"]
 

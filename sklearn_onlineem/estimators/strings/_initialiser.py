@@ -8,8 +8,8 @@ import numpy as np
 
 from sklearn_onlineem.estimators._initialiser import Initialiser
 from sklearn_onlineem.families._checks import LARGEST
-from sklearn_onlineem.models import EditTransducer, FullOperations, TiedOperations
-from sklearn_onlineem.models.edit_operations import KINDS
+from sklearn_onlineem.models.edit_operations import KINDS, FullOperations, TiedOperations
+from sklearn_onlineem.models.edit_transducer import EditTransducer
 
 __all__ = ["PARAMETRIZATIONS", "TransducerInitialiser", "by_kind"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sklearn_onlineem.data import StringPairs
+from sklearn_onlineem.data.strings import StringPairs
 from sklearn_onlineem.estimators._in_memory import check_in_memory
 from sklearn_onlineem.estimators._threads import threads_for
 from sklearn_onlineem.estimators._validation import naming

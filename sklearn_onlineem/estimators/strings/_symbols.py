@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from sklearn_onlineem.data import Strings
+from sklearn_onlineem.data.strings import Strings
 
 __all__ = ["SymbolCodes", "are_text", "entries_of", "pairs_of", "strings_of"]
 

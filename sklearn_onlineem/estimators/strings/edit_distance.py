@@ -27,9 +27,9 @@ from sklearn_onlineem.estimators.strings._initialiser import (
 )
 from sklearn_onlineem.estimators.strings._input import PairsInput
 from sklearn_onlineem.estimators.strings._symbols import SymbolCodes, pairs_of, strings_of
-from sklearn_onlineem.models import EditStatistics, FullOperations
-from sklearn_onlineem.models.edit_operations import KINDS
+from sklearn_onlineem.models.edit_operations import KINDS, FullOperations
 from sklearn_onlineem.models.edit_script import best_moves
+from sklearn_onlineem.models.edit_transducer import EditStatistics
 
 __all__ = ["EditDistance"]
 

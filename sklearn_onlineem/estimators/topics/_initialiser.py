@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators._initialiser import Initialiser
-from sklearn_onlineem.models import LatentDirichletModel
+from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
 from sklearn_onlineem.models.topic_inference import LocalGibbs, TopicInference
 
 __all__ = ["TopicInitialiser"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from sklearn_onlineem.data import Documents, Rows
 from sklearn_onlineem.data._sparse import canonical_csr
-from sklearn_onlineem.data.documents import MOST_TOKENS, MOST_WORDS, are_counts
+from sklearn_onlineem.data.documents import MOST_TOKENS, MOST_WORDS, Documents, are_counts
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.estimators._rows import RowsInput
 from sklearn_onlineem.estimators._validation import check_complete, checked_labels
 

@@ -13,8 +13,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, RowData
-from sklearn_onlineem.em import Batch, Gibbs, Solver, Stochastic
+from sklearn_onlineem.em import Batch, Gibbs, Stochastic
 from sklearn_onlineem.em.settings import check_bool, check_count
+from sklearn_onlineem.em.solvers import Solver
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._lengths import checked_lengths
 from sklearn_onlineem.estimators._parameters import estimator, parameter
@@ -23,7 +24,7 @@ from sklearn_onlineem.estimators._validation import naming
 from sklearn_onlineem.estimators.topics._coherence import COHERENCES, coherence
 from sklearn_onlineem.estimators.topics._initialiser import TopicInitialiser
 from sklearn_onlineem.estimators.topics._input import DocumentsInput
-from sklearn_onlineem.models import TopicStatistics
+from sklearn_onlineem.models.latent_dirichlet import TopicStatistics
 from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori
 
 __all__ = ["LatentDirichletAllocation"]

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_onlineem import MarkovChainMixture, combine_estimators
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import PowerDecay
 from sklearn_onlineem.families import MarkovChain
