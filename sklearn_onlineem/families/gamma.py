@@ -68,7 +68,7 @@ class Gamma(_PositiveData, ExponentialFamily[Floats, Sums]):
 
     See Also
     --------
-    FixedShapeGamma : The same with known shapes.
+    sklearn_onlineem.families.gamma.FixedShapeGamma : The same with known shapes.
 
     Examples
     --------

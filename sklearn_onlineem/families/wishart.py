@@ -108,7 +108,7 @@ class Wishart(_Matrices, ExponentialFamily[Floats, Sums]):
 
     See Also
     --------
-    FixedDegreesWishart : The same with known degrees of freedom.
+    sklearn_onlineem.families.wishart.FixedDegreesWishart : The same with known degrees of freedom.
 
     Examples
     --------

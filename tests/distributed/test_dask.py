@@ -269,6 +269,7 @@ def test_a_killed_worker_changes_no_bit(mode, are_local, X):
     assert_identical(found.estimator_.model_, expected.estimator_.model_)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_dead_before_shards_are_sent_changes_no_bit(X):
     expected = DistributedEM(mixture()).fit(X)
     with cluster() as client:
@@ -297,6 +298,7 @@ def test_workers_that_die_at_any_moment_change_no_bit(are_local, n_killed, delay
             assert_identical(found.estimator_.model_, expected)
 
 
+@pytest.mark.slow
 def test_what_a_killed_worker_has_drawn_is_drawn_again(documents):
     expected = DistributedEM(topics(max_iter=15)).fit(documents)
     with cluster() as client:
@@ -463,6 +465,7 @@ def processes(folder):
             process.wait()
 
 
+@pytest.mark.slow
 def test_a_lost_scheduler_is_a_named_error(X, tmp_path):
     with processes(tmp_path) as (client, scheduler):
         with pytest.raises(DistributionError, match="scheduler"):

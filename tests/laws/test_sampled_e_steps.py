@@ -20,7 +20,7 @@ from sklearn_onlineem.families import Family
 from sklearn_onlineem.models.terminations import GivenLength
 from sklearn_onlineem.statistics import Sums
 
-N_DRAWS, N = 300, 40
+N_DRAWS, N = 100, 40
 
 
 class OneComponent(MixtureCase):
