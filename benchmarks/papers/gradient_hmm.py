@@ -36,7 +36,7 @@ from benchmarks.papers._recursive_learning import OnlineEM, OnlineGradient
 from benchmarks.papers._recursive_smoother import CategoricalEmissions, Chain, GaussianEmissions
 from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.em import PowerDecay, batch_step, online_step
-from sklearn_onlineem.families import Categorical, FullGaussian
+from sklearn_onlineem.families import Categorical, Gaussian, Gaussians
 from sklearn_onlineem.models import GivenLength, HiddenMarkovModel
 
 N_ROWS, PIECE, N_BATCH_STEPS = 10_000, 10, 30
@@ -174,8 +174,8 @@ def model_of(chain, like=None):
         family = Categorical(chain.emissions.probabilities.shape[1])
         parameters = np.maximum(chain.emissions.probabilities, family.min_probability)
     else:
-        family = FullGaussian(reg_covar=0.0)
-        parameters = family.gaussians(chain.emissions.means, chain.emissions.covariances)
+        family = Gaussian(reg_covar=0.0)
+        parameters = Gaussians(chain.emissions.means, chain.emissions.covariances)
     termination = GivenLength() if like is None else like.termination
     return HiddenMarkovModel(family, chain.start, chain.transmat, parameters, termination)
 

@@ -19,7 +19,7 @@ from benchmarks._timing import CPU, ratio, scaling
 from benchmarks.rivals import hmmlearn_hmm
 from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.em import batch_step
-from sklearn_onlineem.families import Categorical, DiagonalGaussian, FullGaussian
+from sklearn_onlineem.families import Categorical, Diagonal, Full, Gaussian, Gaussians
 from sklearn_onlineem.models import HiddenMarkovModel
 
 try:
@@ -82,8 +82,8 @@ def ours(emissions, X, lengths, parameters, n_threads=1):
         family, (parameters,) = Categorical(N_SYMBOLS), emission
         X = X.astype(np.float64)
     else:
-        family = (DiagonalGaussian if emissions == "diag" else FullGaussian)(reg_covar=0.0)
-        parameters = family.gaussians(*emission)
+        family = Gaussian(Diagonal() if emissions == "diag" else Full(), reg_covar=0.0)
+        parameters = Gaussians(*emission)
     model = HiddenMarkovModel(family, start, transmat, parameters)
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     data = Sequences(Rows(X, n_threads=n_threads), offsets)

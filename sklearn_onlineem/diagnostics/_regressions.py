@@ -19,9 +19,9 @@ from scipy.linalg import solve_triangular
 
 from sklearn_onlineem.families import (
     AffineGaussian,
-    DiagonalCovariance,
-    FullCovariance,
-    SphericalCovariance,
+    Diagonal,
+    Full,
+    Spherical,
 )
 
 __all__ = ["RegressionCoordinates"]
@@ -36,7 +36,7 @@ class RegressionCoordinates:
         Of the part of a model that the regression is.
     regression : Regression
         Of a single component.
-    statistics : MatrixMoments
+    statistics : Moments
         What it maximises.
     """
 
@@ -194,7 +194,7 @@ def _spherical_units(p):
 
 
 _UNITS = {
-    FullCovariance: _full_units,
-    DiagonalCovariance: _diagonal_units,
-    SphericalCovariance: _spherical_units,
+    Full: _full_units,
+    Diagonal: _diagonal_units,
+    Spherical: _spherical_units,
 }

@@ -6,14 +6,16 @@ from sklearn_onlineem.families.bernoulli import Bernoulli
 from sklearn_onlineem.families.categorical import Categorical
 from sklearn_onlineem.families.compound_dirichlet import CompoundDirichlet
 from sklearn_onlineem.families.covariance_shapes import (
-    DiagonalCovariance,
-    FullCovariance,
-    SphericalCovariance,
+    Covariance,
+    Diagonal,
+    Full,
+    Gaussians,
+    Spherical,
+    Tied,
 )
 from sklearn_onlineem.families.exponential import Exponential
 from sklearn_onlineem.families.gamma import FixedShapeGamma, Gamma
-from sklearn_onlineem.families.gaussian_axis import DiagonalGaussian, SphericalGaussian
-from sklearn_onlineem.families.gaussian_matrix import FullGaussian, TiedGaussian
+from sklearn_onlineem.families.gaussian import Gaussian
 from sklearn_onlineem.families.laplace import Laplace, Laplaces, LaplaceStatistics
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
 from sklearn_onlineem.families.markov_chain import MarkovChain
@@ -26,8 +28,8 @@ __all__ = [
     "Bernoulli",
     "Categorical",
     "CompoundDirichlet",
-    "DiagonalCovariance",
-    "DiagonalGaussian",
+    "Covariance",
+    "Diagonal",
     "Dirichlets",
     "ExpectedLogs",
     "Exponential",
@@ -35,9 +37,10 @@ __all__ = [
     "Family",
     "FixedDegreesWishart",
     "FixedShapeGamma",
-    "FullCovariance",
-    "FullGaussian",
+    "Full",
     "Gamma",
+    "Gaussian",
+    "Gaussians",
     "Laplace",
     "LaplaceStatistics",
     "Laplaces",
@@ -45,8 +48,7 @@ __all__ = [
     "MarkovChain",
     "Multinomial",
     "Poisson",
-    "SphericalCovariance",
-    "SphericalGaussian",
-    "TiedGaussian",
+    "Spherical",
+    "Tied",
     "Wishart",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
+from inspect import Parameter, signature
 from typing import Generic, Self, TypeVar
 
 import numpy as np
@@ -25,6 +26,8 @@ Evidence = TypeVar("Evidence", bound=Statistics)
 
 _BLOCK = 1024
 _LARGEST_SINGLE = 4096.0
+# Of `prior_statistics`, what the data and the estimator say.
+_SIZES = {"n_components", "n_features", "n_inputs", "n_outputs"}
 NOTHING = np.empty(0)
 NO_RESPONSIBILITIES = {dtype: np.empty((0, 0), dtype) for dtype in map(np.dtype, ("f4", "f8"))}
 NO_LABELS = np.empty(0, dtype=np.int32)
@@ -82,8 +85,8 @@ class Family(ABC, Generic[Parameters, Evidence]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import DiagonalGaussian
-        >>> DiagonalGaussian().bind(np.array([[0.0], [2.0]])).floor
+        >>> from sklearn_onlineem.families import Diagonal, Gaussian
+        >>> Gaussian(Diagonal()).bind(np.array([[0.0], [2.0]])).floor
         array([1.e-06])
         """
         return self
@@ -517,14 +520,22 @@ class Family(ABC, Generic[Parameters, Evidence]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import TiedGaussian
-        >>> family = TiedGaussian(reg_covar=0.0)
+        >>> from sklearn_onlineem.families import Gaussian, Tied
+        >>> family = Gaussian(Tied(), reg_covar=0.0)
         >>> X, shares = np.array([[0.0], [2.0], [7.0], [9.0]]), np.repeat(np.eye(2), 2, axis=0)
         >>> gaussians = family.m_step(family.expected_statistics(X, shares))
         >>> family.n_parameters(gaussians), family.n_shared_parameters(gaussians)
         (3, 1)
         """
         return 0
+
+    @property
+    def prior_keys(self) -> list[str] | None:
+        """Names of the hyper-parameters of `prior_statistics`; None: it checks them."""
+        parameters = signature(self.prior_statistics).parameters
+        if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values()):
+            return None
+        return [name for name in parameters if name not in _SIZES]
 
     def prior_statistics(self, n_components: int, **hyperparameters: object) -> Evidence:
         """Return a conjugate prior as pseudo-statistics, a term of the sum that the M-step takes.
@@ -766,9 +777,9 @@ class Family(ABC, Generic[Parameters, Evidence]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import FullGaussian
+        >>> from sklearn_onlineem.families import Gaussian
         >>> X = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
-        >>> family = FullGaussian(reg_covar=0.1)
+        >>> family = Gaussian(reg_covar=0.1)
         >>> gaussians = family.m_step(family.expected_statistics(X, np.ones((3, 1))))
         >>> family.widened(gaussians).covariance.round(3)
         array([[[0.767, 0.   ],
@@ -983,8 +994,8 @@ class ExponentialFamily(Family[Parameters, Evidence]):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import SphericalGaussian
-        >>> family = SphericalGaussian()
+        >>> from sklearn_onlineem.families import Gaussian, Spherical
+        >>> family = Gaussian(Spherical())
         >>> gaussians = family.from_natural(np.array([[1.0, 2.0, -0.5]]))
         >>> family.mean_statistics(gaussians)
         array([[1., 2., 7.]])

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from cases.enumeration import logs
 from cases.family_cases import FAMILIES, OTHER_FAMILIES, FamilyCase, case_of
 from sklearn_onlineem.data import Rows, Sequences
-from sklearn_onlineem.families import Categorical, FullGaussian, Laplace, Poisson
+from sklearn_onlineem.families import Categorical, Full, Laplace, Poisson
 from sklearn_onlineem.models import (
     AbsorbingStates,
     EndState,
@@ -135,6 +135,6 @@ CHAINS = [
     *(
         ChainCase(case, termination)
         for termination in (EndState, AbsorbingStates)
-        for case in map(case_of, (FullGaussian, Poisson, Categorical, Laplace))
+        for case in map(case_of, (Full, Poisson, Categorical, Laplace))
     ),
 ]

@@ -12,6 +12,7 @@ from cases.collapsed_cases import (
     log_posteriors,
     one_hot,
 )
+from cases.family_cases import case_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, sparse
 from scipy.special import gammaln, logsumexp
@@ -24,7 +25,7 @@ from sklearn_onlineem.families import (
     MarkovChain,
     Multinomial,
     Poisson,
-    TiedGaussian,
+    Tied,
 )
 from sklearn_onlineem.families._collapsed import log_rising, over_values
 from sklearn_onlineem.statistics import Sums
@@ -33,7 +34,7 @@ by_family = pytest.mark.parametrize("case", CONJUGATE_FAMILIES, ids=repr)
 # Draws of which as many components may be made as one likes.
 by_own = pytest.mark.parametrize(
     "case",
-    [case for case in CONJUGATE_FAMILIES if not isinstance(case.family, TiedGaussian)],
+    [case for case in CONJUGATE_FAMILIES if case is not case_of(Tied)],
     ids=repr,
 )
 SPARSE = [case for case in CONJUGATE_FAMILIES if case.counts]

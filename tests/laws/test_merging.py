@@ -307,7 +307,7 @@ MISMATCHES = {
         fitted(PoissonMixture, 2),
         fitted(PoissonMixture, 3),
     ),
-    r"family=DiagonalGaussian.*family=FullGaussian": lambda: (
+    r"covariance=Diagonal.*covariance=Full": lambda: (
         fitted(GaussianMixture, 2),
         fitted(GaussianMixture, 2, covariance_type="diag"),
     ),

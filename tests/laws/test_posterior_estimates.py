@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases.collapsed_cases import COLLAPSED
 from cases.estimator_cases import ESTIMATORS
+from cases.family_cases import name_of
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
@@ -31,7 +32,7 @@ N_DRAWS = 800
 
 
 def family_name(case):
-    return type(case()._family()).__name__
+    return name_of(case()._family())
 
 
 CASES = [
@@ -67,7 +68,7 @@ def test_every_family_with_a_predictive_is_in_the_list():
     for case in ESTIMATORS:
         family = case()._family()
         has_own = type(family).mean_form.__qualname__.split(".")[0] != "Family"
-        assert has_own == (type(family).__name__ in PRIORS)
+        assert has_own == (name_of(family) in PRIORS)
 
 
 @all_cases

@@ -72,7 +72,7 @@ class HMM(BaseHMM):
     )
 
     def _family(self):
-        return FAMILIES[self.family]() if isinstance(self.family, str) else self.family
+        return FAMILIES[self.family] if isinstance(self.family, str) else self.family
 
     @property
     def parameters_(self) -> object:

@@ -12,10 +12,10 @@ from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.families import (
     AffineGaussian,
-    DiagonalCovariance,
-    FullCovariance,
+    Diagonal,
+    Full,
     LinearGaussian,
-    SphericalCovariance,
+    Spherical,
 )
 from sklearn_onlineem.models import LinearDynamicalModel, LinearDynamicalStatistics, Regression
 from sklearn_onlineem.models.linear_dynamical_start import start_arrays
@@ -23,10 +23,10 @@ from sklearn_onlineem.models.linear_dynamical_start import start_arrays
 __all__ = ["FIELDS", "RELATIVE_FLOOR", "SHAPES", "System", "array_of", "system_prior"]
 
 SHAPES = {
-    "full": FullCovariance(),
-    "diag": DiagonalCovariance(),
-    "diagonal": DiagonalCovariance(),
-    "spherical": SphericalCovariance(),
+    "full": Full(),
+    "diag": Diagonal(),
+    "diagonal": Diagonal(),
+    "spherical": Spherical(),
 }
 
 
@@ -134,7 +134,7 @@ class System:
             self._state_floor(arrays[name])
             for name in ("initial_state_covariance", "transition_covariance")
         )
-        shapes = FullCovariance(), *(SHAPES[kind] for kind in self.noise_types.values())
+        shapes = Full(), *(SHAPES[kind] for kind in self.noise_types.values())
         families = map(LinearGaussian, shapes, (*state_floors, floor))
         parts = zip(_PARTS.values(), families, strict=True)
         return LinearDynamicalModel(
