@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sklearn_onlineem.families.capabilities import ConjugatePriors
+
 __all__ = ["prior_statistics"]
 
 
@@ -24,6 +26,8 @@ def prior_statistics(family, hyperparameters, *sizes, name="prior", **named_size
     """
     if not isinstance(hyperparameters, dict):
         raise ValueError(f"{name} must be a dict, got {hyperparameters!r}.")
+    if not isinstance(family, ConjugatePriors):
+        raise ValueError(f"{name}: {type(family).__name__} {ConjugatePriors.lacking}.")
     known = family.prior_keys
     unknown = [key for key in hyperparameters if key not in known] if known is not None else []
     if unknown:

@@ -805,8 +805,8 @@ def _per_feature(gaussians):
 
 def _prefers_factors(n_components, n_features):
     """Whether the centred route is the faster one."""
-    most = min(_MOST_FEATURES, _MOST_FEATURES_PER_COMPONENT * n_components)
-    return n_features > most
+    most = _MOST_FEATURES_PER_COMPONENT * n_components
+    return n_features > most or n_features > _MOST_FEATURES
 
 
 @cache

@@ -15,6 +15,7 @@ from sklearn_onlineem.families._checks import MOST, above, at_least, check_setti
 from sklearn_onlineem.families._family import NOTHING, ExponentialFamily
 from sklearn_onlineem.families._gaussian_posteriors import posterior, student_log_density
 from sklearn_onlineem.families._marginals import marginal_log_density, marginal_sums
+from sklearn_onlineem.families.capabilities import Correlations, Marginals, PosteriorPredictives
 from sklearn_onlineem.families.covariance_shapes import (
     LOG_2_PI,
     NEGLIGIBLE,
@@ -33,7 +34,12 @@ _FLOOR_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
-class Gaussian(ExponentialFamily[Gaussians, Moments]):
+class Gaussian(
+    ExponentialFamily[Gaussians, Moments],
+    PosteriorPredictives[Gaussians, Moments],
+    Marginals[Gaussians, Moments],
+    Correlations[Gaussians],
+):
     r"""Gaussians.
 
     .. math:: p(x \mid m, S) = |2 \pi S|^{-1/2} e^{-(x - m)' S^{-1} (x - m) / 2}
@@ -86,7 +92,6 @@ class Gaussian(ExponentialFamily[Gaussians, Moments]):
     known: Gaussians | None = None
 
     determined_by_means = False
-    handles_missing = True
 
     def __post_init__(self):
         if self.reg_covar is not None:
@@ -142,12 +147,13 @@ class Gaussian(ExponentialFamily[Gaussians, Moments]):
         return 0.5 * (quadratic + gaussians.log_det + gaussians.mean.shape[1] * LOG_2_PI)
 
     def expected_log_density(self, parameters: Gaussians, statistics: Moments) -> float:
+        shape, floor = self.covariance, self._added(parameters.mean.shape[1])
         precision, degrees = parameters.precision, statistics.degrees
         # Less the model's own, which the floor is a part of.
-        excess = statistics.scatter - self._own_scatter(degrees, parameters)
-        trace = self.covariance._quadratic(precision, excess, np.zeros(precision.shape[:2]))
+        excess = statistics.scatter - shape._own_scatter(degrees, parameters, floor)
+        trace = shape._quadratic(precision, excess, np.zeros(precision.shape[:2]))
         shift = statistics.mean - parameters.mean
-        squares = self.covariance._quadratic(precision, np.zeros_like(precision), shift)
+        squares = shape._quadratic(precision, np.zeros_like(precision), shift)
         spread = trace.sum() + degrees @ parameters.log_det + statistics.weight @ squares
         return -0.5 * float(spread)
 
@@ -199,13 +205,10 @@ class Gaussian(ExponentialFamily[Gaussians, Moments]):
         return found
 
     def own_statistics(self, parameters: Gaussians, weights: Floats) -> Moments:
-        degrees = self.covariance._pooled(weights)
-        scatter = self._own_scatter(degrees, parameters)
+        shape, floor = self.covariance, self._added(parameters.mean.shape[1])
+        degrees = shape._pooled(weights)
+        scatter = shape._own_scatter(degrees, parameters, floor)
         return Moments(weights, degrees, parameters.mean, scatter)
-
-    def _own_scatter(self, degrees, parameters):
-        floor = self._added(parameters.mean.shape[1])
-        return self.covariance._own_scatter(degrees, parameters, floor)
 
     def m_step(self, statistics: Moments, previous: Gaussians | None = None) -> Gaussians:
         maximiser, floor = self.covariance._maximiser, self._added(statistics.mean.shape[1])
@@ -232,58 +235,12 @@ class Gaussian(ExponentialFamily[Gaussians, Moments]):
         return parameters.mean[components] + noise
 
     def marginal_log_density(self, parameters: Gaussians, X: Floats, n_threads: int = 1) -> Floats:
-        """Return `log_density` of what each row has; NaN is missing, but not in all of a row.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        X : ndarray of shape (n_rows, n_features)
-            Rows; NaN is missing.
-        n_threads : int, default=1
-            How many threads may walk the rows. Results do not depend on it.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Gaussian
-        >>> family = Gaussian()
-        >>> gaussians = family.from_natural(np.array([[0.0, 0.0, -1.0, 0.5, 0.5, -1.0]]))
-        >>> X = np.array([[1.0, np.nan]])
-        >>> variance = gaussians.covariance_matrices[0, 0, 0]
-        >>> density = np.exp(-0.5 / variance) / np.sqrt(2 * np.pi * variance)
-        >>> bool(np.isclose(np.exp(family.marginal_log_density(gaussians, X)), density)[0, 0])
-        True
-        """
         covariances = parameters.covariance_matrices
         return marginal_log_density(parameters.mean, covariances, X)
 
     def marginal_statistics(
         self, parameters: Gaussians, X: Floats, posterior: Floats, n_threads: int = 1
     ) -> Moments:
-        """Return `expected_statistics`, also in expectation over what is missing.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        X : ndarray of shape (n_rows, n_features)
-            Rows; NaN is missing.
-        posterior : ndarray of shape (n_rows, K)
-            Shares of the components in each row.
-        n_threads : int, default=1
-            How many threads may walk the rows. Results do not depend on it.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Gaussian
-        >>> family = Gaussian()
-        >>> gaussians = family.from_natural(np.array([[0.0, 0.0, -1.0, 0.5, 0.5, -1.0]]))
-        >>> X = np.array([[1.0, np.nan]])
-        >>> family.marginal_statistics(gaussians, X, np.ones((1, 1))).mean
-        array([[1. , 0.5]])
-        """
         counts, mean = posterior.sum(axis=0, dtype=np.float64), parameters.mean
         covariances = parameters.covariance_matrices
         first, second = marginal_sums(mean, covariances, X, posterior.astype(np.float64))

@@ -21,6 +21,7 @@ from sklearn_onlineem.families._covariances import (
     square_roots,
 )
 from sklearn_onlineem.families._family import Family
+from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI, NEGLIGIBLE, Covariance, Full
 from sklearn_onlineem.statistics import Moments
 
@@ -127,7 +128,7 @@ class AffineGaussian:
 
 
 @dataclass(frozen=True, eq=False)
-class LinearGaussian(Family[AffineGaussian, Moments]):
+class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaussian, Moments]):
     r"""Regressions with Gaussian noise.
 
     .. math:: p(y \mid x, k) = N(y; B_k x + c_k, S_k)

@@ -9,6 +9,7 @@ from cases.enumeration import logs
 from cases.family_cases import FAMILIES, OTHER_FAMILIES, FamilyCase, case_of
 from sklearn_onlineem.data import Rows, Sequences
 from sklearn_onlineem.families import Categorical, Full, Laplace, Poisson
+from sklearn_onlineem.families.capabilities import Marginals
 from sklearn_onlineem.models import (
     AbsorbingStates,
     EndState,
@@ -71,7 +72,7 @@ class ChainCase:
         """Some rows are missing, and single values where the family takes that."""
         X = data.X.copy()
         X[rng.random(len(X)) < 0.2] = np.nan
-        if self.case.family.handles_missing:
+        if isinstance(self.case.family, Marginals):
             X[rng.random(X.shape) < 0.2] = np.nan
         return replace(data, rows=replace(data.rows, X=X))
 

@@ -44,6 +44,7 @@ from sklearn_onlineem.families import (
     Tied,
     Wishart,
 )
+from sklearn_onlineem.families.capabilities import ConjugatePriors
 
 
 @dataclass(frozen=True)
@@ -572,7 +573,7 @@ LIMITS = {
 
 def hyperparameters(family):
     """Names of what the family's prior takes."""
-    return family.prior_keys or []
+    return (family.prior_keys or []) if isinstance(family, ConjugatePriors) else []
 
 
 def _laplace_log_prior(family, parameters):
