@@ -14,6 +14,7 @@ from typing import Self, TypeVar
 
 import numpy as np
 
+from sklearn_onlineem._kernels import _centred_moments
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import component, like
 
@@ -304,12 +305,15 @@ def _concatenated(values):
     return like(values[0], [_concatenated(part) for part in zip(*values, strict=True)])
 
 
+# The kernels that add moments, by the number of axes of their scatters.
+_ADD = {2: _centred_moments.merge_centred_diagonal, 3: _centred_moments.merge_centred}
+
+
 @dataclass(frozen=True)
 class Moments(Statistics):
     """Weights, means and scatters *about these means*, so that large offsets cost no digits.
 
-    Sums follow the parallel-axis theorem (Chan, Golub & LeVeque 1979). How outer products are
-    stored depends on the shape of the covariances, and is what the subclasses say.
+    Sums follow the parallel-axis theorem (Chan, Golub & LeVeque 1979).
 
     Parameters
     ----------
@@ -320,7 +324,10 @@ class Moments(Statistics):
     mean : ndarray of shape (n_components, n_features)
         Weighted means.
     scatter : ndarray
-        Weighted sums of outer products of deviations from the mean.
+        Weighted sums of outer products of deviations from the mean, of shape
+        (n_components, n_features, n_features), or (1, n_features, n_features) summed over the
+        components; or of squares, of shape (n_components, n_features), or (n_components, 1) summed
+        over the features.
     """
 
     weight: Floats
@@ -328,19 +335,16 @@ class Moments(Statistics):
     mean: Floats
     scatter: Floats
 
-    # The kernel that adds arrays of one shape of scatters.
-    merge_centred = None
-
     def merge(self, a: float, other: Self, b: float) -> Self:
         weight, degrees = np.empty_like(self.weight), np.empty_like(self.degrees)
         mean, scatter = np.empty_like(self.mean), np.empty_like(self.scatter)
-        self.merge_centred(
+        _ADD[scatter.ndim](
             a, self.weight, self.degrees, self.mean, self.scatter,
             b, other.weight, other.degrees, other.mean, other.scatter,
             weight, degrees, mean, scatter,
         )  # fmt: skip
-        return type(self)(weight, degrees, mean, scatter)
+        return Moments(weight, degrees, mean, scatter)
 
     def scale(self, a: float) -> Self:
         weight, degrees, scatter = (_times(a, x) for x in (self.weight, self.degrees, self.scatter))
-        return type(self)(weight, degrees, self.mean, scatter)
+        return Moments(weight, degrees, self.mean, scatter)

@@ -9,10 +9,8 @@ import pytest
 from cases.comparing import assert_close, assert_identical
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sklearn_onlineem.families.gaussian_axis import AxisMoments
-from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.models.mixture import MixtureStatistics
-from sklearn_onlineem.statistics import Listed, Statistics, Sums, combine, pooled
+from sklearn_onlineem.statistics import Listed, Moments, Statistics, Sums, combine, pooled
 
 
 def full(deviations):
@@ -20,11 +18,11 @@ def full(deviations):
 
 
 SHAPES = {
-    "full": (MatrixMoments, full),
-    "tied": (MatrixMoments, lambda deviations: full(deviations).sum(axis=0, keepdims=True)),
-    "diagonal": (AxisMoments, lambda deviations: (deviations**2).sum(axis=0)),
+    "full": (Moments, full),
+    "tied": (Moments, lambda deviations: full(deviations).sum(axis=0, keepdims=True)),
+    "diagonal": (Moments, lambda deviations: (deviations**2).sum(axis=0)),
     "spherical": (
-        AxisMoments,
+        Moments,
         lambda deviations: (deviations**2).sum(axis=(0, 2))[:, None],
     ),
 }

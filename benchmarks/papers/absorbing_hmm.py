@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.papers._passes import Run, draw_paths, first_cell, loss_cell
 from sklearn_onlineem.em import PowerDecay
 from sklearn_onlineem.em.step import batch_step, online_step
-from sklearn_onlineem.families import FullGaussian
+from sklearn_onlineem.families import Gaussian, Gaussians
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState
 
@@ -67,7 +67,7 @@ class Problem:
         start[:N_TRANSIENT] = 1.0 / N_TRANSIENT
         moves = np.vstack([transient_moves, np.eye(N_TRANSIENT + 1)[N_TRANSIENT:]])[: self.n_states]
         return HiddenMarkovModel(
-            FullGaussian(reg_covar=0.0), start, moves, parameters, self.termination
+            Gaussian(reg_covar=0.0), start, moves, parameters, self.termination
         )
 
 
@@ -147,7 +147,7 @@ def truth(problem, rng):
     covariances = np.einsum("kni,knj->kij", factors, factors) / (2 * N_FEATURES)
     ends = rng.uniform(*EXIT, size=(N_TRANSIENT, 1))
     moves = rng.dirichlet(np.ones(N_TRANSIENT), size=N_TRANSIENT)
-    gaussians = FullGaussian().gaussians(means, covariances)
+    gaussians = Gaussians(means, covariances)
     return problem.with_emissions(np.hstack([(1.0 - ends) * moves, ends]), gaussians)
 
 
@@ -156,7 +156,7 @@ def start(problem, data, rng):
     means = data.X[rng.choice(len(data.X), problem.n_states, replace=False)]
     covariances = np.repeat(np.cov(data.X.T)[None], problem.n_states, axis=0)
     moves = np.full((N_TRANSIENT, N_TRANSIENT + 1), 1.0 / (N_TRANSIENT + 1))
-    return problem.with_emissions(moves, FullGaussian().gaussians(means, covariances))
+    return problem.with_emissions(moves, Gaussians(means, covariances))
 
 
 def loss(model, data):

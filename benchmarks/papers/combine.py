@@ -31,7 +31,7 @@ from benchmarks.datasets import load_covertype_54, load_fashion_mnist
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import PowerDecay
 from sklearn_onlineem.em.step import online_step
-from sklearn_onlineem.families import DiagonalGaussian, FullGaussian
+from sklearn_onlineem.families import Diagonal, Gaussian, Gaussians
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
@@ -89,8 +89,8 @@ def truth(rng, separation):
     means = rng.normal(scale=separation, size=(K, D))
     factors = rng.normal(size=(K, 2 * D, D))
     covariances = np.einsum("kni,knj->kij", factors, factors) / (2 * D)
-    family = FullGaussian(reg_covar=0.0)
-    return MixtureModel(family, rng.dirichlet(np.ones(K)), family.gaussians(means, covariances))
+    family = Gaussian(reg_covar=0.0)
+    return MixtureModel(family, rng.dirichlet(np.ones(K)), Gaussians(means, covariances))
 
 
 def start(family, X, n_components, rng):
@@ -99,7 +99,7 @@ def start(family, X, n_components, rng):
     spread = X.var(axis=0) + family.floor if family.floor is not None else np.cov(X.T)
     covariance = np.repeat(spread[None], n_components, axis=0)
     weights = np.full(n_components, 1.0 / n_components)
-    return MixtureModel(family, weights, family.gaussians(means, covariance))
+    return MixtureModel(family, weights, Gaussians(means, covariance))
 
 
 def synthetic(seed, separation):
@@ -239,7 +239,7 @@ def one_real_seed(seed, task, X, n_rows):
     """Losses of everything: {(rule, method): loss}."""
     rng = np.random.default_rng(seed)
     X = X[rng.permutation(len(X))[:n_rows]]
-    family = DiagonalGaussian(task.reg_covar).bind(X)
+    family = Gaussian(Diagonal(), task.reg_covar).bind(X)
     begin = start(family, X, task.n_components, rng)
     rows, parts = Rows(X), [Rows(part) for part in np.array_split(X, task.n_machines)]
     n_steps = round(SYNC_ROWS / task.n_machines / REAL_BATCH)

@@ -38,7 +38,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em import PowerDecay
 from sklearn_onlineem.em.step import batch_step, online_step
-from sklearn_onlineem.families import Categorical, FullGaussian
+from sklearn_onlineem.families import Categorical, Gaussian, Gaussians
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.terminations import GivenLength
 
@@ -177,8 +177,8 @@ def model_of(chain, like=None):
         family = Categorical(chain.emissions.probabilities.shape[1])
         parameters = np.maximum(chain.emissions.probabilities, family.min_probability)
     else:
-        family = FullGaussian(reg_covar=0.0)
-        parameters = family.gaussians(chain.emissions.means, chain.emissions.covariances)
+        family = Gaussian(reg_covar=0.0)
+        parameters = Gaussians(chain.emissions.means, chain.emissions.covariances)
     termination = GivenLength() if like is None else like.termination
     return HiddenMarkovModel(family, chain.start, chain.transmat, parameters, termination)
 

@@ -39,7 +39,7 @@ from benchmarks.papers._parametrisations import (
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.diagnostics import step_certificate
 from sklearn_onlineem.em.step import batch_step, online_step
-from sklearn_onlineem.families import FullGaussian
+from sklearn_onlineem.families import Gaussian, Gaussians
 from sklearn_onlineem.models.mixture import MixtureModel
 
 K, T, SHOWN = 2, 300, (10, 30, 100, 300)
@@ -47,7 +47,7 @@ KINDS = ("constant", "searched")
 STEPS, RATES = np.logspace(-8, 2, 41), np.linspace(0.2, 1.9, 18)
 # Losses are means of 272 numbers near 1, or 4.
 NOISE, REACHED, SETTLED, MOST_HALVINGS = 1e-14, 1e-6, 1e-10, 60
-FAMILY = FullGaussian(reg_covar=0.0)
+FAMILY = Gaussian(reg_covar=0.0)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Problem:
 
 def model_of(mixtures):
     weights, means, covariances = map(np.ascontiguousarray, mixtures)
-    return MixtureModel(FAMILY, weights, FAMILY.gaussians(means, covariances))
+    return MixtureModel(FAMILY, weights, Gaussians(means, covariances))
 
 
 def coordinates_of(models, parametrisation):

@@ -23,7 +23,7 @@ from functools import cache
 import numpy as np
 
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.families import SphericalGaussian
+from sklearn_onlineem.families import Gaussian, Gaussians, Spherical
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 from sklearn_onlineem.statistics import combine
 
@@ -101,12 +101,10 @@ class Setting:
 @cache
 def setting(problem, seed, n_rows):
     rng = np.random.default_rng(seed)
-    family, d = SphericalGaussian(reg_covar=0.0, learns_covariances=False), problem.n_features
+    family, d = Gaussian(Spherical(), reg_covar=0.0, learns_covariances=False), problem.n_features
     unit = np.ones((N_COMPONENTS, 1))
     means = rng.normal(scale=PRECISION**-0.5, size=(N_COMPONENTS, d))
-    truth = MixtureModel(
-        family, rng.dirichlet(np.ones(N_COMPONENTS)), family.gaussians(means, unit)
-    )
+    truth = MixtureModel(family, rng.dirichlet(np.ones(N_COMPONENTS)), Gaussians(means, unit))
     data, held_out = (Rows(truth.sample(n_rows, rng)[0]) for _ in range(2))
     family = family.knowing(truth.parameters)
     first = replace(truth, family=family)
@@ -125,9 +123,7 @@ def start(problem, made, rng):
     if problem.start == "points":
         chosen = rng.choice(len(X), N_COMPONENTS, replace=False)
         parameters = made.first.parameters
-        return replace(
-            made.first, parameters=made.first.family.gaussians(X[chosen], parameters.covariance)
-        )
+        return replace(made.first, parameters=Gaussians(X[chosen], parameters.covariance))
     n_used = {"one": 1, "two": 2, "uniform": N_COMPONENTS}[problem.start]
     return made.m_step(of_labels(made, rng.integers(n_used, size=len(X))), pseudo_count=1.0)
 

@@ -20,7 +20,7 @@ from benchmarks.rivals import hmmlearn_hmm
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.families import Categorical, DiagonalGaussian, FullGaussian
+from sklearn_onlineem.families import Categorical, Diagonal, Full, Gaussian, Gaussians
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 
 try:
@@ -83,8 +83,8 @@ def ours(emissions, X, lengths, parameters, n_threads=1):
         family, (parameters,) = Categorical(N_SYMBOLS), emission
         X = X.astype(np.float64)
     else:
-        family = (DiagonalGaussian if emissions == "diag" else FullGaussian)(reg_covar=0.0)
-        parameters = family.gaussians(*emission)
+        family = Gaussian(Diagonal() if emissions == "diag" else Full(), reg_covar=0.0)
+        parameters = Gaussians(*emission)
     model = HiddenMarkovModel(family, start, transmat, parameters)
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     data = Sequences(Rows(X, n_threads=n_threads), offsets)

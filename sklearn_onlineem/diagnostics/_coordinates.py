@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.diagnostics._gaussian_tangents import AxisTangents, MatrixTangents
+from sklearn_onlineem.diagnostics._gaussian_tangents import gaussian_tangents
 from sklearn_onlineem.diagnostics._share_tangents import (
     CategoricalTangents,
     MarkovChainTangents,
@@ -35,15 +35,12 @@ from sklearn_onlineem.diagnostics._wishart_tangents import (
 from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
-    DiagonalGaussian,
     Exponential,
-    FullGaussian,
     Gamma,
+    Gaussian,
     MarkovChain,
     Multinomial,
     Poisson,
-    SphericalGaussian,
-    TiedGaussian,
     Wishart,
 )
 from sklearn_onlineem.families.gamma import FixedShapeGamma
@@ -54,17 +51,14 @@ __all__ = ["TANGENTS", "ChainCoordinates", "Coordinates", "MixtureCoordinates"]
 TANGENTS = {
     Bernoulli: BernoulliTangents,
     Categorical: CategoricalTangents,
-    DiagonalGaussian: AxisTangents,
     Exponential: DurationTangents,
     FixedDegreesWishart: FixedDegreesWishartTangents,
     FixedShapeGamma: DurationTangents,
-    FullGaussian: MatrixTangents,
     Gamma: GammaTangents,
+    Gaussian: gaussian_tangents,
     MarkovChain: MarkovChainTangents,
     Multinomial: MultinomialTangents,
     Poisson: PoissonTangents,
-    SphericalGaussian: AxisTangents,
-    TiedGaussian: MatrixTangents,
     Wishart: WishartTangents,
 }
 

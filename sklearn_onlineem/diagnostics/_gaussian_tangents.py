@@ -14,10 +14,10 @@ import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.diagnostics._tangents import Attribute, Tangents
-from sklearn_onlineem.families import SphericalGaussian
-from sklearn_onlineem.families._gaussian import LARGEST_GUARD, NEGLIGIBLE
+from sklearn_onlineem.families import Diagonal, Full, Gaussians, Spherical, Tied
+from sklearn_onlineem.families.covariance_shapes import LARGEST_GUARD, NEGLIGIBLE
 
-__all__ = ["AxisTangents", "MatrixTangents"]
+__all__ = ["gaussian_tangents"]
 
 
 class _GaussianTangents(Tangents):
@@ -51,7 +51,7 @@ class _GaussianTangents(Tangents):
 
     @property
     def shared(self):
-        return slice(self.d, None) if self.family._is_pooled else slice(0, 0)
+        return slice(self.d, None) if self.family.covariance.is_shared else slice(0, 0)
 
     @property
     def is_free(self):
@@ -65,7 +65,7 @@ class _GaussianTangents(Tangents):
 
     @property
     def kernel(self):
-        return self.family.features
+        return self.family.covariance.features
 
     def rows(self, X):
         return X
@@ -81,7 +81,7 @@ class _GaussianTangents(Tangents):
 
     def _share(self, statistics):
         weight = statistics.weight
-        return weight / weight.sum() if self.family._is_pooled else np.ones(len(weight))
+        return weight / weight.sum() if self.family.covariance.is_shared else np.ones(len(weight))
 
     def frames(self):
         if self._guard < LARGEST_GUARD[np.dtype(np.float64)]:
@@ -105,7 +105,7 @@ class _GaussianTangents(Tangents):
     @cached_property
     def _standard(self):
         """Tangents of one Gaussian of mean 0 and covariance 1."""
-        unit = self.family.gaussians(np.zeros((1, self.d)), self._unit_covariance())
+        unit = Gaussians(np.zeros((1, self.d)), self._unit_covariance())
         return type(self)(self.family, unit, np.zeros(self.d))
 
     def whitened(self, raw):
@@ -167,7 +167,7 @@ class MatrixTangents(_GaussianTangents):
 
     @cached_property
     def mean(self):
-        covariances = self.family.covariance_matrices(self.parameters)
+        covariances = self.parameters.covariance_matrices
         second = covariances + self.shift[:, :, None] * self.shift[:, None, :]
         return np.concatenate([self.shift, second[:, *self._upper]], axis=1)
 
@@ -206,14 +206,14 @@ class MatrixTangents(_GaussianTangents):
     def _second(self, statistics, first):
         scatter = self._share(statistics)[:, None, None] * statistics.scatter
         deviation = statistics.mean - self.parameters.mean
-        every = self.family.covariance_matrices(self.parameters)
+        every = self.parameters.covariance_matrices
         expected = self._degrees(statistics)[:, None, None] * every
         return scatter + first[:, :, None] * deviation[:, None, :] - expected
 
     def moved(self, v):
         change = self.derivatives(v)
         covariance = self.parameters.covariance + change["covars_"][: self._n_covariances]
-        return self.family.gaussians(self.parameters.mean + change["means_"], covariance)
+        return Gaussians(self.parameters.mean + change["means_"], covariance)
 
     @property
     def _n_covariances(self):
@@ -221,7 +221,7 @@ class MatrixTangents(_GaussianTangents):
 
     def attributes(self):
         parameters = self.parameters
-        every = self.family.covariance_matrices(parameters)
+        every = parameters.covariance_matrices
         return {
             "means_": Attribute(parameters.mean, "real"),
             "covariances_": Attribute(self._in_shape(every), "covariance"),
@@ -229,7 +229,7 @@ class MatrixTangents(_GaussianTangents):
         }
 
     def _in_shape(self, matrices):
-        return matrices[0] if self.family._is_pooled else matrices
+        return matrices[0] if self.family.covariance.is_shared else matrices
 
     def derivatives(self, v):
         R = self._root
@@ -241,7 +241,7 @@ class MatrixTangents(_GaussianTangents):
 
     @cached_property
     def _guard(self):
-        every = self.family.covariance_matrices(self.parameters)
+        every = self.parameters.covariance_matrices
         total = (every + self.shift[:, :, None] * self.shift[:, None, :]).mean(axis=0)
         return np.einsum("kij,ij->k", self.parameters.precision, total).max()
 
@@ -268,7 +268,8 @@ class AxisTangents(_GaussianTangents):
     def mean(self):
         parameters = self.parameters
         every = np.broadcast_to(parameters.covariance, self.shift.shape)
-        return np.concatenate([self.shift, self.family._summed(every + self.shift**2)], axis=1)
+        second = self.family.covariance.summed(every + self.shift**2)
+        return np.concatenate([self.shift, second], axis=1)
 
     @property
     def _unit(self):
@@ -286,7 +287,7 @@ class AxisTangents(_GaussianTangents):
 
     def whitened_sums(self, first, second):
         parameters = self.parameters
-        about = second - 2.0 * self.family._summed(self.shift * first)
+        about = second - 2.0 * self.family.covariance.summed(self.shift * first)
         spread = 0.5 * self._unit * parameters.precision * about
         return np.concatenate([parameters.precision_factor * first, spread], axis=1)
 
@@ -294,16 +295,16 @@ class AxisTangents(_GaussianTangents):
         deviation = statistics.mean - self.parameters.mean
         degrees = self._degrees(statistics)[:, None]
         expected = self._per_value * degrees * self.parameters.covariance
-        return statistics.scatter + self.family._summed(first * deviation) - expected
+        return statistics.scatter + self.family.covariance.summed(first * deviation) - expected
 
     def moved(self, v):
         relative, parameters = self._unit * v[:, self.d :], self.parameters
         means = parameters.mean + v[:, : self.d] / parameters.precision_factor
-        return self.family.gaussians(means, parameters.covariance * np.exp(relative))
+        return Gaussians(means, parameters.covariance * np.exp(relative))
 
     def attributes(self):
         parameters = self.parameters
-        every = self.family.covariance_matrices(parameters)
+        every = parameters.covariance_matrices
         return {
             "means_": Attribute(parameters.mean, "real"),
             "covariances_": Attribute(self._in_shape(parameters.covariance), "positive"),
@@ -311,7 +312,7 @@ class AxisTangents(_GaussianTangents):
         }
 
     def _in_shape(self, variances):
-        return variances[:, 0] if isinstance(self.family, SphericalGaussian) else variances
+        return variances[:, 0] if isinstance(self.family.covariance, Spherical) else variances
 
     def derivatives(self, v):
         parameters = self.parameters
@@ -334,3 +335,16 @@ class AxisTangents(_GaussianTangents):
 
     def _standardised(self, k, X):
         return (X - self.parameters.mean[k]) * self.parameters.precision_factor[k]
+
+
+def gaussian_tangents(family, parameters):
+    """Return the tangents of the family, by its covariance."""
+    return _TANGENTS[type(family.covariance)](family, parameters)
+
+
+_TANGENTS = {
+    Diagonal: AxisTangents,
+    Full: MatrixTangents,
+    Spherical: AxisTangents,
+    Tied: MatrixTangents,
+}

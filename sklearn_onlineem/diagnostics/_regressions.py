@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from sklearn_onlineem.families import DiagonalCovariance, FullCovariance, SphericalCovariance
+from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
 
 __all__ = ["RegressionCoordinates"]
@@ -32,7 +32,7 @@ class RegressionCoordinates:
         Of the part of a model that the regression is.
     regression : Regression
         Of a single component.
-    statistics : MatrixMoments
+    statistics : Moments
         What it maximises.
     """
 
@@ -190,7 +190,7 @@ def _spherical_units(p):
 
 
 _UNITS = {
-    FullCovariance: _full_units,
-    DiagonalCovariance: _diagonal_units,
-    SphericalCovariance: _spherical_units,
+    Full: _full_units,
+    Diagonal: _diagonal_units,
+    Spherical: _spherical_units,
 }

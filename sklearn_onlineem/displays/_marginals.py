@@ -19,15 +19,12 @@ from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
     CompoundDirichlet,
-    DiagonalGaussian,
     Exponential,
-    FullGaussian,
     Gamma,
+    Gaussian,
     Laplace,
     Multinomial,
     Poisson,
-    SphericalGaussian,
-    TiedGaussian,
 )
 from sklearn_onlineem.families.gamma import FixedShapeGamma
 
@@ -199,17 +196,9 @@ def distribution(family, parameters, j):
     )
 
 
-@distribution.register(FullGaussian)
-@distribution.register(TiedGaussian)
-def _matrix_gaussian(family, parameters, j):
-    return stats.norm(parameters.mean[:, j], np.sqrt(parameters.covariance[:, j, j]))
-
-
-@distribution.register(DiagonalGaussian)
-@distribution.register(SphericalGaussian)
-def _axis_gaussian(family, parameters, j):
-    mean = parameters.mean
-    return stats.norm(mean[:, j], np.sqrt(np.broadcast_to(parameters.covariance, mean.shape)[:, j]))
+@distribution.register(Gaussian)
+def _gaussian(family, parameters, j):
+    return stats.norm(parameters.mean[:, j], np.sqrt(parameters.covariance_matrices[:, j, j]))
 
 
 @distribution.register(Laplace)

@@ -12,15 +12,15 @@ from sklearn_onlineem.diagnostics._reading import model_and_data
 from sklearn_onlineem.displays._drawing import Diamonds, Ellipses
 from sklearn_onlineem.displays._planes import Plane, Projection, discriminant_directions
 from sklearn_onlineem.families import (
-    DiagonalGaussian,
-    FullGaussian,
+    Full,
+    Gaussian,
+    Gaussians,
     Laplace,
-    SphericalGaussian,
-    TiedGaussian,
+    Tied,
 )
 from sklearn_onlineem.models.mixture import MixtureModel
 
-_PLANAR = FullGaussian, TiedGaussian, DiagonalGaussian, SphericalGaussian, Laplace
+_PLANAR = Gaussian, Laplace
 
 __all__ = [
     "chosen_features",
@@ -64,8 +64,8 @@ def _model_of_precisions(estimator):
         covariances = covariances[None]
     elif estimator.covariance_type in ("diag", "spherical"):
         covariances = covariances.reshape(len(means), -1, 1) * identity
-    family = TiedGaussian() if len(covariances) < len(means) else FullGaussian()
-    return MixtureModel(family, estimator.weights_, family.gaussians(means, covariances))
+    family = Gaussian(Tied() if len(covariances) < len(means) else Full())
+    return MixtureModel(family, estimator.weights_, Gaussians(means, covariances))
 
 
 def rows_of(estimator, X):

@@ -14,6 +14,7 @@ from sklearn.metrics import pairwise_distances_argmin
 
 from sklearn_onlineem.estimators._threads import single_threaded_openmp
 from sklearn_onlineem.estimators._warnings import warn_user
+from sklearn_onlineem.families.capabilities import Correlations
 from sklearn_onlineem.models.mixture import MixtureModel
 
 __all__ = ["STARTS", "start_model", "wide_pseudo_rows"]
@@ -121,7 +122,9 @@ def wide_pseudo_rows(family, rows, n_components, prior=None):
     weight = np.ones(len(rows)) if rows.sample_weight is None else rows.sample_weight
     evenly = np.repeat(weight[:, None], n_components, axis=1)
     statistics, n_features = family.expected_statistics(rows.X, evenly), rows.X.shape[1]
-    parameters = family.widened(_maximiser(family, statistics, n_features, prior))
+    parameters = _maximiser(family, statistics, n_features, prior)
+    if isinstance(family, Correlations):
+        parameters = family.widened(parameters)
     per_feature = family.n_parameters(parameters) / (n_components * n_features)
     return family.own_statistics(parameters, np.full(n_components, _WIDE_SHARE * per_feature))
 

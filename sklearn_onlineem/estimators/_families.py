@@ -6,39 +6,32 @@ from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
     CompoundDirichlet,
-    DiagonalGaussian,
+    Diagonal,
     Exponential,
-    FullGaussian,
+    Full,
     Gamma,
+    Gaussian,
     Laplace,
     Multinomial,
     Poisson,
-    SphericalGaussian,
-    TiedGaussian,
+    Spherical,
+    Tied,
     Wishart,
 )
 
-__all__ = ["COVARIANCE_TYPES", "FAMILIES"]
+__all__ = ["COVARIANCES", "FAMILIES"]
+
+COVARIANCES = {"full": Full(), "tied": Tied(), "diag": Diagonal(), "spherical": Spherical()}
 
 FAMILIES = {
-    "bernoulli": Bernoulli,
-    "categorical": Categorical,
-    "compound_dirichlet": CompoundDirichlet,
-    "exponential": Exponential,
-    "gamma": Gamma,
-    "gaussian_diag": DiagonalGaussian,
-    "gaussian_full": FullGaussian,
-    "gaussian_spherical": SphericalGaussian,
-    "gaussian_tied": TiedGaussian,
-    "laplace": Laplace,
-    "multinomial": Multinomial,
-    "poisson": Poisson,
-    "wishart": Wishart,
-}
-
-COVARIANCE_TYPES = {
-    "full": FullGaussian,
-    "tied": TiedGaussian,
-    "diag": DiagonalGaussian,
-    "spherical": SphericalGaussian,
+    "bernoulli": Bernoulli(),
+    "categorical": Categorical(),
+    "compound_dirichlet": CompoundDirichlet(),
+    "exponential": Exponential(),
+    "gamma": Gamma(),
+    **{f"gaussian_{name}": Gaussian(shape) for name, shape in COVARIANCES.items()},
+    "laplace": Laplace(),
+    "multinomial": Multinomial(),
+    "poisson": Poisson(),
+    "wishart": Wishart(),
 }

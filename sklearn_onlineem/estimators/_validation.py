@@ -19,6 +19,7 @@ from sklearn_onlineem._kernels import _rows
 from sklearn_onlineem.data._sparse import canonical_csr
 from sklearn_onlineem.estimators._in_memory import check_in_memory
 from sklearn_onlineem.estimators._missing import check_complete, filled
+from sklearn_onlineem.families.capabilities import Marginals
 
 __all__ = [
     "INVALID",
@@ -124,7 +125,7 @@ def check_values(data, family, first=True):
         family.check(data.X)
         return
     incomplete = np.isnan(data.X).any(axis=1)
-    if not family.handles_missing and (incomplete & data.observed).any():
+    if not isinstance(family, Marginals) and (incomplete & data.observed).any():
         raise ValueError(
             f"X has NaN in rows with other values: {family} has no marginal distributions of"
             " some features. Only whole rows can be missing."

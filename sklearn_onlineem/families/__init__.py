@@ -5,14 +5,16 @@ from sklearn_onlineem.families.bernoulli import Bernoulli
 from sklearn_onlineem.families.categorical import Categorical
 from sklearn_onlineem.families.compound_dirichlet import CompoundDirichlet
 from sklearn_onlineem.families.covariance_shapes import (
-    DiagonalCovariance,
-    FullCovariance,
-    SphericalCovariance,
+    Covariance,
+    Diagonal,
+    Full,
+    Gaussians,
+    Spherical,
+    Tied,
 )
 from sklearn_onlineem.families.exponential import Exponential
 from sklearn_onlineem.families.gamma import Gamma
-from sklearn_onlineem.families.gaussian_axis import DiagonalGaussian, SphericalGaussian
-from sklearn_onlineem.families.gaussian_matrix import FullGaussian, TiedGaussian
+from sklearn_onlineem.families.gaussian import Gaussian
 from sklearn_onlineem.families.laplace import Laplace
 from sklearn_onlineem.families.markov_chain import MarkovChain
 from sklearn_onlineem.families.multinomial import Multinomial
@@ -23,20 +25,20 @@ __all__ = [
     "Bernoulli",
     "Categorical",
     "CompoundDirichlet",
-    "DiagonalCovariance",
-    "DiagonalGaussian",
+    "Covariance",
+    "Diagonal",
     "Exponential",
     "ExponentialFamily",
     "Family",
-    "FullCovariance",
-    "FullGaussian",
+    "Full",
     "Gamma",
+    "Gaussian",
+    "Gaussians",
     "Laplace",
     "MarkovChain",
     "Multinomial",
     "Poisson",
-    "SphericalCovariance",
-    "SphericalGaussian",
-    "TiedGaussian",
+    "Spherical",
+    "Tied",
     "Wishart",
 ]

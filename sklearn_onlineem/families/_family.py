@@ -42,9 +42,9 @@ class Family(ABC, Generic[Parameters, Evidence]):
     ignore it, but has to take it; results must not depend on it. Hidden Markov models share chunks
     of sequences among threads instead, and may ask a family from several at once.
 
-    Components are drawn by the model, where hidden variables are sampled. A family whose
-    components have hidden variables of their own (the proportions of a compound Dirichlet, say)
-    draws these in `sampled_statistics`.
+    What only some families have is in `families.capabilities`: conjugate priors and posteriors,
+    marginals of rows with missing values, hidden variables of the components' own. A family
+    inherits from each that it has.
 
     See Also
     --------
@@ -53,9 +53,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
 
     # Whether means determine all parameters, so that `with_means` needs no others.
     determined_by_means = False
-    # Whether there are `marginal_log_density` and `marginal_statistics`, for rows with some NaN:
-    # the same arguments as `log_density` and `posterior_statistics`.
-    handles_missing = False
     # Whether rows are nominal, such as codes of symbols, between which distances mean nothing.
     is_nominal = False
     # Whether the support is convex, so that `check` says of means, too, whether they are in it.
@@ -161,39 +158,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
             How many threads may walk the rows. Results do not depend on it.
         """
         return self.expected_statistics(X, posterior, n_threads)
-
-    def sampled_statistics(
-        self,
-        parameters: Parameters,
-        X: Floats,
-        posterior: Floats,
-        rng: np.random.Generator,
-        n_threads: int = 1,
-    ) -> Evidence:
-        """Return `posterior_statistics` with the components' own hidden variables drawn.
-
-        Each row's are drawn once for each component that it has a share of, from their
-        distribution given the row and the component, so that the expectation is
-        `posterior_statistics`. Most families have none.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        X : array of shape (n_rows, n_features)
-            Rows; CSR as well as dense where the family `takes_sparse`.
-        posterior : ndarray of shape (n_rows, K)
-            Shares; where components were drawn, 0 but for one of each row.
-        rng : numpy.random.Generator
-            Draws must not depend on `n_threads`.
-        n_threads : int, default=1
-            How many threads may walk the rows. Results do not depend on it.
-
-        Returns
-        -------
-        statistics : Statistics
-        """
-        return self.posterior_statistics(parameters, X, posterior, n_threads)
 
     @abstractmethod
     def own_statistics(self, parameters: Parameters, weights: Floats) -> Evidence:
@@ -365,21 +329,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
         """
         return 0
 
-    def prior_statistics(self, n_components: int, **hyperparameters: object) -> Evidence:
-        """Return a conjugate prior as pseudo-statistics, a term of the sum that the M-step takes.
-
-        Parameters
-        ----------
-        n_components : int
-            How many components have the prior.
-
-        Raises
-        ------
-        ValueError
-            If the family has no conjugate prior.
-        """
-        raise ValueError(f"{type(self).__name__} has no conjugate prior.")
-
     def masses(self, statistics: Evidence) -> Floats:
         """Return what each component's statistics count for, an ndarray of shape (K,).
 
@@ -389,119 +338,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
             Sums over rows, or averages, of K components.
         """
         return statistics.weight
-
-    def mean_form(self, prior: Evidence) -> Evidence:
-        """Return pseudo-statistics that lead the M-step to the posterior's mean, not its mode.
-
-        The mean is that of the mean parameters, E x for most families, and of covariances.
-
-        Parameters
-        ----------
-        prior : Statistics
-            What `prior_statistics` returns.
-
-        Raises
-        ------
-        ValueError
-            If the family has none in closed form, or the prior is too wide to have one.
-        """
-        raise ValueError(f"{type(self).__name__} has no posterior mean in closed form.")
-
-    def predictive_log_density(self, statistics: Evidence, X: Floats, n_threads: int = 1) -> Floats:
-        """Return log p(x_n | statistics_k): the posterior predictive under the conjugate prior.
-
-        Parameters
-        ----------
-        statistics : Statistics
-            Pseudo-statistics of the prior plus evidence as sums over rows (not averages).
-        X : array of shape (n_rows, n_features)
-            Rows; CSR as well as dense where the family `takes_sparse`.
-        n_threads : int, default=1
-            How many threads may walk the rows. Results do not depend on it.
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_rows, K)
-            In nats.
-
-        Raises
-        ------
-        ValueError
-            If the family has none in closed form, or the statistics make no proper posterior.
-        """
-        raise ValueError(self._no_closed_form)
-
-    def draw_from_posterior(self, statistics: Evidence, rng: np.random.Generator) -> Parameters:
-        """Return parameters drawn from the conjugate posterior of each component.
-
-        Arguments and errors are those of `predictive_log_density`.
-
-        Parameters
-        ----------
-        statistics : Statistics
-            Pseudo-statistics of the prior plus evidence as sums over rows (not averages).
-        rng : numpy.random.Generator
-            Where random numbers come from.
-        """
-        raise ValueError(self._no_closed_form)
-
-    def collapsed_sweep(
-        self, prior: Evidence, X: Floats, labels: Integers, concentration: Floats, uniforms: Floats
-    ) -> float:
-        r"""One sweep of collapsed Gibbs sampling: rows in order.
-
-        Each leaves its component's statistics, is drawn anew from
-
-        .. math::
-            p(z=k \mid \text{rest}) \propto{} & (n_k + \text{concentration}_k) \\
-            & \cdot p(x \mid \text{prior + statistics of k without it}),
-
-        and joins.
-
-        Parameters
-        ----------
-        prior : Statistics
-            Pseudo-statistics.
-        X : array of shape (n_rows, n_features)
-            Rows; CSR as well as dense where the family `takes_sparse`.
-        labels : ndarray of intc of shape (n_rows,)
-            In place.
-        concentration : ndarray of shape (K,)
-            Dirichlet parameters above 0.
-        uniforms : ndarray of shape (n_rows,)
-            In [0, 1).
-
-        Returns
-        -------
-        log_predictive : float
-            Mean over rows of log sum_k share_k p(x | ...) at its turn, where share_k is
-            (n_k + concentration_k) / (n - 1 + sum concentration), in nats.
-
-        Raises
-        ------
-        ValueError
-            As `predictive_log_density`.
-        """
-        raise ValueError(self._no_closed_form)
-
-    @property
-    def _no_closed_form(self):
-        return (
-            f"{type(self).__name__} has no posterior predictive in closed form, which collapsed"
-            " Gibbs sampling needs."
-        )
-
-    def taken(self, parameters: Parameters, index: Integers) -> Parameters:
-        """Return the parameters of the components of an index array, in its order.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        index : ndarray of int of shape (K,)
-            Numbers of components.
-        """
-        return take(parameters, index)
 
     def divergences(self, p: Parameters, q: Parameters, n_components: int) -> Floats:
         """Return KL(p_i || q_j) in nats, an ndarray of shape (n_components, n_components).
@@ -516,18 +352,8 @@ class Family(ABC, Generic[Parameters, Evidence]):
         out, i = np.empty((n_components, n_components)), np.arange(n_components)
         for shift in range(n_components):
             j = (i + shift) % n_components
-            out[i, j] = self.kl_divergence(p, self.taken(q, j))
+            out[i, j] = self.kl_divergence(p, take(q, j))
         return np.maximum(out, 0.0)
-
-    def widened(self, parameters: Parameters) -> Parameters:
-        """Return parameters that few rows can vouch for: without correlations, say.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        """
-        return parameters
 
     def e_step(
         self,
@@ -559,26 +385,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
             Log-likelihood, averaged likewise.
         """
         statistics = partial(self.posterior_statistics, parameters)
-        return self._over_blocks(parameters, log_weights, rows, uniforms, statistics)
-
-    def sampled_e_step(
-        self, parameters: Parameters, log_weights: Floats, rows: Rows, rng: np.random.Generator
-    ) -> tuple[Floats, Evidence, float]:
-        """Return `e_step` with all hidden variables drawn: components, and what they have.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        log_weights : ndarray of shape (K,)
-            Logarithms of the mixture weights.
-        rows : Rows
-            Observations, with their weights and labels.
-        rng : numpy.random.Generator
-            Where random numbers come from.
-        """
-        statistics = partial(self.sampled_statistics, parameters, rng=rng)
-        uniforms = rng.random(len(rows))
         return self._over_blocks(parameters, log_weights, rows, uniforms, statistics)
 
     def _over_blocks(self, parameters, log_weights, rows, uniforms, statistics_of):
@@ -761,12 +567,6 @@ class ExponentialFamily(Family[Parameters, Evidence]):
             counts, totals, *unwanted(phi), rows.n_threads,
         )  # fmt: skip
         return averages(counts, totals, log_likelihood, rows)
-
-    def sampled_e_step(
-        self, parameters: Parameters, log_weights: Floats, rows: Rows, rng: np.random.Generator
-    ) -> tuple[Floats, Evidence, float]:
-        # Components are all that is hidden.
-        return self.e_step(parameters, log_weights, rows, rng.random(len(rows)))
 
     def _observe(self, X, n_threads=1):
         return with_digits(self.sufficient_statistics(X)), self.log_base_measure(X, n_threads)

@@ -61,7 +61,7 @@ def posterior(family, statistics):
         mean = _known(family).mean
         statistics = family._about_means(statistics, mean)
         weight, n_integrated, scatter = np.full(len(mean), np.inf), 0, statistics.scatter
-    degrees = family._student_degrees(statistics, n_integrated)
+    degrees = family.covariance._student_degrees(statistics, n_integrated)
     if not family.learns_covariances:
         degrees, scatter = np.full(len(degrees), np.inf), _known(family).covariance
     _check_proper(family, weight, degrees, scatter)
@@ -80,11 +80,12 @@ def _known(family):
 
 
 def _check_proper(family, weight, degrees, scatter):
-    settings = family._prior_settings
+    shape = family.covariance
+    settings, least = shape.prior_settings, shape._least_scatter(scatter)
     for values, name, what in [
         (weight, settings[0], "means have no weight"),
         (degrees, settings[1], "covariances have too few degrees"),
-        (family._least_scatter(scatter), settings[2], "scatters are not positive definite"),
+        (least, settings[2], "scatters are not positive definite"),
     ]:
         if not np.all(values > 0.0):
             raise ValueError(f"No proper prior: {what}. Give one, or a larger one, with {name}.")

@@ -12,6 +12,7 @@ from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import above, check_setting, stored_values
 from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families.capabilities import PosteriorPredictives
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Bernoulli"]
@@ -21,7 +22,7 @@ _LEAST = 1e-15
 
 
 @dataclass(frozen=True)
-class Bernoulli(ExponentialFamily[Floats, Sums]):
+class Bernoulli(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums]):
     r"""Independent bits, :math:`p(x \mid p) = \prod_j p_j^{x_j} (1 - p_j)^{1 - x_j}`.
 
     :math:`\phi(x) = x`, :math:`\theta = \log p / (1 - p)`,

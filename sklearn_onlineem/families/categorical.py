@@ -16,6 +16,7 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import LEAST, above, check_setting
 from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families.capabilities import PosteriorPredictives
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Categorical"]
@@ -26,7 +27,7 @@ _REALS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 @dataclass(frozen=True)
-class Categorical(ExponentialFamily[Floats, Sums]):
+class Categorical(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums]):
     r"""Independent symbols, :math:`p(x \mid p) = \prod_j p_{j, x_j}`, one code 0, 1, ... a column.
 
     :math:`\phi(x)` is the one-hot coding, :math:`\theta = \log p`,

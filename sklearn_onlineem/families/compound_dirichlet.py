@@ -24,6 +24,7 @@ from sklearn_onlineem.families._event_moments import moments
 from sklearn_onlineem.families._events import events_of
 from sklearn_onlineem.families._family import NOTHING, Family, mean_of, optional, per_row, unwanted
 from sklearn_onlineem.families._likelihood_ascent import ascend
+from sklearn_onlineem.families.capabilities import ConjugatePriors, HiddenVariables
 from sklearn_onlineem.families.dirichlets import Dirichlets, ExpectedLogs
 
 __all__ = ["CompoundDirichlet"]
@@ -33,7 +34,11 @@ _BLOCK_VALUES = 1 << 18
 
 
 @dataclass(frozen=True)
-class CompoundDirichlet(Family[Dirichlets, ExpectedLogs]):
+class CompoundDirichlet(
+    Family[Dirichlets, ExpectedLogs],
+    ConjugatePriors[Dirichlets, ExpectedLogs],
+    HiddenVariables[Dirichlets, ExpectedLogs],
+):
     r"""Counts of words in documents, each with proportions of its own from a Dirichlet.
 
     .. math::

@@ -1,19 +1,168 @@
-"""Shapes of covariance matrices: what noise a regression may have."""
+"""Covariances of Gaussians and of noise: full, tied, diagonal or spherical."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from sklearn_onlineem._cached_property import cached_property
+from sklearn_onlineem._kernels import (
+    _centred_moments,
+    _collapsed_gaussian,
+    _gaussian,
+    _natural,
+    _natural_gaussian,
+    _small_matrices,
+)
 from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.families._checks import above, at_least, positive_semidefinite
+from sklearn_onlineem.families._family import NOTHING, optional, per_row, unwanted
+from sklearn_onlineem.families._gaussian_posteriors import inverse_wishart
+from sklearn_onlineem.statistics import Moments
 
-__all__ = ["CovarianceShape", "DiagonalCovariance", "FullCovariance", "SphericalCovariance"]
+__all__ = [
+    "LARGEST_GUARD",
+    "NEGLIGIBLE",
+    "Covariance",
+    "Diagonal",
+    "LOG_2_PI",
+    "Full",
+    "Gaussians",
+    "Spherical",
+    "Tied",
+    "kept_where_empty",
+    "location",
+]
+
+# Sums of weights below this are noise of the subnormal range.
+NEGLIGIBLE = 1e-290
+# Precisions of smaller variances would not be finite, nor their products with distances.
+_LEAST_VARIANCE = 1e-290
+# The natural route loses log10(guard) digits of a log density of order one.
+LARGEST_GUARD = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e4}
+# With so many features, or so many for each component, the centred route overtakes the natural one:
+# its triangles stay in cache where natural parameters no longer do. Where products of features must
+# be stored, it does so earlier.
+_MOST_FEATURES, _MOST_FEATURES_PER_COMPONENT = (128, 32) if _natural.FUSED_PRODUCTS else (64, 3)
+_LOCATION_ROWS = 256
+LOG_2_PI = math.log(2.0 * math.pi)
 
 
-class CovarianceShape(ABC):
-    """Shape of the noise covariances of a family."""
+@dataclass(frozen=True, eq=False)
+class Gaussians:
+    """Parameters of K Gaussians: means and covariances, with what follows from these.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (K, d)
+        Means.
+    covariance : ndarray
+        Matrices (K, d, d) full or (1, d, d) tied, or variances (K, d) diagonal or (K, 1) spherical.
+
+    Attributes
+    ----------
+    precision : ndarray
+        Inverse covariances, shaped like `covariance`.
+    precision_factor : ndarray
+        Upper triangular P with P P' = precision, scikit-learn's `precisions_cholesky_`; inverse
+        standard deviations of variances.
+    log_det : ndarray of shape (K,) or (1,)
+        Log-determinants of the covariances.
+    covariance_matrices : ndarray of shape (K, d, d)
+        The covariance of each component as a matrix.
+
+    Raises
+    ------
+    ValueError
+        If a covariance matrix is not positive definite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import Gaussians
+    >>> Gaussians(mean=np.zeros((1, 2)), covariance=np.array([[1.0, 2.0]])).covariance_matrices
+    array([[[1., 0.],
+            [0., 2.]]])
+    """
+
+    mean: Floats
+    covariance: Floats
+
+    def __post_init__(self):
+        covariance = self.covariance
+        if covariance.ndim == 2:
+            return
+        precision, factor = np.empty_like(covariance), np.empty_like(covariance)
+        log_det = np.empty(len(covariance))
+        failed = _small_matrices.factorise(covariance, precision, factor, log_det)
+        if failed >= 0:
+            raise ValueError(
+                f"The covariance of component {failed} is not positive definite: its data are too"
+                " few or too much alike. Decrease n_components or increase reg_covar."
+            )
+        # Of matrices, all of it is known from here on; of variances it is computed when asked for.
+        self.__dict__.update(precision=precision, precision_factor=factor, log_det=log_det)
+
+    @cached_property
+    def precision(self) -> Floats:
+        return 1.0 / self.covariance
+
+    @cached_property
+    def precision_factor(self) -> Floats:
+        return np.sqrt(self.precision)
+
+    @cached_property
+    def log_det(self) -> Floats:
+        repeats = self.mean.shape[1] // self.covariance.shape[1]
+        return repeats * np.log(self.covariance).sum(axis=1)
+
+    @property
+    def covariance_matrices(self) -> Floats:
+        if self.covariance.ndim == 3:
+            return np.broadcast_to(self.covariance, (len(self.mean), *self.covariance.shape[1:]))
+        variances = np.broadcast_to(self.covariance, self.mean.shape)
+        return variances[:, :, None] * np.eye(variances.shape[1])
+
+    def __reduce__(self):
+        # What follows from the covariances would be three quarters of what is sent.
+        return Gaussians, (self.mean, self.covariance)
+
+    def _offset(self, log_weights):
+        """Log weight plus log of the density's normaliser."""
+        d = self.mean.shape[1]
+        return log_weights - 0.5 * (self.log_det + d * LOG_2_PI)
+
+
+class Covariance(ABC):
+    """Shape of the covariances of Gaussians, or of the noise of regressions.
+
+    Log densities, statistics and E-steps have two routes. The *natural* one takes rows about one
+    centre, and is made of matrix products; it loses digits where a component is narrow and far from
+    the centre, and `_about` or `_natural_e_step` then return None. The *centred* one takes them
+    about the mean of each component, and never loses digits. `Gaussian` takes the natural one where
+    there is one.
+
+    Attributes
+    ----------
+    is_shared : bool
+        Whether all components have one covariance.
+    features : int
+        The feature map of `_natural` for the natural route.
+    prior_settings : tuple of str
+        Names of the weight of means, the degrees and the scatter in `Gaussian.prior_statistics`.
+    prior_keys : tuple of str
+        Those that are only about covariances.
+    """
+
+    is_shared = False
+    features: int
+    prior_settings: tuple[str, str, str]
+    prior_keys: tuple[str, str]
 
     @abstractmethod
     def nearest(self, covariance: Floats) -> Floats:
@@ -27,15 +176,15 @@ class CovarianceShape(ABC):
         Examples
         --------
         >>> import numpy as np
-        >>> from sklearn_onlineem.families import SphericalCovariance
-        >>> SphericalCovariance().nearest(np.array([[2.0, 1.0], [1.0, 4.0]]))
+        >>> from sklearn_onlineem.families import Spherical
+        >>> Spherical().nearest(np.array([[2.0, 1.0], [1.0, 4.0]]))
         array([[3., 0.],
                [0., 3.]])
         """
 
     @abstractmethod
     def n_parameters(self, n_features: int) -> int:
-        """Return the number of free parameters.
+        """Return the number of free parameters of one covariance.
 
         Parameters
         ----------
@@ -44,8 +193,8 @@ class CovarianceShape(ABC):
 
         Examples
         --------
-        >>> from sklearn_onlineem.families import DiagonalCovariance, FullCovariance
-        >>> FullCovariance().n_parameters(3), DiagonalCovariance().n_parameters(3)
+        >>> from sklearn_onlineem.families import Diagonal, Full
+        >>> Full().n_parameters(3), Diagonal().n_parameters(3)
         (6, 3)
         """
 
@@ -61,16 +210,133 @@ class CovarianceShape(ABC):
 
         Examples
         --------
-        >>> from sklearn_onlineem.families import DiagonalCovariance, FullCovariance
-        >>> FullCovariance().degrees_of_mean(3), DiagonalCovariance().degrees_of_mean(3)
+        >>> from sklearn_onlineem.families import Diagonal, Full
+        >>> Full().degrees_of_mean(3), Diagonal().degrees_of_mean(3)
         (8.0, 4.0)
         """
         return 4.0 * self.n_parameters(n_features) / n_features
 
+    @abstractmethod
+    def from_matrices(self, matrices: Floats) -> Floats:
+        """Turn K matrices, of shape (K, d, d), into the shape of the scatters.
 
-@dataclass(frozen=True)
-class FullCovariance(CovarianceShape):
-    """Any covariance."""
+        Parameters
+        ----------
+        matrices : ndarray of shape (K, d, d)
+            One for each component.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Diagonal
+        >>> Diagonal().from_matrices(np.array([[[2.0, 1.0], [1.0, 3.0]]]))
+        array([[2., 3.]])
+        """
+
+    def _pooled(self, weights):
+        """Weights behind each scatter."""
+        return weights.sum(keepdims=True) if self.is_shared else weights
+
+    @abstractmethod
+    def _natural_e_step(self, gaussians, log_weights, rows, uniforms):
+        """E-step about one centre, or None where it would lose digits or time."""
+
+    @abstractmethod
+    def _centred_e_step(self, gaussians, log_weights, rows, uniforms):
+        """E-step about the means of the components."""
+
+    @abstractmethod
+    def _about(self, gaussians, X):
+        """The natural form about a centre in the middle of X, or None if it would lose digits.
+
+        Returns
+        -------
+        centre : ndarray of shape (d,)
+        natural : ndarray of shape (K, n_statistics)
+            Natural parameters of x - centre.
+        quadratic : ndarray of shape (K,)
+            (m - centre)' precision (m - centre).
+        """
+
+    @abstractmethod
+    def _moments_about(self, centre, counts, totals):
+        """Moments from the sums of the features about a centre."""
+
+    @abstractmethod
+    def _centred_log_density(self, gaussians, X, offset, n_threads):
+        """Log densities about the means of the components."""
+
+    @abstractmethod
+    def _centred_statistics(self, X, responsibilities, n_threads):
+        """Moments about the means of the rows."""
+
+    @abstractmethod
+    def _maximiser(self, statistics, previous, floor):
+        """The M-step for both means and covariances."""
+
+    @abstractmethod
+    def _own_scatter(self, degrees, gaussians, floor):
+        """Scatters from which the M-step makes the covariances."""
+
+    @abstractmethod
+    def _quadratic(self, precision, covariance, deviation):
+        """Traces of precision (covariance + deviation deviation'), of shape (K,)."""
+
+    def _kl_divergence(self, p, q):
+        quadratic = self._quadratic(q.precision, p.covariance, p.mean - q.mean)
+        return 0.5 * (quadratic - p.mean.shape[1] + q.log_det - p.log_det)
+
+    @abstractmethod
+    def _coloured(self, covariance, components, deviations):
+        """Standard normal deviations, turned into such of the components."""
+
+    @abstractmethod
+    def _diagonalised(self, gaussians):
+        """Gaussians without correlations."""
+
+    @abstractmethod
+    def _sufficient_statistics(self, X): ...
+
+    @abstractmethod
+    def _mean_statistics(self, gaussians): ...
+
+    @abstractmethod
+    def _to_natural(self, gaussians): ...
+
+    @abstractmethod
+    def _from_natural(self, natural): ...
+
+    @abstractmethod
+    def _prior(self, weight, n_features, **hyperparameters):
+        """Degrees and scatters of the prior of the covariances of components of weights (K,)."""
+
+    @abstractmethod
+    def _student_degrees(self, statistics, n_integrated):
+        """Degrees of Student's t distribution that predicts a row."""
+
+    @abstractmethod
+    def _least_scatter(self, scatter):
+        """What is above 0 for a proper scatter."""
+
+    @abstractmethod
+    def _squares(self, posterior, X):
+        """Squared distances by the scatters (for each k: n_rows, n_blocks), log-dets, n_blocks."""
+
+    @abstractmethod
+    def _drawn(self, posterior, rng):
+        """Covariances drawn from a posterior."""
+
+    # The kernel that makes a sweep of collapsed Gibbs sampling.
+    _sweep = None
+
+
+class _Matrices(Covariance):
+    """Full and tied: covariances are matrices."""
+
+    features = _natural.PRODUCTS
+    prior_settings = ("mean_precision", "degrees_of_freedom", "covariance")
+    prior_keys = ("covariance", "degrees_of_freedom")
+    _sweep = staticmethod(_collapsed_gaussian.matrix_sweep)
 
     def nearest(self, covariance: Floats) -> Floats:
         return 0.5 * (covariance + covariance.T)
@@ -82,10 +348,384 @@ class FullCovariance(CovarianceShape):
         # Of an inverse Wishart distribution.
         return 2.0 * (n_features + 1)
 
+    def from_matrices(self, matrices: Floats) -> Floats:
+        return matrices.sum(axis=0, keepdims=True) if self.is_shared else matrices
+
+    def _empty(self, n_components, d):
+        return np.empty((1 if self.is_shared else n_components, d, d))
+
+    def _centred_e_step(self, gaussians, log_weights, rows, uniforms):
+        means = gaussians.mean
+        counts, first = np.empty(len(means)), np.empty_like(means)
+        second = self._empty(*means.shape)
+        log_likelihood = _gaussian.e_step(
+            rows.X, means, gaussians.precision_factor, gaussians._offset(log_weights),
+            *per_row(rows), optional(uniforms), counts, first, second, *unwanted(rows.X),
+            rows.n_threads,
+        )  # fmt: skip
+        share = 1.0 / rows.total_weight
+        moments = self._recentred(first, second, means, share, counts)
+        return counts, moments, share * log_likelihood
+
+    def _about(self, gaussians, X):
+        if _prefers_factors(*gaussians.mean.shape):
+            return None
+        centre, spread = location(X)
+        deviation = gaussians.mean - centre
+        precision = np.broadcast_to(gaussians.precision, (*deviation.shape, len(centre)))
+        guard = np.einsum("kii,ki->k", precision, spread + deviation**2).max()
+        if not guard < LARGEST_GUARD[X.dtype]:
+            return None
+        linear = np.einsum("kij,kj->ki", precision, deviation)
+        upper, twice = _triangle(X.shape[1])
+        products = precision[:, upper[0], upper[1]] * (-0.5 * twice)
+        natural = np.concatenate([linear, products], axis=1)
+        return centre, natural, (linear * deviation).sum(axis=1)
+
+    def _moments_about(self, centre, counts, totals):
+        d, weight = len(centre), counts[:, None]
+        first, (i, j) = totals[:, :d], _triangle(d)[0]
+        shift = np.divide(first, weight, out=np.zeros_like(first), where=weight > NEGLIGIBLE)
+        scatter = np.empty((len(counts), d, d))
+        scatter[:, i, j] = totals[:, d:]
+        scatter[:, j, i] = totals[:, d:]
+        scatter -= first[:, :, None] * shift[:, None, :]
+        return Moments(counts, self._pooled(counts), centre + shift, self.from_matrices(scatter))
+
+    def _centred_log_density(self, gaussians, X, offset, n_threads):
+        out = np.empty((len(X), len(gaussians.mean)), dtype=X.dtype)
+        factors = gaussians.precision_factor
+        _gaussian.log_density(X, gaussians.mean, factors, offset, out, n_threads)
+        return out
+
+    def _centred_statistics(self, X, responsibilities, n_threads):
+        responsibilities = np.ascontiguousarray(responsibilities, dtype=X.dtype)
+        counts, means = _weighted_means(X, responsibilities)
+        first, second = np.empty_like(means), self._empty(*means.shape)
+        _gaussian.statistics(X, means, responsibilities, counts, first, second, n_threads)
+        return self._recentred(first, second, means, 1.0, counts)
+
+    def _recentred(self, first, second, means, share, counts):
+        new_means, scatter = np.empty_like(means), np.empty_like(second)
+        _centred_moments.recentre(first, second, means, share, counts, new_means, scatter)
+        return Moments(counts, self._pooled(counts), new_means, scatter)
+
+    def _maximiser(self, statistics, previous, floor):
+        covariance = np.empty_like(statistics.scatter)
+        _centred_moments.covariances_from_scatter(
+            statistics.scatter,
+            statistics.degrees,
+            floor,
+            covariance if previous is None else previous.covariance,
+            covariance,
+        )
+        mean = kept_where_empty(statistics, previous)
+        try:
+            return Gaussians(mean, covariance)
+        except ValueError:
+            # In single precision a scatter about a few rows may be further below 0 than the floor
+            # is above.
+            scale = np.sqrt(np.outer(floor, floor))
+            with np.errstate(all="ignore"):
+                relative = covariance / scale
+            if not np.isfinite(relative).all():
+                raise
+            values, vectors = np.linalg.eigh(relative)
+            roots = vectors * np.sqrt(np.maximum(values, 1.0))[:, None]
+            return Gaussians(mean, scale * (roots @ roots.mT))
+
+    def _own_scatter(self, degrees, gaussians, floor):
+        scatter = np.empty_like(gaussians.covariance)
+        _centred_moments.scatters_from_covariances(gaussians.covariance, degrees, floor, scatter)
+        return scatter
+
+    def _quadratic(self, precision, covariance, deviation):
+        traces = np.einsum("kij,kij->k", precision, covariance)
+        return traces + np.einsum("ki,kij,kj->k", deviation, precision, deviation)
+
+    def _coloured(self, covariance, components, deviations):
+        roots = np.linalg.cholesky(covariance)
+        chosen = components if len(roots) > 1 else np.zeros_like(components)
+        out = np.empty_like(deviations)
+        for k, root in enumerate(roots):
+            out[chosen == k] = deviations[chosen == k] @ root.T
+        return out
+
+    def _diagonalised(self, gaussians):
+        diagonals = np.einsum("kii->ki", gaussians.covariance)
+        return Gaussians(gaussians.mean, diagonals[:, :, None] * np.eye(diagonals.shape[1]))
+
+    def _sufficient_statistics(self, X):
+        products = X[:, :, None] * X[:, None, :]
+        return np.concatenate([X, products.reshape(len(X), -1)], axis=1)
+
+    def _mean_statistics(self, gaussians):
+        mean = gaussians.mean
+        second = gaussians.covariance + mean[:, :, None] * mean[:, None, :]
+        return np.concatenate([mean, second.reshape(len(mean), -1)], axis=1)
+
+    def _to_natural(self, gaussians):
+        precision = np.broadcast_to(
+            gaussians.precision, (len(gaussians.mean), *gaussians.precision.shape[1:])
+        )
+        linear = np.einsum("kij,kj->ki", precision, gaussians.mean)
+        return np.concatenate([linear, -0.5 * precision.reshape(len(linear), -1)], axis=1)
+
+    def _from_natural(self, natural):
+        # p = d + d * d
+        d = (math.isqrt(4 * natural.shape[1] + 1) - 1) // 2
+        covariance = np.linalg.inv(-2.0 * natural[:, d:].reshape(-1, d, d))
+        mean = np.einsum("kij,kj->ki", covariance, natural[:, :d])
+        if self.is_shared:
+            covariance = covariance[:1]
+        return Gaussians(mean, np.ascontiguousarray(covariance))
+
+    def _prior(
+        self,
+        weight: Floats,
+        n_features: int,
+        covariance: ArrayLike = 0.0,
+        degrees_of_freedom: float | None = None,
+    ) -> tuple[Floats, Floats]:
+        scatter, mode = self._empty(len(weight), n_features), 0.0
+        scatter[:] = positive_semidefinite("covariance", covariance, n_features)
+        if degrees_of_freedom is not None:
+            mode = above("degrees_of_freedom", degrees_of_freedom, n_features - 1.0)
+            mode = mode + n_features + 1.0 + (weight[0] > 0.0) * len(weight) / len(scatter)
+        return np.full(len(scatter), mode), scatter
+
+    def _student_degrees(self, statistics, n_integrated):
+        return statistics.degrees - 2.0 * statistics.mean.shape[1] - n_integrated
+
+    def _least_scatter(self, scatter):
+        return np.linalg.eigvalsh(scatter)[:, 0]
+
+    def _squares(self, posterior, X):
+        roots = np.linalg.cholesky(posterior.scatter)
+        log_det = 2.0 * np.log(np.einsum("kii->ki", roots)).sum(axis=1)
+        shared = (len(posterior.mean) // len(roots)) * list(roots)
+        squares = (
+            (np.linalg.solve(root, (X - mean).T) ** 2).sum(axis=0)[:, None]
+            for root, mean in zip(shared, posterior.mean, strict=True)
+        )
+        return squares, log_det, 1
+
+    def _drawn(self, posterior, rng):
+        scatter = posterior.scatter
+        degrees = posterior.degrees[: len(scatter)] + posterior.mean.shape[1] - 1.0
+        return inverse_wishart(degrees, scatter, rng)
+
 
 @dataclass(frozen=True)
-class DiagonalCovariance(CovarianceShape):
-    """Independent features."""
+class Full(_Matrices):
+    """Any covariance, and each component its own: matrices of shape (K, d, d)."""
+
+    def _natural_e_step(self, gaussians, log_weights, rows, uniforms):
+        if _prefers_factors(*gaussians.mean.shape):
+            return None
+        mean, scatter = np.empty_like(gaussians.mean), np.empty_like(gaussians.covariance)
+        counts = np.empty(len(mean))
+        log_likelihood = _natural_gaussian.e_step(
+            rows.X, gaussians.mean, gaussians.precision, gaussians.log_det, log_weights,
+            *per_row(rows), optional(uniforms), rows.total_weight, LARGEST_GUARD[rows.X.dtype],
+            counts, mean, scatter, rows.n_threads,
+        )  # fmt: skip
+        # The kernel computes the guard of `_about`, and returns NaN where digits would be lost.
+        if math.isnan(log_likelihood):
+            return None
+        return counts, Moments(counts, counts, mean, scatter), log_likelihood
+
+    def _kl_divergence(self, p, q):
+        out = np.empty(len(p.mean))
+        _small_matrices.kl_divergences(
+            p.mean, p.covariance, p.log_det, q.mean, q.precision, q.log_det, out
+        )
+        return out
+
+
+@dataclass(frozen=True)
+class Tied(_Matrices):
+    """Any covariance, one for all components: a matrix of shape (1, d, d)."""
+
+    is_shared = True
+
+    def _natural_e_step(self, gaussians, log_weights, rows, uniforms):
+        # It would sum up the scatters of all components, where the centred route has but one.
+        return None
+
+
+class _Variances(Covariance):
+    """Diagonal and spherical: covariances are variances along the axes."""
+
+    prior_settings = ("mean_precision", "shape", "scale")
+    prior_keys = ("shape", "scale")
+    _sweep = staticmethod(_collapsed_gaussian.axis_sweep)
+
+    def from_matrices(self, matrices: Floats) -> Floats:
+        return self.summed(np.einsum("kii->ki", matrices).copy())
+
+    @abstractmethod
+    def summed(self, values: Floats) -> Floats:
+        """Sum values over the features that share a variance.
+
+        Parameters
+        ----------
+        values : ndarray of shape (K, d)
+            One for each feature.
+        """
+
+    @abstractmethod
+    def _split(self, flat):
+        """Split natural parameters or totals into their linear and quadratic parts."""
+
+    @abstractmethod
+    def _added(self, floor):
+        """What the floor of each feature adds to variances."""
+
+    def _natural_e_step(self, gaussians, log_weights, rows, uniforms):
+        about = self._about(gaussians, rows.X)
+        if about is None:
+            return None
+        centre, natural, quadratic = about
+        offset = gaussians._offset(log_weights)
+        counts, totals = np.empty(len(offset)), np.empty_like(natural)
+        log_likelihood = _natural.e_step(
+            rows.X, centre, self.features, natural, offset - 0.5 * quadratic, NOTHING,
+            *per_row(rows), optional(uniforms), counts, totals, *unwanted(rows.X), rows.n_threads,
+        )  # fmt: skip
+        return _averages(self._moments_about(centre, counts, totals), log_likelihood, rows)
+
+    def _centred_e_step(self, gaussians, log_weights, rows, uniforms):
+        counts, means = np.empty(len(log_weights)), gaussians.mean
+        first, second = np.empty_like(means), np.empty_like(means)
+        log_likelihood = _gaussian.scaled_e_step(
+            rows.X, means, _per_feature(gaussians), gaussians._offset(log_weights),
+            *per_row(rows), optional(uniforms), counts, first, second, *unwanted(rows.X),
+            rows.n_threads,
+        )  # fmt: skip
+        moments = self._recentred(counts, first, self.summed(second), means)
+        return _averages(moments, log_likelihood, rows)
+
+    def _about(self, gaussians, X):
+        centre, spread = location(X)
+        deviation, precision = gaussians.mean - centre, gaussians.precision
+        guard = (precision * (spread + deviation**2)).sum(axis=1).max()
+        if not guard < LARGEST_GUARD[X.dtype]:
+            return None
+        natural = np.concatenate([deviation * precision, -0.5 * precision], axis=1)
+        return centre, natural, (precision * deviation**2).sum(axis=1)
+
+    def _moments_about(self, centre, counts, totals):
+        first, second = self._split(totals)
+        return self._recentred(counts, first, second, np.broadcast_to(centre, first.shape))
+
+    def _centred_log_density(self, gaussians, X, offset, n_threads):
+        out = np.empty((len(X), len(gaussians.mean)), dtype=X.dtype)
+        scales = _per_feature(gaussians)
+        _gaussian.scaled_log_density(X, gaussians.mean, scales, offset, out, n_threads)
+        return out
+
+    def _centred_statistics(self, X, responsibilities, n_threads):
+        responsibilities = np.ascontiguousarray(responsibilities, dtype=X.dtype)
+        counts, means = _weighted_means(X, responsibilities)
+        first, second = np.empty_like(means), np.empty_like(means)
+        _gaussian.scaled_statistics(X, means, responsibilities, counts, first, second, n_threads)
+        return self._recentred(counts, first, self.summed(second), means)
+
+    def _recentred(self, counts, first, second, origin):
+        """Moments about the new means from sums about an origin."""
+        weight = counts[:, None]
+        shift = np.divide(first, weight, out=np.zeros_like(first), where=weight > NEGLIGIBLE)
+        scatter = np.maximum(second - self.summed(first * shift), 0.0)
+        return Moments(counts, counts, origin + shift, scatter)
+
+    def _maximiser(self, statistics, previous, floor):
+        degrees = statistics.degrees[:, None]
+        per_value = statistics.mean.shape[1] // statistics.scatter.shape[1]
+        kept = np.ones_like(statistics.scatter) if previous is None else previous.covariance
+        variance = np.divide(
+            statistics.scatter, per_value * degrees, out=kept.copy(), where=degrees > 0
+        )
+        np.add(variance, self._added(floor), out=variance, where=degrees > 0)
+        if not (variance > _LEAST_VARIANCE).all():
+            raise ValueError(
+                "A variance is not positive: the data of a component are too few or too much"
+                " alike. Decrease n_components or increase reg_covar."
+            )
+        return Gaussians(kept_where_empty(statistics, previous), variance)
+
+    def _own_scatter(self, degrees, gaussians, floor):
+        variance = gaussians.covariance
+        per_value = gaussians.mean.shape[1] // variance.shape[1]
+        return per_value * degrees[:, None] * (variance - self._added(floor))
+
+    def _quadratic(self, precision, covariance, deviation):
+        return (precision * (covariance + deviation**2)).sum(axis=1)
+
+    def _coloured(self, covariance, components, deviations):
+        return np.sqrt(covariance)[components] * deviations
+
+    def _diagonalised(self, gaussians):
+        return gaussians
+
+    def _sufficient_statistics(self, X):
+        return np.concatenate([X, self.summed(X * X)], axis=1)
+
+    def _mean_statistics(self, gaussians):
+        mean, variance = gaussians.mean, gaussians.covariance
+        second = self.summed(np.broadcast_to(variance, mean.shape) + mean**2)
+        return np.concatenate([mean, second], axis=1)
+
+    def _to_natural(self, gaussians):
+        linear = gaussians.mean * gaussians.precision
+        return np.concatenate([linear, -0.5 * gaussians.precision], axis=1)
+
+    def _from_natural(self, natural):
+        linear, negative_half_precision = self._split(natural)
+        variance = -0.5 / negative_half_precision
+        return Gaussians(linear * variance, variance)
+
+    def _prior(
+        self,
+        weight: Floats,
+        n_features: int,
+        shape: float | None = None,
+        scale: ArrayLike = 0.0,
+    ) -> tuple[Floats, Floats]:
+        width, mode = self.n_parameters(n_features), 0.0
+        if shape is not None:
+            per_value = n_features // width
+            mode = (2.0 * above("shape", shape, 0.0) + 2.0) / per_value + (weight[0] > 0.0)
+        scatter = 2.0 * at_least("scale", scale, 0.0, (len(weight), width))
+        return np.full(len(weight), mode), scatter
+
+    def _student_degrees(self, statistics, n_integrated):
+        per_value = statistics.mean.shape[1] // statistics.scatter.shape[1]
+        return per_value * (statistics.degrees - n_integrated) - 2.0
+
+    def _least_scatter(self, scatter):
+        return scatter.min(axis=1)
+
+    def _squares(self, posterior, X):
+        scatter = posterior.scatter
+        n_blocks, per_value = scatter.shape[1], posterior.mean.shape[1] // scatter.shape[1]
+        log_det = per_value * np.log(scatter).sum(axis=1)
+        squares = (
+            self.summed((X - mean) ** 2) / row
+            for mean, row in zip(posterior.mean, scatter, strict=True)
+        )
+        return squares, log_det, n_blocks
+
+    def _drawn(self, posterior, rng):
+        scatter = posterior.scatter
+        return scatter / rng.chisquare(posterior.degrees[:, None], scatter.shape)
+
+
+@dataclass(frozen=True)
+class Diagonal(_Variances):
+    """Independent features, each with a variance of its own: variances of shape (K, d)."""
+
+    features = _natural.SQUARES
 
     def nearest(self, covariance: Floats) -> Floats:
         return np.diag(np.diag(covariance))
@@ -93,13 +733,84 @@ class DiagonalCovariance(CovarianceShape):
     def n_parameters(self, n_features: int) -> int:
         return n_features
 
+    def summed(self, values: Floats) -> Floats:
+        return values
+
+    def _split(self, flat):
+        return np.split(flat, 2, axis=1)
+
+    def _added(self, floor):
+        return floor
+
 
 @dataclass(frozen=True)
-class SphericalCovariance(CovarianceShape):
-    """Independent features of one variance."""
+class Spherical(_Variances):
+    """Independent features of one variance: variances of shape (K, 1)."""
+
+    features = _natural.SQUARE_SUM
 
     def nearest(self, covariance: Floats) -> Floats:
         return np.eye(len(covariance)) * (np.trace(covariance) / max(1, len(covariance)))
 
     def n_parameters(self, n_features: int) -> int:
         return 1
+
+    def summed(self, values: Floats) -> Floats:
+        return values.sum(axis=1, keepdims=True)
+
+    def _split(self, flat):
+        return flat[:, :-1], flat[:, -1:]
+
+    def _added(self, floor):
+        return floor.mean()
+
+
+def location(X):
+    """Centre of the first rows and their variances about it: where features are taken about."""
+    block = X[:_LOCATION_ROWS].astype(np.float64, copy=False)
+    centre = np.add.reduce(block, axis=0) / len(block)
+    deviation = block - centre
+    return centre, np.einsum("nd,nd->d", deviation, deviation) / len(block)
+
+
+def kept_where_empty(statistics, previous):
+    """The means of the statistics; components without weight keep their previous one."""
+    weight = statistics.weight
+    if previous is None or np.count_nonzero(weight) == len(weight):
+        return statistics.mean
+    return np.where(weight[:, None] > 0, statistics.mean, previous.mean)
+
+
+def _weighted_means(X, responsibilities):
+    """Counts (K,) and responsibility-weighted means (K, d), about a centre near the data."""
+    counts = responsibilities.sum(axis=0, dtype=np.float64)
+    centre = location(X)[0]
+    weights = np.divide(
+        responsibilities, counts, out=np.zeros(responsibilities.shape), where=counts > NEGLIGIBLE
+    )
+    return counts, centre + weights.T @ (X - centre)
+
+
+def _averages(moments, log_likelihood, rows):
+    """Results of an E-step from sums over rows."""
+    moments = moments.scale(1.0 / rows.total_weight)
+    return moments.weight, moments, log_likelihood / rows.total_weight
+
+
+def _per_feature(gaussians):
+    """Inverse standard deviations of all features of all components."""
+    factors = gaussians.precision_factor
+    return np.ascontiguousarray(np.broadcast_to(factors, gaussians.mean.shape))
+
+
+def _prefers_factors(n_components, n_features):
+    """Whether the centred route is the faster one."""
+    most = _MOST_FEATURES_PER_COMPONENT * n_components
+    return n_features > most or n_features > _MOST_FEATURES
+
+
+@cache
+def _triangle(d):
+    """Indices of the upper triangle of a d x d matrix, and how often each entry occurs in it."""
+    i, j = np.triu_indices(d)
+    return (i, j), np.where(i == j, 1.0, 2.0)

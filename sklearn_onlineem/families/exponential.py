@@ -18,13 +18,14 @@ from sklearn_onlineem.families._checks import (
 )
 from sklearn_onlineem.families._durations import Durations
 from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families.capabilities import PosteriorPredictives
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Exponential"]
 
 
 @dataclass(frozen=True)
-class Exponential(ExponentialFamily[Floats, Sums]):
+class Exponential(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums]):
     r"""Independent waiting times, :math:`p(x \mid r) = \prod_j r_j e^{-r_j x_j}`.
 
     :math:`\phi(x) = x`, :math:`\theta = -r`, :math:`G(\theta) = -\sum_j \log(-\theta_j)`.

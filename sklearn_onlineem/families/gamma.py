@@ -21,6 +21,7 @@ from sklearn_onlineem.families._checks import (
 from sklearn_onlineem.families._durations import Durations
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.families._roots import increasing_root
+from sklearn_onlineem.families.capabilities import ConjugatePriors, PosteriorPredictives
 from sklearn_onlineem.families.exponential import floored_mean
 from sklearn_onlineem.statistics import Sums
 
@@ -46,7 +47,7 @@ class _PositiveData:
 
 
 @dataclass(frozen=True)
-class Gamma(_PositiveData, ExponentialFamily[Floats, Sums]):
+class Gamma(_PositiveData, ExponentialFamily[Floats, Sums], ConjugatePriors[Floats, Sums]):
     r"""Independent gamma variables with shape a and rate r, both learnt.
 
     .. math:: p(x \mid a, r) = \prod_j \frac{r_j^{a_j}}{\Gamma(a_j)} x_j^{a_j - 1} e^{-r_j x_j}
@@ -177,7 +178,9 @@ def _shapes_and_rates_of(natural):
 
 
 @dataclass(frozen=True)
-class FixedShapeGamma(_PositiveData, ExponentialFamily[Floats, Sums]):
+class FixedShapeGamma(
+    _PositiveData, ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums]
+):
     r"""Independent gamma variables of a known shape a; the rates are learnt.
 
     :math:`\phi(x) = x`, :math:`\theta = -r`, :math:`G(\theta) = -a \sum_j \log(-\theta_j)`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Set
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,14 +21,13 @@ from sklearn_onlineem.families._covariances import (
     square_roots,
 )
 from sklearn_onlineem.families._family import Family
-from sklearn_onlineem.families._gaussian import NEGLIGIBLE
-from sklearn_onlineem.families.covariance_shapes import CovarianceShape, FullCovariance
-from sklearn_onlineem.families.gaussian_matrix import FullGaussian, MatrixMoments
+from sklearn_onlineem.families.capabilities import ConjugatePriors
+from sklearn_onlineem.families.covariance_shapes import LOG_2_PI, NEGLIGIBLE, Covariance, Full
+from sklearn_onlineem.statistics import Moments
 
 __all__ = ["ALL_PARAMETERS", "AffineGaussian", "LinearGaussian", "joint_moments"]
 
 ALL_PARAMETERS = frozenset({"matrix", "offset", "covariance"})
-_LOG_2_PI = math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +128,7 @@ class AffineGaussian:
 
 
 @dataclass(frozen=True, eq=False)
-class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
+class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaussian, Moments]):
     r"""Regressions with Gaussian noise.
 
     .. math:: p(y \mid x, k) = N(y; B_k x + c_k, S_k)
@@ -145,10 +143,15 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
 
     Parameters
     ----------
-    shape : CovarianceShape, default=FullCovariance()
-        Shape of the noise covariances.
+    shape : Covariance, default=Full()
+        Of the noise: `Full()`, `Diagonal()` or `Spherical()`.
     floor : ndarray of shape (p,), default=None
         What the M-step adds to the variances of the noise; None: nothing.
+
+    Raises
+    ------
+    ValueError
+        If `shape` is `Tied()`.
 
     References
     ----------
@@ -167,8 +170,15 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
     (array([[[2.1]]]), array([[0.967]]))
     """
 
-    shape: CovarianceShape = FullCovariance()
+    shape: Covariance = Full()
     floor: Floats | None = None
+
+    def __post_init__(self):
+        if self.shape.is_shared:
+            raise ValueError(
+                "Regressions do not share a covariance: shape must be Full(), Diagonal() or"
+                f" Spherical(), got {self.shape}."
+            )
 
     def log_density(self, parameters: AffineGaussian, X: Floats, n_threads: int = 1) -> Floats:
         q = parameters.matrix.shape[2]
@@ -178,19 +188,17 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
 
     def expected_statistics(
         self, X: Floats, responsibilities: Floats, n_threads: int = 1
-    ) -> MatrixMoments:
-        return FullGaussian().expected_statistics(X, responsibilities, n_threads)
+    ) -> Moments:
+        return Full()._centred_statistics(X, responsibilities, n_threads)
 
-    def own_statistics(
-        self, parameters: AffineGaussian, inputs: MatrixMoments | Floats
-    ) -> MatrixMoments:
+    def own_statistics(self, parameters: AffineGaussian, inputs: Moments | Floats) -> Moments:
         """Return the moments of (x, y), given those of x.
 
         Parameters
         ----------
         parameters : AffineGaussian
             Of K regressions.
-        inputs : MatrixMoments
+        inputs : Moments
             Of the inputs of each component; without inputs, weights of shape (K,) will do.
 
         Examples
@@ -199,9 +207,9 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
 
         >>> import numpy as np
         >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
+        >>> from sklearn_onlineem.statistics import Moments
         >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
-        >>> x = MatrixMoments(np.ones(1), np.ones(1), np.array([[3.0]]), np.array([[[4.0]]]))
+        >>> x = Moments(np.ones(1), np.ones(1), np.array([[3.0]]), np.array([[[4.0]]]))
         >>> moments = LinearGaussian().own_statistics(line, x)
         >>> moments.mean, moments.scatter
         (array([[3., 7.]]), array([[[ 4. ,  8. ],
@@ -213,11 +221,11 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         across = B @ inputs.scatter
         noise = inputs.weight[:, None, None] * (parameters.covariance - self._added(B.shape[1]))
         scatter = joined(inputs.scatter, across, across @ B.mT + noise)
-        return MatrixMoments(inputs.weight, inputs.degrees, mean, scatter)
+        return Moments(inputs.weight, inputs.degrees, mean, scatter)
 
     def m_step(
         self,
-        statistics: MatrixMoments,
+        statistics: Moments,
         previous: AffineGaussian | None = None,
         learnt: Set[str] = ALL_PARAMETERS,
     ) -> AffineGaussian:
@@ -225,7 +233,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
 
         Parameters
         ----------
-        statistics : MatrixMoments
+        statistics : Moments
             Moments of (x, y).
         previous : AffineGaussian, default=None
             Says which values are inputs, and what is known; holds what is kept where the
@@ -268,7 +276,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
     def _floor(self):
         return self.shape.nearest(np.diag(self.floor))
 
-    def expected_log_density(self, parameters: AffineGaussian, statistics: MatrixMoments) -> float:
+    def expected_log_density(self, parameters: AffineGaussian, statistics: Moments) -> float:
         # Where a covariance is singular, that along the directions which it has.
         floor, total = self._added(parameters.offset.shape[1]), 0.0
         for moments, (B, c, S) in zip(_by_component(statistics), parameters, strict=True):
@@ -277,7 +285,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         return float(total)
 
     def kl_divergence(
-        self, p: AffineGaussian, q: AffineGaussian, inputs: MatrixMoments | Floats | None = None
+        self, p: AffineGaussian, q: AffineGaussian, inputs: Moments | Floats | None = None
     ) -> Floats:
         """Return the expectations over x of KL(p(y | x, k) || q(y | x, k)).
 
@@ -285,7 +293,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         ----------
         p, q : AffineGaussian
             Parameters of K regressions each.
-        inputs : MatrixMoments, or ndarray of shape (K,), default=None
+        inputs : Moments, or ndarray of shape (K,), default=None
             As in `own_statistics`; divergences are times the weights. None: there are no inputs,
             and weights are 1.
 
@@ -385,7 +393,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         offset_precision: float = 0.0,
         covariance: ArrayLike = 0.0,
         degrees_of_freedom: float | None = None,
-    ) -> MatrixMoments:
+    ) -> Moments:
         r"""Return a matrix-normal inverse-Wishart prior, whose joint mode is taken.
 
         .. math:: B \sim MN(M, S, K^{-1}), \quad c \sim N(c_0, S / k), \quad S \sim IW(\Psi, \nu)
@@ -443,7 +451,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         if degrees_of_freedom is not None:
             mode = above("degrees_of_freedom", degrees_of_freedom, n_features - 1.0)
             mode = mode + n_features + 1.0 + _rank(K) + (weight > 0.0)
-        return MatrixMoments(
+        return Moments(
             np.full(n_components, float(weight)),
             np.full(n_components, float(mode)),
             np.tile(mean, (n_components, 1)),
@@ -451,8 +459,8 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
         )
 
     def mean_form(
-        self, prior: MatrixMoments, n_inputs: int = 0, learnt: Set[str] = ALL_PARAMETERS
-    ) -> MatrixMoments:
+        self, prior: Moments, n_inputs: int = 0, learnt: Set[str] = ALL_PARAMETERS
+    ) -> Moments:
         """Return a prior that leads the M-step to the posterior's mean of the covariance.
 
         Means of matrix and offset are their modes. Without a prior on the covariance, it stays what
@@ -460,7 +468,7 @@ class LinearGaussian(Family[AffineGaussian, MatrixMoments]):
 
         Parameters
         ----------
-        prior : MatrixMoments
+        prior : Moments
             What `prior_statistics` returns.
         n_inputs : int, default=0
             Length of x.
@@ -536,7 +544,7 @@ def _check_no_inputs(**hyperparameters):
 def joint_moments(z):
     """Return the moments of rows, as statistics of one component."""
     mean, n = z.mean(axis=0), np.array([float(len(z))])
-    return MatrixMoments(n, n, mean[None], ((z - mean).T @ (z - mean))[None])
+    return Moments(n, n, mean[None], ((z - mean).T @ (z - mean))[None])
 
 
 @cache
@@ -546,10 +554,10 @@ def _identity(n):
 
 def _moments_of(inputs):
     """Moments of inputs; of weights, where there are no inputs."""
-    if isinstance(inputs, MatrixMoments):
+    if isinstance(inputs, Moments):
         return inputs
     n = len(inputs)
-    return MatrixMoments(inputs, inputs, np.empty((n, 0)), np.empty((n, 0, 0)))
+    return Moments(inputs, inputs, np.empty((n, 0)), np.empty((n, 0, 0)))
 
 
 def _by_component(moments):
@@ -573,4 +581,4 @@ def _log_density(residual, covariance):
     root = linalg.cholesky(covariance, lower=True)
     whitened = linalg.solve_triangular(root, residual.T, lower=True)
     log_det = 2.0 * np.log(np.diag(root)).sum()
-    return -0.5 * ((whitened**2).sum(axis=0) + log_det + len(root) * _LOG_2_PI)
+    return -0.5 * ((whitened**2).sum(axis=0) + log_det + len(root) * LOG_2_PI)

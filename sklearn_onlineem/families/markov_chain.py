@@ -15,6 +15,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
 from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families.capabilities import PosteriorPredictives
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["MarkovChain"]
@@ -23,7 +24,7 @@ _LONGEST = float(1 << 62)
 
 
 @dataclass(frozen=True)
-class MarkovChain(ExponentialFamily[Floats, Sums]):
+class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums]):
     r"""Sequences of S symbols, each a row of counts: the first symbol, then the transitions.
 
     .. math::

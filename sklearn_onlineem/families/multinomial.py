@@ -13,13 +13,14 @@ from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._base_measures import log_multinomial_coefficients
 from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
 from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families.capabilities import PosteriorPredictives
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Multinomial"]
 
 
 @dataclass(frozen=True)
-class Multinomial(ExponentialFamily[Floats, Sums]):
+class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums]):
     r"""Counts of n categories in documents whose lengths are given, not modelled.
 
     .. math:: p(x \mid \text{length}, p) = \frac{(\sum_j x_j)!}{\prod_j x_j!} \prod_j p_j^{x_j}

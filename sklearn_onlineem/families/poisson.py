@@ -20,13 +20,14 @@ from sklearn_onlineem.families._checks import (
     check_setting,
 )
 from sklearn_onlineem.families._family import ExponentialFamily
+from sklearn_onlineem.families.capabilities import PosteriorPredictives
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Poisson"]
 
 
 @dataclass(frozen=True)
-class Poisson(ExponentialFamily[Floats, Sums]):
+class Poisson(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums]):
     r"""Independent Poisson counts.
 
     .. math:: p(x \mid \lambda) = \prod_j e^{-\lambda_j} \lambda_j^{x_j} / x_j!

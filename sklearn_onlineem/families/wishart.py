@@ -23,6 +23,7 @@ from sklearn_onlineem.families._checks import (
 )
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.families._roots import increasing_root
+from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["FixedDegreesWishart", "Wishart"]
@@ -86,7 +87,7 @@ class _Matrices:
 
 
 @dataclass(frozen=True)
-class Wishart(_Matrices, ExponentialFamily[Floats, Sums]):
+class Wishart(_Matrices, ExponentialFamily[Floats, Sums], ConjugatePriors[Floats, Sums]):
     r"""Wishart matrices with n degrees of freedom and scale S, both learnt.
 
     .. math::
@@ -228,7 +229,9 @@ class Wishart(_Matrices, ExponentialFamily[Floats, Sums]):
 
 
 @dataclass(frozen=True)
-class FixedDegreesWishart(_Matrices, ExponentialFamily[Floats, Sums]):
+class FixedDegreesWishart(
+    _Matrices, ExponentialFamily[Floats, Sums], ConjugatePriors[Floats, Sums]
+):
     r"""Wishart matrices with n known degrees of freedom; the scales S are learnt.
 
     :math:`\phi(X) = X`, :math:`\theta = -S^{-1}/2`. Parameters are the means nS, an ndarray of

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
-from sklearn_onlineem.statistics import Statistics
+from sklearn_onlineem.statistics import Moments, Statistics
 
 __all__ = ["LinearDynamicalStatistics", "room_for_sums", "statistics_of"]
 
@@ -19,20 +18,20 @@ class LinearDynamicalStatistics(Statistics):
 
     Parameters
     ----------
-    initial : MatrixMoments
+    initial : Moments
         Of the first states of sequences.
-    transitions : MatrixMoments
+    transitions : Moments
         Of successive states, (h_t-1, h_t).
-    emissions : MatrixMoments
+    emissions : Moments
         Of states and rows, (h_t, v_t).
     """
 
-    initial: MatrixMoments
-    transitions: MatrixMoments
-    emissions: MatrixMoments
+    initial: Moments
+    transitions: Moments
+    emissions: Moments
 
     @property
-    def parts(self) -> tuple[MatrixMoments, MatrixMoments, MatrixMoments]:
+    def parts(self) -> tuple[Moments, Moments, Moments]:
         return self.initial, self.transitions, self.emissions
 
     @property
@@ -59,4 +58,4 @@ def statistics_of(sums, fresh=True):
 def _moments(sums):
     n = math.isqrt(len(sums))
     scatter = sums[n + 1 :].reshape(1, n, n)
-    return MatrixMoments(sums[:1], sums[:1], sums[None, 1 : n + 1], scatter)
+    return Moments(sums[:1], sums[:1], sums[None, 1 : n + 1], scatter)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sklearn_onlineem._kernels import _kalman_shared
-from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.models._horizons import HORIZON, OWN_SHARE
+from sklearn_onlineem.statistics import Moments
 
 __all__ = ["occupancies"]
 
@@ -64,4 +64,4 @@ def _occupancies(padded, first, *weights):
 def _unpadded(total, k, width):
     weight, mean = total[:1], total[None, 1 : 1 + k].copy()
     scatter = total[1 + width :].reshape(1, width, width)[:, :k, :k].copy()
-    return MatrixMoments(weight, weight, mean, scatter)
+    return Moments(weight, weight, mean, scatter)

@@ -11,10 +11,12 @@ from scipy.special import rel_entr, xlogy
 from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
 from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._values import take
 from sklearn_onlineem.data._checks import array_of
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
 from sklearn_onlineem.families import Family
+from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
 from sklearn_onlineem.models._matching import matching
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.terminations import GivenLength, Termination
@@ -117,6 +119,7 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         return self.family.is_conjugate
 
     def mean_form(self, prior: HiddenMarkovStatistics) -> HiddenMarkovStatistics:
+        require(self.family, PosteriorMeans)
         # Structural zeros are certain.
         return HiddenMarkovStatistics(
             prior.start + (self.start > 0),
@@ -233,7 +236,7 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
         return total
 
     def _complete_statistics(self, rng):
-        if rng is None:
+        if rng is None or not isinstance(self.family, HiddenVariables):
             return self.family.posterior_statistics
         return partial(self.family.sampled_statistics, rng=rng)
 
@@ -311,7 +314,7 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
             self,
             start=self.start[order],
             transmat=np.ascontiguousarray(self.transmat[np.ix_(order, columns)]),
-            parameters=self.family.taken(self.parameters, order),
+            parameters=take(self.parameters, order),
         )
 
     # --------------------------------------------------------------------------------- inference

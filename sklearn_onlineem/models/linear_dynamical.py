@@ -13,7 +13,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data._checks import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
-from sklearn_onlineem.families import FullCovariance
+from sklearn_onlineem.families import Full
 from sklearn_onlineem.models._dynamical_statistics import LinearDynamicalStatistics
 from sklearn_onlineem.models._kalman import Padded
 from sklearn_onlineem.models._model import Model
@@ -218,7 +218,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
                 learnt,
                 strict=True,
             )
-        ) and isinstance(self.transitions.family.shape, FullCovariance)
+        ) and isinstance(self.transitions.family.shape, Full)
         may_shift = all("offset" in part for part in learnt)
         return self._n_values() - may_turn * k**2 - may_shift * k
 

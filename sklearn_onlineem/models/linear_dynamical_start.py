@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from sklearn_onlineem.families._gaussian import variance_floor
+from sklearn_onlineem.families.gaussian import variance_floor
 
 __all__ = ["START_STATES", "filled", "start_arrays"]
 

@@ -12,6 +12,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families._checks import finite, positive_semidefinite
+from sklearn_onlineem.families.capabilities import Marginals
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
 
@@ -90,7 +91,7 @@ class StateFilter:
             family.check(X)
             return data
         missing = _missing(X)
-        if not missing.all() and not family.handles_missing:
+        if not missing.all() and not isinstance(family, Marginals):
             raise ValueError(f"{_NAME}: {family} takes no rows with some values missing.")
         return data
 

@@ -18,9 +18,16 @@ from sklearn_onlineem._kernels._responsibilities import (
     weights_from_counts,
 )
 from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._values import take
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._family import NO_LABELS, NOTHING
+from sklearn_onlineem.families.capabilities import (
+    HiddenVariables,
+    PosteriorMeans,
+    PosteriorPredictives,
+    require,
+)
 from sklearn_onlineem.models._matching import matching
 from sklearn_onlineem.models._model import Model
 from sklearn_onlineem.models.capabilities import (
@@ -137,7 +144,7 @@ class MixtureModel(
         log_weights, total_weight = self.log_weights, data.total_weight
         terms, log_likelihood, e_step = [], 0.0, self.family.e_step
         if rng is not None:
-            e_step = partial(self.family.sampled_e_step, rng=rng)
+            e_step = partial(_sampled_e_step, self.family, rng)
         chunks = data.chunks(_CHUNK_ROWS)
         for chunk in chunks:
             share = chunk.total_weight / total_weight
@@ -185,6 +192,7 @@ class MixtureModel(
             raise ValueError(
                 "the posterior of the weights has no mean: set weight_concentration_prior= above 0."
             )
+        require(self.family, PosteriorMeans)
         return MixtureStatistics(prior.counts + 1.0, self.family.mean_form(prior.emissions))
 
     def predictive_log_likelihood(self, data: Rows, statistics: MixtureStatistics) -> Floats:
@@ -207,6 +215,7 @@ class MixtureModel(
             raise ValueError(
                 "the posterior of the weights is improper: set weight_concentration_prior= above 0."
             )
+        require(self.family, PosteriorPredictives)
         log_shares = np.log(shares / shares.sum())
         for start in range(0, len(data), _POSTERIOR_ROWS):
             block = data[start : start + _POSTERIOR_ROWS]
@@ -288,7 +297,7 @@ class MixtureModel(
         order = self.order_in(reference)
         if (order == np.arange(len(order))).all():
             return self
-        parameters = self.family.taken(self.parameters, order)
+        parameters = take(self.parameters, order)
         return MixtureModel(self.family, self.weights[order], parameters)
 
     def sample(
@@ -316,3 +325,10 @@ class MixtureModel(
 
     def pseudo_data(self, n: int, rng: np.random.Generator, like: Rows | None = None) -> Rows:
         return Rows(self.sample(n, rng, like)[0], n_threads=1 if like is None else like.n_threads)
+
+
+def _sampled_e_step(family, rng, parameters, log_weights, rows):
+    """The E-step with all hidden variables drawn."""
+    if isinstance(family, HiddenVariables):
+        return family.sampled_e_step(parameters, log_weights, rows, rng)
+    return family.e_step(parameters, log_weights, rows, rng.random(len(rows)))

@@ -9,8 +9,8 @@ import numpy as np
 
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._collapsed import drawn_proportions
+from sklearn_onlineem.families.capabilities import PosteriorPredictives, require
 from sklearn_onlineem.models.capabilities import Chain
 from sklearn_onlineem.statistics import combine
 
@@ -249,11 +249,7 @@ class MixtureChain(Chain["MixtureModel"]):
 
 
 def _check(family, data, prior):
-    if type(family).collapsed_sweep is Family.collapsed_sweep:
-        raise ValueError(
-            f"{type(family).__name__} has no posterior predictive in closed form, which collapsed"
-            " Gibbs sampling needs."
-        )
+    require(family, PosteriorPredictives)
     if prior is None:
         raise ValueError(
             "collapsed Gibbs sampling integrates parameters out under a proper prior: set prior=,"

@@ -8,6 +8,8 @@ from itertools import combinations, islice
 import numpy as np
 from scipy import sparse
 
+from sklearn_onlineem._values import take
+
 __all__ = [
     "along_first_axis",
     "check_moves",
@@ -93,7 +95,7 @@ def merged_pair(model, i, j):
     kept[j], moved[i] = 0.0, weights[j]
     order = np.arange(len(weights))
     order[i] = j
-    twins = family.taken(parameters, order)
+    twins = take(parameters, order)
     both = family.own_statistics(parameters, kept) + family.own_statistics(twins, moved)
     new = family.m_step(both, parameters)
     loss = weights[i] * family.kl_divergence(parameters, new)[i]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.families.linear_gaussian import (
     ALL_PARAMETERS,
     AffineGaussian,
     LinearGaussian,
 )
+from sklearn_onlineem.statistics import Moments
 
 __all__ = ["Regression"]
 
@@ -64,12 +64,12 @@ class Regression:
         """The noise covariance of a single regression, of shape (p, p)."""
         return _only(self.parameters.covariance)
 
-    def m_step(self, statistics: MatrixMoments) -> Regression:
+    def m_step(self, statistics: Moments) -> Regression:
         """Return the regressions that maximise the statistics.
 
         Parameters
         ----------
-        statistics : MatrixMoments
+        statistics : Moments
             Moments of (x, y).
 
         Examples
@@ -87,12 +87,12 @@ class Regression:
         parameters = self.family.m_step(statistics, self.parameters, self.learnt)
         return Regression(self.family, parameters, self.learnt)
 
-    def mean_form(self, prior: MatrixMoments) -> MatrixMoments:
+    def mean_form(self, prior: Moments) -> Moments:
         """Return a prior that leads to the posterior's mean, instead of its mode.
 
         Parameters
         ----------
-        prior : MatrixMoments
+        prior : Moments
             Pseudo-moments of (x, y).
 
         Examples
@@ -111,12 +111,12 @@ class Regression:
         """
         return self.family.mean_form(prior, self.parameters.matrix.shape[2], self.learnt)
 
-    def own_statistics(self, inputs: MatrixMoments | Floats) -> MatrixMoments:
+    def own_statistics(self, inputs: Moments | Floats) -> Moments:
         """Return the moments of (x, y), given those of x or, without inputs, weights (K,).
 
         Parameters
         ----------
-        inputs : MatrixMoments, or ndarray of shape (K,)
+        inputs : Moments, or ndarray of shape (K,)
             Moments of x; without inputs, weights will do.
 
         Examples
@@ -133,12 +133,12 @@ class Regression:
         """
         return self.family.own_statistics(self.parameters, inputs)
 
-    def expected_log_density(self, statistics: MatrixMoments) -> float:
+    def expected_log_density(self, statistics: Moments) -> float:
         """Return the log density of rows of these moments, up to a constant of theirs.
 
         Parameters
         ----------
-        statistics : MatrixMoments
+        statistics : Moments
             Moments of (x, y).
 
         Examples
@@ -156,14 +156,14 @@ class Regression:
         """
         return self.family.expected_log_density(self.parameters, statistics)
 
-    def kl_divergence(self, other: Regression, inputs: MatrixMoments | Floats) -> float:
+    def kl_divergence(self, other: Regression, inputs: Moments | Floats) -> float:
         """Return KL(self || other) in nats, given the inputs as in `own_statistics`.
 
         Parameters
         ----------
         other : Regression
             As many regressions, of the same shapes.
-        inputs : MatrixMoments, or ndarray of shape (K,)
+        inputs : Moments, or ndarray of shape (K,)
             Moments of x; without inputs, weights will do.
 
         Examples

@@ -9,7 +9,8 @@ from cases.enumeration import logs
 from cases.family_cases import FAMILIES, OTHER_FAMILIES, FamilyCase, case_of
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.families import Categorical, FullGaussian, Laplace, Poisson
+from sklearn_onlineem.families import Categorical, Full, Laplace, Poisson
+from sklearn_onlineem.families.capabilities import Marginals
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
@@ -67,7 +68,7 @@ class ChainCase:
         """Some rows are missing, and single values where the family takes that."""
         X = data.X.copy()
         X[rng.random(len(X)) < 0.2] = np.nan
-        if self.case.family.handles_missing:
+        if isinstance(self.case.family, Marginals):
             X[rng.random(X.shape) < 0.2] = np.nan
         return replace(data, rows=replace(data.rows, X=X))
 
@@ -131,6 +132,6 @@ CHAINS = [
     *(
         ChainCase(case, termination)
         for termination in (EndState, AbsorbingStates)
-        for case in map(case_of, (FullGaussian, Poisson, Categorical, Laplace))
+        for case in map(case_of, (Full, Poisson, Categorical, Laplace))
     ),
 ]

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from cases.estimator_cases import ESTIMATORS
-from cases.family_cases import FAMILIES
+from cases.family_cases import FAMILIES, name_of
 from sklearn_onlineem.statistics import combine
 
 MATRIX = {"mean_precision": 0.5, "covariance": 2.0, "degrees_of_freedom": 8.0}
@@ -32,7 +32,7 @@ OTHER_FAMILIES = [case for case in FAMILIES if repr(case) not in COLLAPSED]
 
 
 def _family_name(case):
-    return type(case()._family()).__name__
+    return name_of(case()._family())
 
 
 def even_gamma_clusters(rng, y):

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import softmax
 
 from cases.dynamical import PARAMETERS, changed, value
-from sklearn_onlineem.families import DiagonalCovariance, FullCovariance, SphericalCovariance
+from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.models.edit_transducer import EditTransducer
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
@@ -90,7 +90,7 @@ class DynamicalCoordinates:
     def __init__(self, model, names=PARAMETERS):
         self.model, self.names = model, names
         shapes = {
-            "initial__covariance": FullCovariance(),
+            "initial__covariance": Full(),
             "transitions__covariance": model.transitions.family.shape,
             "emissions__covariance": model.emissions.family.shape,
         }
@@ -128,12 +128,12 @@ def _decode_full(vector, shape):
 
 
 _COVARIANCES = {
-    FullCovariance: (_encode_full, _decode_full),
-    DiagonalCovariance: (
+    Full: (_encode_full, _decode_full),
+    Diagonal: (
         lambda covariance: np.log(np.diag(covariance)),
         lambda vector, shape: np.diag(np.exp(vector)),
     ),
-    SphericalCovariance: (
+    Spherical: (
         lambda covariance: np.log(covariance[0, :1]),
         lambda vector, shape: np.exp(vector) * np.eye(shape[0]),
     ),

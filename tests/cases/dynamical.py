@@ -9,7 +9,7 @@ from cases import kalman
 from cases.random_rows import positive_definite
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.families import DiagonalCovariance, FullCovariance, SphericalCovariance
+from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel, LinearDynamicalStatistics
 from sklearn_onlineem.models.regression import Regression
@@ -54,7 +54,7 @@ def _of_part(part, values):
 
 def draw_model(rng, k, d, shape=None, learnt=ALL):
     """A stable model, whose noise has the given shape."""
-    shape = FullCovariance() if shape is None else shape
+    shape = Full() if shape is None else shape
     A = 0.9 * np.linalg.qr(rng.standard_normal((k, k)))[0]
     V, Q, R = (positive_definite(rng, 1, side)[0] for side in (k, k, d))
     m, b = rng.standard_normal(k), rng.standard_normal(k)
@@ -172,8 +172,8 @@ class DynamicalCase:
 
 
 DYNAMICAL = [
-    DynamicalCase(FullCovariance()),
-    DynamicalCase(FullCovariance(), missing=0.3),
-    DynamicalCase(DiagonalCovariance()),
-    DynamicalCase(SphericalCovariance(), is_quick=True),
+    DynamicalCase(Full()),
+    DynamicalCase(Full(), missing=0.3),
+    DynamicalCase(Diagonal()),
+    DynamicalCase(Spherical(), is_quick=True),
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,19 +26,21 @@ from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
     CompoundDirichlet,
-    DiagonalGaussian,
+    Diagonal,
     Exponential,
     Family,
-    FullGaussian,
     Gamma,
+    Gaussian,
+    Gaussians,
     Laplace,
     MarkovChain,
     Multinomial,
     Poisson,
-    SphericalGaussian,
-    TiedGaussian,
+    Spherical,
+    Tied,
     Wishart,
 )
+from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.dirichlets import Dirichlets
 from sklearn_onlineem.families.gamma import FixedShapeGamma
 from sklearn_onlineem.families.laplace import Laplaces
@@ -92,7 +93,7 @@ class FamilyCase:
     regular: bool = True
 
     def __repr__(self):
-        return type(self.family).__name__
+        return name_of(self.family)
 
     def expected_log_density(self, old, new, X):
         """What the bound of EM has in the place of the log density."""
@@ -107,12 +108,18 @@ class FamilyCase:
         return parameters.alpha if isinstance(parameters, Dirichlets) else parameters
 
 
+def name_of(family):
+    """The name of a family: of its class and, for a Gaussian, of its covariance."""
+    covariance = getattr(family, "covariance", None)
+    return ("" if covariance is None else type(covariance).__name__) + type(family).__name__
+
+
 def _gaussian_case(
     family, draw_covariance, covariance_of, encode, decode, prior, log_prior, **capabilities
 ):
     def draw(rng, n_components, d):
         mean = 2.0 * rng.standard_normal((n_components, d))
-        return family.gaussians(mean, draw_covariance(rng, n_components, d))
+        return Gaussians(mean, draw_covariance(rng, n_components, d))
 
     def log_density(family, parameters, k):
         covariance = covariance_of(parameters.covariance, k, parameters.mean.shape[1])
@@ -124,7 +131,7 @@ def _gaussian_case(
     def decode_all(vector, like):
         size = like.mean.size
         mean = vector[:size].reshape(like.mean.shape)
-        return family.gaussians(mean, decode(vector[size:], like.covariance.shape))
+        return Gaussians(mean, decode(vector[size:], like.covariance.shape))
 
     return FamilyCase(
         family,
@@ -341,7 +348,7 @@ _AXIS_PRIOR = {"mean": 0.5, "mean_precision": 2.0, "shape": 3.0, "scale": 1.5}
 
 FAMILIES = [
     _gaussian_case(
-        FullGaussian(reg_covar=0.0),
+        Gaussian(reg_covar=0.0),
         positive_definite,
         lambda covariance, k, d: covariance[k],
         _encode_matrices,
@@ -352,7 +359,7 @@ FAMILIES = [
         is_quick=True,
     ),
     _gaussian_case(
-        TiedGaussian(reg_covar=0.0),
+        Gaussian(Tied(), reg_covar=0.0),
         lambda rng, n_components, d: positive_definite(rng, 1, d),
         lambda covariance, k, d: covariance[0],
         _encode_matrices,
@@ -363,7 +370,7 @@ FAMILIES = [
         is_quick=True,
     ),
     _gaussian_case(
-        DiagonalGaussian(reg_covar=0.0),
+        Gaussian(Diagonal(), reg_covar=0.0),
         lambda rng, n_components, d: rng.uniform(0.3, 3.0, (n_components, d)),
         lambda covariance, k, d: np.diag(covariance[k]),
         _encode_logs,
@@ -372,7 +379,7 @@ FAMILIES = [
         _axis_log_prior,
     ),
     _gaussian_case(
-        SphericalGaussian(reg_covar=0.0),
+        Gaussian(Spherical(), reg_covar=0.0),
         lambda rng, n_components, d: rng.uniform(0.3, 3.0, (n_components, 1)),
         lambda covariance, k, d: covariance[k] * np.eye(d),
         _encode_logs,
@@ -566,8 +573,7 @@ LIMITS = {
 
 def hyperparameters(family):
     """Names of what the family's prior takes."""
-    names = inspect.signature(family.prior_statistics).parameters
-    return [name for name in names if name not in ("n_components", "n_features", "n_inputs")]
+    return (family.prior_keys or []) if isinstance(family, ConjugatePriors) else []
 
 
 def _laplace_log_prior(family, parameters):
@@ -621,7 +627,9 @@ HIDDEN_FAMILIES = [
 
 
 def case_of(kind):
-    """The case of a class of families."""
+    """The case of a class of families, or of Gaussians with a class of covariances."""
     return next(
-        case for case in (*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES) if type(case.family) is kind
+        case
+        for case in (*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES)
+        if kind in (type(case.family), type(getattr(case.family, "covariance", None)))
     )

@@ -4,14 +4,9 @@ import numpy as np
 from scipy import stats
 from scipy.special import gammaln, multigammaln
 
-from sklearn_onlineem.families import (
-    DiagonalGaussian,
-    FullGaussian,
-    SphericalGaussian,
-    TiedGaussian,
-)
+from sklearn_onlineem.families import Diagonal, Full, Gaussian, Spherical, Tied
 
-SHAPES = [FullGaussian, TiedGaussian, DiagonalGaussian, SphericalGaussian]
+SHAPES = [Full, Tied, Diagonal, Spherical]
 
 
 class Prior:
@@ -20,11 +15,11 @@ class Prior:
     def __init__(self, shape, K, d, rng, k0=0.4, spare=1.5):
         self.shape, self.K, self.d, self.k0 = shape, K, d, k0
         self.m0 = rng.normal(size=(K, d))
-        self.is_matrix = shape in (FullGaussian, TiedGaussian)
+        self.is_matrix = shape in (Full, Tied)
         root = rng.normal(size=(d, d))
         self.psi = root @ root.T + np.eye(d)
         self.nu0, self.a0 = d - 1.0 + spare, spare / 2.0
-        self.b0 = rng.uniform(0.5, 2.0, d) if shape is DiagonalGaussian else 0.8
+        self.b0 = rng.uniform(0.5, 2.0, d) if shape is Diagonal else 0.8
 
     def arguments(self):
         if self.is_matrix:
@@ -34,7 +29,7 @@ class Prior:
         return {"n_features": self.d, "mean": self.m0, "mean_precision": self.k0, **spread}
 
     def statistics(self, **changes):
-        return self.shape().prior_statistics(self.K, **{**self.arguments(), **changes})
+        return Gaussian(self.shape()).prior_statistics(self.K, **{**self.arguments(), **changes})
 
     def updated(self, X, labels):
         """Weights k, means m and scatters, as matrices, of all components."""
@@ -55,14 +50,14 @@ class Prior:
         counts, d = np.bincount(labels, minlength=self.K), self.d
         grown = (k + 1) / k
         if self.is_matrix:
-            tied = self.shape is TiedGaussian
+            tied = self.shape is Tied
             df = self.nu0 - d + 1 + (np.full(self.K, len(X)) if tied else counts)
             psi = self.psi + (scatters.sum(axis=0, keepdims=True) if tied else scatters)
             scales = np.broadcast_to(psi, scatters.shape) * (grown / df)[:, None, None]
             parts = zip(m, scales, df, strict=True)
             return np.array([stats.multivariate_t.logpdf(x, *part) for part in parts])
         squares = np.einsum("kii->ki", scatters)
-        if self.shape is DiagonalGaussian:
+        if self.shape is Diagonal:
             a = (self.a0 + counts / 2)[:, None]
             scale = np.sqrt((self.b0 + squares / 2) * grown[:, None] / a)
             return stats.t.logpdf(x, 2 * a, m, scale).sum(axis=1)
@@ -76,12 +71,12 @@ class Prior:
         k, _, scatters = self.updated(X, labels)
         counts, d = np.bincount(labels, minlength=self.K), self.d
         total = 0.5 * d * np.log(self.k0 / k).sum() - 0.5 * d * len(X) * np.log(np.pi)
-        if self.shape is TiedGaussian:
+        if self.shape is Tied:
             return total + self._wishart_ratio(len(X), scatters.sum(axis=0))
-        if self.shape is FullGaussian:
+        if self.shape is Full:
             return total + sum(map(self._wishart_ratio, counts, scatters))
         squares = np.einsum("kii->ki", scatters)
-        if self.shape is SphericalGaussian:
+        if self.shape is Spherical:
             return total + self._gamma_ratio(counts * d, squares.sum(axis=1)).sum()
         return total + self._gamma_ratio(counts[:, None], squares).sum()
 

@@ -6,14 +6,12 @@ from dataclasses import fields
 
 import numpy as np
 
-from sklearn_onlineem.families.gaussian_axis import AxisMoments
-from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
-from sklearn_onlineem.statistics import Listed, Statistics
+from sklearn_onlineem.statistics import Listed, Moments, Statistics
 
 
 def linear(value):
     """Return arrays; those of a sum of statistics are the sums of theirs."""
-    if isinstance(value, (AxisMoments, MatrixMoments)):
+    if isinstance(value, Moments):
         return _raw_moments(value)
     if isinstance(value, Listed):
         return _sums(value)
@@ -27,7 +25,7 @@ def linear(value):
 def _raw_moments(moments):
     """Weights, sums and sums of products, as far as these are told apart."""
     weight, mean = moments.weight, moments.mean
-    if isinstance(moments, MatrixMoments):
+    if moments.scatter.ndim == 3:
         products = np.einsum("k,ki,kj->kij", weight, mean, mean)
     else:
         products = weight[:, None] * mean**2

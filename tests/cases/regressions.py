@@ -11,13 +11,13 @@ from scipy import stats
 from cases.family_cases import FamilyCase
 from cases.random_rows import normal_rows, positive_definite
 from sklearn_onlineem.families import (
-    DiagonalCovariance,
+    Diagonal,
     Family,
-    FullCovariance,
-    SphericalCovariance,
+    Full,
+    Spherical,
 )
-from sklearn_onlineem.families.gaussian_matrix import MatrixMoments
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
+from sklearn_onlineem.statistics import Moments
 
 N_INPUTS = 1
 
@@ -34,7 +34,7 @@ class GivenInputs(Family):
         """Moments of the inputs of components with these weights."""
         mean = np.tile(self.input_mean, (len(weights), 1))
         scatter = weights[:, None, None] * self.input_covariance
-        return MatrixMoments(weights, weights, mean, scatter)
+        return Moments(weights, weights, mean, scatter)
 
     def log_density(self, parameters, X, n_threads=1):
         return self.regressions.log_density(parameters, X, n_threads)
@@ -81,12 +81,12 @@ def _decode_full(vector, shape):
 
 
 _CODES = {
-    FullCovariance: (_encode_full, _decode_full),
-    DiagonalCovariance: (
+    Full: (_encode_full, _decode_full),
+    Diagonal: (
         lambda covariance: np.log(np.einsum("kii->ki", covariance)).ravel(),
         lambda vector, shape: np.exp(vector).reshape(shape[:2])[:, :, None] * np.eye(shape[1]),
     ),
-    SphericalCovariance: (
+    Spherical: (
         lambda covariance: np.log(covariance[:, 0, 0]),
         lambda vector, shape: np.exp(vector)[:, None, None] * np.eye(shape[1]),
     ),
@@ -145,6 +145,4 @@ def _case(shape):
     )
 
 
-REGRESSIONS = [
-    _case(shape) for shape in (FullCovariance(), DiagonalCovariance(), SphericalCovariance())
-]
+REGRESSIONS = [_case(shape) for shape in (Full(), Diagonal(), Spherical())]

@@ -18,7 +18,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.diagnostics import convergence_certificate, step_certificate
 from sklearn_onlineem.diagnostics.certificates import Certificate, _limit
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.families import Exponential, Poisson, TiedGaussian
+from sklearn_onlineem.families import Exponential, Gaussian, Gaussians, Poisson, Tied
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
 
@@ -303,10 +303,8 @@ def test_ratio_and_share_of_parameters():
 
 
 def test_tied_covariances_count_once(rng):
-    family = TiedGaussian(reg_covar=0.0).bind(np.zeros((2, 2)))
+    family = Gaussian(Tied(), reg_covar=0.0).bind(np.zeros((2, 2)))
     X = rng.standard_normal((50, 2))
-    model = MixtureModel(
-        family, np.array([0.5, 0.5]), family.gaussians(X[:2].copy(), np.eye(2)[None])
-    )
+    model = MixtureModel(family, np.array([0.5, 0.5]), Gaussians(X[:2].copy(), np.eye(2)[None]))
     found = step_certificate(model, Rows(X))
     assert_allclose(found.certificate, found.kl_divergence, rtol=1e-12)

@@ -25,7 +25,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Online
 from sklearn_onlineem.em.step import Sampled, online_step
 from sklearn_onlineem.families import CompoundDirichlet as Family
-from sklearn_onlineem.families import FullGaussian
+from sklearn_onlineem.families import Gaussian, Gaussians
 from sklearn_onlineem.families._events import events_of
 from sklearn_onlineem.families.dirichlets import Dirichlets
 from sklearn_onlineem.models.mixture import MixtureModel
@@ -182,8 +182,8 @@ def test_weights_stand_for_repeated_documents(rng):
 def test_sampled_inertia_tends_to_the_exact_one_on_a_gaussian_mixture(rng):
     """Its error falls with the root of the number of pseudo-observations."""
     means = np.array([[0.0, 0.0], [3.0, 1.0]])
-    gaussians = FullGaussian().gaussians(means, np.array([np.eye(2), [[2.0, 0.5], [0.5, 1.0]]]))
-    model = MixtureModel(FullGaussian(), np.array([0.3, 0.7]), gaussians)
+    gaussians = Gaussians(means, np.array([np.eye(2), [[2.0, 0.5], [0.5, 1.0]]]))
+    model = MixtureModel(Gaussian(), np.array([0.3, 0.7]), gaussians)
     data = Rows(rng.normal(size=(50, 2)) + 2.0)
     exact, _ = online_step(model, data, 0.5)
 

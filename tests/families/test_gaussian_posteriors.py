@@ -12,12 +12,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.special import gammaln, logsumexp
 
-from sklearn_onlineem.families import (
-    DiagonalGaussian,
-    FullGaussian,
-    SphericalGaussian,
-    TiedGaussian,
-)
+from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Spherical, Tied
 from sklearn_onlineem.families._gaussian_posteriors import log_rising
 from sklearn_onlineem.statistics import combine
 
@@ -33,7 +28,7 @@ def posterior_statistics(prior, family, X, labels):
 @all_shapes
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_the_predictive_is_students_t(shape, d, rng):
-    prior, family = Prior(shape, 3, d, rng), shape()
+    prior, family = Prior(shape, 3, d, rng), Gaussian(shape())
     X, labels, _, _ = random_rows(prior, rng)
     for n in (0, 1, len(X)):
         statistics = prior.statistics()
@@ -47,7 +42,7 @@ def test_the_predictive_is_students_t(shape, d, rng):
 
 @all_shapes
 def test_the_predictive_is_a_ratio_of_marginal_likelihoods(shape, rng):
-    prior, family = Prior(shape, 2, 3, rng), shape()
+    prior, family = Prior(shape, 2, 3, rng), Gaussian(shape())
     X, labels, _, _ = random_rows(prior, rng)
     statistics, x = posterior_statistics(prior, family, X, labels), rng.normal(size=(1, 3))
     before = prior.log_marginal(X, labels)
@@ -57,7 +52,7 @@ def test_the_predictive_is_a_ratio_of_marginal_likelihoods(shape, rng):
 
 @all_shapes
 def test_the_predictive_integrates_to_one(shape, rng):
-    prior, family = Prior(shape, 1, 1, rng), shape()
+    prior, family = Prior(shape, 1, 1, rng), Gaussian(shape())
     X, labels, _, _ = random_rows(prior, rng, n=3)
     for statistics in (prior.statistics(), posterior_statistics(prior, family, X, labels)):
         density = partial(scalar_density, family, statistics)
@@ -70,7 +65,7 @@ def scalar_density(family, statistics, x):
 
 @all_shapes
 def test_rows_are_exchangeable(shape, rng):
-    prior, family = Prior(shape, 1, 3, rng), shape()
+    prior, family = Prior(shape, 1, 3, rng), Gaussian(shape())
     X = random_rows(prior, rng, n=12)[0]
 
     def log_density(rows):
@@ -90,12 +85,12 @@ def test_rows_are_exchangeable(shape, rng):
 def test_priors_and_posteriors_have_the_documented_joint_mode(shape, rng):
     """What a prior's hyper-parameters are, its M-step and its posterior agree on."""
     prior = Prior(shape, 2, 3, rng)
-    mode = shape(reg_covar=0.0).m_step(prior.statistics())
-    if shape is FullGaussian:
+    mode = Gaussian(shape(), reg_covar=0.0).m_step(prior.statistics())
+    if shape is Full:
         expected = np.array([prior.psi / (prior.nu0 + 3 + 2)] * 2)
-    elif shape is TiedGaussian:
+    elif shape is Tied:
         expected = prior.psi[None] / (prior.nu0 + 3 + 1 + 2)
-    elif shape is DiagonalGaussian:
+    elif shape is Diagonal:
         expected = np.broadcast_to(2 * prior.b0 / (2 * prior.a0 + 3), (2, 3))
     else:
         expected = np.full((2, 1), 2 * prior.b0 / (2 * prior.a0 + 2 + 3))
@@ -105,7 +100,7 @@ def test_priors_and_posteriors_have_the_documented_joint_mode(shape, rng):
 def test_a_posterior_without_a_prior_of_means_is_that_of_a_flat_one(rng):
     """p(x | X) of mean_precision -> 0 is that of mean_precision = 0, once there are rows."""
     for shape in SHAPES:
-        prior, family = Prior(shape, 2, 2, rng, k0=1e-9), shape()
+        prior, family = Prior(shape, 2, 2, rng, k0=1e-9), Gaussian(shape())
         X, labels, _, _ = random_rows(prior, rng)
         evidence = family.expected_statistics(X, np.eye(2)[labels])
         new = rng.normal(size=(4, 2))
@@ -125,11 +120,11 @@ def test_a_posterior_without_a_prior_of_means_is_that_of_a_flat_one(rng):
 @pytest.mark.parametrize("learnt", KNOWN, ids=str)
 def test_the_predictive_is_the_average_of_draws(shape, learnt, rng):
     prior = Prior(shape, 2, 2, rng, spare=6.0)
-    family = replace(shape(), learns_means=learnt[0], learns_covariances=learnt[1])
+    family = Gaussian(shape(), learns_means=learnt[0], learns_covariances=learnt[1])
     X, labels, _, _ = random_rows(prior, rng, n=20)
-    statistics = posterior_statistics(prior, shape(), X, labels)
-    mode = shape().m_step(statistics)
-    family = family.knowing(family.gaussians(mode.mean + 0.3, 0.7 * mode.covariance))
+    statistics = posterior_statistics(prior, Gaussian(shape()), X, labels)
+    mode = Gaussian(shape()).m_step(statistics)
+    family = family.knowing(Gaussians(mode.mean + 0.3, 0.7 * mode.covariance))
     expected = np.exp(family.predictive_log_density(statistics, X[:5]))
     drawn = [family.draw_from_posterior(statistics, rng) for _ in range(1000)]
     found = np.exp([family.log_density(parameters, X[:5]) for parameters in drawn])
@@ -143,22 +138,22 @@ def test_the_predictive_is_the_average_of_draws(shape, learnt, rng):
 def test_draws_have_the_moments_of_the_posterior(shape, rng):
     prior = Prior(shape, 2, 3, rng, spare=12.0)
     X, labels, _, _ = random_rows(prior, rng, n=20)
-    statistics, n = posterior_statistics(prior, shape(), X, labels), 2000
+    statistics, n = posterior_statistics(prior, Gaussian(shape()), X, labels), 2000
     k, m, scatters = prior.updated(X, labels)
     counts = np.bincount(labels, minlength=2)
     if prior.is_matrix:
-        tied = shape is TiedGaussian
+        tied = shape is Tied
         nu = prior.nu0 + (np.full(2, len(X)) if tied else counts)
         psi = prior.psi + (scatters.sum(axis=0, keepdims=True) if tied else scatters)
         expected = np.broadcast_to(psi, (2, 3, 3)) / (nu - 3 - 1)[:, None, None]
     else:
         squares, rows = np.einsum("kii->ki", scatters), counts[:, None]
-        if shape is SphericalGaussian:
+        if shape is Spherical:
             squares, rows = squares.sum(axis=1, keepdims=True), 3 * rows
         variance = (prior.b0 + squares / 2) / (prior.a0 + rows / 2 - 1)
         expected = np.broadcast_to(variance, (2, 3))[:, :, None] * np.eye(3)
-    drawn = [shape().draw_from_posterior(statistics, rng) for _ in range(n)]
-    covariances = np.array([shape().covariance_matrices(parameters) for parameters in drawn])
+    drawn = [Gaussian(shape()).draw_from_posterior(statistics, rng) for _ in range(n)]
+    covariances = np.array([parameters.covariance_matrices for parameters in drawn])
     means = np.array([parameters.mean for parameters in drawn]) - m
     outer = k[:, None, None] * means[..., :, None] * means[..., None, :]
     for found in (covariances, outer):
@@ -175,7 +170,9 @@ def test_a_sweep_is_the_formula_row_by_row(shape, dtype, rng):
         X, labels, concentration, uniforms = random_rows(prior, rng, n)
         X = X.astype(dtype)
         expected, value = sweep(prior, X.astype(float), labels, concentration, uniforms)
-        found = shape().collapsed_sweep(prior.statistics(), X, labels, concentration, uniforms)
+        found = Gaussian(shape()).collapsed_sweep(
+            prior.statistics(), X, labels, concentration, uniforms
+        )
         assert_array_equal(labels, expected)
         assert_allclose(found, value, rtol=1e-12)
 
@@ -185,8 +182,8 @@ def test_a_sweep_is_the_formula_row_by_row(shape, dtype, rng):
 def test_a_sweep_with_known_parameters_is_that_of_its_predictive(shape, learnt, rng):
     prior = Prior(shape, 4, 3, rng)
     X, labels, concentration, uniforms = random_rows(prior, rng)
-    mode = shape().m_step(posterior_statistics(prior, shape(), X, labels))
-    family = replace(shape(), learns_means=learnt[0], learns_covariances=learnt[1]).knowing(mode)
+    mode = Gaussian(shape()).m_step(posterior_statistics(prior, Gaussian(shape()), X, labels))
+    family = Gaussian(shape(), learns_means=learnt[0], learns_covariances=learnt[1]).knowing(mode)
     prior.log_predictive = lambda rows, z, x: family.predictive_log_density(
         posterior_statistics(prior, family, rows, z), x[None]
     )[0]
@@ -206,28 +203,30 @@ def test_outliers_and_single_rows_lose_no_digits(shape, k0, rng):
     labels[:] = np.where(np.arange(24) % 6, np.arange(24) % 2, np.arange(24) // 6 + 1)
     for concentration in (np.full(5, 0.1), np.full(5, 1e3)):
         expected, value = sweep(prior, X, labels, concentration, uniforms)
-        found = shape().collapsed_sweep(prior.statistics(), X, labels, concentration, uniforms)
+        found = Gaussian(shape()).collapsed_sweep(
+            prior.statistics(), X, labels, concentration, uniforms
+        )
         assert_array_equal(labels, expected)
         assert_allclose(found, value, rtol=1e-9)
 
 
 @all_shapes
 def test_an_offset_changes_no_label(shape, rng):
-    prior = Prior(shape, 4, 3, rng)
+    prior, family = Prior(shape, 4, 3, rng), Gaussian(shape())
     X, labels, concentration, _ = random_rows(prior, rng, n=300)
     X, far = np.round(X, 6), labels.copy()
     moved = prior.statistics(mean=prior.m0 + 1e6)
     for _ in range(10):
         uniforms = rng.random(300)
-        at_zero = shape().collapsed_sweep(prior.statistics(), X, labels, concentration, uniforms)
-        there = shape().collapsed_sweep(moved, X + 1e6, far, concentration, uniforms)
+        at_zero = family.collapsed_sweep(prior.statistics(), X, labels, concentration, uniforms)
+        there = family.collapsed_sweep(moved, X + 1e6, far, concentration, uniforms)
         assert_array_equal(labels, far)
         assert_allclose(there, at_zero, atol=1e-7)
 
 
 @all_shapes
 def test_the_posterior_of_labels_is_stationary(shape, rng):
-    prior, family = Prior(shape, 2, 2, rng), shape()
+    prior, family = Prior(shape, 2, 2, rng), Gaussian(shape())
     X, concentration = rng.normal(size=(4, 2)), np.array([0.7, 1.6])
     states = [np.array(z) for z in product(range(2), repeat=4)]
     log_joint = np.array([
@@ -254,7 +253,7 @@ def test_many_sweeps_leave_numbers(shape, rng):
     prior = Prior(shape, 12, 4, rng)
     X, labels, concentration, _ = random_rows(prior, rng, n=500)
     for _ in range(30):
-        value = shape().collapsed_sweep(
+        value = Gaussian(shape()).collapsed_sweep(
             prior.statistics(), X, labels, concentration, rng.random(500)
         )
         assert np.isfinite(value)
@@ -264,7 +263,7 @@ def test_many_sweeps_leave_numbers(shape, rng):
 @all_shapes
 @pytest.mark.parametrize("what", ["mean_precision", "degrees", "scatter"])
 def test_improper_priors_are_refused_by_name(shape, what, rng):
-    prior, family = Prior(shape, 2, 3, rng), shape()
+    prior, family = Prior(shape, 2, 3, rng), Gaussian(shape())
     names = {
         "mean_precision": ("mean_precision", 0.0),
         "degrees": ("degrees_of_freedom" if prior.is_matrix else "shape", None),
@@ -303,24 +302,24 @@ def test_what_a_sweep_cannot_take_is_refused_and_changes_no_label(shape, rng):
     before = labels.copy()
     for fault, message in faults:
         with pytest.raises(ValueError, match=message):
-            shape().collapsed_sweep(**{**right, **fault})
+            Gaussian(shape()).collapsed_sweep(**{**right, **fault})
     assert_array_equal(labels, before)
 
 
 @all_shapes
 @pytest.mark.parametrize("setting", ["learns_means", "learns_covariances"])
 def test_parameters_that_are_not_learnt_have_to_be_known(shape, setting, rng):
-    family, prior = replace(shape(), **{setting: False}), Prior(shape, 2, 2, rng)
+    family, prior = Gaussian(shape(), **{setting: False}), Prior(shape, 2, 2, rng)
     with pytest.raises(ValueError, match="knowing"):
         family.predictive_log_density(prior.statistics(), np.zeros((1, 2)))
 
 
 def test_known_covariances_give_normal_predictives(rng):
-    prior = Prior(FullGaussian, 2, 3, rng)
+    prior = Prior(Full, 2, 3, rng)
     X, labels, _, _ = random_rows(prior, rng)
     S = np.array([np.eye(3), 2.0 * np.eye(3) + 0.5])
-    family = FullGaussian(learns_covariances=False)
-    family = family.knowing(family.gaussians(np.zeros((2, 3)), S))
+    family = Gaussian(learns_covariances=False)
+    family = family.knowing(Gaussians(np.zeros((2, 3)), S))
     found = family.predictive_log_density(posterior_statistics(prior, family, X, labels), X)
     k, m, _ = prior.updated(X, labels)
     expected = [stats.multivariate_normal.logpdf(X, m[j], S[j] * (1 + 1 / k[j])) for j in (0, 1)]

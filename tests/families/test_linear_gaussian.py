@@ -13,13 +13,8 @@ from scipy import stats
 
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.step import online_step
-from sklearn_onlineem.families import FullGaussian
+from sklearn_onlineem.families import Diagonal, Full, Gaussian, Gaussians, Spherical, Tied
 from sklearn_onlineem.families._covariances import solved
-from sklearn_onlineem.families.covariance_shapes import (
-    DiagonalCovariance,
-    FullCovariance,
-    SphericalCovariance,
-)
 from sklearn_onlineem.families.linear_gaussian import ALL_PARAMETERS, AffineGaussian, LinearGaussian
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.models.regression import Regression
@@ -126,7 +121,7 @@ def test_m_step_with_a_prior_is_the_mode_of_the_posterior(rng):
     assert_close(mode, found, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("shape", [FullCovariance(), DiagonalCovariance(), SphericalCovariance()])
+@pytest.mark.parametrize("shape", [Full(), Diagonal(), Spherical()])
 @pytest.mark.parametrize("learnt", [ALL_PARAMETERS, frozenset({"covariance"})], ids=len)
 def test_m_step_with_the_mean_form_of_a_prior_is_the_mean_of_the_posterior(shape, learnt, rng):
     """By the book: of an inverse Wishart distribution, or of inverse gamma ones."""
@@ -148,9 +143,9 @@ def test_m_step_with_the_mean_form_of_a_prior_is_the_mean_of_the_posterior(shape
         degrees = nu + n + q + 1
     residual, moved = y - x @ after.T, after - before
     Psi = 2.0 * np.eye(p) + residual.T @ residual + moved @ precision @ moved.T
-    if shape == FullCovariance():
+    if shape == Full():
         expected = Psi / (degrees - p - 1)
-    elif shape == DiagonalCovariance():
+    elif shape == Diagonal():
         expected = np.diag(np.diag(Psi) / 2 / ((degrees + p + 1) / 2 - 2))
     else:
         expected = np.eye(p) * (np.trace(Psi) / 2 / (p * (degrees + p + 1) / 2 - 2))
@@ -162,7 +157,7 @@ def test_m_step_with_the_mean_form_of_a_prior_is_the_mean_of_the_posterior(shape
 
 
 def test_a_regression_on_nothing_is_a_gaussian(rng):
-    plain, family = FullGaussian(reg_covar=0.0), LinearGaussian()
+    plain, family = Gaussian(reg_covar=0.0), LinearGaussian()
     X, responsibilities = rng.standard_normal((80, 3)), rng.dirichlet(np.ones(2), 80)
     statistics = family.expected_statistics(X, responsibilities)
     found, expected = family.m_step(statistics), plain.m_step(statistics)
@@ -172,7 +167,7 @@ def test_a_regression_on_nothing_is_a_gaussian(rng):
     assert_close(family.own_statistics(found, weights), plain.own_statistics(expected, weights))
     other, others = draw_regressions(rng, 2, 0, 3), positive_definite(rng, 2, 3)
     other = AffineGaussian(other.matrix, other.offset, others)
-    divergence = plain.kl_divergence(expected, plain.gaussians(other.offset, others))
+    divergence = plain.kl_divergence(expected, Gaussians(other.offset, others))
     assert_allclose(family.kl_divergence(found, other), divergence, rtol=1e-10)
     assert family.n_parameters(found) == plain.n_parameters(expected)
     assert family.sample(found, np.array([0, 1, 1]), rng).shape == (3, 3)
@@ -244,3 +239,8 @@ def test_parameters_of_other_shapes_are_refused(matrix, offset, covariance):
 def test_what_are_no_linear_equations_is_refused(matrix, right):
     with pytest.raises(ValueError, match="no linear equations"):
         solved(matrix, right)
+
+
+def test_regressions_share_no_covariance():
+    with pytest.raises(ValueError, match=r"do not share .* got Tied\(\)"):
+        LinearGaussian(Tied())

@@ -14,7 +14,13 @@ import numpy as np
 from cases.chains import CHAINS
 from cases.collapsed_cases import COLLAPSED
 from cases.dynamical import DYNAMICAL
-from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES, hyperparameters
+from cases.family_cases import (
+    FAMILIES,
+    HIDDEN_FAMILIES,
+    OTHER_FAMILIES,
+    hyperparameters,
+    name_of,
+)
 from cases.mixture_cases import MIXTURES
 from cases.regressions import REGRESSIONS
 from cases.transducers import TRANSDUCERS
@@ -50,7 +56,7 @@ from sklearn_onlineem.em.state import ComponentStep, History, State, Step
 from sklearn_onlineem.em.step import Exact, Sampled, batch_step, online_step
 from sklearn_onlineem.em.stopping import STOPPING_RULES, KLStopping, LikelihoodStopping
 from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.families import DiagonalCovariance, FullCovariance, SphericalCovariance
+from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
 from sklearn_onlineem.models.live_filters import MomentFilter, StateFilter
@@ -165,7 +171,7 @@ def family_world(case):
         arguments |= {
             "gaussians.mean": p.mean,
             "gaussians.covariance": p.covariance,
-            "matrices": family.covariance_matrices(p),
+            "matrices": p.covariance_matrices,
             "pseudo_moments.mean": 0.5,
             "mean_weight": 2.0,
             "pseudo_moments.scatter": np.array(1.0),
@@ -229,7 +235,7 @@ def regression_world(case):
     return [family, regression, p, *SHAPES], arguments
 
 
-SHAPES = [FullCovariance(), DiagonalCovariance(), SphericalCovariance()]
+SHAPES = [Full(), Diagonal(), Spherical()]
 REGRESSION_LIKE = FAMILIES[0]
 
 
@@ -381,7 +387,7 @@ def mixture_objects(model, data, evidence):
     if not hasattr(model, "order_in"):
         return [], {}
     values = {"model": model, "chain.collapsed": True}
-    hyperparameters = COLLAPSED.get(type(model.family).__name__)
+    hyperparameters = COLLAPSED.get(name_of(model.family))
     if hyperparameters is None:
         return [drawn, refreshed], {**values, "refreshed.prior": None}
     prior = model.family.prior_statistics(

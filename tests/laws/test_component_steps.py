@@ -20,7 +20,7 @@ from sklearn_onlineem.em.solvers import Plan
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.em.stopping import Never
-from sklearn_onlineem.families import DiagonalGaussian, Poisson, TiedGaussian
+from sklearn_onlineem.families import Diagonal, Gaussian, Gaussians, Poisson, Tied
 from sklearn_onlineem.models import component_steps
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
@@ -310,8 +310,8 @@ def test_a_shared_parameter_leaves_no_constant(rng):
     parts = []
     for spread in (1e-1, 1e-3, 1e-6):
         X = (2.0 * labels - 1.0)[:, None] + spread * rng.standard_normal((200, 1))
-        family, data = TiedGaussian(), Rows(X, labels=labels)
-        parameters = family.gaussians(np.zeros((2, 1)), np.ones((1, 1, 1)))
+        family, data = Gaussian(Tied()), Rows(X, labels=labels)
+        parameters = Gaussians(np.zeros((2, 1)), np.ones((1, 1, 1)))
         model = MixtureModel(family, np.full(2, 0.5), parameters)
         evidence = model.e_step(data)[0]
         full = gain(model.m_step(evidence), model, evidence)
@@ -354,8 +354,8 @@ def test_a_prior_gives_weight_to_what_has_none(rng):
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
 def test_rows_under_no_component_are_shared_among_all():
     """As by batch EM, of whose counts they are a part."""
-    family = DiagonalGaussian(learns_covariances=False)
-    parameters = family.gaussians(np.zeros((2, 1)), np.ones((2, 1)))
+    family = Gaussian(Diagonal(), learns_covariances=False)
+    parameters = Gaussians(np.zeros((2, 1)), np.ones((2, 1)))
     model = MixtureModel(family, np.array([0.3, 0.7]), parameters)
     for labels, expected in ((None, 1.1 / 3), ([-1, 0, -1], 1.8 / 3), ([1, -1, -1], 0.6 / 3)):
         labels = None if labels is None else np.array(labels, np.int32)

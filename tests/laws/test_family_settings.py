@@ -7,7 +7,7 @@ import pytest
 from cases.family_cases import FAMILIES, HIDDEN_FAMILIES, OTHER_FAMILIES
 
 from sklearn_onlineem import Mixture
-from sklearn_onlineem.families import DiagonalGaussian, Laplace, SphericalGaussian
+from sklearn_onlineem.families import Diagonal, Gaussian, Laplace, Spherical
 
 NUMBERS = [0.0, 5e-324, 1e-100, 0.5, 3.0, 1e100, 1.7e308, np.inf, np.nan, -1.0, 2**63, 10**400]
 # A start with a component of one row shows where a floor has to hold.
@@ -56,8 +56,8 @@ def test_a_component_of_a_single_row_has_a_density(value):
     family = Laplace(min_scale=value).bind(row)
     parameters = family.m_step(family.expected_statistics(row, share))
     assert np.isfinite(family.log_density(parameters, row)).all()
-    for kind in (DiagonalGaussian, SphericalGaussian):
-        family = kind(reg_covar=value).bind(row)
+    for covariance in (Diagonal(), Spherical()):
+        family = Gaussian(covariance, reg_covar=value).bind(row)
         with pytest.raises(ValueError, match="reg_covar"):
             family.m_step(family.expected_statistics(row, share))
 

@@ -17,6 +17,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from sklearn_onlineem.families import Family
+from sklearn_onlineem.families.capabilities import HiddenVariables
 from sklearn_onlineem.models.terminations import GivenLength
 from sklearn_onlineem.statistics import Sums
 
@@ -36,7 +37,7 @@ class OneComponent(MixtureCase):
         return replace(super().rich_data(rng, n), labels=None)
 
 
-class StudentT(Family):
+class StudentT(Family, HiddenVariables):
     """Gaussians whose precision varies from row to row, as in the user guide; nu = 5."""
 
     def log_density(self, parameters, X, n_threads=1):

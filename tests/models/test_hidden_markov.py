@@ -18,7 +18,7 @@ from scipy.special import softmax
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import online_step
-from sklearn_onlineem.families import Categorical, DiagonalGaussian, FullGaussian, Poisson
+from sklearn_onlineem.families import Categorical, Diagonal, Full, Gaussian, Gaussians, Poisson
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
 
@@ -81,7 +81,7 @@ class PartlyKnown(Unconstrained):
             ours if letter in self.learnt else theirs
             for letter, ours, theirs in zip("stmc", _parts(new), _parts(old), strict=True)
         )
-        parameters = old.family.gaussians(mean, covariance)
+        parameters = Gaussians(mean, covariance)
         return replace(old, start=start, transmat=transmat, parameters=parameters)
 
 
@@ -168,7 +168,7 @@ CASES = [
     for family, enumerated in (
         (Categorical, OverSymbols),
         (Poisson, OverPaths),
-        (FullGaussian, OverPaths),
+        (Full, OverPaths),
     )
 ]
 all_cases = pytest.mark.parametrize("case, enumerated", CASES)
@@ -205,7 +205,7 @@ def test_online_step_minimises_bound_plus_divergence(termination, case, enumerat
 @pytest.mark.parametrize("learnt", ["s", "t", "m", "c", "stm", "stc", "mc"])
 @all_terminations
 def test_online_step_minimises_over_what_is_learnt(termination, learnt, rng):
-    case = case_of(FullGaussian)
+    case = case_of(Full)
     family = replace(case.family, learns_means="m" in learnt, learns_covariances="c" in learnt)
     emissions = "e" if {"m", "c"} & set(learnt) else ""
     old = replace(
@@ -226,9 +226,9 @@ def test_divergence_is_joint_over_hidden_and_visible(termination, case, enumerat
 
 def test_inference_does_not_depend_on_the_number_of_threads(rng):
     means = 2.0 * rng.standard_normal((5, 2))
-    family = DiagonalGaussian()
+    family = Gaussian(Diagonal())
     model = HiddenMarkovModel(
-        family, np.full(5, 0.2), rng.dirichlet(np.ones(5), 5), family.gaussians(means, means**2)
+        family, np.full(5, 0.2), rng.dirichlet(np.ones(5), 5), Gaussians(means, means**2)
     )
     offsets = np.concatenate(([0], np.cumsum(rng.integers(1, 700, 90))))
     X = rng.standard_normal((offsets[-1], 2))

@@ -18,7 +18,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.estimators.kalman._parameters import FIELDS, array_of
-from sklearn_onlineem.families import DiagonalCovariance
+from sklearn_onlineem.families import Diagonal
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian, joint_moments
 
 
@@ -459,8 +459,8 @@ def test_a_regression_is_that_of_least_squares(rng):
 
 
 def test_the_floor_is_added_and_taken_off_again(rng):
-    family = LinearGaussian(DiagonalCovariance(), floor=np.array([0.3, 0.5]))
-    model = draw_model(rng, 2, 2, DiagonalCovariance())
+    family = LinearGaussian(Diagonal(), floor=np.array([0.3, 0.5]))
+    model = draw_model(rng, 2, 2, Diagonal())
     model = changed(model, emissions__covariance=model.emissions.covariance + np.eye(2))
     model = replace(model, emissions=replace(model.emissions, family=family))
     assert_close(model.m_step(model.own_statistics(draw_data(rng, [4], 2))), model)

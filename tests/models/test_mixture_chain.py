@@ -6,6 +6,7 @@ from cases.collapsed_cases import GIBBS, collapsed_sweep, one_hot
 from cases.comparing import assert_close, assert_identical
 from numpy.testing import assert_allclose, assert_array_equal
 
+from sklearn_onlineem._values import take
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.models.mixture import MixtureStatistics
 from sklearn_onlineem.models.mixture_chain import MixtureChain
@@ -77,9 +78,7 @@ def test_averages_do_not_depend_on_how_components_are_numbered(case, rng):
     """Chains that go on alike from components with other numbers have one average."""
     model, rows, prior = problem(case, rng)
     order = np.array([2, 0, 1])
-    renumbered = type(model)(
-        model.family, model.weights[order], model.family.taken(model.parameters, order)
-    )
+    renumbered = type(model)(model.family, model.weights[order], take(model.parameters, order))
     chains = [MixtureChain(one, rows, prior, np.random.default_rng(2))
               for one in (model, renumbered)]  # fmt: skip
     chains[1]._labels = np.argsort(order).astype(np.intc)[chains[0]._labels]

@@ -19,7 +19,7 @@ from benchmarks.papers._recursive_smoother import (
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.families import Categorical, FullGaussian
+from sklearn_onlineem.families import Categorical, Gaussian, Gaussians
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.terminations import EndState, GivenLength
 
@@ -52,8 +52,8 @@ def model_of(chain):
     if isinstance(chain.emissions, CategoricalEmissions):
         family, parameters = Categorical(N_SYMBOLS), chain.emissions.probabilities
     else:
-        family = FullGaussian(reg_covar=0.0)
-        parameters = family.gaussians(chain.emissions.means, chain.emissions.covariances)
+        family = Gaussian(reg_covar=0.0)
+        parameters = Gaussians(chain.emissions.means, chain.emissions.covariances)
     return HiddenMarkovModel(family, chain.start, chain.transmat, parameters, termination)
 
 

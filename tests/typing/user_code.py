@@ -47,7 +47,7 @@ from sklearn_onlineem.em import Constant, Gibbs, Online, PowerDecay, Restart
 from sklearn_onlineem.em.schedules import named_schedule, rate_of
 from sklearn_onlineem.em.state import Step
 from sklearn_onlineem.em.step import Sampled
-from sklearn_onlineem.families import DiagonalGaussian, ExponentialFamily, Laplace, Poisson
+from sklearn_onlineem.families import Diagonal, ExponentialFamily, Gaussian, Laplace, Poisson
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 from sklearn_onlineem.statistics import Sums, combine
 
@@ -189,7 +189,7 @@ assert_type(combine([(1.0, statistics), (2.0, family.own_statistics(rates, weigh
 assert_type(family.m_step(statistics), Floats)
 assert_type(family.bind(X), Geometric)
 assert_type(Poisson().divergences(rates, rates, 2), Floats)
-assert_type(DiagonalGaussian().prior_statistics(2, n_features=2, shape=1.0).mean, Floats)
+assert_type(Gaussian(Diagonal()).prior_statistics(2, n_features=2, shape=1.0).mean, Floats)
 laplaces = Laplace().m_step(Laplace().expected_statistics(X, np.ones((100, 1))))
 assert_type(laplaces.location, Floats)
 assert_type(Mixture(2, family=family).fit(X).means_, Floats)

@@ -8,6 +8,7 @@ from sklearn_onlineem.estimators._families import FAMILIES
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
 from sklearn_onlineem.families import Family
+from sklearn_onlineem.families.capabilities import Marginals
 
 __all__ = ["HMM"]
 
@@ -72,7 +73,7 @@ class HMM(BaseHMM):
     )
 
     def _family(self):
-        return FAMILIES[self.family]() if isinstance(self.family, str) else self.family
+        return FAMILIES[self.family] if isinstance(self.family, str) else self.family
 
     @property
     def parameters_(self) -> object:
@@ -83,4 +84,4 @@ class HMM(BaseHMM):
     def _handles_missing(self):
         """Whether single values may be missing; else whole rows only."""
         family = FAMILIES.get(self.family) if isinstance(self.family, str) else self.family
-        return getattr(family, "handles_missing", False)
+        return isinstance(family, Marginals)

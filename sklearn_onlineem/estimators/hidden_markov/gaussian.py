@@ -9,11 +9,12 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._families import COVARIANCE_TYPES
+from sklearn_onlineem.estimators._families import COVARIANCES
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
+from sklearn_onlineem.families import Gaussian, Gaussians
 from sklearn_onlineem.families._checks import at_least, finite, positive_semidefinite
 
 __all__ = ["GaussianHMM"]
@@ -79,7 +80,7 @@ class GaussianHMM(BaseHMM):
     """
 
     covariance_type: str = parameter(
-        default="diag", valid=[StrOptions(set(COVARIANCE_TYPES))], structural=True
+        default="diag", valid=[StrOptions(set(COVARIANCES))], structural=True
     )
     reg_covar: float | str = parameter(
         default="relative",
@@ -100,8 +101,9 @@ class GaussianHMM(BaseHMM):
 
     def _family(self):
         reg_covar = None if self.reg_covar == "relative" else float(self.reg_covar)
-        return COVARIANCE_TYPES[self.covariance_type](
-            reg_covar=reg_covar,
+        return Gaussian(
+            COVARIANCES[self.covariance_type],
+            reg_covar,
             learns_means=not {"e", "m"}.isdisjoint(self.params),
             learns_covariances=not {"e", "c"}.isdisjoint(self.params),
         )
@@ -117,14 +119,14 @@ class GaussianHMM(BaseHMM):
         if self.means_init is None or self.covars_init is None:
             return None
         d = rows.n_features
-        return family.gaussians(self._given_means(d), self._given_covars(family, d))
+        return Gaussians(self._given_means(d), self._given_covars(family, d))
 
     def _with_given_emissions(self, family, parameters):
         d = parameters.mean.shape[1]
         if self.means_init is not None:
-            parameters = family.gaussians(self._given_means(d), parameters.covariance)
+            parameters = Gaussians(self._given_means(d), parameters.covariance)
         if self.covars_init is not None:
-            parameters = family.gaussians(parameters.mean, self._given_covars(family, d))
+            parameters = Gaussians(parameters.mean, self._given_covars(family, d))
         return parameters
 
     def _given_means(self, d):
@@ -133,7 +135,7 @@ class GaussianHMM(BaseHMM):
     def _given_covars(self, family, d):
         """`covars_init` in the shape of the family, which has further axes of length 1."""
         matrices = np.broadcast_to(np.eye(d), (self.n_components, d, d))
-        shape = family.from_matrices(matrices).shape
+        shape = family.covariance.from_matrices(matrices).shape
         values = np.asarray(self.covars_init, dtype=np.float64)
         if _without_units(values.shape) == _without_units(shape):
             values = values.reshape(shape)
@@ -168,7 +170,7 @@ class GaussianHMM(BaseHMM):
     @fitted_property
     def covars_(self) -> Floats:
         """Covariance matrices of the states, (n_components, n_features, n_features)."""
-        return self._exposed(self.model_.family.covariance_matrices(self.model_.parameters))
+        return self._exposed(self.model_.parameters.covariance_matrices)
 
 
 def _without_units(shape):

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_onlineem.estimators._initialiser import Initialiser
 from sklearn_onlineem.estimators._warnings import warn_user
 from sklearn_onlineem.estimators.kalman._parameters import RELATIVE_FLOOR, System
-from sklearn_onlineem.families._gaussian import variance_floor
+from sklearn_onlineem.families.gaussian import variance_floor
 from sklearn_onlineem.models.linear_dynamical_start import START_STATES, filled
 
 __all__ = ["SystemInitialiser"]

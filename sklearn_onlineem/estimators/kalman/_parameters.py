@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
-from sklearn_onlineem.families import DiagonalCovariance, FullCovariance, SphericalCovariance
+from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel, LinearDynamicalStatistics
 from sklearn_onlineem.models.linear_dynamical_start import start_arrays
@@ -19,10 +19,10 @@ from sklearn_onlineem.models.regression import Regression
 __all__ = ["FIELDS", "RELATIVE_FLOOR", "SHAPES", "System", "array_of", "system_prior"]
 
 SHAPES = {
-    "full": FullCovariance(),
-    "diag": DiagonalCovariance(),
-    "diagonal": DiagonalCovariance(),
-    "spherical": SphericalCovariance(),
+    "full": Full(),
+    "diag": Diagonal(),
+    "diagonal": Diagonal(),
+    "spherical": Spherical(),
 }
 
 
@@ -130,7 +130,7 @@ class System:
             self._state_floor(arrays[name])
             for name in ("initial_state_covariance", "transition_covariance")
         )
-        shapes = FullCovariance(), *(SHAPES[kind] for kind in self.noise_types.values())
+        shapes = Full(), *(SHAPES[kind] for kind in self.noise_types.values())
         families = map(LinearGaussian, shapes, (*state_floors, floor))
         parts = zip(_PARTS.values(), families, strict=True)
         return LinearDynamicalModel(

@@ -25,7 +25,7 @@ from sklearn_onlineem.estimators.kalman._parameters import (
     array_of,
     system_prior,
 )
-from sklearn_onlineem.families import FullGaussian
+from sklearn_onlineem.families import Gaussian
 from sklearn_onlineem.families._checks import MOST
 from sklearn_onlineem.models.linear_dynamical_start import START_STATES
 from sklearn_onlineem.models.live_filters import MomentFilter
@@ -196,7 +196,7 @@ class KalmanFilter(SequenceEstimator):
 
     def _input(self, fresh=False):
         # The family is for checks of the rows only; labels say nothing of such states.
-        return SequencesInput(self, FullGaussian(), fresh, self._system().n_states)
+        return SequencesInput(self, Gaussian(), fresh, self._system().n_states)
 
     def _initialiser(self):
         return SystemInitialiser(self._system(), self.init)

@@ -57,7 +57,7 @@ class Mixture(BaseMixture):
     )
 
     def _family(self):
-        return FAMILIES[self.family]() if isinstance(self.family, str) else self.family
+        return FAMILIES[self.family] if isinstance(self.family, str) else self.family
 
     @property
     def parameters_(self) -> object:

@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.estimators._families import COVARIANCE_TYPES
+from sklearn_onlineem.estimators._families import COVARIANCES
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
-from sklearn_onlineem.families import SphericalGaussian, TiedGaussian
+from sklearn_onlineem.families import Gaussian, Gaussians, Spherical, Tied
 
 __all__ = ["GaussianMixture"]
 
@@ -85,7 +85,7 @@ class GaussianMixture(BaseMixture):
     """
 
     covariance_type: str = parameter(
-        default="full", valid=[StrOptions(set(COVARIANCE_TYPES))], structural=True
+        default="full", valid=[StrOptions(set(COVARIANCES))], structural=True
     )
     reg_covar: float | str = parameter(
         default="relative",
@@ -100,7 +100,7 @@ class GaussianMixture(BaseMixture):
 
     def _family(self):
         reg_covar = None if self.reg_covar == "relative" else self.reg_covar
-        return COVARIANCE_TYPES[self.covariance_type](reg_covar=reg_covar)
+        return Gaussian(COVARIANCES[self.covariance_type], reg_covar)
 
     def _initialiser(self):
         is_given = self.means_init is not None and self.precisions_init is not None
@@ -115,13 +115,13 @@ class GaussianMixture(BaseMixture):
     def _given_parameters(self, family, rows):
         """Gaussians somewhere, of the given precisions."""
         somewhere = np.zeros((self.n_components, rows.n_features))
-        return family.gaussians(somewhere, self._given_covariances(rows.n_features))
+        return Gaussians(somewhere, self._given_covariances(rows.n_features))
 
     def _with_given(self, family, parameters):
         if self.precisions_init is None:
             return parameters
         covariances = self._given_covariances(parameters.mean.shape[1])
-        return family.gaussians(parameters.mean, covariances)
+        return Gaussians(parameters.mean, covariances)
 
     def _given_covariances(self, d):
         """Invert the given precisions, into the shape that the family stores."""
@@ -142,10 +142,10 @@ class GaussianMixture(BaseMixture):
 
     def _in_shape(self, values):
         """Drop the axes of length 1 along which something is shared."""
-        family = self.model_.family
-        if isinstance(family, TiedGaussian):
+        covariance = self.model_.family.covariance
+        if isinstance(covariance, Tied):
             values = values[0]
-        elif isinstance(family, SphericalGaussian):
+        elif isinstance(covariance, Spherical):
             values = values[:, 0]
         return self._exposed(values)
 

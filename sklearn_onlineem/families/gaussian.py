@@ -1,0 +1,508 @@
+"""Gaussians of any mean and covariance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sklearn_onlineem._kernels import _natural
+from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.data import Rows
+from sklearn_onlineem.families._checks import MOST, above, at_least, check_setting, finite
+from sklearn_onlineem.families._family import NOTHING, ExponentialFamily
+from sklearn_onlineem.families._gaussian_posteriors import posterior, student_log_density
+from sklearn_onlineem.families._marginals import marginal_log_density, marginal_sums
+from sklearn_onlineem.families.capabilities import Correlations, Marginals, PosteriorPredictives
+from sklearn_onlineem.families.covariance_shapes import (
+    LOG_2_PI,
+    NEGLIGIBLE,
+    Covariance,
+    Full,
+    Gaussians,
+    kept_where_empty,
+    location,
+)
+from sklearn_onlineem.statistics import Moments
+
+__all__ = ["Gaussian", "variance_floor"]
+
+_RELATIVE_FLOOR = 1e-6
+_FLOOR_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian(
+    ExponentialFamily[Gaussians, Moments],
+    PosteriorPredictives[Gaussians, Moments],
+    Marginals[Gaussians, Moments],
+    Correlations[Gaussians],
+):
+    r"""Gaussians.
+
+    .. math:: p(x \mid m, S) = |2 \pi S|^{-1/2} e^{-(x - m)' S^{-1} (x - m) / 2}
+
+    :math:`\phi(x) = (x, x x')`, :math:`\theta = (S^{-1} m, -S^{-1}/2)`,
+    :math:`G = (m' S^{-1} m + \log |2 \pi S|) / 2`; where covariances are diagonal or spherical,
+    :math:`x^2` or :math:`x'x` stand for :math:`x x'`. Parameters are `Gaussians`; statistics are
+    centred (`Moments`).
+
+    Parameters
+    ----------
+    covariance : Covariance, default=Full()
+        `Full()`, `Tied()`, `Diagonal()` or `Spherical()`.
+    reg_covar : float, default=None
+        What the M-step adds to the variances. A number is taken as it is; None is 1e-6
+        times the variance of each feature in the first data, and never below the resolution of
+        the numbers themselves.
+    floor : ndarray of shape (n_features,), default=None
+        What `bind` makes of `reg_covar`: added to the variances of each feature.
+    learns_means, learns_covariances : bool, default=True
+        Whether the M-step changes them, once there are some.
+    known : Gaussians, default=None
+        Those that are not learnt, where none come with a call: what `knowing` says. None: all
+        are learnt.
+
+    Raises
+    ------
+    ValueError
+        If `reg_covar` is out of its range.
+
+    References
+    ----------
+    Amid & Warmuth, UAI 2020, section 4 (Gaussian mixtures).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import Gaussian, Gaussians, Tied
+    >>> family = Gaussian(Tied())
+    >>> parameters = Gaussians(mean=np.zeros((1, 2)), covariance=np.eye(2)[None])
+    >>> family.log_density(parameters, np.zeros((1, 2)))
+    array([[-1.83787707]])
+    """
+
+    covariance: Covariance = Full()
+    reg_covar: float | None = None
+    floor: Floats | None = None
+    learns_means: bool = True
+    learns_covariances: bool = True
+    known: Gaussians | None = None
+
+    determined_by_means = False
+
+    def __post_init__(self):
+        if self.reg_covar is not None:
+            check_setting("reg_covar", self.reg_covar, 0.0, MOST)
+
+    def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
+        if self.floor is not None:
+            return self
+        return replace(self, floor=variance_floor(X, sample_weight, self.reg_covar))
+
+    def _added(self, n_features):
+        """What the M-step adds to the variances."""
+        if self.floor is not None:
+            return self.floor
+        return np.full(n_features, 0.0 if self.reg_covar is None else self.reg_covar)
+
+    def n_parameters(self, parameters: Gaussians) -> int:
+        n_means = self.learns_means * parameters.mean.size
+        return n_means + self.learns_covariances * self._n_of_covariances(parameters)
+
+    def n_shared_parameters(self, parameters: Gaussians) -> int:
+        if not (self.covariance.is_shared and self.learns_covariances):
+            return 0
+        return self._n_of_covariances(parameters)
+
+    def _n_of_covariances(self, parameters):
+        return len(parameters.covariance) * self.covariance.n_parameters(parameters.mean.shape[1])
+
+    def means(self, parameters: Gaussians) -> Floats:
+        return parameters.mean
+
+    def with_means(self, parameters: Gaussians, means: Floats) -> Gaussians:
+        return Gaussians(means, parameters.covariance)
+
+    def widened(self, parameters: Gaussians) -> Gaussians:
+        return self.covariance._diagonalised(parameters)
+
+    def to_natural(self, parameters: Gaussians) -> Floats:
+        return self.covariance._to_natural(parameters)
+
+    def from_natural(self, natural: Floats) -> Gaussians:
+        return self.covariance._from_natural(natural)
+
+    def sufficient_statistics(self, X: Floats) -> Floats:
+        return self.covariance._sufficient_statistics(X)
+
+    def mean_statistics(self, parameters: Gaussians) -> Floats:
+        return self.covariance._mean_statistics(parameters)
+
+    def log_partition(self, natural: Floats) -> Floats:
+        gaussians = self.from_natural(natural)
+        quadratic = np.einsum("kd,kd->k", gaussians.mean, natural[:, : gaussians.mean.shape[1]])
+        return 0.5 * (quadratic + gaussians.log_det + gaussians.mean.shape[1] * LOG_2_PI)
+
+    def expected_log_density(self, parameters: Gaussians, statistics: Moments) -> float:
+        shape, floor = self.covariance, self._added(parameters.mean.shape[1])
+        precision, degrees = parameters.precision, statistics.degrees
+        # Less the model's own, which the floor is a part of.
+        excess = statistics.scatter - shape._own_scatter(degrees, parameters, floor)
+        trace = shape._quadratic(precision, excess, np.zeros(precision.shape[:2]))
+        shift = statistics.mean - parameters.mean
+        squares = shape._quadratic(precision, np.zeros_like(precision), shift)
+        spread = trace.sum() + degrees @ parameters.log_det + statistics.weight @ squares
+        return -0.5 * float(spread)
+
+    def kl_divergence(self, p: Gaussians, q: Gaussians) -> Floats:
+        return self.covariance._kl_divergence(p, q)
+
+    def log_density(self, parameters: Gaussians, X: Floats, n_threads: int = 1) -> Floats:
+        shape = self.covariance
+        offset = parameters._offset(np.zeros(len(parameters.mean)))
+        about = shape._about(parameters, X)
+        if about is None:
+            return shape._centred_log_density(parameters, X, offset, n_threads)
+        centre, natural, quadratic = about
+        out = np.empty((len(X), len(offset)), dtype=X.dtype)
+        _natural.log_density(
+            X, centre, shape.features, natural, offset - 0.5 * quadratic, NOTHING, out, n_threads
+        )
+        return out
+
+    def expected_statistics(
+        self, X: Floats, responsibilities: Floats, n_threads: int = 1
+    ) -> Moments:
+        return self.covariance._centred_statistics(X, responsibilities, n_threads)
+
+    def posterior_statistics(
+        self, parameters: Gaussians, X: Floats, posterior: Floats, n_threads: int = 1
+    ) -> Moments:
+        shape = self.covariance
+        about = shape._about(parameters, X)
+        if about is None:
+            return shape._centred_statistics(X, posterior, n_threads)
+        centre, natural, _ = about
+        posterior = np.ascontiguousarray(posterior, dtype=X.dtype)
+        counts, totals = np.empty(len(natural)), np.empty_like(natural)
+        _natural.statistics(X, centre, shape.features, posterior, counts, totals, n_threads)
+        return shape._moments_about(centre, counts, totals)
+
+    def e_step(
+        self,
+        parameters: Gaussians,
+        log_weights: Floats,
+        rows: Rows,
+        uniforms: Floats | None = None,
+    ) -> tuple[Floats, Moments, float]:
+        shape = self.covariance
+        found = shape._natural_e_step(parameters, log_weights, rows, uniforms)
+        if found is None:
+            found = shape._centred_e_step(parameters, log_weights, rows, uniforms)
+        return found
+
+    def own_statistics(self, parameters: Gaussians, weights: Floats) -> Moments:
+        shape, floor = self.covariance, self._added(parameters.mean.shape[1])
+        degrees = shape._pooled(weights)
+        scatter = shape._own_scatter(degrees, parameters, floor)
+        return Moments(weights, degrees, parameters.mean, scatter)
+
+    def m_step(self, statistics: Moments, previous: Gaussians | None = None) -> Gaussians:
+        maximiser, floor = self.covariance._maximiser, self._added(statistics.mean.shape[1])
+        if previous is None or (self.learns_means and self.learns_covariances):
+            return maximiser(statistics, previous, floor)
+        if self.learns_covariances:
+            about_known = self._about_means(statistics, previous.mean)
+            return Gaussians(previous.mean, maximiser(about_known, previous, floor).covariance)
+        mean = kept_where_empty(statistics, previous) if self.learns_means else previous.mean
+        return Gaussians(mean, previous.covariance)
+
+    def _about_means(self, statistics, means):
+        """Moments with scatters about given means."""
+        shift = statistics.mean - means
+        outer = np.einsum("k,ki,kj->kij", statistics.weight, shift, shift)
+        scatter = statistics.scatter + self.covariance.from_matrices(outer)
+        return replace(statistics, mean=means, scatter=scatter)
+
+    def sample(
+        self, parameters: Gaussians, components: Integers, rng: np.random.Generator
+    ) -> Floats:
+        deviations = rng.standard_normal((len(components), parameters.mean.shape[1]))
+        noise = self.covariance._coloured(parameters.covariance, components, deviations)
+        return parameters.mean[components] + noise
+
+    def marginal_log_density(self, parameters: Gaussians, X: Floats, n_threads: int = 1) -> Floats:
+        covariances = parameters.covariance_matrices
+        return marginal_log_density(parameters.mean, covariances, X)
+
+    def marginal_statistics(
+        self, parameters: Gaussians, X: Floats, posterior: Floats, n_threads: int = 1
+    ) -> Moments:
+        counts, mean = posterior.sum(axis=0, dtype=np.float64), parameters.mean
+        covariances = parameters.covariance_matrices
+        first, second = marginal_sums(mean, covariances, X, posterior.astype(np.float64))
+        weight = counts[:, None]
+        shift = np.divide(first, weight, out=np.zeros_like(first), where=weight > NEGLIGIBLE)
+        scatter = self.covariance.from_matrices(second - first[:, :, None] * shift[:, None, :])
+        return Moments(counts, self.covariance._pooled(counts), mean + shift, scatter)
+
+    def pseudo_moments(
+        self,
+        n_components: int,
+        n_features: int,
+        *,
+        mean: ArrayLike,
+        mean_weight: float,
+        scatter: ArrayLike,
+        degrees: float,
+    ) -> Moments:
+        """Return pseudo-statistics: of the means, and of the covariances.
+
+        Parameters
+        ----------
+        n_components, n_features : int
+            How many components, and columns of a row.
+        mean : array broadcasting to (n_components, n_features)
+            Of the pseudo-rows.
+        mean_weight : float
+            Pseudo-rows of the means.
+        scatter : float or array of shape (n_features, n_features)
+            Pseudo-sum of squares; a number stands for a multiple of the unit matrix.
+        degrees : float
+            What the pseudo-sum is divided by.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Diagonal, Gaussian
+        >>> family = Gaussian(Diagonal(), reg_covar=0.0)
+        >>> prior = family.pseudo_moments(
+        ...     1, 2, mean=3.0, mean_weight=1.0, scatter=8.0, degrees=4.0
+        ... )
+        >>> family.m_step(prior).mean, family.m_step(prior).covariance
+        (array([[3., 3.]]), array([[2., 2.]]))
+        """
+        mean = np.broadcast_to(np.asarray(mean, dtype=float), (n_components, n_features)).copy()
+        scatter = np.asarray(scatter, dtype=float)
+        if scatter.ndim == 0:
+            scatter = scatter * np.eye(n_features)
+        matrices = np.broadcast_to(scatter, (n_components, n_features, n_features)).copy()
+        # Where components share a covariance, they share its prior.
+        shape = self.covariance
+        scatters = shape.from_matrices(matrices / n_components if shape.is_shared else matrices)
+        weight = np.full(n_components, float(mean_weight))
+        return Moments(weight, np.full(len(scatters), float(degrees)), mean, scatters)
+
+    def prior_statistics(
+        self,
+        n_components: int,
+        *,
+        n_features: int,
+        mean: ArrayLike = 0.0,
+        mean_precision: float = 0.0,
+        **of_covariance: ArrayLike | None,
+    ) -> Moments:
+        """Return a prior whose joint mode over means and covariances the M-step takes.
+
+        It is normal-inverse-Wishart for full and tied covariances, normal-inverse-gamma for
+        diagonal and spherical ones. Where `mean_precision` is 0, the mean has no prior: the
+        covariance alone has one.
+
+        Parameters
+        ----------
+        n_components, n_features : int
+            How many components have the prior, and columns of a row.
+        mean : array broadcasting to (n_components, n_features)
+            Where the prior has the means.
+        mean_precision : float
+            Pseudo-observations of the mean, not below 0.
+        **of_covariance
+            Of full and tied covariances: `covariance`, the scale matrix of the inverse Wishart
+            distribution, a float or an array of shape (n_features, n_features), positive
+            semidefinite, where a number stands for a multiple of the unit matrix; and
+            `degrees_of_freedom`, above n_features - 1. Of diagonal and spherical ones: `shape` of
+            the inverse gamma distribution of a variance, above 0; and its `scale`, not below 0, an
+            array broadcasting to (n_features,), or a float where variances are spherical. Without
+            `degrees_of_freedom` or `shape`, the covariance has no prior.
+
+        Examples
+        --------
+        The joint mode of d = 2 features: covariance / (degrees_of_freedom + d + 2).
+
+        >>> from sklearn_onlineem.families import Diagonal, Gaussian
+        >>> family = Gaussian()
+        >>> prior = family.prior_statistics(
+        ...     1, n_features=2, mean_precision=1.0, covariance=16.0, degrees_of_freedom=4.0
+        ... )
+        >>> family.m_step(prior).covariance
+        array([[[2., 0.],
+                [0., 2.]]])
+
+        That of variances: 2 scale / (2 shape + 3).
+
+        >>> family = Gaussian(Diagonal())
+        >>> prior = family.prior_statistics(
+        ...     1, n_features=2, mean=[1.0, 2.0], mean_precision=4.0, shape=1.0, scale=[5.0, 10.0]
+        ... )
+        >>> family.m_step(prior).mean, family.m_step(prior).covariance
+        (array([[1., 2.]]), array([[2., 4.]]))
+        """
+        mean = finite("mean", mean, (n_components, n_features)).copy()
+        weight = np.full(n_components, at_least("mean_precision", mean_precision, 0.0))
+        degrees, scatter = self.covariance._prior(weight, n_features, **of_covariance)
+        return Moments(weight, degrees, mean, scatter)
+
+    @property
+    def prior_keys(self) -> list[str]:
+        return ["mean", "mean_precision", *self.covariance.prior_keys]
+
+    def knowing(self, parameters: Gaussians) -> Self:
+        """Return this family, told the means or covariances that it does not learn.
+
+        Parameters
+        ----------
+        parameters : object
+            Gaussians, of which those values are taken that are not learnt.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Diagonal, Gaussian
+        >>> gaussians = Gaussian(Diagonal()).from_natural(np.array([[0.0, -0.5]]))
+        >>> family = Gaussian(Diagonal(), learns_covariances=False).knowing(gaussians)
+        >>> evidence = family.expected_statistics(np.array([[1.0], [3.0]]), np.ones((2, 1)))
+        >>> family.predictive_log_density(evidence, np.array([[2.0]])).round(3)
+        array([[-1.122]])
+        """
+        return replace(self, known=parameters)
+
+    def mean_form(self, prior: Moments) -> Moments:
+        # Degrees of the mean covariance are two less than Student's t has.
+        n_integrated = self.learns_means * (len(prior.mean) // len(prior.scatter))
+        degrees = self.covariance._student_degrees(prior, n_integrated) - 2.0
+        if not (degrees > 0.0).all():
+            name = self.covariance.prior_settings[1]
+            raise ValueError(
+                f"The covariance has no mean under this prior, unless {name} is larger;"
+                " estimate='mode' needs less."
+            )
+        per_value = prior.mean.shape[1] // prior.scatter.shape[1]
+        return replace(prior, degrees=degrees / per_value)
+
+    def predictive_log_density(self, statistics: Moments, X: Floats, n_threads: int = 1) -> Floats:
+        r"""Return log p(x_n | statistics_k), of Student's t distributions.
+
+        .. math:: t_{\nu - d + 1}(x \mid m, \Psi (k + 1) / (k (\nu - d + 1)))
+
+        for the normal-inverse-Wishart distribution (m, k, Psi, nu) that the statistics stand for;
+        along the axes, for normal-inverse-gamma ones, a product of one for each variance. Where
+        covariances S are known, a normal distribution with S (1 + 1/k). Floors (`reg_covar`) are
+        the M-step's, and not in here.
+
+        Parameters
+        ----------
+        statistics : Moments
+            Pseudo-statistics of the prior plus evidence as sums over rows.
+        X : ndarray of shape (n_rows, n_features)
+            Rows.
+        n_threads : int, default=1
+            How many threads may walk the rows. Results do not depend on it.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_rows, K)
+            In nats.
+
+        Raises
+        ------
+        ValueError
+            If values are missing, the statistics make no proper posterior, or the family does not
+            learn means or covariances and has not been told which: see `knowing`.
+
+        References
+        ----------
+        Murphy, "Conjugate Bayesian analysis of the Gaussian distribution", 2007, section 9.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn_onlineem.families import Gaussian
+        >>> family = Gaussian()
+        >>> prior = family.prior_statistics(
+        ...     1, n_features=1, mean_precision=1.0, covariance=2.0, degrees_of_freedom=1.0
+        ... )
+        >>> np.exp(family.predictive_log_density(prior, np.array([[0.0], [2.0]])))
+        array([[0.15915494],
+               [0.07957747]])
+        """
+        given = posterior(self, statistics)
+        rows = without_gaps(X).astype(float, copy=False)
+        squares, log_det, n_blocks = self.covariance._squares(given, rows)
+        return student_log_density(given, squares, log_det, n_blocks).astype(X.dtype, copy=False)
+
+    def draw_from_posterior(self, statistics: Moments, rng: np.random.Generator) -> Gaussians:
+        given = posterior(self, statistics)
+        covariance = given.scatter
+        if self.learns_covariances:
+            covariance = self.covariance._drawn(given, rng)
+        about_zero = Gaussians(np.zeros_like(given.mean), covariance)
+        noise = self.sample(about_zero, np.arange(len(given.mean)), rng)
+        return Gaussians(given.mean + noise / np.sqrt(given.weight)[:, None], covariance)
+
+    def collapsed_sweep(
+        self, prior: Moments, X: Floats, labels: Integers, concentration: Floats, uniforms: Floats
+    ) -> float:
+        given, X = posterior(self, prior), without_gaps(X)
+        concentration = above("concentration", concentration, 0.0, prior.weight.shape).copy()
+        origin, drawn = location(X)[0], labels.copy()
+        value = self.covariance._sweep(
+            X, origin, given.weight, given.degrees, given.mean - origin, given.scatter,
+            concentration, uniforms, drawn,
+        )  # fmt: skip
+        labels[:] = drawn
+        return value
+
+
+def without_gaps(X):
+    """Rows as kernels take them; ValueError if values are missing or infinite."""
+    X = np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
+    if not np.isfinite(X).all():
+        raise ValueError("The posterior predictive of Gaussians takes no missing values (NaN).")
+    return X
+
+
+def variance_floor(X, sample_weight, reg_covar):
+    """Floor that the M-step adds to the variance of each feature.
+
+    Raises
+    ------
+    ValueError
+        If a feature varies by so little that its variance is below the smallest number.
+    """
+    if reg_covar is not None:
+        return np.full(X.shape[1], float(reg_covar))
+    step = -(-len(X) // _FLOOR_ROWS)
+    X, weight = X[::step], None if sample_weight is None else sample_weight[::step]
+    # About a row of the data, from which a constant feature differs by exactly 0.
+    deviation = X - X[0].astype(np.float64)
+    variance = np.average(deviation**2, axis=0, weights=weight)
+    variance -= np.average(deviation, axis=0, weights=weight) ** 2
+    largest = np.abs(X).max(axis=0).astype(np.float64)
+    resolution = (4.0 * np.finfo(X.dtype).eps * largest) ** 2
+    varies = np.abs(deviation).max(axis=0) > 4.0 * np.finfo(X.dtype).eps * largest
+    if (varies & (variance < NEGLIGIBLE)).any():
+        column = np.flatnonzero(varies & (variance < NEGLIGIBLE))[0]
+        raise ValueError(
+            f"Feature {column} varies by less than can be squared in floating point; rescale it."
+        )
+    return np.maximum(_RELATIVE_FLOOR * _filled(variance, varies), resolution)
+
+
+def _filled(variance, varies):
+    """Variances, where constant features get the mean of the others, or 1 if all are constant."""
+    if varies.all():
+        return variance
+    return np.where(varies, variance, variance[varies].mean() if varies.any() else 1.0)
