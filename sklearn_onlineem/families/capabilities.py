@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = [

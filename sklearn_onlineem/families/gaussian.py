@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_onlineem._kernels import _natural
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families._checks import MOST, above, at_least, check_setting, finite
 from sklearn_onlineem.families._family import NOTHING, ExponentialFamily
 from sklearn_onlineem.families._gaussian_posteriors import posterior, student_log_density

@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, sparse
 from scipy.special import gammaln, logsumexp
 
-from sklearn_onlineem.data import Rows
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import (
     Bernoulli,
     Categorical,
@@ -29,7 +29,7 @@ from sklearn_onlineem.families import (
 )
 from sklearn_onlineem.families._collapsed import log_rising, over_values
 from sklearn_onlineem.families.gamma import FixedShapeGamma
-from sklearn_onlineem.models import MixtureModel
+from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import Sums
 
 by_family = pytest.mark.parametrize("case", CONJUGATE_FAMILIES, ids=repr)
