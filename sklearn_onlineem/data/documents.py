@@ -11,8 +11,7 @@ from scipy import sparse
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data._batch import Batch, Index, without_step
-from sklearn_onlineem.data._checks import array_of
+from sklearn_onlineem.data._batch import Batch, Index, array_of, without_step
 from sklearn_onlineem.data.rows import Rows
 
 __all__ = ["MOST_SINGLE", "MOST_TOKENS", "MOST_WORDS", "Documents", "are_counts"]

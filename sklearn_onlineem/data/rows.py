@@ -11,8 +11,7 @@ from scipy import sparse
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data._batch import Batch, Index, without_step
-from sklearn_onlineem.data._checks import array_of, check_threads
+from sklearn_onlineem.data._batch import Batch, Index, array_of, check_threads, without_step
 from sklearn_onlineem.data._sparse import check_csr
 
 __all__ = ["Rows"]

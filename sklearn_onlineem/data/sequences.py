@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data._batch import Batch, Index
-from sklearn_onlineem.data._checks import array_of, check_offsets
+from sklearn_onlineem.data._batch import Batch, Index, array_of, check_offsets
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.statistics import Statistics
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Integers
-from sklearn_onlineem.data._batch import Batch, Index
-from sklearn_onlineem.data._checks import array_of, check_offsets, check_threads
+from sklearn_onlineem.data._batch import Batch, Index, array_of, check_offsets, check_threads
 
 __all__ = ["StringPairs", "Strings", "length_order"]
 

@@ -14,16 +14,14 @@ import numpy as np
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.diagnostics._gaussian_tangents import gaussian_tangents
-from sklearn_onlineem.diagnostics._share_tangents import (
-    CategoricalTangents,
-    MarkovChainTangents,
-    MultinomialTangents,
-)
 from sklearn_onlineem.diagnostics._tangents import (
     Attribute,
     BernoulliTangents,
+    CategoricalTangents,
     DurationTangents,
     GammaTangents,
+    MarkovChainTangents,
+    MultinomialTangents,
     PoissonTangents,
     Shares,
     inverse,

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from sklearn_onlineem.diagnostics._coordinates import (
+    TANGENTS,
+    ChainCoordinates,
+    MixtureCoordinates,
+)
+from sklearn_onlineem.diagnostics._systems import SystemCoordinates
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._validation import naming
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
+from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
+from sklearn_onlineem.models.mixture import MixtureModel
 
-__all__ = ["model_and_data", "prior_of", "prior_share"]
+__all__ = ["coordinates_of", "model_and_data", "prior_of", "prior_share"]
 
 
 def model_and_data(estimator, X, **where):
@@ -66,3 +75,30 @@ def prior_share(estimator, data):
     """
     prior = prior_of(estimator)
     return () if prior is None else ((1.0 / data.total_weight, prior),)
+
+
+COORDINATES = {
+    MixtureModel: MixtureCoordinates,
+    HiddenMarkovModel: ChainCoordinates,
+    LinearDynamicalModel: SystemCoordinates,
+}
+
+
+def coordinates_of(model, statistics):
+    """Return the coordinates about a model, of the complete data that it maximises.
+
+    Raises
+    ------
+    ValueError
+        If the model or its family has none.
+    """
+    kind, family = COORDINATES.get(type(model)), getattr(model, "family", None)
+    if kind is None:
+        raise ValueError(
+            "Information is known of mixtures, hidden Markov models and Kalman filters, and not of"
+            f" a {type(model).__name__}."
+        )
+    if kind is not SystemCoordinates and type(family) not in TANGENTS:
+        known = ", ".join(sorted(kind.__name__ for kind in TANGENTS))
+        raise ValueError(f"Information is known of {known}, and not of {type(family).__name__}.")
+    return kind(model, statistics)

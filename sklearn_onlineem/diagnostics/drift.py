@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sklearn_onlineem.diagnostics.streams import Batches, positive
 from sklearn_onlineem.em import Restart
 from sklearn_onlineem.em.state import AnyStep
-from sklearn_onlineem.estimators._warnings import warn_user
+from sklearn_onlineem.estimators._progress import warn_user
 
 __all__ = ["Drift", "DriftWarning", "DriftWatch"]
 

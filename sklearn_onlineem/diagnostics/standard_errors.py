@@ -12,9 +12,13 @@ from scipy.special import expit, logit, ndtri
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem._typing import Floats, SequenceData
-from sklearn_onlineem.diagnostics._known import coordinates_of
 from sklearn_onlineem.diagnostics._missing import missing_of
-from sklearn_onlineem.diagnostics._reading import model_and_data, prior_of, prior_share
+from sklearn_onlineem.diagnostics._reading import (
+    coordinates_of,
+    model_and_data,
+    prior_of,
+    prior_share,
+)
 from sklearn_onlineem.em.settings import check_bool
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.statistics import combine

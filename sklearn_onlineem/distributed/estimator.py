@@ -21,11 +21,9 @@ from sklearn_onlineem.distributed._shards import cut, remote_shards
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.solvers import SOLVERS
 from sklearn_onlineem.estimators._base import N_JOBS, OnlineEM
-from sklearn_onlineem.estimators._calls import by_name, naming_calls
-from sklearn_onlineem.estimators._decorators import available_if, fit_context
-from sklearn_onlineem.estimators._fitted import rollback
-from sklearn_onlineem.estimators._persistence import PersistentState
-from sklearn_onlineem.estimators._reports import report_end, report_pass, say
+from sklearn_onlineem.estimators._fitted import PersistentState, rollback
+from sklearn_onlineem.estimators._parameters import available_if, by_name, fit_context, naming_calls
+from sklearn_onlineem.estimators._progress import report_end, report_pass, say
 from sklearn_onlineem.estimators._sequence_forms import (
     check_rows_of_y,
     is_nested,

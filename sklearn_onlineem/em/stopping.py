@@ -1,11 +1,20 @@
-"""When to stop: the likelihood no longer rises, or the model no longer moves."""
+"""When passes of a fit end, and how many more they would take."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-__all__ = ["STOPPING_RULES", "KLStopping", "LikelihoodStopping", "Never"]
+__all__ = [
+    "KLStopping",
+    "LikelihoodStopping",
+    "Never",
+    "Outlook",
+    "STOPPING_RULES",
+    "expected_passes",
+]
 
 
 @dataclass
@@ -72,3 +81,77 @@ class Never:
 
 
 STOPPING_RULES = {"likelihood": LikelihoodStopping, "kl": KLStopping}
+
+
+# The rate rises to its limit: what is long ago was faster.
+_LATEST = 4
+_LARGEST_LOG = 700.0
+
+
+class Outlook(NamedTuple):
+    """What is to be expected of further passes.
+
+    Attributes
+    ----------
+    rate : float
+        By how much each pass multiplies a gain, or a divergence; 1 if that cannot be told.
+    n_passes : float
+        How many more it takes until these are below `tol`; infinity if that is not in sight.
+    """
+
+    rate: float
+    n_passes: float
+
+
+def expected_passes(values: Sequence[float], tol: float) -> Outlook:
+    r"""Estimate the linear rate of EM, and how many more passes `tol` needs.
+
+    Near an optimum the gains of passes, and the divergences between their models, are multiplied by
+    :math:`\lambda^2` each time, where :math:`\lambda` is the largest share of information that is
+    missing. It is estimated by the mean of the latest ratios, and rises while EM is on its way: it
+    makes too few passes, not too many.
+
+    Parameters
+    ----------
+    values : sequence of float
+        Gains of the log-likelihood, or divergences, of successive passes, oldest first. Their
+        latest four count, since the last one that is not above 0.
+    tol : float
+        In nats, as these.
+
+    Returns
+    -------
+    outlook : Outlook
+
+    References
+    ----------
+    Dempster, Laird & Rubin, JRSS-B 1977, theorem 4; Kunstner, Kumar & Schmidt, AISTATS 2021, eq.
+    (10), whose rate is that of parameters, and its square that of the likelihood.
+
+    Examples
+    --------
+    >>> from sklearn_onlineem.em.stopping import expected_passes
+    >>> rate, n_passes = expected_passes([8.0, 4.0, 2.0], tol=0.3)
+    >>> round(rate, 3), n_passes
+    (0.5, 3)
+    """
+    latest = []
+    for value in reversed(values[-_LATEST:]):
+        if not 0.0 < value < math.inf:
+            break
+        latest.append(float(value))
+    log_rate = _log_rate(latest)
+    rate = math.exp(min(log_rate, _LARGEST_LOG))
+    if latest and latest[0] < tol:
+        return Outlook(rate, 0)
+    if not (log_rate < 0.0 < tol):
+        return Outlook(rate, math.inf)
+    n_passes = (math.log(tol) - math.log(latest[0])) / log_rate
+    return Outlook(rate, math.floor(n_passes) + 1)
+
+
+def _log_rate(latest):
+    """Mean logarithm of the ratios of successive values, latest first."""
+    if len(latest) < 2:
+        return 0.0
+    return (math.log(latest[0]) - math.log(latest[-1])) / (len(latest) - 1)

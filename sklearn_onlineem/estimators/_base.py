@@ -26,22 +26,20 @@ from sklearn_onlineem.em.settings import merged_params
 from sklearn_onlineem.em.solvers import SOLVERS, Chains, Plan, Solver, solvers_for
 from sklearn_onlineem.em.state import History, State, Step
 from sklearn_onlineem.em.stopping import STOPPING_RULES
-from sklearn_onlineem.estimators._callbacks import checked_callbacks
-from sklearn_onlineem.estimators._calls import unknown_parameter
-from sklearn_onlineem.estimators._decorators import available_if
-from sklearn_onlineem.estimators._fit_tasks import CallbackSupportMixin, FitTasks
-from sklearn_onlineem.estimators._fitted import Fitted, FittedAttribute
-from sklearn_onlineem.estimators._learnt_prior import LearntPrior, LearntStart
-from sklearn_onlineem.estimators._missing import check_complete
+from sklearn_onlineem.estimators._fitted import CALLBACKS, Fitted, FittedAttribute, PersistentState
 from sklearn_onlineem.estimators._parameters import (
     are_same,
+    available_if,
     contents,
     estimator,
     is_container,
     parameter,
+    unknown_parameter,
 )
-from sklearn_onlineem.estimators._persistence import CALLBACKS, PersistentState
-from sklearn_onlineem.estimators._reports import (
+from sklearn_onlineem.estimators._progress import (
+    CallbackSupportMixin,
+    FitTasks,
+    checked_callbacks,
     report_end,
     report_pass,
     report_update,
@@ -50,8 +48,9 @@ from sklearn_onlineem.estimators._reports import (
     warn_of_revival,
     warn_of_unused_rates,
 )
+from sklearn_onlineem.estimators._start import LearntPrior, LearntStart
 from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.estimators._validation import INVALID, naming, raise_named
+from sklearn_onlineem.estimators._validation import INVALID, check_complete, naming, raise_named
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics
 

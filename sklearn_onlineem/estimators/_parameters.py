@@ -4,7 +4,8 @@ An estimator is a dataclass whose fields are its parameters. So its signature is
 `__init__` only stores, as scikit-learn asks for; `clone`, `get_params` and editors see nothing
 unusual. A field says besides what values are valid, and whether a fitted model is shaped by it. Its
 meaning stands in the docstring of the class that declares it, and is inserted in those of the
-classes that inherit it.
+classes that inherit it. Calls with wrong arguments are refused in the name of the user's class:
+Python names the one that defines a method, which may be a base that no user has heard of.
 
 NumPy's numbers are read as Python's, as arithmetic in int8 overflows from 128 on. They are kept as
 they were given, and `get_params` returns them so.
@@ -13,16 +14,239 @@ they were given, and `get_params` returns them so.
 from __future__ import annotations
 
 import inspect
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from functools import wraps
 from operator import itemgetter
 from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.utils import metaestimators
 
-from sklearn_onlineem.estimators._calls import naming_calls
-from sklearn_onlineem.estimators._documentation import completed
+from sklearn_onlineem._typing import Method
 
-__all__ = ["are_same", "contents", "estimator", "is_container", "parameter"]
+__all__ = [
+    "are_same",
+    "available_if",
+    "by_name",
+    "completed",
+    "contents",
+    "estimator",
+    "fit_context",
+    "is_container",
+    "naming_calls",
+    "parameter",
+    "unknown_parameter",
+]
+
+_HEADER = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
+_ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
+
+
+def completed(cls, names):
+    """Return the docstring of a class with the parameters and attributes that it inherits.
+
+    Parameters come in the order of the signature, attributes after the class's own. A base
+    documents what it declares, and a class may document an inherited one anew.
+
+    Parameters
+    ----------
+    cls : type
+    names : list of str
+        Parameters, in the order of the signature.
+
+    Returns
+    -------
+    text : str
+        In numpydoc's form.
+    """
+    summary, sections = _sections(cls.__dict__.get("__doc__"))
+    bases = [_sections(base.__dict__.get("_own_doc")) for base in cls.__mro__[1:]]
+    cls._own_doc = cls.__dict__.get("__doc__")
+    inherited = [found for _, found in bases]
+    sections = {
+        "Parameters": _in_order(_merged("Parameters", sections, inherited), names),
+        "Attributes": list(_merged("Attributes", sections, inherited).values()),
+        **{name: part for name, part in sections.items() if name not in _ENTRIES},
+    }
+    parts = [summary.rstrip()]
+    for name, part in sections.items():
+        text = "\n".join(entry.rstrip() for entry in part) if name in _ENTRIES else part.rstrip()
+        if text:
+            parts.append(f"{name}\n{'-' * len(name)}\n{text}")
+    return "\n\n".join(parts) + "\n"
+
+
+_ENTRIES = ("Parameters", "Attributes")
+
+
+def _sections(doc):
+    """Text before the first section, and sections by name."""
+    pieces = _HEADER.split(inspect.cleandoc(doc or ""))
+    return pieces[0], dict(zip(pieces[1::2], pieces[2::2], strict=True))
+
+
+def _merged(section, own, inherited):
+    """Entries of a section by their names; those of the class win over those of its bases."""
+    found = {}
+    for sections in (own, *inherited):
+        for entry in filter(None, _ENTRY.split(sections.get(section, "").strip("\n"))):
+            names = tuple(name.strip() for name in entry.partition(" :")[0].split(","))
+            if not any(set(names) & set(known) for known in found):
+                found[names] = entry
+    return found
+
+
+def _in_order(entries, names):
+    """Entries in the order of the signature."""
+    position = {name: i for i, name in enumerate(names)}
+    return [entries[key] for key in sorted(entries, key=lambda key: position[key[0]])]
+
+
+_FORGETTING = "schedule='forgetting' forgets, by the factor 'beta'"
+_START_VALUES = (
+    "start values are parameters whose names end in '_init', and 'params' says what is learnt"
+)
+_NO_MIXTURE = "a state has no mixture of emissions; more states stand in for one"
+_HYPERPARAMETERS = """means_prior means_weight covars_prior covars_weight beta_prior dof_prior
+    scale_prior mean_prior mean_precision_prior degrees_of_freedom_prior covariance_prior""".split()
+# From which similarity on one name is a slip of another: 'params' is none of 'init_params'.
+_CLOSE = 0.75
+# What hmmlearn, pykalman, scikit-learn and river call something, what it is called here if the
+# class has that, and what to say instead of this.
+_ELSEWHERE = [
+    ("n_iter", "max_iter", None),
+    ("min_covar", "reg_covar", None),
+    ("init_params", "startprob_init", _START_VALUES),
+    ("init_params", "init", None),
+    ("implementation", None, "there is one implementation only"),
+    ("n_trials", None, "the data say how many trials each row has"),
+    ("n_mix", "startprob_init", _NO_MIXTURE),
+    ("n_dim_obs", None, "the data say how many features there are"),
+    ("n_dim_state", "n_components", None),
+    ("n_components", "n_dim_state", None),
+    ("em_vars", "params", None),
+    ("params", "em_vars", None),
+    *((name, "prior", "'prior' is a dict of hyper-parameters") for name in _HYPERPARAMETERS),
+    ("weights_prior", "weight_concentration_prior", None),
+    ("weights_prior", "startprob_init", _NO_MIXTURE),
+    ("weight_concentration_prior_type", None, "the prior of the weights is a Dirichlet"),
+    ("learning_method", "solver", None),
+    ("learning_decay", "beta", None),
+    ("learning_offset", "eta0", "'eta0' sets the first learning rates"),
+    ("max_doc_update_iter", "n_sweeps", None),
+    ("mean_change_tol", "n_sweeps", "the E-step ends after 'n_sweeps'"),
+    ("perp_tol", "tol", None),
+    ("evaluate_every", "callbacks", "'callbacks' may score, such as diagnostics.EarlyStopping"),
+    ("total_samples", None, "the size of a stream need not be known"),
+    ("n_clusters", "n_components", None),
+    ("seed", "random_state", None),
+    ("learning_rate", "eta0", None),
+    ("halflife", "schedule", _FORGETTING),
+    ("fading_factor", "schedule", _FORGETTING),
+]
+
+
+def by_name(remedy: str) -> Callable[[Method], Method]:
+    """Let a method say what to do where users of other libraries pass one argument too many.
+
+    Parameters
+    ----------
+    remedy : str
+        Which arguments are passed by name.
+    """
+
+    def decorated(method):
+        method.remedy = remedy
+        return method
+
+    return decorated
+
+
+def naming_calls(cls: Method) -> Method:
+    """Let public methods and the constructor of a class refuse wrong arguments in its own name."""
+    for name, method in inspect.getmembers_static(cls, inspect.isfunction):
+        is_public = name == "__init__" or not name.startswith("_")
+        is_ours = getattr(BaseEstimator, name, None) is not method
+        if is_public and is_ours and not hasattr(method, "names_calls"):
+            setattr(cls, name, with_named_calls(method))
+    return cls
+
+
+def with_named_calls(method: Method) -> Method:
+    """Decorate a method that refuses wrong arguments in the name of the class of its instance."""
+
+    @wraps(method)
+    def called(self, /, *args, **kwargs):
+        try:
+            return method(self, *args, **kwargs)
+        except TypeError:
+            # Only now, as it takes longer than some methods do.
+            refusal = _refusal(method, self, args, kwargs)
+            if refusal is None:
+                raise
+        raise TypeError(refusal)
+
+    called.names_calls = True
+    return called
+
+
+def _refusal(method, instance, args, kwargs):
+    """What is wrong with arguments, or None if a method takes them."""
+    signature = inspect.signature(method)
+    try:
+        signature.bind(instance, *args, **kwargs)
+    except TypeError as error:
+        found = error
+    else:
+        return None
+    kind, parameters = type(instance), list(signature.parameters.values())[1:]
+    is_constructor = method.__name__ == "__init__"
+    whose = kind.__name__ if is_constructor else f"{kind.__name__}.{method.__name__}"
+    kinds = [parameter.kind for parameter in parameters]
+    most = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    plain = [parameter.replace(annotation=parameter.empty) for parameter in parameters]
+    takes = f"its arguments are {inspect.Signature(plain)}"
+    if len(args) > most:
+        remedy = "pass the others by name" if is_constructor else getattr(method, "remedy", takes)
+        return f"{whose} takes {most} by position, got {len(args)}: {remedy}."
+    unknown = [name for name in kwargs if name not in signature.parameters]
+    if unknown and is_constructor:
+        return unknown_parameter(kind, unknown[0], [p.name for p in parameters])
+    of_estimator = set(unknown) & set(inspect.signature(kind).parameters)
+    if of_estimator and inspect.Parameter.VAR_KEYWORD not in kinds:
+        return f"{whose} does not take {min(of_estimator)}, a parameter of the estimator."
+    return f"{whose}() {found}; {takes}."
+
+
+def unknown_parameter(kind, name, known):
+    """Say that a class has no such parameter, and what it is called here.
+
+    Parameters
+    ----------
+    kind : type
+    name : str
+        As another library calls it, or misspelt.
+    known : sequence of str
+        Parameters of the class.
+
+    Examples
+    --------
+    >>> from sklearn_onlineem import GaussianHMM
+    >>> unknown_parameter(GaussianHMM, "n_iter", ["max_iter", "tol"])
+    "GaussianHMM has no parameter 'n_iter': it is called 'max_iter' here."
+    """
+    whose = f"{kind.__name__} has no parameter {name!r}"
+    for elsewhere, here, remedy in _ELSEWHERE:
+        if elsewhere == name and (here is None or here in known):
+            return f"{whose}: {remedy or f'it is called {here!r} here'}."
+    close = get_close_matches(name, known, n=1, cutoff=_CLOSE)
+    if close:
+        return f"{whose}; did you mean {close[0]!r}?"
+    return f"{whose}; it has {', '.join(sorted(known))}."
 
 
 class _Parameter:
@@ -145,3 +369,14 @@ def _reordered(signature, names):
         for name in ("self", *names)
     ]
     return signature.replace(parameters=ordered, return_annotation=inspect.Signature.empty)
+
+
+def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Method], Method]:
+    """Decorate a `fit` that validates parameters before it runs."""
+    return _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
+
+
+def available_if(check: Callable[..., bool]) -> Callable[[Method], Method]:
+    """Decorate a method that instances have if a check of them is true."""
+    available = metaestimators.available_if(check)
+    return lambda method: available(with_named_calls(method))

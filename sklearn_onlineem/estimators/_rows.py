@@ -10,13 +10,12 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, RowData
-from sklearn_onlineem.data._checks import room
+from sklearn_onlineem.data._batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.estimators._decorators import fit_context
 from sklearn_onlineem.estimators._fitted import FitTransformMixin
-from sklearn_onlineem.estimators._parameters import estimator
+from sklearn_onlineem.estimators._parameters import estimator, fit_context
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
 from sklearn_onlineem.estimators._validation import (
     INVALID,

@@ -12,17 +12,18 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
-from sklearn_onlineem.data._checks import room
+from sklearn_onlineem.data._batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.estimators._calls import by_name
-from sklearn_onlineem.estimators._decorators import fit_context
 from sklearn_onlineem.estimators._fitted import FitTransformMixin, rollback
-from sklearn_onlineem.estimators._outputs import SequenceOutput
-from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators._sequence_forms import check_rows_of_y, sequence_form
+from sklearn_onlineem.estimators._parameters import by_name, estimator, fit_context, parameter
+from sklearn_onlineem.estimators._sequence_forms import (
+    SequenceOutput,
+    check_rows_of_y,
+    sequence_form,
+)
 from sklearn_onlineem.estimators._threads import single_threaded_blas, threads_for
 from sklearn_onlineem.estimators._validation import (
     check_values,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
 
@@ -17,19 +18,21 @@ from sklearn.utils.validation import (
 
 from sklearn_onlineem._kernels import _rows
 from sklearn_onlineem.data._sparse import canonical_csr
-from sklearn_onlineem.estimators._in_memory import check_in_memory
-from sklearn_onlineem.estimators._missing import check_complete, filled
 from sklearn_onlineem.families.capabilities import Marginals
 
 __all__ = [
     "INVALID",
     "LARGEST_SQUARE",
+    "check_complete",
+    "check_in_memory",
     "check_values",
     "checked_labels",
+    "checked_lengths",
     "checked_weight",
     "column",
     "converted",
     "countable",
+    "filled",
     "finite_start",
     "is_ready",
     "naming",
@@ -37,6 +40,106 @@ __all__ = [
     "relative_shares",
     "shares",
 ]
+
+
+def check_in_memory(name, values):
+    """Raise TypeError if data are a Dask collection, a future, or a list with some of these.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument.
+    values : object
+    """
+    if type(values) is np.ndarray or "dask" not in sys.modules:
+        return
+    parts = values if isinstance(values, list | tuple) else (values,)
+    for part in parts:
+        if type(part) is not np.ndarray and _is_remote(part):
+            kind = f"{type(part).__module__.partition('.')[0]} {type(part).__name__}"
+            raise TypeError(
+                f"{name} is a {kind}, or has one, and all of it would be loaded into this process."
+                " Pass what its compute() or result() returns if that fits into memory. To learn"
+                " from it where it is, use sklearn_onlineem.distributed.DistributedEM; to predict,"
+                " map blocks of rows: X.map_blocks(estimator.predict, dtype=int, drop_axis=1)."
+            )
+
+
+def _is_remote(values):
+    from dask.base import is_dask_collection
+
+    distributed = sys.modules.get("distributed")
+    is_future = distributed is not None and isinstance(values, distributed.Future)
+    return is_future or is_dask_collection(values)
+
+
+def filled(X):
+    """Return data with NaN where a value is masked or NA; what has none of these as it is.
+
+    Parameters
+    ----------
+    X : object
+        A masked array, a list of masked arrays, a data frame or an array of objects with NA, or
+        anything else.
+
+    Returns
+    -------
+    X : object
+        A copy where something was missing: the user's data stay as they are.
+    """
+    if type(X) is np.ndarray:
+        return _without_na(X) if X.dtype == object and X.ndim == 2 else X
+    if isinstance(X, np.ma.MaskedArray):
+        return _filled_array(X)
+    if isinstance(X, list | tuple) and any(isinstance(part, np.ma.MaskedArray) for part in X):
+        return [filled(part) for part in X]
+    if hasattr(X, "iloc") and X.ndim == 2 and any(dtype.kind == "O" for dtype in X.dtypes):
+        values = np.where(X.isna(), np.nan, X.to_numpy(dtype=object))
+        return type(X)(values, index=X.index, columns=X.columns)
+    return X
+
+
+def _filled_array(X):
+    mask = np.ma.getmaskarray(X)
+    if not mask.any():
+        return np.asarray(X.data)
+    holds_nan = X.dtype.kind in "fcO"
+    values = np.array(X.data, dtype=X.dtype if holds_nan else np.float64)
+    values[mask] = np.nan
+    return values
+
+
+def _without_na(X):
+    """Objects with NaN for NA, which is pandas', and in `X` only if that has been imported."""
+    pandas = sys.modules.get("pandas")
+    missing = False if pandas is None else pandas.isna(X)
+    return np.where(missing, np.nan, X) if np.any(missing) else X
+
+
+def check_complete(name, values):
+    """Raise ValueError if a value is masked of what must be complete, TypeError if it is not here.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument.
+    values : object
+    """
+    check_in_memory(name, values)
+    parts = values if isinstance(values, list | tuple) else (values,)
+    if any(isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part) for part in parts):
+        raise ValueError(f"{name} has masked entries, and none may be missing.")
+
+
+def checked_lengths(name, lengths, n_samples, least=0):
+    """One length, or one for each document; ValueError, with the name, if they are no such."""
+    lengths = np.asarray(lengths)
+    if not np.issubdtype(lengths.dtype, np.integer) or lengths.min(initial=least) < least:
+        raise ValueError(f"{name} must be whole numbers from {least} up, got {lengths}.")
+    if lengths.shape not in ((), (n_samples,)):
+        raise ValueError(f"{name} must be one number or {n_samples}, got shape {lengths.shape}.")
+    return lengths
+
 
 # Sums of squares below this have lost digits to underflow.
 _SMALLEST_SQUARE = 1e-290

@@ -13,13 +13,9 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import FloatsOrList, SequenceData
-from sklearn_onlineem.estimators._calls import naming_calls
-from sklearn_onlineem.estimators._decorators import fit_context
-from sklearn_onlineem.estimators._fitted import FitTransformMixin
-from sklearn_onlineem.estimators._outputs import SequenceOutput
-from sklearn_onlineem.estimators._parameters import are_same
-from sklearn_onlineem.estimators._persistence import PersistentState
-from sklearn_onlineem.estimators._sequence_forms import sequence_form
+from sklearn_onlineem.estimators._fitted import FitTransformMixin, PersistentState
+from sklearn_onlineem.estimators._parameters import are_same, fit_context, naming_calls
+from sklearn_onlineem.estimators._sequence_forms import SequenceOutput, sequence_form
 from sklearn_onlineem.estimators._validation import naming
 
 __all__ = ["PerSequence"]

@@ -1,15 +1,151 @@
-"""A linear dynamical system as the kernels of the Kalman filter take it."""
+"""E-steps of linear dynamical systems, by the kernels of the Kalman filter."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
+from scipy.linalg import lapack
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem._kernels import _kalman
+from sklearn_onlineem._kernels import _kalman, _kalman_shared
+from sklearn_onlineem._typing import Floats
+from sklearn_onlineem.families._covariances import joined
 from sklearn_onlineem.families._family import NOTHING
-from sklearn_onlineem.models._dynamical_statistics import room_for_sums, statistics_of
+from sklearn_onlineem.models.terminations import HORIZON, OWN_SHARE
+from sklearn_onlineem.statistics import Moments, Statistics
 
-__all__ = ["Padded"]
+__all__ = [
+    "LinearDynamicalStatistics",
+    "Padded",
+    "Prepared",
+    "SharedGains",
+    "occupancies",
+    "prepared",
+    "room_for_sums",
+    "row_moments",
+    "split_by_gaps",
+    "statistics_of",
+]
+
+
+@dataclass(frozen=True)
+class LinearDynamicalStatistics(Statistics):
+    """Expected statistics of a linear dynamical system, for each sequence.
+
+    Parameters
+    ----------
+    initial : Moments
+        Of the first states of sequences.
+    transitions : Moments
+        Of successive states, (h_t-1, h_t).
+    emissions : Moments
+        Of states and rows, (h_t, v_t).
+    """
+
+    initial: Moments
+    transitions: Moments
+    emissions: Moments
+
+    @property
+    def parts(self) -> tuple[Moments, Moments, Moments]:
+        return self.initial, self.transitions, self.emissions
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all of the moments are finite: those of unstable systems may overflow."""
+        return all(
+            np.isfinite(part.mean).all() and np.isfinite(part.scatter).all() for part in self.parts
+        )
+
+
+def room_for_sums(k, d):
+    """Room for the weight, mean and scatter of each part of a single system's statistics."""
+    return [np.empty(1 + n + n * n) for n in (k, 2 * k, k + d)]
+
+
+def statistics_of(sums, fresh=True):
+    """Statistics from what a kernel has found; of first states only if sequences are fresh."""
+    initial, transitions, emissions = map(_moments, sums)
+    return LinearDynamicalStatistics(
+        initial if fresh else initial.scale(0.0), transitions, emissions
+    )
+
+
+def _moments(sums):
+    n = math.isqrt(len(sums))
+    scatter = sums[n + 1 :].reshape(1, n, n)
+    return Moments(sums[:1], sums[:1], sums[None, 1 : n + 1], scatter)
+
+
+_BLOCK_ROWS = 1 << 13
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Sequences whose first states have one distribution.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, d)
+        float64; NaN is missing.
+    offsets : ndarray of shape (n_sequences + 1,)
+    first : tuple
+        Mean and covariance of the states of the sequences' first rows.
+    n_lead : int, default=0
+        1 if the only sequence continues another: then there is a row in front, without any
+        value, that stands for the state before, and is no part of the data.
+    """
+
+    X: Floats
+    offsets: Floats
+    first: tuple
+    n_lead: int = 0
+
+    def __len__(self):
+        return len(self.offsets) - 1
+
+
+def prepared(data, first):
+    """The sequence that continues another one, if there is one, and the others."""
+    if data.before is None:
+        return [Prepared(np.ascontiguousarray(data.X, dtype=np.float64), data.offsets, first)]
+    gap = np.full((1, data.X.shape[1]), np.nan)
+    X = np.concatenate([gap, data.X[: data.offsets[1]]]).astype(np.float64, copy=False)
+    continued = Prepared(X, np.array([0, len(X)]), data.before, n_lead=1)
+    rest = data[1:]
+    return [continued, *(prepared(rest, first) if len(rest) else ())]
+
+
+def split_by_gaps(data):
+    """Sequences without missing values, and the others; None if there are none.
+
+    A sequence that continues another one is among the others.
+    """
+    if data.before is None and data.observed is None:
+        return data, None
+    has_gaps = np.logical_or.reduceat(np.isnan(data.X).any(axis=1), data.offsets[:-1])
+    has_gaps[0] |= data.before is not None
+    if has_gaps.all():
+        return None, data
+    return data[np.flatnonzero(~has_gaps)], data[np.flatnonzero(has_gaps)]
+
+
+def row_moments(rows):
+    """Mean of the rows, and scatter about it; remembered, as all iterations need them."""
+    return rows.remember("moments", lambda: _row_moments(rows.X))
+
+
+def _row_moments(X):
+    n, d = X.shape
+    blocks = [X[i : i + _BLOCK_ROWS] for i in range(0, n, _BLOCK_ROWS)]
+    mean = sum(np.ones(len(block)) @ block for block in blocks) / n
+    scatter = np.zeros((d, d))
+    for block in blocks:
+        deviations = block - mean
+        scatter += deviations.T @ deviations
+    return mean, scatter
 
 
 class Padded:
@@ -93,3 +229,150 @@ class Padded:
         padded = np.zeros(self.width)
         padded[: self.k] = vector
         return padded
+
+
+_LOG_2_PI = math.log(2.0 * math.pi)
+_TABLE_BYTES = 1 << 26
+# Rows of a part, which one thread walks; a sequence at least.
+_PART_ROWS = 1 << 11
+# Parts of short sequences are made of so many.
+_BATCH = _kalman_shared.SEQUENCES_PER_BATCH
+# What the kernel has room for, padded.
+_WIDEST = _kalman_shared.WIDEST
+
+
+class SharedGains:
+    """Gains of the filter and smoother, for each step up to where they no longer change.
+
+    Parameters
+    ----------
+    padded : Padded
+    first : tuple
+        Mean and covariance of the first state.
+    longest : int
+        Rows of the longest sequence.
+    """
+
+    def __init__(self, padded, first, longest):
+        self._padded, self._k, self._width = padded, padded.k, padded.width
+        self._moves = padded.moves
+        self._first = padded.moments(*first)
+        self._longest = longest
+
+    @property
+    def suffice(self):
+        """Whether tables are small enough."""
+        return self._width <= _WIDEST and (self._tables[1] or self._n_most >= self._longest)
+
+    @property
+    def _n_most(self):
+        return max(1, min(self._longest, _TABLE_BYTES // (32 * self._width**2)))
+
+    @cached_property
+    def _tables(self):
+        W, n = self._width, self._n_most
+        arrays = (*(np.empty((n, W, W)) for _ in range(4)), np.empty(n))
+        covariance = self._first[W:].copy()
+        n_steps, at_rest = _kalman_shared.fill_tables(
+            self._observation_maps[-1], self._moves, self._k, covariance, arrays
+        )
+        return tuple(array[:n_steps] for array in arrays), at_rest
+
+    @cached_property
+    def _observation_maps(self):
+        """Maps between rows and states, as the kernel takes them."""
+        C, offset, R = self._padded.system[4:]
+        whitening = lapack.dtrtri(lapack.dpotrf(R, lower=1)[0], lower=1)[0]
+        H = whitening @ C
+        return offset, np.ascontiguousarray(whitening.T), H, np.ascontiguousarray(H.T), H.T @ H
+
+    def expected(self, data):
+        """Sums over sequences without gaps: statistics, and log-likelihood."""
+        k, d, n_rows = self._k, self._padded.d, len(data.X)
+        order, bounds, distinct, counts = data.rows.remember(
+            ("walks", data.offsets.tobytes()), lambda: _walks(data.lengths)
+        )
+        row_centre, row_scatter = row_moments(data.rows)
+        sums, covariances = room_for_sums(k, d), np.zeros((5, self._width, self._width))
+        squares = _kalman_shared.expected(
+            data.X, data.offsets[:-1], data.lengths, order, bounds, row_centre, self._moves, k,
+            self._tables[0], self._observation_maps, self._first[: self._width], *sums,
+            data.n_threads,
+        )  # fmt: skip
+        log_det = _kalman_shared.covariances(distinct, counts, self._tables[0], k, covariances)
+        first, departing, arriving, emitting, lagged = covariances[:, :k, :k]
+        statistics = statistics_of(sums)
+        statistics.initial.scatter[:] += first
+        statistics.transitions.scatter[:] += joined(departing, lagged, arriving)
+        statistics.emissions.scatter[:, :k, :k] += emitting
+        statistics.emissions.scatter[:, k:, k:] = row_scatter
+        whitening = np.diag(self._observation_maps[1])
+        log_det += n_rows * (d * _LOG_2_PI - 2.0 * np.log(whitening).sum())
+        return statistics, -0.5 * (log_det + squares)
+
+
+def _walks(lengths):
+    """Sequences in the order in which they are walked, where parts begin in it; and lengths."""
+    begins = np.cumsum(lengths) - lengths
+    if lengths.max() * _BATCH <= _PART_ROWS:
+        begins = np.repeat(begins[::_BATCH], _BATCH)[: len(lengths)]
+    part = begins // _PART_ROWS
+    bounds = np.concatenate(([0], np.flatnonzero(np.diff(part)) + 1, [len(lengths)]))
+    return np.lexsort((-lengths, part)), bounds, *np.unique(lengths, return_counts=True)
+
+
+# Of the squares of states, within the horizon.
+_MOST_GROWTH = 10.0
+
+
+def occupancies(padded, first, like):
+    """Return the moments of the states that are left, and of those that emit, for each sequence.
+
+    Parameters
+    ----------
+    padded : Padded
+    first : tuple
+        Mean and covariance of the first state.
+    like : Sequences, or LengthDistribution
+    """
+    survival = like.survival
+    departures, states = _occupancies(padded, first, np.append(survival, 0.0)[1:], survival)
+    if like.before is None:
+        return departures, states
+    steps = _steps(padded, int(like.lengths[0]), 1.0 / len(like))
+    left, entered = np.append(steps, 0.0), np.insert(steps, 0, 0.0)
+    more_departures, more_states = _occupancies(padded, like.before, left, entered)
+    return departures + more_departures, states + more_states
+
+
+def _steps(padded, n_rows, share):
+    """Weights of the steps of a piece of a sequence, and of those ahead of it: `_horizons`."""
+    horizon = max(n_rows, _horizon(padded)) if n_rows < HORIZON else n_rows
+    if horizon == n_rows:
+        return np.full(n_rows, share)
+    steps = np.full(horizon, (1.0 - OWN_SHARE) * share * n_rows / horizon)
+    steps[:n_rows] += OWN_SHARE * share
+    return steps
+
+
+def _horizon(padded):
+    """Rows to look ahead: the fewer, the faster an unstable system grows."""
+    k = padded.k
+    growth = np.abs(np.linalg.eigvals(padded.moves[0][:k, :k])).max(initial=0.0)
+    if growth <= 1.0:
+        return HORIZON
+    return min(HORIZON, int(np.log(_MOST_GROWTH) / (2.0 * np.log(growth))))
+
+
+def _occupancies(padded, first, *weights):
+    """Moments of h_1, h_2, ..., summed with each of the given weights."""
+    k, width = padded.k, padded.width
+    totals = np.empty((len(weights), 1 + width + width**2))
+    _kalman_shared.occupancy(np.stack(weights), padded.moves, k, padded.moments(*first), totals)
+    return [_unpadded(total, k, width) for total in totals]
+
+
+def _unpadded(total, k, width):
+    weight, mean = total[:1], total[None, 1 : 1 + k].copy()
+    scatter = total[1 + width :].reshape(1, width, width)[:, :k, :k].copy()
+    return Moments(weight, weight, mean, scatter)

@@ -8,13 +8,15 @@ from dataclasses import fields, is_dataclass
 from typing import Generic, Self, TypeVar
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.special import rel_entr
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem._values import average, differences, n_bytes, n_numbers
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["Model"]
+__all__ = ["Model", "matching"]
 
 # What it is fitted to, and its statistics.
 Data = TypeVar("Data", bound=Batch)
@@ -290,3 +292,32 @@ class Model(ABC, Generic[Data, Evidence]):
     def __sizeof__(self):
         # Schedulers place tasks by it.
         return n_bytes(self)
+
+
+def matching(occupancy, reference_occupancy, divergences, *ends):
+    r"""Number states as in a reference, by the least KL divergence to it.
+
+    .. math:: \sum_j u_i \log(u_i / v_j) + u_i \mathrm{KL}_{ij}, \qquad i = i(j)
+
+    Parameters
+    ----------
+    occupancy, reference_occupancy : ndarray of shape (n_states,)
+        u and v, how often states emit.
+    divergences : ndarray of shape (n_states, n_states)
+        KL(own emission i || the reference's emission j).
+    *ends : ndarray of bool of shape (n_states,)
+        If given: of both models, states that must be matched with each other.
+
+    Returns
+    -------
+    order : ndarray of shape (n_states,)
+        The own state i that is the reference's state j, for each j.
+    """
+    cost = rel_entr(occupancy[:, None], reference_occupancy)
+    cost += np.where(occupancy[:, None] > 0.0, occupancy[:, None] * divergences, 0.0)
+    if ends:
+        cost[ends[0][:, None] != ends[1]] = np.inf
+    possible = np.isfinite(cost)
+    # Dearer than all others together, and of their size, so that these keep their digits.
+    forbidden = 2.0 * len(cost) * np.abs(cost[possible]).max(initial=1.0)
+    return linear_sum_assignment(np.where(possible, cost, forbidden).T)[1]

@@ -12,13 +12,12 @@ from sklearn_onlineem._kernels import _forward_backward, _log_chains
 from sklearn_onlineem._kernels._openmp import walk
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import take
-from sklearn_onlineem.data._checks import array_of
+from sklearn_onlineem.data._batch import array_of
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
-from sklearn_onlineem.models._matching import matching
-from sklearn_onlineem.models._model import Model
+from sklearn_onlineem.models._model import Model, matching
 from sklearn_onlineem.models.terminations import GivenLength, Termination
 from sklearn_onlineem.statistics import Statistics, combine
 

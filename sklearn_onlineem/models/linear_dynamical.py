@@ -10,16 +10,19 @@ from scipy.linalg import lapack
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.data._checks import room
+from sklearn_onlineem.data._batch import room
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
 from sklearn_onlineem.families import Full
-from sklearn_onlineem.models._dynamical_statistics import LinearDynamicalStatistics
-from sklearn_onlineem.models._kalman import Padded
+from sklearn_onlineem.models._kalman import (
+    LinearDynamicalStatistics,
+    Padded,
+    SharedGains,
+    occupancies,
+    prepared,
+    split_by_gaps,
+)
 from sklearn_onlineem.models._model import Model
-from sklearn_onlineem.models._prepared_sequences import prepared, split_by_gaps
-from sklearn_onlineem.models._shared_gains import SharedGains
-from sklearn_onlineem.models._state_occupancies import occupancies
 from sklearn_onlineem.models.regression import Regression
 from sklearn_onlineem.statistics import combine
 

@@ -15,9 +15,13 @@ from sklearn_onlineem._kernels import _forward_backward
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
 from sklearn_onlineem.families._checks import at_least
-from sklearn_onlineem.models._horizons import HORIZON, OWN_SHARE
 
-__all__ = ["AbsorbingStates", "GivenLength", "Termination", "EndState"]
+__all__ = ["AbsorbingStates", "EndState", "GivenLength", "HORIZON", "OWN_SHARE", "Termination"]
+
+# Rows. Pieces of as many have occupancies of their own alone.
+HORIZON = 300
+OWN_SHARE = 0.5
+
 
 _BLOCK = 4096
 # Chains that no path leads out of count as if left once in so many steps.

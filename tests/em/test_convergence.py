@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_onlineem import GaussianMixture, PoissonMixture
-from sklearn_onlineem.em.convergence import Outlook, expected_passes
+from sklearn_onlineem.em.stopping import Outlook, expected_passes
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.93, 0.9999])

@@ -5,8 +5,12 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem import GaussianMixture, PoissonMixture
-from sklearn_onlineem.em.convergence import expected_passes
-from sklearn_onlineem.em.stopping import STOPPING_RULES, KLStopping, LikelihoodStopping
+from sklearn_onlineem.em.stopping import (
+    STOPPING_RULES,
+    KLStopping,
+    LikelihoodStopping,
+    expected_passes,
+)
 
 
 def decisions(rule, path):

@@ -41,7 +41,6 @@ from sklearn_onlineem.diagnostics import (
 )
 from sklearn_onlineem.diagnostics.drift import Drift
 from sklearn_onlineem.distributed import Round
-from sklearn_onlineem.em.convergence import Outlook, expected_passes
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.schedules import (
     forgetting_factors,
@@ -54,7 +53,13 @@ from sklearn_onlineem.em.schedules import (
 from sklearn_onlineem.em.solvers import SOLVERS, Chains, Plan, RunningStatistics, running_step
 from sklearn_onlineem.em.state import ComponentStep, History, State, Step
 from sklearn_onlineem.em.step import Exact, Sampled, batch_step, online_step
-from sklearn_onlineem.em.stopping import STOPPING_RULES, KLStopping, LikelihoodStopping
+from sklearn_onlineem.em.stopping import (
+    STOPPING_RULES,
+    KLStopping,
+    LikelihoodStopping,
+    Outlook,
+    expected_passes,
+)
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian

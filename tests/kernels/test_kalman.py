@@ -9,9 +9,7 @@ from numpy.testing import assert_allclose
 from sklearn_onlineem._kernels import _kalman
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
-from sklearn_onlineem.models._kalman import Padded
-from sklearn_onlineem.models._prepared_sequences import prepared
-from sklearn_onlineem.models._shared_gains import SharedGains
+from sklearn_onlineem.models._kalman import Padded, SharedGains, prepared
 
 
 def both_ways(model, data):

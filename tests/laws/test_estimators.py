@@ -37,7 +37,7 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em.step import batch_step, online_step
-from sklearn_onlineem.estimators._clusters import _some_rows
+from sklearn_onlineem.estimators._start import _some_rows
 from sklearn_onlineem.models.mixture import MixtureStatistics
 
 # Tests stop fits on purpose before they converge.

@@ -7,7 +7,7 @@ from cases.estimator_cases import ESTIMATORS, normal_clusters
 from cases.family_cases import hyperparameters
 from cases.sequence_cases import SEQUENCE_ESTIMATORS
 
-from sklearn_onlineem.estimators._clusters import STARTS
+from sklearn_onlineem.estimators._start import STARTS
 
 CASES = [case for case in (*ESTIMATORS, *SEQUENCE_ESTIMATORS) if hasattr(case(), "covariance_type")]
 all_gaussians = pytest.mark.parametrize("case", CASES, ids=repr)

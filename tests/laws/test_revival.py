@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem import GaussianMixture, MultinomialMixture, PoissonMixture
 from sklearn_onlineem._values import take
-from sklearn_onlineem.models.stream_moves import revived
+from sklearn_onlineem.models.mixture_moves import revived
 
 all_mixtures = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
 

@@ -28,7 +28,7 @@ from sklearn_onlineem import (
     MultinomialMixture,
     WishartMixture,
 )
-from sklearn_onlineem.estimators._clusters import STARTS
+from sklearn_onlineem.estimators._start import STARTS
 from sklearn_onlineem.families import Categorical
 
 pytestmark = [
@@ -712,7 +712,7 @@ def test_a_pickle_of_another_version_warns_and_loads(case, rng, monkeypatch):
     X, _ = case.data(rng)
     mixture = case().fit(X)
     with monkeypatch.context() as patched:
-        patched.setattr("sklearn_onlineem.estimators._persistence.__version__", "0.0.1")
+        patched.setattr("sklearn_onlineem.estimators._fitted.__version__", "0.0.1")
         old = pickle.dumps(mixture)
     with pytest.warns(InconsistentVersionWarning, match="0.0.1"):
         loaded = pickle.loads(old)

@@ -8,7 +8,7 @@ from cases.estimator_cases import ESTIMATORS, SPARSE_ESTIMATORS
 from scipy import sparse
 
 from sklearn_onlineem import CompoundDirichlet, Mixture
-from sklearn_onlineem.estimators._clusters import STARTS
+from sklearn_onlineem.estimators._start import STARTS
 
 # Tests stop fits on purpose before they converge, and some data have few distinct rows.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -268,7 +268,7 @@ def test_completion_deals_blocks_out_as_it_does_tokens(rng, monkeypatch):
 @pytest.mark.parametrize("collapsed", [True, False], ids=["Gibbs", "stochastic EM"])
 @pytest.mark.parametrize("most_single", [4096, 1])
 def test_a_chain_finds_the_topics(collapsed, most_single, rng, monkeypatch):
-    monkeypatch.setattr("sklearn_onlineem.models.topic_chain.MOST_SINGLE", most_single)
+    monkeypatch.setattr("sklearn_onlineem.models.latent_dirichlet.MOST_SINGLE", most_single)
     topics_T = np.kron(np.eye(3), np.full((4, 1), 0.25))
     alpha, length = np.full(3, 0.2), np.array([20.0])
     truth = LatentDirichletModel(topics_T, alpha, length)

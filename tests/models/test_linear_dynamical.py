@@ -17,7 +17,7 @@ from statsmodels.tsa.statespace.kalman_smoother import KalmanSmoother
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step, online_step
-from sklearn_onlineem.estimators.kalman._parameters import FIELDS, array_of
+from sklearn_onlineem.estimators.kalman._start import FIELDS, array_of
 from sklearn_onlineem.families import Diagonal
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian, joint_moments
 

@@ -12,14 +12,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
-from sklearn_onlineem.estimators._clusters import STARTS
 from sklearn_onlineem.estimators._fitted import fitted_property, rollback
-from sklearn_onlineem.estimators._learnt_prior import LearntPrior
 from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
-from sklearn_onlineem.estimators.hidden_markov._chain import TERMINATIONS, Chain, excess
-from sklearn_onlineem.estimators.hidden_markov._initialiser import HiddenMarkovInitialiser
+from sklearn_onlineem.estimators._start import STARTS, LearntPrior, prior_statistics
+from sklearn_onlineem.estimators.hidden_markov._start import (
+    TERMINATIONS,
+    Chain,
+    HiddenMarkovInitialiser,
+    excess,
+)
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovStatistics
 from sklearn_onlineem.models.live_filters import StateFilter
 from sklearn_onlineem.models.terminations import EndState, GivenLength

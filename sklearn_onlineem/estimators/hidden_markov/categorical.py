@@ -13,7 +13,7 @@ from sklearn_onlineem.em.solvers import Solver, solvers_for
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
-from sklearn_onlineem.estimators.hidden_markov._probabilities import (
+from sklearn_onlineem.estimators.hidden_markov._start import (
     checked_probabilities,
     dirichlet_prior,
 )

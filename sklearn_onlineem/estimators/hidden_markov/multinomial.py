@@ -11,7 +11,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators.hidden_markov._base import BaseHMM
-from sklearn_onlineem.estimators.hidden_markov._probabilities import (
+from sklearn_onlineem.estimators.hidden_markov._start import (
     checked_probabilities,
     dirichlet_prior,
 )

@@ -13,15 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_onlineem._typing import Floats, FloatsOrList, SequenceData
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._fitted import fitted_property
-from sklearn_onlineem.estimators._learnt_prior import LearntPrior
-from sklearn_onlineem.estimators._missing import filled
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
-from sklearn_onlineem.estimators.kalman._initialiser import SystemInitialiser
-from sklearn_onlineem.estimators.kalman._parameters import (
+from sklearn_onlineem.estimators._start import LearntPrior
+from sklearn_onlineem.estimators._validation import filled
+from sklearn_onlineem.estimators.kalman._start import (
     FIELDS,
     SHAPES,
     System,
+    SystemInitialiser,
     array_of,
     system_prior,
 )

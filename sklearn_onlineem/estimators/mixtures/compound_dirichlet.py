@@ -13,13 +13,10 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn_onlineem._typing import Floats, Integers, RowData
 from sklearn_onlineem.em.solvers import Solver, solvers_for
 from sklearn_onlineem.estimators._fitted import fitted_property
-from sklearn_onlineem.estimators._initialiser import Initialiser
-from sklearn_onlineem.estimators._learnt_prior import LearntPrior
-from sklearn_onlineem.estimators._lengths import checked_lengths
 from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators._priors import prior_statistics
 from sklearn_onlineem.estimators._rows import RowEstimator
-from sklearn_onlineem.estimators._validation import finite_start
+from sklearn_onlineem.estimators._start import Initialiser, LearntPrior, prior_statistics
+from sklearn_onlineem.estimators._validation import checked_lengths, finite_start
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import CompoundDirichlet as Family
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics

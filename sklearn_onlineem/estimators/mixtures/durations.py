@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators._warnings import warn_user
+from sklearn_onlineem.estimators._progress import warn_user
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import Exponential, Gamma
 from sklearn_onlineem.families.gamma import FixedShapeGamma

@@ -1,21 +1,212 @@
-"""Pairs of strings, as estimators of edit distances read them."""
+"""Strings of any symbols as codes, and pairs of them as data."""
 
 from __future__ import annotations
 
+import reprlib
+from collections.abc import Mapping, Set
+from itertools import islice
+
 import numpy as np
 
-from sklearn_onlineem.data.strings import StringPairs
-from sklearn_onlineem.estimators._in_memory import check_in_memory
+from sklearn_onlineem.data.strings import StringPairs, Strings
 from sklearn_onlineem.estimators._threads import threads_for
-from sklearn_onlineem.estimators._validation import naming
-from sklearn_onlineem.estimators.strings._symbols import (
-    SymbolCodes,
-    are_text,
-    entries_of,
-    pairs_of,
-)
+from sklearn_onlineem.estimators._validation import check_in_memory, naming
 
-__all__ = ["PairsInput"]
+__all__ = ["PairsInput", "SymbolCodes", "are_text", "entries_of", "pairs_of", "strings_of"]
+
+# They have lengths and can be walked, but in no order, or to numbers instead of symbols.
+_NO_SEQUENCES = (Mapping, Set, bytes, bytearray, memoryview)
+_WORD = "a string or a sequence of hashable symbols as"
+
+
+class SymbolCodes:
+    """Gives symbols codes: those of an alphabet their own, others the next that are free.
+
+    Parameters
+    ----------
+    alphabet : dict, default={}
+        Codes of the symbols that are known. It is not changed.
+
+    Attributes
+    ----------
+    codes : dict
+        Of all symbols so far, in the order of the codes.
+
+    Examples
+    --------
+    >>> codes = SymbolCodes({"a": 0, "b": 1})
+    >>> codes.encode(["abba", "cab"]).symbols
+    array([0, 1, 1, 0, 2, 0, 1], dtype=int32)
+    """
+
+    def __init__(self, alphabet=None):
+        self.codes = dict(alphabet or {})
+
+    def encode(self, sequences):
+        """Return sequences as `Strings`; each is a str or tuple, as `strings_of` returns them."""
+        lengths = np.fromiter(map(len, sequences), dtype=np.int64, count=len(sequences))
+        encode = self._encode_text if are_text(sequences) else self._encode_symbols
+        symbols = np.asarray(encode(sequences), dtype=np.intc)
+        return Strings(symbols, np.concatenate(([0], np.cumsum(lengths))))
+
+    def _encode_symbols(self, sequences):
+        return [self._code(symbol) for sequence in sequences for symbol in sequence]
+
+    def _encode_text(self, strings):
+        """Look each code point up once."""
+        text = "".join(strings).encode("utf-32-le", "surrogatepass")
+        points, places = np.unique(np.frombuffer(text, dtype="<u4"), return_inverse=True)
+        codes = [self._code(chr(point)) for point in points]
+        return np.asarray(codes, dtype=np.intc)[places]
+
+    def _code(self, symbol):
+        try:
+            code = self.codes.get(symbol)
+            if code is None and symbol == symbol:
+                code = self.codes.setdefault(symbol, len(self.codes))
+        except TypeError:
+            code = None
+        if code is None:
+            raise ValueError(
+                "Symbols must be hashable, and equal to themselves, so that they can be told"
+                f" apart; got {reprlib.repr(symbol)}."
+            )
+        return code
+
+
+def are_text(sequences):
+    """Whether all sequences are strings, so that symbols are code points."""
+    return all(isinstance(sequence, str) for sequence in sequences)
+
+
+def pairs_of(X):
+    """Return sources and targets, two lists of words.
+
+    Parameters
+    ----------
+    X : list of pairs, or array-like of shape (n_pairs, 2)
+
+    Returns
+    -------
+    sources, targets : list of str or tuple
+
+    Raises
+    ------
+    ValueError
+        If X is empty, or has an entry that is not a pair of sequences.
+    """
+    if _is_table(X) and hasattr(X, "to_numpy"):
+        X = X.to_numpy()
+    if isinstance(X, str):
+        raise _unlike("a list of pairs (source, target) as X", X)
+    entries = entries_of(X, "a list of pairs (source, target) as X")
+    if not entries:
+        raise ValueError("X is empty: at least one pair (source, target) is needed.")
+    pairs = [_pair(entry, i) for i, entry in enumerate(entries)]
+    sources, targets = zip(*pairs, strict=True)
+    return (
+        strings_of(sources, "the source of pair {} of X"),
+        strings_of(targets, "the target of pair {} of X"),
+    )
+
+
+def _pair(entry, i):
+    expected = f"a pair (source, target) as entry {i} of X"
+    pair = [] if isinstance(entry, str) else entries_of(entry, expected)
+    if len(pair) != 2:
+        raise ValueError(
+            f"{_unlike(expected, entry)} Two lists become pairs by list(zip(sources, targets))."
+        )
+    return pair
+
+
+def strings_of(sequences, name):
+    """Return a list of words, each copied once: what users pass may say what it does not hold.
+
+    Parameters
+    ----------
+    sequences : list of strings or of sequences of hashables
+    name : str
+        What a word is called in messages; its number takes the place of ``{}``.
+
+    Returns
+    -------
+    words : list of str or tuple
+
+    Raises
+    ------
+    ValueError
+        If it is no list, or has an entry that is no sequence of symbols.
+    """
+    if isinstance(sequences, str):
+        raise _unlike("a list of strings, or of sequences of symbols,", sequences)
+    entries = entries_of(sequences, "a list of strings, or of sequences of symbols,")
+    return [
+        entry if type(entry) is str else _word(entry, name.format(i))
+        for i, entry in enumerate(entries)
+    ]
+
+
+def _word(entry, name):
+    if isinstance(entry, str):
+        return str.__str__(entry)
+    return tuple(entries_of(entry, f"{_WORD} {name}"))
+
+
+def entries_of(value, expected):
+    """Return what a sequence holds, as a list, by one walk that ends.
+
+    Parameters
+    ----------
+    value : object
+        Lists, tuples, arrays, series, and what else has a length and an order.
+    expected : str
+        What it should be, for the message.
+
+    Raises
+    ------
+    ValueError
+        If it is no sequence, or does not hold as many entries as it says.
+    """
+    if type(value) in (list, tuple):
+        return list(value)
+    if isinstance(value, _NO_SEQUENCES) or _is_table(value) or np.ma.is_masked(value):
+        raise _unlike(expected, value)
+    if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biufU":
+        return value.tolist()
+    try:
+        n_entries = len(value)
+        entries = list(islice(value, n_entries + 1))
+    except (TypeError, ValueError, OverflowError):
+        raise _unlike(expected, value) from None
+    if len(entries) != n_entries:
+        raise ValueError(
+            f"Expected {expected}, got a {type(value).__name__} that says it has {n_entries}"
+            " entries and holds another number."
+        )
+    return entries
+
+
+def _is_table(value):
+    """Whether it is a data frame, which is walked by the names of its columns."""
+    return hasattr(value, "columns")
+
+
+def _unlike(expected, value):
+    """Error of something that has another form than expected."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        remedy = " Decode bytes to str; list(...) makes them integers."
+    elif _is_table(value):
+        remedy = " Pass one of its columns, or a list of its rows."
+    elif hasattr(value, "__next__"):
+        remedy = " Pass list(...) of it."
+    elif isinstance(value, Mapping):
+        remedy = " Pass list(...) of its items() or values()."
+    else:
+        remedy = ""
+    return ValueError(
+        f"Expected {expected}, got {type(value).__name__} {reprlib.repr(value)}.{remedy}"
+    )
 
 
 class PairsInput:

@@ -13,12 +13,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.estimators._calls import naming_calls
-from sklearn_onlineem.estimators._decorators import fit_context
-from sklearn_onlineem.estimators._persistence import PersistentState
+from sklearn_onlineem.estimators._fitted import PersistentState
+from sklearn_onlineem.estimators._parameters import fit_context, naming_calls
 from sklearn_onlineem.estimators._threads import threads_for
 from sklearn_onlineem.estimators._validation import naming
-from sklearn_onlineem.estimators.strings._symbols import SymbolCodes, strings_of
+from sklearn_onlineem.estimators.strings._input import SymbolCodes, strings_of
 from sklearn_onlineem.estimators.strings.edit_distance import EditDistance
 from sklearn_onlineem.models.edit_dictionary import Dictionary
 

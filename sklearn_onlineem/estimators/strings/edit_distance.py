@@ -3,35 +3,141 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data._checks import room
+from sklearn_onlineem.data._batch import room
 from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.estimators._decorators import fit_context
 from sklearn_onlineem.estimators._fitted import FittedAttribute, FitTransformMixin
-from sklearn_onlineem.estimators._parameters import estimator, parameter
+from sklearn_onlineem.estimators._parameters import estimator, fit_context, parameter
+from sklearn_onlineem.estimators._start import Initialiser
 from sklearn_onlineem.estimators._threads import threads_for
 from sklearn_onlineem.estimators._validation import naming
-from sklearn_onlineem.estimators.strings._alignment import Alignment
-from sklearn_onlineem.estimators.strings._initialiser import (
-    PARAMETRIZATIONS,
-    TransducerInitialiser,
-    by_kind,
+from sklearn_onlineem.estimators.strings._input import PairsInput, SymbolCodes, pairs_of, strings_of
+from sklearn_onlineem.families._checks import LARGEST
+from sklearn_onlineem.models.edit_operations import (
+    KINDS,
+    FullOperations,
+    TiedOperations,
+    best_moves,
 )
-from sklearn_onlineem.estimators.strings._input import PairsInput
-from sklearn_onlineem.estimators.strings._symbols import SymbolCodes, pairs_of, strings_of
-from sklearn_onlineem.models.edit_operations import KINDS, FullOperations
-from sklearn_onlineem.models.edit_script import best_moves
-from sklearn_onlineem.models.edit_transducer import EditStatistics
+from sklearn_onlineem.models.edit_transducer import EditStatistics, EditTransducer
 
-__all__ = ["EditDistance"]
+__all__ = ["Alignment", "EditDistance", "PARAMETRIZATIONS", "TransducerInitialiser", "by_kind"]
+
+_MARKS = {"match": "|", "mismatch": ".", "delete": " ", "insert": " "}
+
+
+class Alignment(NamedTuple):
+    """Which symbols of a source became which of a target.
+
+    Attributes
+    ----------
+    operations : list of (kind, source symbol, target symbol)
+        "match", "mismatch", "delete" or "insert"; None stands for no symbol.
+    distance : float
+        Minus the log-probability of this script, in nats.
+
+    Examples
+    --------
+    >>> operations = [("match", "a", "a"), ("delete", "b", None), ("mismatch", "c", "d")]
+    >>> print(Alignment(operations, 3.0))
+    abc
+    | .
+    a-d
+    """
+
+    operations: list
+    distance: float
+
+    def __str__(self):
+        columns = [
+            ("-" if a is None else str(a), _MARKS[kind], "-" if b is None else str(b))
+            for kind, a, b in self.operations
+        ]
+        widths = [max(map(len, column)) for column in columns]
+        gap = " " if max(widths, default=1) > 1 else ""
+        lines = (
+            gap.join(
+                column[line].ljust(width) for column, width in zip(columns, widths, strict=True)
+            )
+            for line in range(3)
+        )
+        return "\n".join(line.rstrip() for line in lines)
+
+
+PARAMETRIZATIONS = {"tied": TiedOperations, "full": FullOperations}
+
+# Shares of match, mismatch, deletion and insertion that EM starts from.
+_START = np.array([0.7, 0.1, 0.1, 0.1])
+_LARGEST_FULL_ALPHABET = 3000
+
+
+@dataclass(frozen=True)
+class TransducerInitialiser(Initialiser):
+    """Shares of the kinds of operations, and scripts as long as the strings.
+
+    Parameters
+    ----------
+    parametrization : str
+        A key of `PARAMETRIZATIONS`.
+    operations_init : dict, default=None
+        Given shares.
+    """
+
+    parametrization: str
+    operations_init: dict | None = None
+
+    def given(self, data):
+        if self.operations_init is None:
+            return None
+        values = by_kind("operations_init", self.operations_init, KINDS, 0.0)
+        if set(self.operations_init) != set(KINDS) or not 0.0 < values[-1] < values.sum():
+            raise ValueError(
+                f"operations_init must have {', '.join(KINDS)}, with an end above 0 and an"
+                " operation above 0."
+            )
+        operations = self._operations(data)
+        return EditTransducer(operations, operations.spread(values / values.sum()))
+
+    def estimated(self, data, random_state):
+        lengths = np.maximum(data.sources.lengths, data.targets.lengths)
+        end = 1.0 / (1.0 + max(lengths.mean(), 1.0))
+        operations = self._operations(data)
+        return EditTransducer(operations, operations.spread([*(1.0 - end) * _START, end]))
+
+    def stream_model(self, data, random_state):
+        # One pseudo-pair: what the first batch lacks may yet come.
+        model = self.estimated(data, random_state)
+        return model, model.own_statistics()
+
+    def _operations(self, data):
+        if self.parametrization == "full" and data.n_symbols > _LARGEST_FULL_ALPHABET:
+            raise ValueError(
+                f"parametrization='full' takes alphabets of less than {_LARGEST_FULL_ALPHABET}"
+                f" symbols, got {data.n_symbols - 1}; use 'tied'."
+            )
+        return PARAMETRIZATIONS[self.parametrization](data.n_symbols)
+
+
+def by_kind(name, given, kinds, least):
+    """Return numbers for each kind of operation from a dict; `least` where it has none."""
+    values = np.array([given.get(kind, least) for kind in kinds], dtype=np.float64)
+    unknown = set(given) - set(kinds)
+    if unknown or not ((values >= least) & (values <= LARGEST)).all():
+        raise ValueError(
+            f"{name} must be finite numbers, from {least:g} to {LARGEST:g}, for"
+            f" {', '.join(kinds)}; got {given!r}."
+        )
+    return values
+
 
 # Concentration of the default prior where each pair of symbols has a probability of its own: a
 # symbol may always be kept, and rarely anything else.

@@ -2,32 +2,238 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from scipy.special import psi
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem._typing import Floats, RowData
+from sklearn_onlineem.data._sparse import canonical_csr
+from sklearn_onlineem.data.documents import MOST_TOKENS, MOST_WORDS, Documents, are_counts
+from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Batch, Gibbs, Stochastic
 from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solvers import Solver
 from sklearn_onlineem.estimators._fitted import fitted_property
-from sklearn_onlineem.estimators._lengths import checked_lengths
 from sklearn_onlineem.estimators._parameters import estimator, parameter
-from sklearn_onlineem.estimators._rows import RowEstimator
-from sklearn_onlineem.estimators._validation import naming
-from sklearn_onlineem.estimators.topics._coherence import COHERENCES, coherence
-from sklearn_onlineem.estimators.topics._initialiser import TopicInitialiser
-from sklearn_onlineem.estimators.topics._input import DocumentsInput
-from sklearn_onlineem.models.latent_dirichlet import TopicStatistics
-from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori
+from sklearn_onlineem.estimators._rows import RowEstimator, RowsInput
+from sklearn_onlineem.estimators._start import Initialiser
+from sklearn_onlineem.estimators._validation import (
+    check_complete,
+    checked_labels,
+    checked_lengths,
+    naming,
+)
+from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
+from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori, TopicInference
 
-__all__ = ["LatentDirichletAllocation"]
+__all__ = [
+    "COHERENCES",
+    "DocumentsInput",
+    "LatentDirichletAllocation",
+    "TopicInitialiser",
+    "coherence",
+]
+
+COHERENCES = ["npmi", "umass"]
+
+
+def coherence(X, words, measure):
+    """Return the mean over pairs of words of a measure.
+
+    Parameters
+    ----------
+    X : CSR array of shape (n_documents, n_words)
+    words : ndarray of int of shape (n,)
+        The most probable first.
+    measure : {"npmi", "umass"}
+
+    Returns
+    -------
+    coherence : float
+        0.0 of a single word.
+    """
+    occurs = (X[:, words] > 0).astype(np.float64)
+    both = (occurs.T @ occurs).toarray()
+    first, second = np.triu_indices(len(words), 1)
+    if not len(first):
+        return 0.0
+    alone = np.diagonal(both)
+    values = _MEASURES[measure](both[first, second], alone[first], alone[second], X.shape[0])
+    return float(values.mean())
+
+
+def _umass(both, first, second, n):
+    ratios = np.divide(both + 1.0, first, out=np.ones_like(both), where=first > 0.0)
+    return np.log(ratios)
+
+
+def _npmi(both, first, second, n):
+    """Normalised pointwise mutual information; -1 of words that never meet, 1 in the limit."""
+    values = np.full_like(both, -1.0)
+    values[both == n] = 1.0
+    meet = (both > 0.0) & (both < n)
+    p = both[meet] / n
+    values[meet] = np.log(p * n * n / (first[meet] * second[meet])) / -np.log(p)
+    return values
+
+
+_MEASURES = {"npmi": _npmi, "umass": _umass}
+
+
+_ELSEWHERE = (
+    "fractions, and more, are taken by e_step='map' with solver='online', and by solver='batch'."
+)
+
+
+class DocumentsInput(RowsInput):
+    """Reads documents as `fit`, `partial_fit` and `transform` take them.
+
+    If topics are read, `y` is of shape (n_documents,), one topic each, -1 where any may be; or of
+    shape (n_documents, n_components), nonzero for the topics that may be.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+    fresh : bool
+        Whether the documents are the first that a new model meets.
+    n_components : int
+    reads_topics : bool
+        Whether `y` says which topics documents may have; else it is ignored.
+    takes_fractions : bool
+        Whether counts need not be whole.
+    """
+
+    def __init__(self, estimator, fresh, n_components, reads_topics, takes_fractions):
+        super().__init__(estimator, self, fresh, n_components, takes_labels=reads_topics)
+        self._takes_fractions = takes_fractions
+
+    def check(self, X):
+        """Raise ValueError unless values are counts of words; as families check rows."""
+        if X.data.min(initial=0.0) < 0.0:
+            name = type(self._estimator).__name__
+            raise ValueError(f"Negative values in data passed to {name}: X must hold counts.")
+        if not (self._takes_fractions or are_counts(X.data)):
+            raise ValueError(
+                f"X must hold counts, whole numbers, where topics of words are drawn; {_ELSEWHERE}"
+            )
+        self._check_lengths(X)
+
+    def _check_lengths(self, X):
+        length = np.asarray(X.sum(axis=1, dtype=np.float64)).max(initial=0.0)
+        if length > MOST_WORDS:
+            raise ValueError(f"X has counts of {length:.3g} in a row, beyond {MOST_WORDS}.")
+        if length > MOST_TOKENS and not self._takes_fractions:
+            raise ValueError(
+                f"X has {length:.3g} tokens in a row, beyond the {MOST_TOKENS} that are drawn;"
+                f" {_ELSEWHERE}"
+            )
+
+    def _batch(self, X, weight, y, n_threads):
+        X = X if sparse.issparse(X) else sparse.csr_array(X)
+        allowed = None if y is None else self._allowed(y, X.shape[0])
+        rows = Rows.unchecked(X, weight, None, n_threads)
+        return Documents.unchecked(rows, np.arange(X.shape[0]), allowed)
+
+    def _allowed(self, y, n):
+        """Topics that documents may have, uint8; None if these are all."""
+        if np.ndim(y) == 2 and np.shape(y)[1] != 1:
+            return _indicators(y, (n, self._n_components))
+        topics = checked_labels(y, n, self._n_components)
+        if topics is None:
+            return None
+        allowed = np.zeros((n, self._n_components), dtype=np.uint8)
+        allowed[topics < 0] = 1
+        known = np.flatnonzero(topics >= 0)
+        allowed[known, topics[known]] = 1
+        return allowed
+
+
+def _indicators(y, shape):
+    check_complete("y", y)
+    y = canonical_csr(y).toarray() if sparse.issparse(y) else np.asarray(y)
+    if y.shape != shape:
+        raise ValueError(f"y must be of shape {shape} or ({shape[0]},), got {y.shape}.")
+    if y.dtype.kind not in "biuf" or np.isnan(y).any():
+        raise ValueError("y must be of numbers, or truth values: nonzero for topics that may be.")
+    allowed = (y != 0).astype(np.uint8)
+    empty = np.flatnonzero(~allowed.any(axis=1))
+    if len(empty):
+        raise ValueError(f"y allows no topic in row {empty[0]}; let it allow all if none is known.")
+    return np.ascontiguousarray(allowed)
+
+
+# Documents that are looked at.
+_MOST_DOCUMENTS = 100
+# Tokens of each that tell its topics from each other.
+_MOST_TOKENS = 100_000
+# How far topics are from the mean one at first: the shape of gamma variables, as in scikit-learn.
+_NOISE = 100.0
+# Pseudo-count of each word, lest one that comes later had no topic.
+_LEAST_COUNT = 0.1
+
+
+@dataclass(frozen=True)
+class TopicInitialiser(Initialiser):
+    """First topics: half what Gibbs sampling of some documents finds, half the mean topic.
+
+    Expectations would not tell topics that are alike from each other for long; draws do at once.
+
+    Parameters
+    ----------
+    n_components : int
+    alpha : float
+        Of each topic.
+    inference : TopicInference
+        Of the model.
+    learns_alpha : bool
+    """
+
+    n_components: int
+    alpha: float
+    inference: TopicInference
+    learns_alpha: bool
+
+    def estimated(self, data, random_state):
+        frequency = np.asarray(data.X.sum(axis=0, dtype=np.float64)).ravel() + _LEAST_COUNT
+        frequency = (frequency / frequency.sum())[:, None]
+        drawn = self._drawn(data, frequency, random_state) + 1e-10 * frequency
+        topics_T = 0.5 * drawn / drawn.sum(axis=0) + 0.5 * frequency
+        return self._model(topics_T, data, self.inference)
+
+    def _drawn(self, data, frequency, random_state):
+        """Counts of words and topics in some documents, by sampling from topics nearly alike."""
+        noise = random_state.gamma(_NOISE, 1.0 / _NOISE, (data.n_features, self.n_components))
+        topics_T = frequency * noise
+        chosen = random_state.permutation(len(data))[:_MOST_DOCUMENTS]
+        model = self._model(topics_T / topics_T.sum(axis=0), data, LocalGibbs())
+        rng = np.random.default_rng(random_state.randint(np.iinfo(np.int32).max, size=4))
+        return model.e_step(_tokens(data[np.sort(chosen)]), rng)[0].counts_T
+
+    def _model(self, topics_T, data, inference):
+        alpha, length = np.full(self.n_components, float(self.alpha)), np.array([data.mean_length])
+        return LatentDirichletModel(topics_T, alpha, length, inference, self.learns_alpha)
+
+    def stream_model(self, data, random_state):
+        model = self.estimated(data, random_state)
+        # As much as the batch itself, as in an online step of rate 1: words come that it lacks.
+        return model, model.own_statistics().scale(data.total_weight)
+
+
+def _tokens(data):
+    """The documents with fractions rounded up, and long ones made short, so that tokens are few."""
+    if data.is_whole and data.lengths.max(initial=0.0) <= _MOST_TOKENS:
+        return data
+    X, lengths = data.X.copy(), np.repeat(data.lengths, np.diff(data.offsets))
+    X.data = np.ceil(X.data * np.minimum(1.0, _MOST_TOKENS / np.maximum(lengths, 1.0)))
+    return replace(data, rows=Rows(X, data.sample_weight, n_threads=data.n_threads))
+
 
 # Of batches of documents: at most so many, and so few that a pass takes so many steps.
 _MOST_IN_BATCH, _STEPS_IN_PASS = 100, 20

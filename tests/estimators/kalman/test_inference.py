@@ -10,7 +10,7 @@ from scipy import stats
 from sklearn.exceptions import NotFittedError
 
 from sklearn_onlineem import KalmanFilter
-from sklearn_onlineem.estimators.kalman._parameters import FIELDS
+from sklearn_onlineem.estimators.kalman._start import FIELDS
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

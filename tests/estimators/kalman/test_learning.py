@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn.base import clone
 
 from sklearn_onlineem import KalmanFilter
-from sklearn_onlineem.estimators.kalman._parameters import FIELDS, array_of
+from sklearn_onlineem.estimators.kalman._start import FIELDS, array_of
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

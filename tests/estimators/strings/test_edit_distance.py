@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_onlineem import EditDistance, EditDistanceClassifier
 from sklearn_onlineem.em import Constant
-from sklearn_onlineem.estimators.strings._symbols import SymbolCodes
+from sklearn_onlineem.estimators.strings._input import SymbolCodes
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

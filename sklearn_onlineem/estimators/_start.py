@@ -1,9 +1,14 @@
-"""Clusters of rows to start from: responsibilities, of which an M-step makes a model."""
+"""Where EM starts: initialisers, what another estimator has learnt, and clusters of rows.
+
+Clusters are responsibilities, of which one M-step makes a model.
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -12,12 +17,177 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 
+from sklearn_onlineem.em.settings import check_number
+from sklearn_onlineem.estimators._parameters import are_same
+from sklearn_onlineem.estimators._progress import warn_user
 from sklearn_onlineem.estimators._threads import single_threaded_openmp
-from sklearn_onlineem.estimators._warnings import warn_user
-from sklearn_onlineem.families.capabilities import Correlations
+from sklearn_onlineem.families.capabilities import ConjugatePriors, Correlations
+from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.mixture import MixtureModel
+from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["STARTS", "start_model", "wide_pseudo_rows"]
+__all__ = [
+    "Initialiser",
+    "LearntPrior",
+    "STARTS",
+    "prior_statistics",
+    "start_model",
+    "wide_pseudo_rows",
+]
+
+
+class Initialiser(ABC):
+    """Makes the model that EM starts from."""
+
+    def given(self, data):
+        """Return the model that the parameters alone give, or None if they do not."""
+        return None
+
+    @abstractmethod
+    def estimated(self, data, random_state):
+        """Return a model that is estimated from data, with what the parameters give of it."""
+
+    def model(self, data, random_state):
+        """Return the model for `fit` to start from."""
+        given = self.given(data)
+        return self.estimated(data, random_state) if given is None else given
+
+    @abstractmethod
+    def stream_model(self, data, random_state):
+        """Return the model that a stream starts from, estimated from its first batch.
+
+        Returns
+        -------
+        model : Model
+        pseudo_statistics : Statistics or None
+            What keeps a start from few data proper.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class LearntPrior:
+    """A fitted model as a prior: its own statistics, and what they count for.
+
+    It is what `as_prior` of estimators returns, and what their parameter `prior` takes. Learning
+    starts from its model, so that components keep their numbers.
+
+    Parameters
+    ----------
+    made_by : str
+        Class of the estimator.
+    structure : dict
+        Its parameters that shape the model.
+    n_features : int
+    model : Model
+    statistics : Statistics
+        Those of the model itself, per observation.
+    weight : float
+        Observations that it counts for.
+    """
+
+    made_by: str
+    structure: dict
+    n_features: int
+    model: Model
+    statistics: Statistics
+    weight: float
+
+    @classmethod
+    def of(cls, fitted, weight):
+        """Return what an estimator has learnt, to count for so many observations.
+
+        Raises
+        ------
+        ValueError
+            If the weight is no number above 0.
+        """
+        check_number("weight", weight, 0.0, math.inf)
+        state = fitted._fitted.state
+        names = fitted._structural_parameters
+        structure = dict(zip(names, fitted._fitted.structure, strict=True))
+        statistics, n_features = state.own_statistics, fitted.n_features_in_
+        made_by = type(fitted).__name__
+        return cls(made_by, structure, n_features, state.model, statistics, float(weight))
+
+    @property
+    def pseudo_statistics(self):
+        """The statistics of as many observations as it counts for."""
+        return self.statistics.scale(self.weight)
+
+    def check(self, estimator):
+        """Raise ValueError unless an estimator has a model of the same shape, and no other start.
+
+        Parameters
+        ----------
+        estimator : OnlineEM
+        """
+        if type(estimator).__name__ != self.made_by:
+            raise ValueError(f"prior was learnt by a {self.made_by}.")
+        for name, value in self.structure.items():
+            if not are_same(value, getattr(estimator, name)):
+                now = getattr(estimator, name)
+                raise ValueError(f"prior was learnt with {name}={value!r}, and it is now {now!r}.")
+        for name in estimator._start_parameters():
+            if not are_same(estimator._defaults[name], getattr(estimator, name)):
+                raise ValueError(
+                    f"{name} has no say beside a prior that was learnt: its model is the start."
+                )
+
+    def __repr__(self):
+        return f"LearntPrior({self.made_by}, weight={self.weight:g})"
+
+
+@dataclass(frozen=True)
+class LearntStart(Initialiser):
+    """The start that a learnt prior is."""
+
+    prior: LearntPrior
+
+    def given(self, data):
+        if data.n_features != self.prior.n_features:
+            raise ValueError(
+                f"X has {data.n_features} features, and prior was learnt from"
+                f" {self.prior.n_features}."
+            )
+        return self.prior.model
+
+    def estimated(self, data, random_state):
+        raise AssertionError("a learnt prior is a start by itself")
+
+    def stream_model(self, data, random_state):
+        return self.given(data), None
+
+
+def prior_statistics(family, hyperparameters, *sizes, name="prior", **named_sizes):
+    """Return hyper-parameters as a family's pseudo-statistics.
+
+    Parameters
+    ----------
+    family : Family
+    hyperparameters : dict
+    *sizes, **named_sizes
+        Further arguments of the family's `prior_statistics`.
+    name : str, default="prior"
+        What the user calls the hyper-parameters.
+
+    Raises
+    ------
+    ValueError
+        If one is unknown or out of range.
+    """
+    if not isinstance(hyperparameters, dict):
+        raise ValueError(f"{name} must be a dict, got {hyperparameters!r}.")
+    if not isinstance(family, ConjugatePriors):
+        raise ValueError(f"{name}: {type(family).__name__} {ConjugatePriors.lacking}.")
+    known = family.prior_keys
+    unknown = [key for key in hyperparameters if key not in known] if known is not None else []
+    if unknown:
+        raise ValueError(f"{name} has the key {unknown[0]!r}; it may have {known}.")
+    try:
+        return family.prior_statistics(*sizes, **named_sizes, **hyperparameters)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from error
+
 
 # More rows than this tell a start nothing new.
 _MOST_ROWS = 1 << 16

@@ -1,4 +1,4 @@
-"""pykalman's names of the parameters, and the parts of the model that they stand for."""
+"""Arrays of a Kalman filter: what users give of them, and how the others start from data."""
 
 from __future__ import annotations
 
@@ -7,16 +7,27 @@ from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_onlineem.estimators._priors import prior_statistics
+from sklearn_onlineem.estimators._progress import warn_user
+from sklearn_onlineem.estimators._start import Initialiser, prior_statistics
 from sklearn_onlineem.estimators._validation import LARGEST_SQUARE, finite_start
 from sklearn_onlineem.families import Diagonal, Full, Spherical
+from sklearn_onlineem.families.gaussian import variance_floor
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel, LinearDynamicalStatistics
-from sklearn_onlineem.models.linear_dynamical_start import start_arrays
+from sklearn_onlineem.models.linear_dynamical_start import START_STATES, filled, start_arrays
 from sklearn_onlineem.models.regression import Regression
 
-__all__ = ["FIELDS", "RELATIVE_FLOOR", "SHAPES", "System", "array_of", "system_prior"]
+__all__ = [
+    "FIELDS",
+    "RELATIVE_FLOOR",
+    "SHAPES",
+    "System",
+    "SystemInitialiser",
+    "array_of",
+    "system_prior",
+]
 
 SHAPES = {
     "full": Full(),
@@ -198,3 +209,54 @@ def _prior_of(name, hyperparameters, regression):
         n_inputs=n_inputs,
         name=name,
     )
+
+
+# Pseudo-rows of a stream's start, by parameters of the model per feature.
+_START_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class SystemInitialiser(Initialiser):
+    """States that are guessed from the rows, and the regressions that they stand for.
+
+    Parameters
+    ----------
+    system : System
+    init : str
+        A key of `START_STATES`.
+    """
+
+    system: System
+    init: str
+
+    def given(self, data):
+        system = self.system
+        known = system.known(data.n_features)
+        if not system.learnt() <= set(known):
+            return None
+        if system.reg_covar == "relative":
+            floor = RELATIVE_FLOOR * np.diag(known["observation_covariance"])
+        else:
+            floor = np.full(data.n_features, float(system.reg_covar))
+        return system.model(known, floor)
+
+    def estimated(self, data, random_state):
+        system, k = self.system, self.system.n_states
+        if data.n_rows < k:
+            raise ValueError(
+                f"at least n_dim_state={k} rows are needed to start from, got"
+                f" n_samples={data.n_rows}. Pass a larger (first) batch, or initial values of all"
+                " arrays that are learnt."
+            )
+        X, begins = filled(data)
+        if len(X) > 1 and (X == X[0]).all():
+            warn_user("All rows are alike.", ConvergenceWarning)
+        arrays = system.start_arrays(X, begins, START_STATES[self.init], random_state)
+        reg_covar = None if system.reg_covar == "relative" else system.reg_covar
+        return system.model(arrays, variance_floor(X, None, reg_covar))
+
+    def stream_model(self, data, random_state):
+        # The start counts for a few rows, lest the first batch be learnt by heart.
+        model = self.estimated(data, random_state)
+        share = _START_SHARE * model.observations_needed(data)
+        return model, share * model.own_statistics(data)

@@ -1,16 +1,24 @@
-"""What an estimator says while it learns: progress where `verbose` asks for it, and warnings."""
+"""What an estimator tells of its progress: messages, warnings, and calls of users' callbacks."""
 
 from __future__ import annotations
 
+import inspect
 import math
+import sys
+import warnings
+from contextlib import suppress
+from functools import partial
+from weakref import WeakKeyDictionary
 
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_onlineem.em.convergence import expected_passes
 from sklearn_onlineem.em.schedules import BETA_SCHEDULES
-from sklearn_onlineem.estimators._warnings import warn_user
+from sklearn_onlineem.em.stopping import expected_passes
 
 __all__ = [
+    "CallbackSupportMixin",
+    "FitTasks",
+    "checked_callbacks",
     "report_end",
     "report_pass",
     "report_update",
@@ -18,7 +26,19 @@ __all__ = [
     "warn_of_passes",
     "warn_of_revival",
     "warn_of_unused_rates",
+    "warn_user",
 ]
+
+_OURS = ("sklearn_onlineem", "sklearn")
+
+
+def warn_user(message, category=UserWarning):
+    """Warn as if from the first frame outside of this package and scikit-learn."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OURS:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
 
 # ---------------------------------------------------------------------------------------- progress
 
@@ -133,3 +153,133 @@ def warn_of_revival(estimator, step):
         f"{type(estimator).__name__}: component {step.revived} had starved, and has come back as"
         f" half of component {step.half_of}: the source of the rows may have changed."
     )
+
+
+# A signature takes as long to read as some updates do.
+_ASKING = WeakKeyDictionary()
+_POSITIONAL = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+def checked_callbacks(callbacks, estimator, attributes):
+    """Return callbacks as `Progress` calls them; their list may have grown since the last time.
+
+    Parameters
+    ----------
+    callbacks : list of callables or None
+        Each takes a step, or a step and an estimator.
+    estimator : OnlineEM
+        Which learns.
+    attributes : dict or None
+        What validation found in the data, if these are its first.
+
+    Raises
+    ------
+    ValueError
+        If they are anything else.
+    """
+    if callbacks is None:
+        return ()
+    if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
+        raise ValueError(
+            f"callbacks must be a list of functions of a step, or None; got {callbacks!r}."
+        )
+    return tuple(partial(_call, callback, estimator, attributes) for callback in callbacks)
+
+
+def _call(callback, estimator, attributes, progress):
+    """Call a callback; one that asks for the estimator gets a copy, as of the update."""
+    step = progress.state.step
+    if _asks_for_estimator(callback):
+        return callback(step, estimator._as_of(progress, attributes))
+    return callback(step)
+
+
+def _asks_for_estimator(callback):
+    """Whether a function needs two arguments; a second one that has a default is its own."""
+    try:
+        return _ASKING[callback]
+    except (KeyError, TypeError):  # new, or nothing that can be a key
+        asks = _n_needed(callback) == 2
+    with suppress(TypeError):
+        _ASKING[callback] = asks
+    return asks
+
+
+def _n_needed(callback):
+    try:
+        parameters = inspect.signature(callback).parameters.values()
+    except (TypeError, ValueError):  # built in
+        return 1
+    return sum(p.kind in _POSITIONAL and p.default is p.empty for p in parameters)
+
+
+try:
+    from sklearn.callback import CallbackSupportMixin
+except ImportError:
+
+    class CallbackSupportMixin:
+        """Nothing, where scikit-learn has no callbacks."""
+
+
+class FitTasks:
+    """The tasks that callbacks are told of: the fit, its starts if there are several, passes.
+
+    Parameters
+    ----------
+    estimator : OnlineEM
+    X, y : object
+        As the user has passed them.
+    n_starts : int
+    """
+
+    def __init__(self, estimator, X, y, n_starts):
+        self._told = {"estimator": estimator, "X": X, "y": y}
+        self._estimator, self._n_starts = estimator, n_starts
+        self._fit = self._start = None
+        if hasattr(estimator, "_init_callback_context"):
+            n_tasks = estimator.max_iter if n_starts == 1 else n_starts
+            self._fit = estimator._init_callback_context(max_subtasks=n_tasks)
+            self._fit.call_on_fit_task_begin(**self._told)
+
+    def observed(self, passes, progress, attributes):
+        """Yield passes; callbacks are told before and after each, and may end the fit.
+
+        Parameters
+        ----------
+        passes : iterator
+            As a solver yields them.
+        progress : Progress
+        attributes : dict or None
+            What validation found in the data.
+        """
+        if self._fit is None:
+            yield from passes
+            return
+        fitted = {"reconstruction_attributes": lambda: self._fitted(progress, attributes)}
+        within = self._fit if self._n_starts == 1 else self._next_start()
+        while True:
+            task = within.subcontext("pass").call_on_fit_task_begin(**self._told)
+            done = next(passes, None)
+            if done is None:
+                return
+            progress.stopped |= task.call_on_fit_task_end(**self._told, **fitted)
+            yield done
+
+    def _next_start(self):
+        self._end_start()
+        start = self._fit.subcontext("start", max_subtasks=self._estimator.max_iter)
+        self._start = start.call_on_fit_task_begin(**self._told)
+        return start
+
+    def _end_start(self):
+        if self._start is not None:
+            self._start.call_on_fit_task_end(**self._told)
+
+    def end(self):
+        """Say that the fit is over."""
+        self._end_start()
+        if self._fit is not None:
+            self._fit.call_on_fit_task_end(**self._told)
+
+    def _fitted(self, progress, attributes):
+        return {"_fitted": self._estimator._fitted_with(progress, attributes)}

@@ -1,0 +1,241 @@
+"""Where hidden Markov models start: the chain that parameters describe, and clusters of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sklearn_onlineem.estimators._sequences import filled_rows
+from sklearn_onlineem.estimators._start import (
+    Initialiser,
+    prior_statistics,
+    start_model,
+    wide_pseudo_rows,
+)
+from sklearn_onlineem.estimators._validation import finite_start, shares
+from sklearn_onlineem.families import Family
+from sklearn_onlineem.families._checks import above
+from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
+from sklearn_onlineem.models.terminations import AbsorbingStates, EndState, GivenLength
+
+__all__ = ["Chain", "HiddenMarkovInitialiser", "checked_probabilities", "dirichlet_prior", "excess"]
+
+TERMINATIONS = {
+    "given_length": lambda absorbing: GivenLength(),
+    "end_state": lambda absorbing: EndState(),
+    "absorbing_states": lambda absorbing: AbsorbingStates(tuple(absorbing.tolist())),
+}
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Parameters of an estimator that describe its hidden chain.
+
+    Parameters
+    ----------
+    n_states : int
+    termination : str
+        A key of `TERMINATIONS`.
+    absorbing_states : array-like of int, default=None
+    start, transmat : array-like, default=None
+        Given start values.
+    """
+
+    n_states: int
+    termination: str
+    absorbing_states: object = None
+    start: object = None
+    transmat: object = None
+
+    def parts(self, mean_length):
+        """Return start, transition matrix and termination of a model.
+
+        Parameters
+        ----------
+        mean_length : float
+            Rows of a sequence, from which ends that are not given start.
+        """
+        absorbing = self._absorbing()
+        termination = TERMINATIONS[self.termination](absorbing)
+        return self._start(absorbing), self._transmat(absorbing, mean_length), termination
+
+    def _absorbing(self):
+        """Indices of the absorbing states."""
+        given = [] if self.absorbing_states is None else self.absorbing_states
+        states = np.unique(np.asarray(given, dtype=np.int64))
+        if len(states) and (states[0] < 0 or states[-1] >= self.n_states):
+            raise ValueError(f"absorbing_states must be in 0..{self.n_states - 1}.")
+        if self.termination == "end_state" and len(states):
+            raise ValueError(
+                "absorbing_states are never left, so that no sequence could end with"
+                " termination='end_state'; did you mean 'absorbing_states'?"
+            )
+        if self.termination == "absorbing_states" and not len(states):
+            raise ValueError(
+                "termination='absorbing_states' needs absorbing_states; for sequences that end"
+                " from any state there is 'end_state'."
+            )
+        if self.termination == "absorbing_states" and len(states) == self.n_states:
+            raise ValueError("absorbing_states leaves no transient state.")
+        return states
+
+    def _start(self, absorbing):
+        if self.start is not None:
+            start = shares("startprob_init", self.start, (self.n_states,))
+        else:
+            start = np.ones(self.n_states)
+            if self.termination == "absorbing_states":
+                start[absorbing] = 0.0
+        return start / start.sum()
+
+    def _transmat(self, absorbing, mean_length):
+        n_states, has_end = self.n_states, self.termination == "end_state"
+        if self.transmat is not None:
+            transmat = self._given_transmat(has_end)
+        elif has_end:
+            # An end that is certain would stay so, even if longer sequences follow.
+            end = 1.0 / max(mean_length, 2.0)
+            transmat = np.full((n_states, n_states + 1), (1.0 - end) / n_states)
+            transmat[:, -1] = end
+        else:
+            transmat = np.ones((n_states, n_states))
+        transmat = transmat / transmat.sum(axis=1, keepdims=True)
+        transmat[absorbing] = np.eye(*transmat.shape)[absorbing]
+        return transmat
+
+    def _given_transmat(self, has_end):
+        """`transmat_init`; with an end state, a column for it that rows may leave out."""
+        n_states = self.n_states
+        with_end = has_end and np.shape(self.transmat) == (n_states, n_states + 1)
+        lacks_end = has_end and not with_end
+        shape = (n_states, n_states + with_end)
+        transmat = shares("transmat_init", self.transmat, shape, may_lack=lacks_end)
+        if lacks_end:
+            rest = np.maximum(1.0 - transmat.sum(axis=1), 0.0)
+            transmat = np.column_stack([transmat, rest])
+        # What a row lacks may be rounding.
+        if has_end and transmat[:, -1].max() <= n_states * np.finfo(np.float64).eps:
+            raise ValueError(
+                "transmat_init leaves no room for the end: with termination='end_state' rows of"
+                f" {n_states} entries add up to less than 1, and the rest is the probability to end"
+                f" there; or rows of {n_states + 1} entries have it last, above 0 in one at least."
+            )
+        return transmat
+
+
+def excess(concentration, name):
+    """Pseudo-counts of a Dirichlet prior beyond those of the uniform one."""
+    if concentration is None:
+        return 0.0
+    return above(name, concentration, 0.0, np.shape(concentration)) - 1.0
+
+
+def dirichlet_prior(concentration, family, n_components, n_features):
+    """`emissionprob_prior` as pseudo-statistics."""
+    hyperparameters, name = {"concentration": concentration}, "emissionprob_prior"
+    return prior_statistics(family, hyperparameters, n_components, n_features=n_features, name=name)
+
+
+def checked_probabilities(emissionprob_init, shape):
+    """`emissionprob_init`, its rows adding up to 1."""
+    given = finite_start("emissionprob_init", emissionprob_init, shape)
+    totals = given.sum(axis=1, keepdims=True)
+    if given.min() < 0 or not totals.all():
+        raise ValueError("emissionprob_init must not be negative.")
+    return given / totals
+
+
+@dataclass(frozen=True)
+class HiddenMarkovInitialiser(Initialiser):
+    """Emissions are clusters of the rows, whatever their order; the chain is as it is given.
+
+    Parameters
+    ----------
+    family : Family
+        Of the emissions, not yet bound to data.
+    chain : Chain
+    learnt : str
+        Which of start, transitions and emissions are learnt, of "ste".
+    init : str or array-like
+        A kind of start of mixtures, or centres.
+    prior : callable (family, n_features) -> Statistics or None, default=None
+        Prior of the emissions, for rows that alone make no start.
+    given_emissions : callable (family, rows) -> parameters or None, default=None
+        What start values of the estimator's own give of the emissions, without clusters.
+    with_given : callable (family, parameters) -> parameters, default=None
+        Puts start values of the estimator's own into parameters that clusters gave.
+    bind : callable (rows) -> family, default=None
+        Fixes what depends on the first data. None: as the family does.
+    """
+
+    family: Family
+    chain: Chain
+    learnt: str = "ste"
+    init: object = "k-means"
+    prior: Callable | None = None
+    given_emissions: Callable | None = None
+    with_given: Callable | None = None
+    bind: Callable | None = None
+
+    def given(self, data):
+        if self.given_emissions is None:
+            return None
+        rows = filled_rows(data)
+        family = self._bound(rows)
+        parameters = self.given_emissions(family, rows)
+        return None if parameters is None else self._model(family, parameters, data)
+
+    def estimated(self, data, random_state):
+        rows = self._rows_to_start(data)
+        family = self._bound(rows)
+        return self._estimated(data, rows, family, random_state, self._all_rows(family, rows))
+
+    def stream_model(self, data, random_state):
+        rows = self._rows_to_start(data)
+        family = self._bound(rows)
+        emissions = wide_pseudo_rows(family, rows, self.chain.n_states, self.prior)
+        model = self._estimated(data, rows, family, random_state, emissions)
+        # One pseudo-departure for each state, and one pseudo-start.
+        return model, HiddenMarkovStatistics(model.start, model.transmat, emissions)
+
+    def _estimated(self, data, rows, family, random_state, pseudo_rows):
+        n_states = self.chain.n_states
+        init = self.init
+        if not isinstance(init, str):
+            init = finite_start("init", init, (n_states, rows.n_features))
+        parameters = start_model(
+            init, family, rows, n_states, random_state, pseudo_rows, self.prior
+        ).parameters
+        if self.with_given is not None:
+            parameters = self.with_given(family, parameters)
+        return self._model(family, parameters, data)
+
+    def _bound(self, rows):
+        return self.family.bind(rows.X) if self.bind is None else self.bind(rows)
+
+    def _model(self, family, parameters, data):
+        start, transmat, termination = self.chain.parts(data.n_rows / len(data))
+        return HiddenMarkovModel(family, start, transmat, parameters, termination, self.learnt)
+
+    def _all_rows(self, family, rows):
+        """Return statistics of all rows for each state, where clusters of rows say too much.
+
+        No symbol is in two clusters, so that emissions made of them never share one, and EM cannot
+        change that.
+        """
+        if not family.is_nominal:
+            return None
+        evenly = np.full((len(rows), self.chain.n_states), 1.0 / self.chain.n_states)
+        return family.expected_statistics(rows.X, evenly)
+
+    def _rows_to_start(self, data):
+        rows, n_states = filled_rows(data), self.chain.n_states
+        if len(rows) < n_states:
+            raise ValueError(
+                f"at least n_components={n_states} rows are needed to start from, got"
+                f" n_samples={len(rows)}. Pass a larger (first) batch, or initial parameters of the"
+                " emissions."
+            )
+        return rows
