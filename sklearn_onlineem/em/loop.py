@@ -7,12 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice, pairwise, takewhile
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from sklearn_onlineem.em.state import History, Restart, State
-
-if TYPE_CHECKING:
-    from sklearn_onlineem.em.solvers import Chains
 
 __all__ = ["Progress", "run"]
 
@@ -48,8 +45,8 @@ class Progress:
         Whether the fit ended by its rule.
     stopped : bool, default=False
         Whether a callback has ended it.
-    chains : Chains, default=None
-        Record of the Markov chains, if the solver ran any.
+    chains : object, default=None
+        Record of the Markov chains, if the solver ran any: `Chains`.
     used_rates : bool, default=False
         Whether any step had a finite learning rate.
 
@@ -83,7 +80,7 @@ class Progress:
     n_iter: int = 0
     converged: bool = False
     stopped: bool = False
-    chains: Chains | None = None
+    chains: object = None
     used_rates: bool = False
 
     def take(self, state: State) -> None:

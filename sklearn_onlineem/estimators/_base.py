@@ -30,9 +30,7 @@ from sklearn_onlineem.estimators._fitted import CALLBACKS, Fitted, FittedAttribu
 from sklearn_onlineem.estimators._parameters import (
     are_same,
     available_if,
-    contents,
     estimator,
-    is_container,
     parameter,
     unknown_parameter,
 )
@@ -68,10 +66,7 @@ N_JOBS = [
 
 
 class Rules(NamedTuple):
-    """Objects built from the parameters, cached between updates until a parameter is set anew.
-
-    What some parameters hold may change besides; `contents` is what the containers held.
-    """
+    """Objects built from the parameters, cached between updates until a parameter is set."""
 
     reader: object
     solver: Solver
@@ -80,8 +75,6 @@ class Rules(NamedTuple):
     expected_size: float
     callbacks: Sequence[Callable[..., object]] | None
     verbose: int
-    containers: list
-    contents: list
 
 
 @estimator
@@ -216,9 +209,10 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         """Return the prior of hyper-parameters as pseudo-statistics, or None."""
         return None
 
+    @property
     def _expected_size(self):
-        """Return the size of a stream, where it is known; else 0."""
-        return 0.0
+        """The size of a stream, where it is known; else 0."""
+        return getattr(self, "total_samples", None) or 0.0
 
     def _with_settings(self, state):
         """Return a state whose model has the settings that parameters now say, where it has any."""
@@ -247,8 +241,12 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 for number in range(1, n_init + 1):
                     if resumes:
                         say(self, "goes on from the fitted model")
-                        start, history = self._resumed_state(random_state), self._fitted.history
-                        bounds = self._fitted.lower_bounds
+                        prior = self._pseudo_statistics(self.model_, data.n_features)
+                        seed = _drawn_seed(random_state)
+                        start = self._with_settings(
+                            self._fitted.state._replace(seed=seed, prior=prior)
+                        )
+                        history, bounds = self._fitted.history, self._fitted.lower_bounds
                     else:
                         say(self, f"start {number} of {n_init}, from {data.n_rows} rows")
                         model = initialiser.model(data, random_state)
@@ -260,7 +258,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                     run(passes, progress, self.max_iter, partial(report_pass, self))
                     progress.state = solver.finished(progress.state)
                     report_end(self, progress)
-                    score = self._score_of(progress, data)
+                    score = solver.score(progress, data) if n_init > 1 else 0.0
                     if best is None or score > best_score:
                         best, best_score, best_start = progress, score, start
                     if progress.stopped:
@@ -294,28 +292,13 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         learnt.check(self)
         return learnt.pseudo_statistics if prior is None else prior + learnt.pseudo_statistics
 
-    def _resumed_state(self, random_state):
-        """The fitted state, from which another fit goes on with draws of its own."""
-        prior = self._pseudo_statistics(self.model_, getattr(self, "n_features_in_", 0))
-        seed = _drawn_seed(random_state)
-        return self._with_settings(self._fitted.state._replace(seed=seed, prior=prior))
-
-    def _score_of(self, progress, data):
-        """Score by which starts are compared: log-likelihood of the last pass, or of the model."""
-        solver, bounds = self._solver(), progress.lower_bounds
-        log_likelihood = bounds[-1] if bounds else math.nan
-        differs = solver.is_stochastic or getattr(solver, "average_from", None) is not None
-        if (differs or not bounds) and getattr(self, "n_init", 1) > 1:
-            log_likelihood = progress.state.model.e_step(data)[1]
-        return solver.score(progress.state.model, log_likelihood, data)
-
     def _state_of(self, model, data, random_state):
         """The state from which a model begins to learn."""
         return State(
             model,
             seed=_drawn_seed(random_state),
             prior=self._pseudo_statistics(model, data.n_features),
-            expected_size=self._expected_size(),
+            expected_size=self._expected_size,
             observations_needed=model.observations_needed(data),
             size_unit=model.size_of(data) / data.total_weight,
         )
@@ -408,7 +391,12 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             self._present_rules = rules
             history = fitted.history.with_step(state.step)
             if rules.callbacks:
-                state = self._told(state, fitted)
+                progress = Progress(
+                    state, fitted.history, self._callbacks(), list(fitted.lower_bounds),
+                    fitted.n_iter, fitted.converged, chains=fitted.chains,
+                )  # fmt: skip
+                progress.take(state)
+                state = progress.state
             if state.step.revived >= 0:
                 warn_of_revival(self, state.step)
             end = None if end_of is None else end_of(state.model, data)
@@ -419,37 +407,22 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         if rules.verbose:
             report_update(self, state)
 
-    def _told(self, state, fitted):
-        """Return the state of an update of what is fitted, once callbacks have been told of it."""
-        progress = Progress(
-            fitted.state, fitted.history, self._callbacks(), list(fitted.lower_bounds),
-            fitted.n_iter, fitted.converged, chains=fitted.chains,
-        )  # fmt: skip
-        progress.take(state)
-        return progress.state
-
     def _rules(self):
         """Update rules of the parameters; when one has changed, all are validated anew."""
         rules = self.__dict__.get("_present_rules")
-        if rules is not None and (
-            not rules.containers or _equal(contents(rules.containers), rules.contents)
-        ):
+        if rules is not None:
             return rules
         self._validate_params()
         self._check_structure()
         state = self._fitted.state
-        lasting = (getattr(self, name) for name in self._lasting_parameters())
-        containers = list(filter(is_container, lasting))
         return Rules(
             self._input(),
             self._solver(),
             self._schedule(state),
             self._pseudo_statistics(state.model, getattr(self, "n_features_in_", 0)),
-            self._expected_size(),
+            self._expected_size,
             self.callbacks,
             self.verbose,
-            containers,
-            contents(containers),
         )
 
     def _callbacks(self, attributes=None):
@@ -473,11 +446,6 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             return self.schedule
         needed = state.observations_needed
         return named_schedule(self.schedule, self.eta0, self.beta, needed, self._pseudo_count)
-
-    def _lasting_parameters(self):
-        """Names of parameters that streams depend on after their start, and whose values last."""
-        priors = (name for name in self._defaults if name.endswith("prior"))
-        return *self._structural_parameters, *priors
 
     def _start_parameters(self):
         """Names of parameters that say where to start."""
@@ -548,7 +516,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         """What is fitted after a progress, in data of which validation found these attributes."""
         if attributes:
             values = (getattr(self, name) for name in self._structural_parameters)
-            structure = tuple(copy.deepcopy(x) if is_container(x) else x for x in values)
+            structure = tuple(copy.deepcopy(x) if hasattr(x, "__len__") else x for x in values)
         else:
             attributes, structure = self._fitted.attributes, self._fitted.structure
         return Fitted(
@@ -772,11 +740,3 @@ def _rule(kind, tol, bound):
 
 def _drawn_seed(random_state):
     return tuple(random_state.randint(np.iinfo(np.int32).max, size=4).tolist())
-
-
-def _equal(values, others):
-    """Whether tuples are equal; of arrays only the same ones are."""
-    try:
-        return values == others
-    except ValueError:
-        return False

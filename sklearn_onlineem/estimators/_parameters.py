@@ -33,10 +33,8 @@ __all__ = [
     "available_if",
     "by_name",
     "completed",
-    "contents",
     "estimator",
     "fit_context",
-    "is_container",
     "naming_calls",
     "parameter",
     "unknown_parameter",
@@ -314,44 +312,12 @@ def estimator(cls: Estimator) -> Estimator:
     return naming_calls(cls)
 
 
-def is_container(value):
-    """Whether a value of a parameter may be changed in its place."""
-    if isinstance(value, np.generic):
-        return False
-    return isinstance(value, dict | list | tuple | set) or hasattr(value, "__array__")
-
-
 def are_same(a, b):
     """Whether two values of a parameter are equal, or of one class that can't say."""
     if a is b or (type(a) is type(b) and type(a).__eq__ is object.__eq__):
         return True
     # NumPy 2.0 can't compare strings with numbers.
     return isinstance(a, str) == isinstance(b, str) and np.array_equal(a, b)
-
-
-def contents(value):
-    """What a container holds at present, to compare with what it holds later.
-
-    Examples
-    --------
-    >>> prior = {"mean": [0.0, 1.0]}
-    >>> before = contents(prior)
-    >>> prior["mean"][1] = 2.0
-    >>> contents(prior) == before
-    False
-    """
-    if isinstance(value, float | int | str):
-        return value
-    if isinstance(value, dict):
-        return {key: contents(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return list(map(contents, value))
-    if isinstance(value, set):
-        return value.copy()
-    if not is_container(value):
-        return value
-    array = np.asarray(value)
-    return array.shape, array.tolist() if array.dtype.hasobject else array.tobytes()
 
 
 def _own_first(cls):

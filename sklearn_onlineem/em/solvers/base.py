@@ -236,23 +236,26 @@ class Solver(Settings, ABC):
         """
         return state
 
-    def score(self, model: Model, log_likelihood: float, data: Batch) -> float:
+    def score(self, progress: Progress, data: Batch) -> float:
         """Return that by which fits from several starts are compared: higher is better.
 
         Parameters
         ----------
-        model : Model
-            To which a fit has led.
-        log_likelihood : float
-            Of its last pass, in nats per observation.
+        progress : Progress
+            Of a fit that has ended.
         data : Batch
             Of the fit.
 
         Returns
         -------
         score : float
+            Mean log-likelihood in nats per observation: of the last pass if its model is the one
+            that the fit ends with, or nearly so; else of the data under that model.
         """
-        return log_likelihood
+        is_another = self.is_stochastic or getattr(self, "average_from", None) is not None
+        if is_another or not progress.lower_bounds:
+            return progress.state.model.e_step(data)[1]
+        return progress.lower_bounds[-1]
 
     @abstractmethod
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:

@@ -11,7 +11,6 @@ from sklearn_onlineem.em.settings import check_bool, check_count
 from sklearn_onlineem.em.solvers.base import Plan, Solver, has_settled
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import batch_step
-from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.capabilities import SplitsAndMerges
 
 __all__ = ["SplitMerge"]
@@ -94,12 +93,12 @@ class SplitMerge(Solver):
             is_settled = has_settled(settled, step)
             yield step.log_likelihood, False
         log_likelihood = progress.state.model.e_step(data)[1]
-        best = self.score(progress.state.model, log_likelihood, data)
+        best = _criterion(progress.state.model, log_likelihood, data)
         moves = self._candidates(progress.state, data)
         while (candidate := next(moves, None)) is not None:
             trial = _settled(candidate, progress.state, data, plan)
             trial_log_likelihood = trial.e_step(data)[1]
-            criterion = self.score(trial, trial_log_likelihood, data)
+            criterion = _criterion(trial, trial_log_likelihood, data)
             if criterion > best:
                 state = progress.state
                 size = state.size_of(data)
@@ -118,12 +117,17 @@ class SplitMerge(Solver):
             return super()._move(model, batch, n_remembered)
         return model.restructured(batch, n_remembered, self.n_merges)
 
-    def score(self, model: Model, log_likelihood: float, data: Batch) -> float:
-        n = data.total_weight
-        return n * log_likelihood - 0.5 * model.n_parameters() * math.log(n)
+    def score(self, progress: Progress, data: Batch) -> float:
+        return _criterion(progress.state.model, super().score(progress, data), data)
 
     def _candidates(self, state, data):
         return self._required(state.model).structural_moves(data, self.n_merges, state.prior)
+
+
+def _criterion(model, log_likelihood, data):
+    """Minus half the BIC, in nats: the log-likelihood less a price for each parameter."""
+    n = data.total_weight
+    return n * log_likelihood - 0.5 * model.n_parameters() * math.log(n)
 
 
 def _settled(model, state, data, plan):

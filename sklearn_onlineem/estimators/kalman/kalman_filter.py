@@ -207,11 +207,6 @@ class KalmanFilter(SequenceEstimator):
         given = self._hyperparameters
         return system_prior(given, model) if given else None
 
-    def _lasting_parameters(self):
-        # What is given and not learnt is kept as it was given.
-        kept = FIELDS.keys() - self._system().learnt()
-        return *super()._lasting_parameters(), *sorted(kept)
-
     def _check_structure(self):
         super()._check_structure()
         model, system = self.model_, self._system()

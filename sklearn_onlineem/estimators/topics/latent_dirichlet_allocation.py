@@ -450,9 +450,6 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             return self.batch_size
         return min(_MOST_IN_BATCH, max(1, len(data) // _STEPS_IN_PASS))
 
-    def _expected_size(self):
-        return self.total_samples or 0.0
-
     def _validate_params(self):
         super()._validate_params()
         if self.burn_in >= self.n_sweeps:
