@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -171,7 +172,7 @@ def raise_named(error, estimator):
     if isinstance(error, OverflowError):
         error = ValueError(f"a number is too large: {error}.")
     name = type(estimator).__name__
-    if isinstance(error, NotFittedError) or name in str(error):
+    if isinstance(error, NotFittedError) or re.search(rf"\b{name}\b", str(error)):
         raise error
     first, _, rest = str(error).partition(" ")
     if first.rstrip(":").partition("[")[0] in getattr(estimator, "_defaults", ()):

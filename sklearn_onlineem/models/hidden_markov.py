@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,6 +19,8 @@ from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
 from sklearn_onlineem.models._model import Model, matching
+from sklearn_onlineem.models.capabilities import RowUpdates
+from sklearn_onlineem.models.row_by_row import SmoothedStatistics, check_symbols, learn_rows
 from sklearn_onlineem.models.terminations import GivenLength, Termination
 from sklearn_onlineem.statistics import Statistics, combine
 
@@ -48,7 +51,7 @@ class HiddenMarkovStatistics(Statistics):
 
 
 @dataclass(frozen=True)
-class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
+class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
     r"""A hidden Markov chain whose states emit rows.
 
     .. math:: p(v, h) = \pi_{h_1} p(v_1 \mid h_1) \prod_{t > 1} a_{h_{t-1} h_t} p(v_t \mid h_t)
@@ -315,6 +318,19 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics]):
             transmat=np.ascontiguousarray(self.transmat[np.ix_(order, columns)]),
             parameters=take(self.parameters, order),
         )
+
+    def check_row_updates(self) -> None:
+        check_symbols(self)
+
+    def learn_rows(
+        self,
+        data: Sequences,
+        before: SmoothedStatistics,
+        step_sizes: Floats,
+        prior: Iterable[tuple[float, HiddenMarkovStatistics]] = (),
+        n_held: int = 0,
+    ) -> tuple[HiddenMarkovModel, SmoothedStatistics, Floats]:
+        return learn_rows(self, data, before, step_sizes, prior, n_held)
 
     # --------------------------------------------------------------------------------- inference
 

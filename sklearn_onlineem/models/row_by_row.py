@@ -9,7 +9,6 @@ import numpy as np
 from sklearn_onlineem._kernels import _recursive_symbols
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families import Categorical
-from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.terminations import GivenLength
 
 __all__ = ["SmoothedStatistics", "check_symbols", "learn_rows"]
@@ -49,8 +48,8 @@ class SmoothedStatistics:
 
 
 def check_symbols(model):
-    """Raise ValueError if a model cannot be learnt row by row."""
-    if not isinstance(model, HiddenMarkovModel) or not isinstance(model.family, Categorical):
+    """Raise ValueError if a hidden Markov model cannot be learnt row by row."""
+    if not isinstance(model.family, Categorical):
         raise ValueError(
             "solver='recursive' learns hidden Markov models of symbols only: use another solver."
         )
@@ -61,42 +60,7 @@ def check_symbols(model):
 
 
 def learn_rows(model, data, before, step_sizes, prior=(), n_held=0):
-    r"""Learn sequences with an M-step after each row (Cappe's online EM).
-
-    With :math:`\phi` the filter, :math:`r(i|k) = \phi_i a_{ik} / \sum_m \phi_m a_{mk}`, and
-    :math:`s` what a row adds to the statistics if its state is k after i,
-
-    .. math::
-        S_k \leftarrow (1 - \gamma) \sum_i r(i|k) S_i + \gamma \sum_i r(i|k) s(i, k, y), \qquad
-        \Theta \leftarrow \operatorname{M} \bigl(\sum_k \phi_k S_k\bigr)
-
-    Parameters
-    ----------
-    model : HiddenMarkovModel
-        Of a `Categorical` family.
-    data : Sequences
-    before : SmoothedStatistics
-        Those of the rows before. The first sequence continues from them where the data have a
-        `before`, and else all begin anew.
-    step_sizes : ndarray of shape (n_rows,)
-        In [0, 1].
-    prior : iterable of (float, HiddenMarkovStatistics), default=()
-        Weights of pseudo-statistics, which each M-step takes.
-    n_held : int, default=0
-        First rows that no M-step follows.
-
-    Returns
-    -------
-    model : HiddenMarkovModel
-    after : SmoothedStatistics
-    log_likelihoods : ndarray of shape (n_rows,)
-        Of each row given those before it, by the model that these led to.
-
-    References
-    ----------
-    Mongillo & Deneve, "Online learning with hidden Markov models", Neural Computation 2008; Cappe,
-    "Online EM algorithm for hidden Markov models", JCGS 2011.
-    """
+    """`RowUpdates.learn_rows` of a hidden Markov model of symbols."""
     n_rows, rows = data.n_rows, data.rows
     learnt = [np.array(part) for part in (model.start, model.transmat, model.parameters)]
     filtered, conditional = np.array(before.filtered), np.array(before.conditional)
