@@ -1,14 +1,14 @@
-"""Streams whose source changes, and streams whose source does not: do starved components come back?
+"""Streams whose source changes, and streams whose source stays: are empty components refilled?
 
     python -m benchmarks.real_data.changing_streams
 
 "jump": two Gaussians 8 apart, whose centres move by 20 in each of two features after 30,000 rows;
 scores of 20,000 held-out rows of the new source, less those of the best model of them, after so
-many further rows, as medians [least] over seeds. "stationary": what revival changes of the score
-of 20,000 held-out rows after 30,000, as median [least], and how many components came back in all
-seeds. "sorted": five Gaussians, the rows sorted by the first feature; scores of rows such as the
+many further rows, as medians [least] over seeds. "stationary": what it changes of the score of
+20,000 held-out rows after 30,000, as median [least], and how many were reinitialised in all seeds.
+"sorted": five Gaussians, the rows sorted by the first feature; scores of rows such as the
 stream has seen, and in brackets the mean score of batches before they were learnt. Batches of 100
-rows; "not" is `solver=Online(revives=False)`. Scores are in nats per row.
+rows; "not" is `solver=Online(reinitialises=False)`. Scores are in nats per row.
 """
 
 import argparse
@@ -53,33 +53,35 @@ def source(rng, weights, tails=np.inf, n_features=2, centres=None):
     return draw
 
 
-def stream(n_components, seed, revives, **arguments):
-    solver = Online(revives=revives)
+def stream(n_components, seed, reinitialises, **arguments):
+    solver = Online(reinitialises=reinitialises)
     return GaussianMixture(n_components, solver=solver, random_state=seed, **arguments)
 
 
 def n_revived(mixture):
     steps = (step for step in mixture.history_ if step.n_components is not None)
-    return sum(step.revived >= 0 for step in steps)
+    return sum(step.reinitialised >= 0 for step in steps)
 
 
 def jumps(n_seeds):
     table = Table("jump, then rows", *map(str, AFTER), width=24)
     met = True
     for name, arguments in SCHEDULES.items():
-        for revives in (True, False):
-            lost = np.array([_after_jump(seed, revives, arguments) for seed in range(n_seeds)])
+        for reinitialises in (True, False):
+            lost = np.array(
+                [_after_jump(seed, reinitialises, arguments) for seed in range(n_seeds)]
+            )
             cells = [f"{np.median(at):.2f} [{at.min():.2f}]" for at in lost.T]
-            table.row(name + ("" if revives else ", not"), *cells)
-            if revives and name.startswith("forgetting"):
+            table.row(name + ("" if reinitialises else ", not"), *cells)
+            if reinitialises and name.startswith("forgetting"):
                 met = lost[:, AFTER.index(20_000)].min() > -0.1
     print(f"{'met' if met else 'NOT MET':>8}  forgetting, .98: within .1 nats after 20,000 rows\n")
 
 
-def _after_jump(seed, revives, arguments):
+def _after_jump(seed, reinitialises, arguments):
     rng = np.random.default_rng(seed)
     draw = source(rng, [0.5, 0.5], centres=np.array([[-4.0, 0.0], [4.0, 0.0]]))
-    mixture = stream(2, seed, revives, **arguments)
+    mixture = stream(2, seed, reinitialises, **arguments)
     for _ in range(N_BEFORE // BATCH):
         mixture.partial_fit(draw(BATCH))
     held_out, scores = draw(N_HELD_OUT, 20.0), []
@@ -107,9 +109,9 @@ def stationary(n_seeds):
 
 def _stationary(seed, weights, tails, n_components, arguments):
     scores = []
-    for revives in (False, True):
+    for reinitialises in (False, True):
         draw = source(np.random.default_rng(seed), weights, tails)
-        mixture = stream(n_components, seed, revives, **arguments)
+        mixture = stream(n_components, seed, reinitialises, **arguments)
         for _ in range(N_BEFORE // BATCH):
             mixture.partial_fit(draw(BATCH))
         scores.append(mixture.score(draw(N_HELD_OUT)))
@@ -117,20 +119,20 @@ def _stationary(seed, weights, tails, n_components, arguments):
 
 
 def sorted_rows(n_seeds):
-    table = Table("sorted by a feature", "revived", "not", width=32)
+    table = Table("sorted by a feature", "reinitialised", "not", width=32)
     for name, arguments in SCHEDULES.items():
         cells = []
-        for revives in (True, False):
-            runs = [_sorted(seed, revives, arguments) for seed in range(n_seeds)]
+        for reinitialises in (True, False):
+            runs = [_sorted(seed, reinitialises, arguments) for seed in range(n_seeds)]
             scores, on_the_way = np.median(runs, axis=0)
             cells.append(f"{scores:.1f} ({on_the_way:.2f})")
         table.row(name, *cells)
 
 
-def _sorted(seed, revives, arguments):
+def _sorted(seed, reinitialises, arguments):
     draw = source(np.random.default_rng(seed), [0.2] * 5, n_features=3)
     X, held_out = draw(N_BEFORE), draw(N_HELD_OUT)
-    mixture = stream(5, seed, revives, **arguments)
+    mixture = stream(5, seed, reinitialises, **arguments)
     for batch in np.split(X[np.argsort(X[:, 0])], N_BEFORE // BATCH):
         mixture.partial_fit(batch)
     return mixture.score(held_out), np.mean([step.log_likelihood for step in mixture.history_[1:]])

@@ -47,8 +47,8 @@ BATCH = 25
 
 def prequential(X, **rates):
     """Mean log-likelihood of rows before they are learnt: first half, and second half."""
-    # Rates alone are compared: no component comes back from starving.
-    solver = Online(revives=False)
+    # Rates alone are compared: no empty component is reinitialised.
+    solver = Online(reinitialises=False)
     mixture = GaussianMixture(10, covariance_type="diag", solver=solver, random_state=0, **rates)
     for first in range(0, len(X), BATCH):
         mixture.partial_fit(X[first : first + BATCH])

@@ -182,7 +182,7 @@ class ComponentCoordinates(Coordinates):
 
     def check_determined(self, n_observations, prior):
         """Refuse components that have no data."""
-        masses = self.model.masses(self._statistics)
+        masses = self.model.effective_counts(self._statistics)
         if not (masses > 0.0).all():
             dead = np.flatnonzero(~(masses > 0.0)).tolist()
             raise ValueError(f"There are no standard errors of {self.what} {dead}: no data.")
@@ -223,7 +223,7 @@ class MixtureCoordinates(ComponentCoordinates):
         return np.column_stack([self.weights.is_free[0], self.tangents.is_free])
 
     def _all_masses(self, statistics):
-        masses = self.tangents.masses(statistics.emissions)
+        masses = self.tangents.effective_counts(statistics.emissions)
         return np.column_stack([np.full(len(masses), statistics.counts.sum()), masses])
 
     def score(self, statistics):
@@ -282,7 +282,7 @@ class ChainCoordinates(ComponentCoordinates):
         return np.column_stack([
             np.full(len(departures), statistics.start.sum()),
             np.repeat(departures, statistics.transitions.shape[1], axis=1),
-            self.tangents.masses(statistics.emissions),
+            self.tangents.effective_counts(statistics.emissions),
         ])  # fmt: skip
 
     def score(self, statistics):

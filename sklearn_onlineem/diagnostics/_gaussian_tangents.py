@@ -70,8 +70,8 @@ class _GaussianTangents(Tangents):
     def rows(self, X):
         return X
 
-    def masses(self, statistics):
-        masses = super().masses(statistics)
+    def effective_counts(self, statistics):
+        masses = super().effective_counts(statistics)
         masses[:, self.d :] = self._degrees(statistics)[:, None]
         return masses
 

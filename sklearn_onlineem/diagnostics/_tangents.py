@@ -184,9 +184,9 @@ class Tangents(ABC):
         """Yield (components, function of rows, tangents) in which no digits are lost."""
         yield slice(None), _unchanged, self
 
-    def masses(self, statistics):
+    def effective_counts(self, statistics):
         """Return the weight of each coordinate's information in statistics, (K, n_own)."""
-        return np.repeat(self.family.masses(statistics)[:, None], self.n_own, axis=1)
+        return np.repeat(self.family.effective_counts(statistics)[:, None], self.n_own, axis=1)
 
     def score(self, statistics):
         """Return the scores of statistics, (K, n_own)."""
@@ -419,7 +419,7 @@ class MarkovChainTangents(_ShareTangents):
         visits = counts.reshape(len(counts), -1, self._n_symbols).sum(axis=2)
         return np.repeat(visits, self._n_symbols, axis=1)
 
-    def masses(self, statistics):
+    def effective_counts(self, statistics):
         return self._visits(statistics.total)
 
     def moved(self, v):

@@ -53,7 +53,7 @@ class Step(NamedTuple):
     n_rows: int
     # What a `ComponentStep` says besides.
     component_rates = n_components = None
-    revived = half_of = -1
+    reinitialised = half_of = -1
     certificate = property(_certificate)
 
 
@@ -70,7 +70,7 @@ class ComponentStep(NamedTuple):
     n_components : int or None
         Components that have any weight now, where their number has changed or one was
         reinitialised.
-    revived, half_of : int
+    reinitialised, half_of : int
         An empty component that has become half of another, and that other; -1 if none.
     """
 
@@ -80,7 +80,7 @@ class ComponentStep(NamedTuple):
     n_rows: int
     component_rates: Floats | None = None
     n_components: int | None = None
-    revived: int = -1
+    reinitialised: int = -1
     half_of: int = -1
     certificate = property(_certificate)
 
@@ -345,9 +345,9 @@ class State(NamedTuple):
         if component_rates is not None:
             step = ComponentStep(*record, component_rates)
         elif move is not None:
-            step = ComponentStep(*record, None, model.n_survivors, move.revived, move.half_of)
-        elif model.n_survivors != self.model.n_survivors:
-            step = ComponentStep(*record, None, model.n_survivors)
+            step = ComponentStep(*record, None, model.n_active, move.reinitialised, move.half_of)
+        elif model.n_active != self.model.n_active:
+            step = ComponentStep(*record, None, model.n_active)
         else:
             step = Step(*record)
         # By position: names take as long as an addition of statistics.

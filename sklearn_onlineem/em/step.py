@@ -116,7 +116,7 @@ class Sampled(Inertia):
     >>> solver = Online(inertia=Sampled(500))
     >>> model = CompoundDirichlet(solver=solver, random_state=0).partial_fit(X).partial_fit(X)
     >>> model.set_params(solver__inertia__n_pseudo_samples=100).solver
-    Online(average_from=None, inertia=Sampled(n_pseudo_samples=100), revives=True)
+    Online(average_from=None, inertia=Sampled(n_pseudo_samples=100), reinitialises=True)
     """
 
     n_pseudo_samples: int = 2000

@@ -43,7 +43,7 @@ from sklearn_onlineem.estimators._progress import (
     report_update,
     say,
     warn_of_passes,
-    warn_of_revival,
+    warn_of_reinitialisation,
     warn_of_unused_rates,
 )
 from sklearn_onlineem.estimators._start import LearntPrior, LearntStart
@@ -397,8 +397,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 )  # fmt: skip
                 progress.take(state)
                 state = progress.state
-            if state.step.revived >= 0:
-                warn_of_revival(self, state.step)
+            if state.step.reinitialised >= 0:
+                warn_of_reinitialisation(self, state.step)
             end = None if end_of is None else end_of(state.model, data)
             self._fitted = fitted.after(state, history, end)
         except BaseException:

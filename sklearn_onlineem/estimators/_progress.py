@@ -24,7 +24,7 @@ __all__ = [
     "report_update",
     "say",
     "warn_of_passes",
-    "warn_of_revival",
+    "warn_of_reinitialisation",
     "warn_of_unused_rates",
     "warn_user",
 ]
@@ -147,11 +147,12 @@ def _used_rates(estimator):
     return used if has_count else used | {"eta0"}
 
 
-def warn_of_revival(estimator, step):
-    """Warn that a starved component has come back."""
+def warn_of_reinitialisation(estimator, step):
+    """Warn that an empty component has been reinitialised."""
     warn_user(
-        f"{type(estimator).__name__}: component {step.revived} had starved, and has come back as"
-        f" half of component {step.half_of}: the source of the rows may have changed."
+        f"{type(estimator).__name__}: component {step.reinitialised} was nearly empty, and has been"
+        f" reinitialised as half of component {step.half_of}: the source of the rows may have"
+        " changed."
     )
 
 

@@ -294,7 +294,7 @@ def wide_pseudo_rows(family, rows, n_components, prior=None):
     statistics, n_features = family.expected_statistics(rows.X, evenly), rows.X.shape[1]
     parameters = _maximiser(family, statistics, n_features, prior)
     if isinstance(family, Correlations):
-        parameters = family.widened(parameters)
+        parameters = family.diagonalised(parameters)
     per_feature = family.n_parameters(parameters) / (n_components * n_features)
     return family.own_statistics(parameters, np.full(n_components, _WIDE_SHARE * per_feature))
 

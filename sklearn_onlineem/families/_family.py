@@ -221,7 +221,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         log_density : float
         """
         divergences = self.kl_divergence(self.m_step(statistics, parameters), parameters)
-        return -float(self.masses(statistics) @ divergences)
+        return -float(self.effective_counts(statistics) @ divergences)
 
     @abstractmethod
     def sample(
@@ -299,7 +299,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         row = self.sample(parameters, np.zeros(1, dtype=np.intp), np.random.default_rng(0))
         return row.shape[1]
 
-    def numbers_in(self, rows: Rows) -> float:
+    def n_values(self, rows: Rows) -> float:
         """Return how many numbers a row brings, on average, to determine parameters with.
 
         Parameters
@@ -329,7 +329,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         """
         return 0
 
-    def masses(self, statistics: Evidence) -> Floats:
+    def effective_counts(self, statistics: Evidence) -> Floats:
         """Return what each component's statistics count for, an ndarray of shape (K,).
 
         Parameters
@@ -511,7 +511,7 @@ class ExponentialFamily(Family[Parameters, Evidence]):
     def expected_statistics(
         self, X: FloatsOrSparse, responsibilities: Floats, n_threads: int = 1
     ) -> Evidence:
-        phi = with_digits(self.sufficient_statistics(X))
+        phi = promoted(self.sufficient_statistics(X))
         weights = np.ascontiguousarray(responsibilities, dtype=phi.dtype)
         counts, n_statistics = np.empty(weights.shape[1]), phi.shape[1]
         if sparse.issparse(phi):
@@ -569,10 +569,10 @@ class ExponentialFamily(Family[Parameters, Evidence]):
         return averages(counts, totals, log_likelihood, rows)
 
     def _observe(self, X, n_threads=1):
-        return with_digits(self.sufficient_statistics(X)), self.log_base_measure(X, n_threads)
+        return promoted(self.sufficient_statistics(X)), self.log_base_measure(X, n_threads)
 
 
-def with_digits(phi):
+def promoted(phi):
     """Sufficient statistics, in double precision where single keeps too few digits of them."""
     values = phi.data if sparse.issparse(phi) else phi
     if values.dtype != np.float32 or largest_magnitude(values.ravel()) <= _LARGEST_SINGLE:

@@ -354,7 +354,7 @@ class Correlations(ABC, Generic[Parameters]):
     """Families with correlations between features, which few rows cannot vouch for."""
 
     @abstractmethod
-    def widened(self, parameters: Parameters) -> Parameters:
+    def diagonalised(self, parameters: Parameters) -> Parameters:
         """Return parameters that few rows can vouch for, without correlations.
 
         Parameters
@@ -369,7 +369,7 @@ class Correlations(ABC, Generic[Parameters]):
         >>> X = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
         >>> family = Gaussian(reg_covar=0.1)
         >>> gaussians = family.m_step(family.expected_statistics(X, np.ones((3, 1))))
-        >>> family.widened(gaussians).covariance.round(3)
+        >>> family.diagonalised(gaussians).covariance.round(3)
         array([[[0.767, 0.   ],
                 [0.   , 0.767]]])
         """

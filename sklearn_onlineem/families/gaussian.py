@@ -126,7 +126,7 @@ class Gaussian(
     def with_means(self, parameters: Gaussians, means: Floats) -> Gaussians:
         return Gaussians(means, parameters.covariance)
 
-    def widened(self, parameters: Gaussians) -> Gaussians:
+    def diagonalised(self, parameters: Gaussians) -> Gaussians:
         return self.covariance._diagonalised(parameters)
 
     def to_natural(self, parameters: Gaussians) -> Floats:

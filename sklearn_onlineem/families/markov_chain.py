@@ -208,7 +208,7 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
     def n_features(self, parameters: Floats) -> int:
         return parameters.shape[1]
 
-    def numbers_in(self, rows: Rows) -> float:
+    def n_values(self, rows: Rows) -> float:
         # The mean number of counts, as most columns of short sequences are 0.
         lengths = np.asarray(rows.X.sum(axis=1, dtype=np.float64)).ravel()
         mean = np.average(lengths, weights=rows.sample_weight)

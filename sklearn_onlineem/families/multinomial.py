@@ -103,7 +103,7 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
     def n_parameters(self, parameters: Floats) -> int:
         return parameters.shape[0] * (parameters.shape[1] - 1)
 
-    def masses(self, statistics: Sums) -> Floats:
+    def effective_counts(self, statistics: Sums) -> Floats:
         # The words that each component stands for.
         return statistics.total.sum(axis=1)
 

@@ -171,7 +171,7 @@ class Model(ABC, Generic[Data, Evidence]):
         return data.total_weight
 
     @property
-    def n_survivors(self) -> int | None:
+    def n_active(self) -> int | None:
         """Number of components that have any weight; None where none can lose it."""
         return None
 
@@ -206,7 +206,7 @@ class Model(ABC, Generic[Data, Evidence]):
         """Return the number of free parameters."""
         return n_numbers(self)
 
-    def masses(self, statistics: Evidence) -> Floats | None:
+    def effective_counts(self, statistics: Evidence) -> Floats | None:
         """Return what each component's statistics count for, (n_components,), or None.
 
         Parameters

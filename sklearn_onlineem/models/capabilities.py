@@ -123,7 +123,7 @@ class SplitsAndMerges(ABC):
     lacking = "has no components that are merged or split"
 
     @abstractmethod
-    def structural_moves(
+    def split_merge_steps(
         self, data: Batch, n_merges: int, prior: Statistics | None = None
     ) -> Iterator[Self]:
         """Return an iterator of models one move away: with components merged, or split.
@@ -144,8 +144,8 @@ class SplitsAndMerges(ABC):
         """
 
     @abstractmethod
-    def revived(self, data: Batch) -> Move | None:
-        """Return the `Move` by which a starved component comes back, or None if none should.
+    def reinitialised(self, data: Batch) -> Move | None:
+        """Return the `Move` that reinitialises an empty component, or None if none should.
 
         Parameters
         ----------
@@ -168,7 +168,7 @@ class SplitsAndMerges(ABC):
         """
 
     @abstractmethod
-    def check_moves(self, prior: Statistics | None) -> None:
+    def check_split_merge(self, prior: Statistics | None) -> None:
         """Raise ValueError if the model has no structural moves, or a prior does not let it.
 
         Parameters
@@ -184,12 +184,12 @@ class Move(NamedTuple):
     Attributes
     ----------
     model : MixtureModel
-    revived, half_of : int
-        The component that has come back, and the one that was split; -1 where there is none.
+    reinitialised, half_of : int
+        The component that was empty, and the one that was split; -1 where there is none.
     """
 
     model: object
-    revived: int
+    reinitialised: int
     half_of: int
 
 

@@ -129,8 +129,8 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
             self.family.mean_form(prior.emissions),
         )
 
-    def masses(self, statistics: HiddenMarkovStatistics) -> Floats:
-        return self.family.masses(statistics.emissions)
+    def effective_counts(self, statistics: HiddenMarkovStatistics) -> Floats:
+        return self.family.effective_counts(statistics.emissions)
 
     def n_parameters(self) -> int:
         """Return the number of free parameters that are learnt; zeros among probabilities stay."""

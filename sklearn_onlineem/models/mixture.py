@@ -40,11 +40,11 @@ from sklearn_onlineem.models.capabilities import (
     SplitsAndMerges,
 )
 from sklearn_onlineem.models.component_steps import ComponentSteps
-from sklearn_onlineem.models.mixture_moves import (
-    check_moves,
+from sklearn_onlineem.models.split_merge import (
+    check_split_merge,
+    reinitialised,
     restructured,
-    revived,
-    structural_moves,
+    split_merge_steps,
 )
 from sklearn_onlineem.statistics import Statistics, combine
 
@@ -134,7 +134,7 @@ class MixtureModel(
         return len(self.weights)
 
     @cached_property
-    def n_survivors(self) -> int:
+    def n_active(self) -> int:
         return int(np.count_nonzero(self.weights))
 
     @property
@@ -182,15 +182,15 @@ class MixtureModel(
     def is_conjugate(self) -> bool:
         return self.family.is_conjugate
 
-    def masses(self, statistics: MixtureStatistics) -> Floats:
-        return self.family.masses(statistics.emissions)
+    def effective_counts(self, statistics: MixtureStatistics) -> Floats:
+        return self.family.effective_counts(statistics.emissions)
 
     def n_parameters(self) -> int:
         """Return the number of free parameters, of components that have any weight."""
         family = self.family
         shared = family.n_shared_parameters(self.parameters)
         own = (family.n_parameters(self.parameters) - shared) // self.n_components
-        return shared + self.n_survivors * (own + 1) - 1
+        return shared + self.n_active * (own + 1) - 1
 
     def mean_form(self, prior: MixtureStatistics) -> MixtureStatistics:
         if not (prior.counts > -1.0).all():
@@ -229,22 +229,22 @@ class MixtureModel(
             normalise(log_joint, NOTHING, NO_LABELS, NOTHING, out[start : start + len(block)])
         return out
 
-    def structural_moves(
+    def split_merge_steps(
         self, data: Rows, n_merges: int, prior: MixtureStatistics | None = None
     ) -> Iterator[MixtureModel]:
-        return structural_moves(self, data, n_merges, prior)
+        return split_merge_steps(self, data, n_merges, prior)
 
-    def check_moves(self, prior: MixtureStatistics | None) -> None:
-        check_moves(prior)
+    def check_split_merge(self, prior: MixtureStatistics | None) -> None:
+        check_split_merge(prior)
 
-    def revived(self, data: Rows) -> Move | None:
-        return revived(self, data)
+    def reinitialised(self, data: Rows) -> Move | None:
+        return reinitialised(self, data)
 
     def restructured(self, data: Rows, n_remembered: float, n_merges: int) -> Move | None:
         return restructured(self, data, n_remembered, n_merges)
 
     def observations_needed(self, data: Rows) -> float:
-        return max(1, self.family.n_parameters(self.parameters)) / self.family.numbers_in(data)
+        return max(1, self.family.n_parameters(self.parameters)) / self.family.n_values(data)
 
     def newton_step(self, data: Rows) -> tuple[MixtureModel, float, bool]:
         # The family's own; only a single component has one.

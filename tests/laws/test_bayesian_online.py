@@ -100,7 +100,7 @@ def test_with_all_labels_and_a_prior_the_first_batch_gives_its_posterior(case, r
     }
     batch = case(solver="batch", max_iter=1, tol=0.0, **labelled).fit(X, y)
     first = case(solver="bayesian", **labelled).partial_fit(X, y)
-    masses = batch.model_.masses(batch._pseudo_statistics(batch.model_, X.shape[1]))
+    masses = batch.model_.effective_counts(batch._pseudo_statistics(batch.model_, X.shape[1]))
     if (masses > 0.0).all():
         assert_close(first.model_, batch.model_, rtol=1e-10)
 
@@ -190,8 +190,8 @@ def test_rates_of_components_are_their_shares_of_what_is_carried(case, rng):
     assert_allclose(learner.history_[0].component_rates, 1.0)
     data = learner._input().read(X[:30])
     state, family = learner._fitted.state, learner.model_.family
-    new = family.masses(state.model.e_step(data)[0].emissions) * 30.0
-    old = family.masses(state.kept.statistics.emissions) * state.kept.mass
+    new = family.effective_counts(state.model.e_step(data)[0].emissions) * 30.0
+    old = family.effective_counts(state.kept.statistics.emissions) * state.kept.mass
     learner.partial_fit(X[:30])
     rates = learner.history_[-1].component_rates
     assert_allclose(rates, new / (new + old), rtol=1e-9)

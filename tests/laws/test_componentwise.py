@@ -141,7 +141,7 @@ def test_with_a_prior_that_takes_weight_steps_lower_the_objective_only_by_losses
     for k in np.tile(np.arange(8), 4):
         steps.refresh(k)
         model = steps.model()
-        after, n_left = penalised(model, data), model.n_survivors
+        after, n_left = penalised(model, data), model.n_active
         assert n_left in (left, left - 1)
         n_lost += n_left < left
         assert n_left < left or after >= before - 1e-6 * abs(before)

@@ -18,8 +18,8 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.em import SplitMerge
 from sklearn_onlineem.families import Tied
-from sklearn_onlineem.models import mixture_moves
-from sklearn_onlineem.models.mixture_moves import structural_moves
+from sklearn_onlineem.models import split_merge
+from sklearn_onlineem.models.split_merge import split_merge_steps
 
 # Those whose clusters are told apart by what their family says of them.
 QUICK = [case for case in ESTIMATORS if not case.hidden]
@@ -102,7 +102,7 @@ def test_of_several_starts_the_best_by_the_criterion_is_kept():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_of_many_rows_some_say_where_to_cut(monkeypatch, dtype, rng):
-    monkeypatch.setattr(mixture_moves, "_SPLIT_ROWS", 100)
+    monkeypatch.setattr(split_merge, "_SPLIT_ROWS", 100)
     X = rng.standard_normal((500, 2)) + 9.0 * rng.integers(3, size=(500, 1))
     mixture = GaussianMixture(6, solver=SplitMerge(), random_state=0).fit(X.astype(dtype))
     assert mixture.n_components_ == 3
@@ -127,7 +127,7 @@ def test_merges_are_sorted_by_what_they_lose_and_keep_the_moments(case, rng):
     mixture = case(5).fit(X)
     data = mixture._input().read(X)
     model = mixture.model_
-    for moved in structural_moves(model, data, 3):
+    for moved in split_merge_steps(model, data, 3):
         assert np.count_nonzero(moved.weights) == 4
         assert moved.weights.sum() == pytest.approx(1.0, rel=1e-12)
         if model.family.determined_by_means:

@@ -75,7 +75,7 @@ class Solver(Settings, ABC):
         Whether no rule ends a fit, as its iterates never settle.
     has_own_rates : bool
         Whether learning rates come from running statistics, and not from a schedule.
-    revives : bool
+    reinitialises : bool
         Whether empty components may be reinitialised in a stream.
     """
 
@@ -84,7 +84,7 @@ class Solver(Settings, ABC):
     samples = False
     is_stochastic = False
     has_own_rates = False
-    revives = True
+    reinitialises = True
 
     def prior_of(self, model: Model, prior: Statistics | None) -> Statistics | None:
         """Return the pseudo-statistics of a prior that lead to the estimate, or None.
@@ -201,8 +201,8 @@ class Solver(Settings, ABC):
 
     def _move(self, model, batch, n_remembered):
         """Return the split or merge step that a model makes in a stream, or None."""
-        can_move = self.revives and isinstance(model, SplitsAndMerges)
-        return model.revived(batch) if can_move else None
+        can_move = self.reinitialises and isinstance(model, SplitsAndMerges)
+        return model.reinitialised(batch) if can_move else None
 
     def _required(self, model):
         """Return a model that has what the solver requires; else raise ValueError."""

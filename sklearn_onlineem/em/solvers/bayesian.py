@@ -101,11 +101,11 @@ class BayesianOnline(Solver):
             model, _ = batch_step(model, data, terms, rng)
         _check_conjugate(model)
         evidence, log_likelihood = model.e_step(data, rng=rng)
-        counts = None if prior is None else model.masses(prior)
+        counts = None if prior is None else model.effective_counts(prior)
         if counts is not None and (counts > 0.0).all():
             terms = [(share, prior)]
         new_model = model.m_step(combine([(1.0, evidence), *terms]))
-        counts = model.masses(evidence)
+        counts = model.effective_counts(evidence)
         # All that components stand for is from this batch.
         rates = None if counts is None else (counts > 0.0).astype(float)
         kept = RunningStatistics(n, evidence)
@@ -314,7 +314,9 @@ def running_step(
     n = data.total_weight
     running = running.with_more(n, evidence, kept)
     total = running.total(prior)
-    rates = _shares(model.masses(evidence), model.masses(total), n / running.mass)
+    rates = _shares(
+        model.effective_counts(evidence), model.effective_counts(total), n / running.mass
+    )
     return model.m_step(total), running, rates, log_likelihood
 
 

@@ -65,15 +65,16 @@ class Online(Solver):
         no passes, always has the last iterate. None: no averaging.
     inertia : Inertia, default=Exact()
         The old model's own statistics, or an estimate of them, `Sampled`.
-    revives : bool, default=True
-        Whether components of a mixture that have starved in a stream come back where its rows ask
+    reinitialises : bool, default=True
+        Whether empty components of a mixture are reinitialised in a stream where its rows ask
         for it, which takes batches of some 50 rows. Say no where the source returns to what it was,
         as by day and by night.
 
     Raises
     ------
     ValueError
-        If `average_from` is no whole number from 1 up, `inertia` is none, or `revives` no bool.
+        If `average_from` is no whole number from 1 up, `inertia` is none, or `reinitialises` no
+        bool.
 
     References
     ----------
@@ -94,10 +95,10 @@ class Online(Solver):
 
     average_from: int | None = None
     inertia: Inertia = Exact()
-    revives: bool = True
+    reinitialises: bool = True
 
     def __post_init__(self):
-        check_bool("revives", self.revives)
+        check_bool("reinitialises", self.reinitialises)
         check_count("average_from", self.average_from, optional=True)
         if not isinstance(self.inertia, Inertia):
             raise ValueError(f"inertia must be Exact() or Sampled(...), got {self.inertia!r}.")
@@ -118,7 +119,7 @@ class Online(Solver):
             state = progress.state
             divergence = state.model.kl_divergence(before, like=state.lengths)
             is_last = settled(log_likelihood, divergence)
-            yield log_likelihood, is_last and state.model.n_survivors == before.n_survivors
+            yield log_likelihood, is_last and state.model.n_active == before.n_active
 
     def finished(self, state: State) -> State:
         return of_average(state)

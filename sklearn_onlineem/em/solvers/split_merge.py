@@ -110,7 +110,7 @@ class SplitMerge(Solver):
 
     def check(self, state: State) -> None:
         if self.in_streams:
-            self._required(state.model).check_moves(state.prior)
+            self._required(state.model).check_split_merge(state.prior)
 
     def _move(self, model, batch, n_remembered):
         if not self.in_streams:
@@ -121,7 +121,7 @@ class SplitMerge(Solver):
         return _criterion(progress.state.model, super().score(progress, data), data)
 
     def _candidates(self, state, data):
-        return self._required(state.model).structural_moves(data, self.n_merges, state.prior)
+        return self._required(state.model).split_merge_steps(data, self.n_merges, state.prior)
 
 
 def _criterion(model, log_likelihood, data):
@@ -136,7 +136,7 @@ def _settled(model, state, data, plan):
     for _ in range(_TRIAL_PASSES):
         new_model, log_likelihood = batch_step(model, data, terms)
         is_settled = settled(log_likelihood, new_model.kl_divergence(model, like=data))
-        if is_settled and new_model.n_survivors == model.n_survivors:
+        if is_settled and new_model.n_active == model.n_active:
             return new_model
         model = new_model
     return model

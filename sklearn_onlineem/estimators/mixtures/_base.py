@@ -251,7 +251,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     @fitted_property
     def n_components_(self) -> int:
         """Number of components that have any weight."""
-        return self.model_.n_survivors
+        return self.model_.n_active
 
     @fitted_property
     def means_(self) -> Floats:

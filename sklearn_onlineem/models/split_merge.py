@@ -15,13 +15,13 @@ from sklearn_onlineem.statistics import combine
 
 __all__ = [
     "along_first_axis",
-    "check_moves",
+    "check_split_merge",
     "has_labels",
     "merged_pair",
     "restructured",
-    "revived",
+    "reinitialised",
     "shares_of_halves",
-    "structural_moves",
+    "split_merge_steps",
     "units_of",
     "weighted_posterior",
 ]
@@ -32,7 +32,7 @@ _SPLIT_ROWS = 10_000
 _AXIS_STEPS = 30
 
 
-def structural_moves(model, data, n_merges, prior=None):
+def split_merge_steps(model, data, n_merges, prior=None):
     """Return mixtures that are one move away, the most promising merges first, then all splits.
 
     A component that has become part of another has weight 0; a split needs such a place, and rows
@@ -59,7 +59,7 @@ def structural_moves(model, data, n_merges, prior=None):
     """
     if has_labels(data):
         raise ValueError("labels say which component is which, so that none can be merged or split")
-    check_moves(prior)
+    check_split_merge(prior)
     return _moves(model, data, n_merges)
 
 
@@ -68,7 +68,7 @@ def has_labels(data):
     return data.labels is not None and (data.labels >= 0).any()
 
 
-def check_moves(prior):
+def check_split_merge(prior):
     """Raise ValueError where the prior of a mixture gives weight to what has none."""
     if prior is not None and (prior.counts > 0.0).any():
         raise ValueError(
@@ -155,8 +155,8 @@ def along_first_axis(X, weight, units):
     return X @ axis - mean @ axis
 
 
-# A component with less than that of its share, 1/K, has starved.
-_STARVING_SHARE = 0.2
+# A component with less than that of its share, 1/K, is nearly empty.
+_EMPTY_SHARE = 0.2
 # Rows that are looked at; components whose halves are tried, those that have most rows; passes
 # that settle the halves, and nats per row below which they have settled.
 _MOST_ROWS, _MOST_TRIED, _SETTLING_PASSES, _SETTLED = 500, 2, 20, 1e-3
@@ -167,8 +167,8 @@ _TELLING = 2.0
 _LOG_ODDS = math.log(1e6)
 
 
-def revived(model, data):
-    """Return the move by which the most starved component comes back as half of another, or None.
+def reinitialised(model, data):
+    """Return the step that reinitialises the emptiest component as half of another, or None.
 
     The halves are learnt from every other row, and the others have to be a million times likelier
     with them than with the model as it is.
@@ -181,15 +181,15 @@ def revived(model, data):
     Returns
     -------
     move : Move or None
-        None where no component has starved, or the rows do not ask for it, or labels say which
+        None where no component is nearly empty, or the rows do not ask for it, or labels say which
         component is which.
     """
     alive = np.flatnonzero(model.weights > 0.0)
-    starved = alive[np.argmin(model.weights[alive])]
-    if model.weights[starved] >= _STARVING_SHARE / len(alive) or len(alive) < 2:
+    emptiest = alive[np.argmin(model.weights[alive])]
+    if model.weights[emptiest] >= _EMPTY_SHARE / len(alive) or len(alive) < 2:
         return None
-    halving = _likelier_halving(model, starved, data)
-    return None if halving is None else Move(halving.model, int(starved), int(halving.k))
+    halving = _likelier_halving(model, emptiest, data)
+    return None if halving is None else Move(halving.model, int(emptiest), int(halving.k))
 
 
 def restructured(model, data, n_remembered, n_merges):
@@ -215,7 +215,7 @@ def restructured(model, data, n_remembered, n_merges):
     if has_labels(data):
         return None
     n, own = data.total_weight, model.n_parameters() + 1
-    price = 0.5 * (own - model.family.n_shared_parameters(model.parameters)) / model.n_survivors
+    price = 0.5 * (own - model.family.n_shared_parameters(model.parameters)) / model.n_active
     counts = weighted_posterior(model, data).sum(axis=0)
     merged, log_likelihood = model, model.e_step(data)[1]
     for pair in _nearest_pairs(model, n_merges):
@@ -231,7 +231,7 @@ def restructured(model, data, n_remembered, n_merges):
         return Move(merged, -1, -1)
     empty = np.flatnonzero(model.weights == 0.0)
     if not len(empty):
-        return revived(model, data)
+        return reinitialised(model, data)
     halving = _likelier_halving(model, empty[0], data)
     if halving is None:
         return None

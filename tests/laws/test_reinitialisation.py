@@ -1,4 +1,4 @@
-"""What holds for components of a stream that have starved: they come back where rows ask for it."""
+"""Empty components of a stream are reinitialised where rows ask for it."""
 
 import pickle
 import warnings
@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_onlineem import GaussianMixture, MultinomialMixture, PoissonMixture
 from sklearn_onlineem._values import take
-from sklearn_onlineem.models.mixture_moves import revived
+from sklearn_onlineem.models.split_merge import reinitialised
 
 all_mixtures = pytest.mark.parametrize("case", ESTIMATORS, ids=repr)
 
@@ -32,20 +32,20 @@ def labelled(case, X, y, weights):
     return replace(mixture.fit(X, y).model_, weights=np.array(weights))
 
 
-def starving(case, X, y):
+def nearly_empty(case, X, y):
     """A mixture whose first component has both of the first clusters, and whose second has none."""
     return labelled(case, X, np.where(y == 1, 0, y), [0.6, 1e-3, 0.399])
 
 
 @all_mixtures
-def test_a_starved_component_comes_back_as_half_of_what_covers_two_clusters(case, rng):
+def test_an_empty_component_is_reinitialised_as_half_of_what_covers_two_clusters(case, rng):
     X, y = case.data(rng, 400)
-    model, data = starving(case, X, y), case()._input(fresh=True).read(X)
-    move = model.revived(data)
+    model, data = nearly_empty(case, X, y), case()._input(fresh=True).read(X)
+    move = model.reinitialised(data)
     if model.family.is_nominal:
         assert move is None
         return
-    assert (move.revived, move.half_of) == (1, 0)
+    assert (move.reinitialised, move.half_of) == (1, 0)
     odd = data[np.arange(1, 400, 2)]
     gain = move.model.log_likelihood(odd).sum() - model.log_likelihood(odd).sum()
     assert gain > np.log(1e6)
@@ -63,30 +63,30 @@ def test_a_starved_component_comes_back_as_half_of_what_covers_two_clusters(case
 def test_none_comes_back_where_the_rest_describes_the_rows(case, rng):
     X, y = case.data(rng, 400)
     model, rows = labelled(case, X, y, [0.5, 0.4999, 1e-4]), case()._input(fresh=True).read(X)
-    assert model.revived(rows[np.flatnonzero(y < 2)]) is None
-    assert replace(model, weights=np.full(3, 1 / 3)).revived(rows) is None
+    assert model.reinitialised(rows[np.flatnonzero(y < 2)]) is None
+    assert replace(model, weights=np.full(3, 1 / 3)).reinitialised(rows) is None
 
 
 def test_those_without_weight_and_those_with_labels_stay(rng):
     case = next(case for case in ESTIMATORS if case.make is GaussianMixture)
     X, y = case.data(rng, 400)
-    model = starving(case, X, y)
+    model = nearly_empty(case, X, y)
     data = case()._input(fresh=True).read(X)
-    assert model.revived(data) is not None
-    assert replace(model, weights=np.array([0.6, 0.0, 0.4])).revived(data) is None
-    assert replace(model, weights=np.array([1.0, 0.0, 0.0])).revived(data) is None
+    assert model.reinitialised(data) is not None
+    assert replace(model, weights=np.array([0.6, 0.0, 0.4])).reinitialised(data) is None
+    assert replace(model, weights=np.array([1.0, 0.0, 0.0])).reinitialised(data) is None
     known = case(semi_supervised=True)._input(fresh=True).read(X, np.where(y == 2, 2, -1))
-    assert model.revived(known) is None
-    assert model.revived(data[:3]) is None
+    assert model.reinitialised(known) is None
+    assert model.reinitialised(data[:3]) is None
 
 
-def test_where_all_rows_are_of_the_starved_one_it_stays(rng):
+def test_where_all_rows_are_of_the_empty_one_it_stays(rng):
     mixture = GaussianMixture(2, means_init=[[0.0], [1e3]], random_state=0)
     mixture.fit(np.array([0.0, 0.1, 0.2, 1e3, 1e3 + 0.1, 1e3 + 0.2])[:, None])
     model = replace(mixture.model_, weights=np.array([0.999, 0.001]))
     rows = mixture._input().read(1e3 + rng.random((40, 1)))
     assert model.posterior(rows)[:, 0].max() == 0.0
-    assert model.revived(rows) is None
+    assert model.reinitialised(rows) is None
 
 
 def test_sparse_rows_are_as_dense_ones(rng):
@@ -97,9 +97,9 @@ def test_sparse_rows_are_as_dense_ones(rng):
         .fit(X).model_.parameters, np.array([0, 0]),
     )  # fmt: skip
     model = replace(mixture.model_, weights=np.array([0.99, 0.01]), parameters=wide)
-    moves = [revived(model, mixture._input().read(rows)) for rows in (sparse.csr_array(X), X)]
+    moves = [reinitialised(model, mixture._input().read(rows)) for rows in (sparse.csr_array(X), X)]
     for move in moves:
-        assert move.revived == 1
+        assert move.reinitialised == 1
         assert move.model.log_likelihood(mixture._input().read(X)).mean() > -8.0
 
 
@@ -119,14 +119,16 @@ def jump(mixture, rng, n_after, before=100, shift=20.0):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_after_a_jump_a_stream_is_as_good_as_it_can_be_and_says_so(seed):
-    """Within .1 nats after 20,000 rows; without revival it stays .7 below."""
+    """Within .1 nats after 20,000 rows; without reinitialisation it stays .7 below."""
     mixture = GaussianMixture(2, schedule="forgetting", beta=0.98, random_state=seed)
-    with pytest.warns(UserWarning, match=r"GaussianMixture: component \d had starved"):
+    with pytest.warns(UserWarning, match=r"GaussianMixture: component \d was nearly empty"):
         held_out = jump(mixture, np.random.default_rng(seed), 200)
     best = GaussianMixture(2, random_state=0).fit(held_out).score(held_out)
     assert mixture.score(held_out) > best - 0.1
     moves = [step for step in mixture.history_ if step.n_components is not None]
-    assert [(step.n_components, {step.revived, step.half_of}) for step in moves] == [(2, {0, 1})]
+    assert [(step.n_components, {step.reinitialised, step.half_of}) for step in moves] == [
+        (2, {0, 1})
+    ]
 
 
 def test_a_stream_that_is_pickled_before_it_comes_back_goes_on_alike():
@@ -136,16 +138,16 @@ def test_a_stream_that_is_pickled_before_it_comes_back_goes_on_alike():
         rng = np.random.default_rng(1)
         jump(mixture, rng, 60)
         mixture = pickle.loads(pickle.dumps(mixture)) if loads else mixture
-        with pytest.warns(UserWarning, match="had starved"):
+        with pytest.warns(UserWarning, match="was nearly empty"):
             jump(mixture, rng, 140, before=0)
         streams.append(mixture)
     assert_identical(streams[0].model_, streams[1].model_)
 
 
-@pytest.mark.filterwarnings("error:.*had starved")
+@pytest.mark.filterwarnings("error:.*was nearly empty")
 def test_where_the_warning_is_an_error_the_batch_is_not_learnt():
     mixture = GaussianMixture(2, schedule="forgetting", beta=0.98, random_state=1)
-    with pytest.raises(UserWarning, match="had starved"):
+    with pytest.raises(UserWarning, match="was nearly empty"):
         jump(mixture, np.random.default_rng(1), 200)
     assert (mixture.n_steps_ + 1) % 32 == 0
     assert not any(step.n_components is not None for step in mixture.history_)
@@ -172,7 +174,7 @@ def test_counts_come_back_too():
     mixture = PoissonMixture(2, schedule="constant", eta0=0.05, random_state=0)
     for _ in range(60):
         mixture.partial_fit(rng.poisson(rng.choice([2.0, 12.0], size=(100, 1)), (100, 3)))
-    with pytest.warns(UserWarning, match="PoissonMixture: component . had starved"):
+    with pytest.warns(UserWarning, match="PoissonMixture: component . was nearly empty"):
         for _ in range(100):
             mixture.partial_fit(rng.poisson(rng.choice([40.0, 80.0], size=(100, 1)), (100, 3)))
     assert np.sort(mixture.rates_[:, 0]) == pytest.approx([40.0, 80.0], rel=0.05)
