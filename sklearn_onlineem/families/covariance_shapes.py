@@ -518,7 +518,17 @@ class _Matrices(Covariance):
 
 @dataclass(frozen=True)
 class Full(_Matrices):
-    """Any covariance, and each component its own: matrices of shape (K, d, d)."""
+    """Any covariance, and each component its own: matrices of shape (K, d, d).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import Full, Gaussian
+    >>> family, X = Gaussian(Full(), reg_covar=0.5), np.array([[0.0, 0.0], [2.0, 4.0]])
+    >>> family.m_step(family.expected_statistics(X, np.ones((2, 1)))).covariance
+    array([[[1.5, 2. ],
+            [2. , 4.5]]])
+    """
 
     def _natural_e_step(self, gaussians, log_weights, rows, uniforms):
         if _prefers_factors(*gaussians.mean.shape):
@@ -545,7 +555,17 @@ class Full(_Matrices):
 
 @dataclass(frozen=True)
 class Tied(_Matrices):
-    """Any covariance, one for all components: a matrix of shape (1, d, d)."""
+    """Any covariance, one for all components: a matrix of shape (1, d, d).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import Gaussian, Tied
+    >>> family, X = Gaussian(Tied(), reg_covar=0.5), np.array([[0.0, 0.0], [2.0, 4.0]])
+    >>> family.m_step(family.expected_statistics(X, np.ones((2, 1)))).covariance
+    array([[[1.5, 2. ],
+            [2. , 4.5]]])
+    """
 
     is_shared = True
 
@@ -723,7 +743,16 @@ class _Variances(Covariance):
 
 @dataclass(frozen=True)
 class Diagonal(_Variances):
-    """Independent features, each with a variance of its own: variances of shape (K, d)."""
+    """Independent features, each with a variance of its own: variances of shape (K, d).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import Diagonal, Gaussian
+    >>> family, X = Gaussian(Diagonal(), reg_covar=0.5), np.array([[0.0, 0.0], [2.0, 4.0]])
+    >>> family.m_step(family.expected_statistics(X, np.ones((2, 1)))).covariance
+    array([[1.5, 4.5]])
+    """
 
     features = _natural.SQUARES
 
@@ -745,7 +774,16 @@ class Diagonal(_Variances):
 
 @dataclass(frozen=True)
 class Spherical(_Variances):
-    """Independent features of one variance: variances of shape (K, 1)."""
+    """Independent features of one variance: variances of shape (K, 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem.families import Gaussian, Spherical
+    >>> family, X = Gaussian(Spherical(), reg_covar=0.5), np.array([[0.0, 0.0], [2.0, 4.0]])
+    >>> family.m_step(family.expected_statistics(X, np.ones((2, 1)))).covariance
+    array([[3.]])
+    """
 
     features = _natural.SQUARE_SUM
 

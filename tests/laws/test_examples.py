@@ -8,17 +8,13 @@ from cases.public_names import PACKAGE, listed_names, public
 
 MOST_LINES = 10
 # Contracts, which say what others have to do.
-CONTRACTS = {"ExponentialFamily", "Family"}
+CONTRACTS = {"Covariance", "ExponentialFamily", "Family"}
 ROOMS = "diagnostics displays distributed em families".split()
 ROOMS = [PACKAGE, *(f"{PACKAGE}.{room}" for room in ROOMS)]
-# `FullGaussian` shows what they have in common.
-SHAPES = ("TiedGaussian", "DiagonalGaussian", "SphericalGaussian", "Covariance")
 NAMED = {
     path: value
     for path, value in public()
-    if path.rpartition(".")[0] in ROOMS
-    and value.__name__ not in CONTRACTS
-    and not path.endswith(SHAPES)
+    if path.rpartition(".")[0] in ROOMS and value.__name__ not in CONTRACTS
 }
 
 
