@@ -268,7 +268,7 @@ class AxisTangents(_GaussianTangents):
     def mean(self):
         parameters = self.parameters
         every = np.broadcast_to(parameters.covariance, self.shift.shape)
-        second = self.family.covariance.summed(every + self.shift**2)
+        second = self.family.covariance._summed(every + self.shift**2)
         return np.concatenate([self.shift, second], axis=1)
 
     @property
@@ -287,7 +287,7 @@ class AxisTangents(_GaussianTangents):
 
     def whitened_sums(self, first, second):
         parameters = self.parameters
-        about = second - 2.0 * self.family.covariance.summed(self.shift * first)
+        about = second - 2.0 * self.family.covariance._summed(self.shift * first)
         spread = 0.5 * self._unit * parameters.precision * about
         return np.concatenate([parameters.precision_factor * first, spread], axis=1)
 
@@ -295,7 +295,7 @@ class AxisTangents(_GaussianTangents):
         deviation = statistics.mean - self.parameters.mean
         degrees = self._degrees(statistics)[:, None]
         expected = self._per_value * degrees * self.parameters.covariance
-        return statistics.scatter + self.family.covariance.summed(first * deviation) - expected
+        return statistics.scatter + self.family.covariance._summed(first * deviation) - expected
 
     def moved(self, v):
         relative, parameters = self._unit * v[:, self.d :], self.parameters

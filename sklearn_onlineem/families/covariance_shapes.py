@@ -582,10 +582,10 @@ class _Variances(Covariance):
     _sweep = staticmethod(_collapsed_gaussian.axis_sweep)
 
     def from_matrices(self, matrices: Floats) -> Floats:
-        return self.summed(np.einsum("kii->ki", matrices).copy())
+        return self._summed(np.einsum("kii->ki", matrices).copy())
 
     @abstractmethod
-    def summed(self, values: Floats) -> Floats:
+    def _summed(self, values: Floats) -> Floats:
         """Sum values over the features that share a variance.
 
         Parameters
@@ -623,7 +623,7 @@ class _Variances(Covariance):
             *per_row(rows), optional(uniforms), counts, first, second, *unwanted(rows.X),
             rows.n_threads,
         )  # fmt: skip
-        moments = self._recentred(counts, first, self.summed(second), means)
+        moments = self._recentred(counts, first, self._summed(second), means)
         return _averages(moments, log_likelihood, rows)
 
     def _about(self, gaussians, X):
@@ -650,13 +650,13 @@ class _Variances(Covariance):
         counts, means = _weighted_means(X, responsibilities)
         first, second = np.empty_like(means), np.empty_like(means)
         _gaussian.scaled_statistics(X, means, responsibilities, counts, first, second, n_threads)
-        return self._recentred(counts, first, self.summed(second), means)
+        return self._recentred(counts, first, self._summed(second), means)
 
     def _recentred(self, counts, first, second, origin):
         """Moments about the new means from sums about an origin."""
         weight = counts[:, None]
         shift = np.divide(first, weight, out=np.zeros_like(first), where=weight > NEGLIGIBLE)
-        scatter = np.maximum(second - self.summed(first * shift), 0.0)
+        scatter = np.maximum(second - self._summed(first * shift), 0.0)
         return Moments(counts, counts, origin + shift, scatter)
 
     def _maximiser(self, statistics, previous, floor):
@@ -689,11 +689,11 @@ class _Variances(Covariance):
         return gaussians
 
     def _sufficient_statistics(self, X):
-        return np.concatenate([X, self.summed(X * X)], axis=1)
+        return np.concatenate([X, self._summed(X * X)], axis=1)
 
     def _mean_statistics(self, gaussians):
         mean, variance = gaussians.mean, gaussians.covariance
-        second = self.summed(np.broadcast_to(variance, mean.shape) + mean**2)
+        second = self._summed(np.broadcast_to(variance, mean.shape) + mean**2)
         return np.concatenate([mean, second], axis=1)
 
     def _to_natural(self, gaussians):
@@ -731,7 +731,7 @@ class _Variances(Covariance):
         n_blocks, per_value = scatter.shape[1], posterior.mean.shape[1] // scatter.shape[1]
         log_det = per_value * np.log(scatter).sum(axis=1)
         squares = (
-            self.summed((X - mean) ** 2) / row
+            self._summed((X - mean) ** 2) / row
             for mean, row in zip(posterior.mean, scatter, strict=True)
         )
         return squares, log_det, n_blocks
@@ -762,7 +762,7 @@ class Diagonal(_Variances):
     def n_parameters(self, n_features: int) -> int:
         return n_features
 
-    def summed(self, values: Floats) -> Floats:
+    def _summed(self, values: Floats) -> Floats:
         return values
 
     def _split(self, flat):
@@ -793,7 +793,7 @@ class Spherical(_Variances):
     def n_parameters(self, n_features: int) -> int:
         return 1
 
-    def summed(self, values: Floats) -> Floats:
+    def _summed(self, values: Floats) -> Floats:
         return values.sum(axis=1, keepdims=True)
 
     def _split(self, flat):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.models.component_steps import ComponentSteps
-from sklearn_onlineem.models.row_by_row import SmoothedStatistics
 from sklearn_onlineem.statistics import Statistics
 
 __all__ = [
@@ -64,57 +63,13 @@ class NewtonSteps(ABC):
 
 
 class RowUpdates(ABC):
-    """Models of sequences that can be learnt after each row."""
+    """Models of sequences that can be learnt after each row, by `row_by_row.learn_rows`."""
 
     lacking = "has no rows in turn: solver='recursive' learns hidden Markov models of symbols"
 
     @abstractmethod
     def check_row_updates(self) -> None:
         """Raise ValueError if the model cannot be learnt row by row."""
-
-    @abstractmethod
-    def learn_rows(
-        self,
-        data: Batch,
-        before: SmoothedStatistics,
-        step_sizes: Floats,
-        prior: Iterable[tuple[float, Statistics]] = (),
-        n_held: int = 0,
-    ) -> tuple[Self, SmoothedStatistics, Floats]:
-        r"""Learn sequences with an M-step after each row (Cappe's online EM).
-
-        With :math:`\phi` the filter, :math:`r(i|k) = \phi_i a_{ik} / \sum_m \phi_m a_{mk}`, and
-        :math:`s` what a row adds to the statistics if its state is k after i,
-
-        .. math::
-            S_k \leftarrow (1 - \gamma) \sum_i r(i|k) S_i + \gamma \sum_i r(i|k) s(i, k, y), \qquad
-            \Theta \leftarrow \operatorname{M} \bigl(\sum_k \phi_k S_k\bigr)
-
-        Parameters
-        ----------
-        data : Sequences
-        before : SmoothedStatistics
-            Those of the rows before. The first sequence continues from them where the data have a
-            `before`, and else all begin anew.
-        step_sizes : ndarray of shape (n_rows,)
-            In [0, 1].
-        prior : iterable of (float, Statistics), default=()
-            Weights of pseudo-statistics, which each M-step takes.
-        n_held : int, default=0
-            First rows that no M-step follows.
-
-        Returns
-        -------
-        model : Model
-        after : SmoothedStatistics
-        log_likelihoods : ndarray of shape (n_rows,)
-            Of each row given those before it, by the model that these led to.
-
-        References
-        ----------
-        Mongillo & Deneve, "Online learning with hidden Markov models", Neural Computation 2008;
-        Cappe, "Online EM algorithm for hidden Markov models", JCGS 2011.
-        """
 
 
 class SplitsAndMerges(ABC):

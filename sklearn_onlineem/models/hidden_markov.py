@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -20,7 +19,7 @@ from sklearn_onlineem.families import Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
 from sklearn_onlineem.models._model import Model, matching
 from sklearn_onlineem.models.capabilities import RowUpdates
-from sklearn_onlineem.models.row_by_row import SmoothedStatistics, check_symbols, learn_rows
+from sklearn_onlineem.models.row_by_row import check_symbols
 from sklearn_onlineem.models.terminations import GivenLength, Termination
 from sklearn_onlineem.statistics import Statistics, combine
 
@@ -321,16 +320,6 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
 
     def check_row_updates(self) -> None:
         check_symbols(self)
-
-    def learn_rows(
-        self,
-        data: Sequences,
-        before: SmoothedStatistics,
-        step_sizes: Floats,
-        prior: Iterable[tuple[float, HiddenMarkovStatistics]] = (),
-        n_held: int = 0,
-    ) -> tuple[HiddenMarkovModel, SmoothedStatistics, Floats]:
-        return learn_rows(self, data, before, step_sizes, prior, n_held)
 
     # --------------------------------------------------------------------------------- inference
 

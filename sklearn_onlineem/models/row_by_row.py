@@ -60,7 +60,42 @@ def check_symbols(model):
 
 
 def learn_rows(model, data, before, step_sizes, prior=(), n_held=0):
-    """`RowUpdates.learn_rows` of a hidden Markov model of symbols."""
+    r"""Learn sequences with an M-step after each row (Cappe's online EM).
+
+    With :math:`\phi` the filter, :math:`r(i|k) = \phi_i a_{ik} / \sum_m \phi_m a_{mk}`, and
+    :math:`s` what a row adds to the statistics if its state is k after i,
+
+    .. math::
+        S_k \leftarrow (1 - \gamma) \sum_i r(i|k) S_i + \gamma \sum_i r(i|k) s(i, k, y), \qquad
+        \Theta \leftarrow \operatorname{M} \bigl(\sum_k \phi_k S_k\bigr)
+
+    Parameters
+    ----------
+    model : HiddenMarkovModel
+        Of a `Categorical` family.
+    data : Sequences
+    before : SmoothedStatistics
+        Those of the rows before. The first sequence continues from them where the data have a
+        `before`, and else all begin anew.
+    step_sizes : ndarray of shape (n_rows,)
+        In [0, 1].
+    prior : iterable of (float, HiddenMarkovStatistics), default=()
+        Weights of pseudo-statistics, which each M-step takes.
+    n_held : int, default=0
+        First rows that no M-step follows.
+
+    Returns
+    -------
+    model : HiddenMarkovModel
+    after : SmoothedStatistics
+    log_likelihoods : ndarray of shape (n_rows,)
+        Of each row given those before it, by the model that these led to.
+
+    References
+    ----------
+    Mongillo & Deneve, "Online learning with hidden Markov models", Neural Computation 2008; Cappe,
+    "Online EM algorithm for hidden Markov models", JCGS 2011.
+    """
     n_rows, rows = data.n_rows, data.rows
     learnt = [np.array(part) for part in (model.start, model.transmat, model.parameters)]
     filtered, conditional = np.array(before.filtered), np.array(before.conditional)

@@ -627,7 +627,9 @@ HIDDEN_FAMILIES = [
 
 
 def case_of(kind):
-    """The case of a class of families, or of Gaussians with a class of covariances."""
+    """The case of a family, of a class of families, or of Gaussians with a class of covariances."""
+    if isinstance(kind, Family):
+        kind = type(getattr(kind, "covariance", kind))
     return next(
         case
         for case in (*FAMILIES, *OTHER_FAMILIES, *HIDDEN_FAMILIES)

@@ -61,7 +61,7 @@ from sklearn_onlineem.em.stopping import (
     expected_passes,
 )
 from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.families import Diagonal, Full, Spherical
+from sklearn_onlineem.families import Diagonal, Full, Spherical, Tied
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
 from sklearn_onlineem.models.live_filters import MomentFilter, StateFilter
@@ -237,7 +237,7 @@ def regression_world(case):
         "prior_statistics.covariance": 1.5,
         "prior_statistics.n_features": n_outputs,
     }
-    return [family, regression, p, *SHAPES], arguments
+    return [family, regression, p, *SHAPES, Tied()], arguments
 
 
 SHAPES = [Full(), Diagonal(), Spherical()]

@@ -92,7 +92,7 @@ def test_with_all_labels_it_is_the_posterior_of_batch_em_in_any_order(case, rng)
 @all_visible
 def test_with_all_labels_and_a_prior_the_first_batch_gives_its_posterior(case, rng):
     X, y = case.data(rng, 60)
-    family = type(case().fit(X).model_.family)
+    family = case().fit(X).model_.family
     labelled = {
         "semi_supervised": True,
         "weight_concentration_prior": 2.0,

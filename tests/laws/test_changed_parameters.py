@@ -269,7 +269,7 @@ def prior_of(case, estimator):
     """A prior that says something else than the data, for the family of an estimator."""
     if case.make is KalmanFilter:
         return {"observation": {"offset": 90.0, "offset_precision": 30.0}}
-    return copy.deepcopy(case_of(type(estimator.model_.family)).prior(estimator.n_features_in_))
+    return copy.deepcopy(case_of(estimator.model_.family).prior(estimator.n_features_in_))
 
 
 @pytest.mark.parametrize("case", WITH_PRIOR, ids=repr)

@@ -577,7 +577,7 @@ def with_prior(case, rng, **arguments):
     X, y = case.data(rng)
     uneven = (y > 0) | (np.arange(300) % 2 > 0)
     X, y = X[uneven], y[uneven]
-    prior = case_of(type(case().fit(X).model_.family)).prior(X.shape[1])
+    prior = case_of(case().fit(X).model_.family).prior(X.shape[1])
     mixture = case(
         init=centres(X, y), prior=prior, weight_concentration_prior=1.5, tol=0.0, **arguments
     )

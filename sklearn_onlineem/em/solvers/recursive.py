@@ -13,7 +13,7 @@ from sklearn_onlineem.em.settings import check_count
 from sklearn_onlineem.em.solvers.base import Plan, Solver
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.models.capabilities import RowUpdates
-from sklearn_onlineem.models.row_by_row import SmoothedStatistics
+from sklearn_onlineem.models.row_by_row import SmoothedStatistics, learn_rows
 
 __all__ = ["Recursive"]
 
@@ -94,8 +94,8 @@ class Recursive(Solver):
             before = SmoothedStatistics.of_model(state.model, known, batch.before)
         total = max(state.size_seen + size, state.expected_size)
         n_held = max(0, self.warm_up - round(state.size_seen / each))
-        model, after, log_likelihoods = state.model.learn_rows(
-            batch, before, step_sizes, state.prior_terms(total, each), n_held
+        model, after, log_likelihoods = learn_rows(
+            state.model, batch, before, step_sizes, state.prior_terms(total, each), n_held
         )
         with np.errstate(divide="ignore"):
             eta = learning_rate(-np.expm1(np.log1p(-step_sizes).sum()))
