@@ -30,7 +30,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import Bayesian, Harmonic, PowerDecay, PowerDecayInRows
 from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.step import online_step
-from sklearn_onlineem.estimators import _base, _starts
+from sklearn_onlineem.estimators import _base, _start
 
 BATCHES = (1, 10, 100, 1000)
 
@@ -55,13 +55,13 @@ class Start:
 
     init: str = "k-means"
     rows_per_component: int = 10
-    wide_share: float = _starts._WIDE_SHARE
+    wide_share: float = _start._WIDE_SHARE
     n_passes: int = _base._START_PASSES
 
     def made(self, task, seed, X):
         mixture = GaussianMixture(task.n_components, init=self.init, random_state=seed)
         with (
-            patch.object(_starts, "_WIDE_SHARE", self.wide_share),
+            patch.object(_start, "_WIDE_SHARE", self.wide_share),
             patch.object(_base, "_START_PASSES", self.n_passes),
         ):
             return mixture.partial_fit(X).model_
