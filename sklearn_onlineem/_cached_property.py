@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 __all__ = ["cached_property"]
 
+# Type checkers know that of `functools`.
+if TYPE_CHECKING:
+    from functools import cached_property
+else:
 
-class cached_property(functools.cached_property):
-    """As in `functools`, without the lock that it has there before Python 3.12.
+    class cached_property(functools.cached_property):
+        """As in `functools`, without the lock that it has there before Python 3.12.
 
-    A forked process would wait for ever on a lock that another thread of its parent has held.
-    Threads that meet compute the same value twice.
-    """
+        A forked process would wait for ever on a lock that another thread of its parent has held.
+        Threads that meet compute the same value twice.
+        """
 
-    def __get__(self, instance, owner=None):
-        if instance is None:
-            return self
-        value = instance.__dict__[self.attrname] = self.func(instance)
-        return value
+        def __get__(self, instance, owner=None):
+            if instance is None:
+                return self
+            value = instance.__dict__[self.attrname] = self.func(instance)
+            return value
