@@ -135,10 +135,6 @@ def broken_links(folder):
             elif link.fragment and goal.suffix == ".html":
                 if goal not in anchors:
                     anchors[goal] = set(ANCHOR.findall(goal.read_text()))
-                # Pages of sources link back to the right page; of names that stand in a module of
-                # their own, the place is one that viewcode makes up.
-                if "_modules" in path.parts:
-                    continue
                 if unquote(link.fragment) not in anchors[goal]:
                     yield f"{path.relative_to(folder)}: {target} has no such place"
 

@@ -107,6 +107,17 @@ def link_text(app, page, template, context, doctree):
         context["metatags"] += link
 
 
+def link_back(app, page, template, context, doctree):
+    """Link sources to the place of each name on its page, which is named for it.
+
+    viewcode takes all names of a file to be public in one module.
+    """
+    if page.startswith("_modules/"):
+        context["body"] = re.sub(
+            r"(/generated/([\w.]*\.(\w+))\.html)#[\w.]*?\.\3(?=[.\"])", r"\1#\2", context["body"]
+        )
+
+
 def write_llms(app, exception):
     """Write llms.txt: the plain text of all pages, each with a title and a sentence."""
     if exception is None and app.builder.name == "html":
@@ -137,4 +148,5 @@ def setup(app):
     app.add_node(imgsgnode, override=True, text=(TextTranslator.visit_image, None))
     app.connect("source-read", link_pages)
     app.connect("html-page-context", link_text)
+    app.connect("html-page-context", link_back)
     app.connect("build-finished", write_llms)

@@ -65,7 +65,9 @@ class NewtonSteps(ABC):
 class RowUpdates(ABC):
     """Models of sequences that can be learnt after each row, by `row_by_row.learn_rows`."""
 
-    lacking = "has no rows in turn: solver='recursive' learns hidden Markov models of symbols"
+    lacking = (
+        "cannot be learnt row by row: solver='recursive' learns hidden Markov models of symbols"
+    )
 
     @abstractmethod
     def check_row_updates(self) -> None:

@@ -15,11 +15,10 @@ from sklearn_onlineem._values import take
 from sklearn_onlineem.data._batch import array_of
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
-from sklearn_onlineem.families import Family
+from sklearn_onlineem.families import Categorical, Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
 from sklearn_onlineem.models._model import Model, matching
 from sklearn_onlineem.models.capabilities import RowUpdates
-from sklearn_onlineem.models.row_by_row import check_symbols
 from sklearn_onlineem.models.terminations import GivenLength, Termination
 from sklearn_onlineem.statistics import Statistics, combine
 
@@ -319,7 +318,15 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         )
 
     def check_row_updates(self) -> None:
-        check_symbols(self)
+        if not isinstance(self.family, Categorical):
+            raise ValueError(
+                "solver='recursive' learns hidden Markov models of symbols only: use another"
+                " solver."
+            )
+        if not isinstance(self.termination, GivenLength):
+            raise ValueError(
+                "solver='recursive' needs sequences of given lengths, termination='given_length'."
+            )
 
     # --------------------------------------------------------------------------------- inference
 

@@ -8,10 +8,8 @@ import numpy as np
 
 from sklearn_onlineem._kernels import _recursive_symbols
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem.families import Categorical
-from sklearn_onlineem.models.terminations import GivenLength
 
-__all__ = ["SmoothedStatistics", "check_symbols", "learn_rows"]
+__all__ = ["SmoothedStatistics", "learn_rows"]
 
 
 @dataclass(frozen=True)
@@ -45,18 +43,6 @@ class SmoothedStatistics:
     def keeping(self, share):
         """Return it, or None where none of what it stands for is kept; averages are the same."""
         return self if share > 0.0 else None
-
-
-def check_symbols(model):
-    """Raise ValueError if a hidden Markov model cannot be learnt row by row."""
-    if not isinstance(model.family, Categorical):
-        raise ValueError(
-            "solver='recursive' learns hidden Markov models of symbols only: use another solver."
-        )
-    if not isinstance(model.termination, GivenLength):
-        raise ValueError(
-            "solver='recursive' needs sequences of given lengths, termination='given_length'."
-        )
 
 
 def learn_rows(model, data, before, step_sizes, prior=(), n_held=0):

@@ -1,7 +1,5 @@
 """Start values and priors that are no numbers, or too large: refused by name, or a finite fit."""
 
-import re
-
 import numpy as np
 import pytest
 from cases.comparing import arrays
@@ -19,8 +17,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 
-# The first squares to what is finite, the second does not, and the third has no double.
-VALUES = [1e149, 1e200, -1.7e308, np.inf, np.nan]
+# The first squares to what is finite, the second does not, and the next ones have no double.
+VALUES = [1e149, 1e200, 1.7e308, -1.7e308, np.inf, np.nan]
 ROW_CASES = [*ESTIMATORS, *SEQUENCE_ESTIMATORS]
 all_cases = pytest.mark.parametrize("case", [*ROW_CASES, *KALMAN_FILTERS], ids=repr)
 all_values = pytest.mark.parametrize("value", VALUES)
@@ -32,7 +30,7 @@ EXAMPLES = {}
 def example(case):
     """Data, what is hidden in them, and an estimator that is fitted to them; made once."""
     if repr(case) not in EXAMPLES:
-        data, hidden = case.data(np.random.default_rng(0))
+        data, hidden = case.data(np.random.default_rng(20260))
         EXAMPLES[repr(case)] = data, hidden, case(max_iter=2).fit(data)
     return EXAMPLES[repr(case)]
 
@@ -72,8 +70,7 @@ def assert_refused_or_finite(estimator, data):
         try:
             assert np.isfinite(fresh.score(data))
         except ValueError as error:
-            refused = "KalmanFilter: (rows have no density|the moments .* overflow)"
-            assert re.match(refused, str(error))
+            assert "KalmanFilter: rows have no density" in str(error)
 
 
 @all_cases
@@ -86,7 +83,7 @@ def test_start_values(case, value):
 
 
 @pytest.mark.parametrize("case", KALMAN_FILTERS, ids=repr)
-@pytest.mark.parametrize("em_vars", [[], "all"])
+@pytest.mark.parametrize("em_vars", [[], None, "all"])
 @all_values
 def test_a_system_all_of_which_is_given(case, em_vars, value):
     data, given = example(case)[0], start_values(case)

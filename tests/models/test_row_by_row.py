@@ -11,7 +11,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.families import Categorical, Poisson
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel, HiddenMarkovStatistics
-from sklearn_onlineem.models.row_by_row import SmoothedStatistics, check_symbols, learn_rows
+from sklearn_onlineem.models.row_by_row import SmoothedStatistics, learn_rows
 from sklearn_onlineem.models.terminations import EndState
 from sklearn_onlineem.statistics import Sums
 
@@ -191,9 +191,9 @@ def test_what_cannot_be_is_refused():
 def test_other_models_are_refused_by_name():
     rng = np.random.default_rng(7)
     model = model_of(rng)
-    check_symbols(model)
+    model.check_row_updates()
     ends = replace(model, transmat=np.full((K, K + 1), 0.25), termination=EndState())
     with pytest.raises(ValueError, match="given lengths"):
-        check_symbols(ends)
+        ends.check_row_updates()
     with pytest.raises(ValueError, match="of symbols"):
-        check_symbols(replace(model, family=Poisson(), parameters=np.ones((K, 1))))
+        replace(model, family=Poisson(), parameters=np.ones((K, 1))).check_row_updates()
