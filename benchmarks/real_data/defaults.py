@@ -27,7 +27,7 @@ from benchmarks._timing import CPU, seconds
 from benchmarks.real_data.tasks import TASKS, Task
 from sklearn_onlineem import GaussianMixture
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.em import Bayesian, Harmonic, PowerDecay, PowerDecayInRows
+from sklearn_onlineem.em import Harmonic, PowerDecay, PowerDecayInRows
 from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.estimators import _base, _start
@@ -126,7 +126,6 @@ SCHEDULES = [
     Delayed(PowerDecay(1.0, 0.6), 20.0),
     Delayed(PowerDecay(1.0, 0.9), 20.0),
     Harmonic(),
-    Bayesian(),
 ]
 STARTS = [
     *(Start(*how) for how in product(("k-means", "k-means++", "random_from_data"), (2, 10, 50))),

@@ -1,7 +1,6 @@
 """The algorithm, loops included. It knows models only through their contract."""
 
 from sklearn_onlineem.em.schedules import (
-    Bayesian,
     Constant,
     Forgetting,
     Harmonic,
@@ -25,7 +24,6 @@ from sklearn_onlineem.em.state import Restart
 __all__ = [
     "Auto",
     "Batch",
-    "Bayesian",
     "BayesianOnline",
     "Componentwise",
     "Constant",

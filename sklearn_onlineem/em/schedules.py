@@ -18,24 +18,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.em.settings import Settings
 
 __all__ = [
     "BETA_SCHEDULES",
     "SCHEDULES",
-    "Bayesian",
     "Constant",
     "Forgetting",
     "Harmonic",
     "PowerDecay",
     "PowerDecayInRows",
     "Schedule",
-    "forgetting_factors",
-    "forgetting_step_sizes",
     "learning_rate",
     "named_schedule",
     "rate_of",
@@ -43,6 +36,10 @@ __all__ = [
 ]
 
 RateSchedule: TypeAlias = Callable[[float], float]
+
+# Names of schedules, and those of them that beta is part of.
+SCHEDULES = ("power", "harmonic", "constant", "forgetting")
+BETA_SCHEDULES = ("power", "forgetting")
 
 # Inertia of more than its inverse would overflow in sums.
 _SMALLEST_RATE = 1e-250
@@ -322,125 +319,23 @@ class Forgetting(Schedule):
         return 1.0 / (kept / self.eta0 + self.factor * geometric)
 
 
-@dataclass(frozen=True)
-class Bayesian(Schedule):
-    r"""Bayesian online EM: the prior's pseudo-counts and the rows seen weigh the old model.
-
-    With :math:`\alpha_0` pseudo-counts and :math:`n` rows seen, a batch of :math:`b` rows gets
-    :math:`\eta = b / (\alpha_0 + n)`; for batches of one row
-    :math:`\eta_t = 1 / (\alpha_0 + t - 1)` and :math:`\gamma_t = 1 / (\alpha_0 + t)`.
-
-    Parameters
-    ----------
-    pseudo_count : float, default=1.0
-        Total :math:`\alpha_0` of the Dirichlet prior on the weights, above 0.
-
-    Raises
-    ------
-    ValueError
-        If `pseudo_count` is not above 0 and finite.
-
-    References
-    ----------
-    Brochu, de Freitas & Bao, "Owed to a Martingale: A Fast Bayesian On-Line EM Algorithm for
-    Multinomial Models", 2004, eqs. (7)-(12).
-
-    Examples
-    --------
-    >>> schedule = Bayesian(pseudo_count=2.0)
-    >>> schedule(1), schedule.for_batch(n_seen=98, n_rows=50)
-    (0.5, 0.5)
-    """
-
-    pseudo_count: float = 1.0
-
-    def __post_init__(self):
-        valid = 0.0 < self.pseudo_count < math.inf
-        _check("pseudo_count", self.pseudo_count, valid, "a finite number above 0")
-
-    def __call__(self, t: float) -> float:
-        return self.for_batch(t - 1, 1.0)
-
-    def for_batch(self, n_seen: float, n_rows: float) -> float:
-        """Learning rate of a batch of `n_rows` rows after `n_seen` rows.
-
-        Parameters
-        ----------
-        n_seen : float
-            Rows seen before, by their weights, from 0 up.
-        n_rows : float
-            Rows of the batch, by their weights, above 0.
-
-        Returns
-        -------
-        eta : float
-            Above 0.
-        """
-        return n_rows / (self.pseudo_count + n_seen)
-
-
-def _power(eta0, beta, observations_needed, pseudo_count):
-    if eta0 == "auto":
-        return PowerDecayInRows(observations_needed, beta)
-    return PowerDecay(eta0, beta)
-
-
-def _harmonic(eta0, beta, observations_needed, pseudo_count):
-    return Harmonic(c=1.0 / _number(eta0) - 1.0)
-
-
-def _constant(eta0, beta, observations_needed, pseudo_count):
-    return Constant(_number(eta0))
-
-
-def _forgetting(eta0, beta, observations_needed, pseudo_count):
-    return Forgetting(beta, _number(eta0))
-
-
-def _bayesian(eta0, beta, observations_needed, pseudo_count):
-    if pseudo_count is None:
-        pseudo_count = observations_needed if eta0 == "auto" else 1.0 / eta0
-    return Bayesian(pseudo_count)
-
-
-def _number(eta0):
-    return 1.0 if eta0 == "auto" else eta0
-
-
-SCHEDULES: dict[str, Callable[..., Schedule]] = {
-    "power": _power,
-    "harmonic": _harmonic,
-    "constant": _constant,
-    "forgetting": _forgetting,
-    "bayesian": _bayesian,
-}
-# Those that beta has a say in.
-BETA_SCHEDULES = ("power", "forgetting")
-
-
 @lru_cache(maxsize=128)
 def named_schedule(
-    name: str,
-    eta0: float | str,
-    beta: float,
-    observations_needed: float,
-    pseudo_count: float | None = None,
+    name: str, eta0: float | str, beta: float, observations_needed: float
 ) -> Schedule:
-    """Return the schedule that a name and the numbers of an estimator stand for.
+    """Return the schedule that a name and the numbers of an estimator describe.
 
     Parameters
     ----------
-    name : str
-        A key of `SCHEDULES`.
+    name : {"power", "harmonic", "constant", "forgetting"}
+        Which schedule.
     eta0 : float or "auto"
-        First learning rate. "auto": with "power" it fits the size of the batches; with "bayesian"
-        there are `observations_needed` pseudo-counts; and with the others it is 1.
+        First learning rate. "auto": with "power" it fits the size of the batches, with the others
+        it is 1.
     beta : float
         Decay of the rate; the forgetting factor with "forgetting".
     observations_needed : float
         How many observations determine the model.
-    pseudo_count : float, default=None
-        What a prior on the weights counts for, with "bayesian".
 
     Returns
     -------
@@ -451,7 +346,14 @@ def named_schedule(
     >>> named_schedule("constant", 0.5, 0.6, observations_needed=10.0)
     Constant(eta0=0.5)
     """
-    return SCHEDULES[name](eta0, beta, observations_needed, pseudo_count)
+    if name == "power" and eta0 == "auto":
+        return PowerDecayInRows(observations_needed, beta)
+    first = 1.0 if eta0 == "auto" else eta0
+    if name == "power":
+        return PowerDecay(first, beta)
+    if name == "harmonic":
+        return Harmonic(c=1.0 / first - 1.0)
+    return Constant(first) if name == "constant" else Forgetting(beta, first)
 
 
 def rate_of(schedule: RateSchedule, n_seen: float, n_rows: float) -> float:
@@ -502,89 +404,3 @@ def rate_of(schedule: RateSchedule, n_seen: float, n_rows: float) -> float:
 def _check(name, value, valid, expected):
     if not valid:
         raise ValueError(f"{name} must be {expected}, got {value!r}.")
-
-
-def forgetting_factors(step_sizes: ArrayLike, prior_mass: float) -> Floats:
-    r"""Return the forgetting factors that make the step sizes: two names of one thing.
-
-    With the weight :math:`1 / \gamma_t` of everything so far in units of the present batch,
-
-    .. math:: \frac{1}{\gamma_t} = 1 + \frac{\zeta_t}{\gamma_{t-1}}, \qquad
-       \zeta_t = \gamma_{t-1} \Big(\frac{1}{\gamma_t} - 1\Big).
-
-    The start is the boundary: with the prior's mass :math:`1 / \gamma_0` it keeps its share, and
-    without, :math:`\gamma_1 = 1` erases it.
-
-    Parameters
-    ----------
-    step_sizes : array-like of shape (n_steps,)
-        :math:`\gamma_t = \eta_t / (1 + \eta_t)`, in (0, 1).
-    prior_mass : float
-        What the start counts for, in batches, above 0.
-
-    Returns
-    -------
-    factors : ndarray of shape (n_steps,)
-        :math:`\zeta_t`, above 0; above 1 where a step gives more weight to the past than it had.
-
-    Raises
-    ------
-    ValueError
-        If a step size is not in (0, 1), or the mass not above 0.
-
-    References
-    ----------
-    Sato, "Convergence of on-line EM algorithm for normalized Gaussian network", 2000; Brochu, de
-    Freitas & Bao, "Owed to a Martingale", 2004, proposition 1, whose boundary is without a prior.
-
-    Examples
-    --------
-    >>> forgetting_factors([0.5, 1 / 3, 1 / 4], prior_mass=1.0)
-    array([1., 1., 1.])
-    """
-    sizes = np.asarray(step_sizes, dtype=float)
-    if not ((sizes > 0.0) & (sizes < 1.0)).all():
-        raise ValueError(f"step sizes must be in (0, 1), got {step_sizes!r}.")
-    before = np.concatenate([[1.0 / _mass(prior_mass)], sizes[:-1]])
-    return before * (1.0 / sizes - 1.0)
-
-
-def forgetting_step_sizes(factors: ArrayLike, prior_mass: float) -> Floats:
-    r"""Return the step sizes that forgetting factors make, the inverse of `forgetting_factors`.
-
-    Parameters
-    ----------
-    factors : array-like of shape (n_steps,)
-        :math:`\zeta_t`, above 0.
-    prior_mass : float
-        What the start counts for, in batches, above 0.
-
-    Returns
-    -------
-    step_sizes : ndarray of shape (n_steps,)
-        :math:`\gamma_t`, in (0, 1).
-
-    Raises
-    ------
-    ValueError
-        If a factor or the mass is not above 0.
-
-    Examples
-    --------
-    >>> forgetting_step_sizes([1.0, 1.0, 1.0], prior_mass=1.0).round(3)
-    array([0.5  , 0.333, 0.25 ])
-    """
-    factors = np.asarray(factors, dtype=float)
-    if not (factors > 0.0).all():
-        raise ValueError(f"forgetting factors must be above 0, got {factors!r}.")
-    sizes, weight = np.empty(factors.shape), _mass(prior_mass)
-    for t, factor in enumerate(factors):
-        weight = 1.0 + factor * weight
-        sizes[t] = 1.0 / weight
-    return sizes
-
-
-def _mass(prior_mass):
-    if not 0.0 < prior_mass < np.inf:
-        raise ValueError(f"prior_mass must be a finite number above 0, got {prior_mass!r}.")
-    return float(prior_mass)

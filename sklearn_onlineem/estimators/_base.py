@@ -98,18 +98,16 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     eta0 : float or "auto", default="auto"
         First learning rate, above 0. "auto" fits it to the size of the batches: it is
         (b / m)**(1 - beta) for batches of b observations, m of which determine the model (as many
-        numbers as it has parameters), where ``schedule="power"``; m pseudo-counts where it is
-        "bayesian", and 1 for the others. Where lengths of sequences are given, not modelled, rates
-        go by rows: time t is 1 + (rows seen before) / (rows of the batch), so that pieces may be of
-        any sizes.
+        numbers as it has parameters), where ``schedule="power"``, and 1 for the others. Where
+        lengths of sequences are given, not modelled, rates go by rows: time t is
+        1 + (rows seen before) / (rows of the batch), so that pieces may be of any sizes.
     beta : float, default=0.6
         Decay of the learning rate, in [0, 1]; the forgetting factor where
         ``schedule="forgetting"``.
     schedule : str or callable, default="power"
         "power": ``eta0 / t**beta``; "harmonic": ``1 / (t - 1 + 1 / eta0)``; "constant":
-        ``eta0``; "forgetting": batches that are k steps old weigh ``beta**k``; "bayesian": the
-        pseudo-counts of the prior and the observations seen weigh the old model; or any callable
-        t -> eta, such as :class:`~sklearn_onlineem.em.PowerDecay`.
+        ``eta0``; "forgetting": batches that are k steps old weigh ``beta**k``; or any
+        callable t -> eta, such as :class:`~sklearn_onlineem.em.PowerDecay`.
     batch_size : int, default=1000
         Observations in a mini-batch of `fit`. With ``eta0="auto"``, data of no more observations
         are fitted by batch EM.
@@ -217,11 +215,6 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     def _with_settings(self, state):
         """Return a state whose model has the settings that parameters now say, where it has any."""
         return state
-
-    @property
-    def _pseudo_count(self):
-        """Weight of a prior on the weights in rows, or None."""
-        return None
 
     # ----------------------------------------------------------------------------------- fitting
 
@@ -445,7 +438,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         if not isinstance(self.schedule, str):
             return self.schedule
         needed = state.observations_needed
-        return named_schedule(self.schedule, self.eta0, self.beta, needed, self._pseudo_count)
+        return named_schedule(self.schedule, self.eta0, self.beta, needed)
 
     def _start_parameters(self):
         """Names of parameters that say where to start."""

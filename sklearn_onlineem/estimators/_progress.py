@@ -142,9 +142,8 @@ def _used_rates(estimator):
     """Names of the parameters that learning rates are made of."""
     if not isinstance(estimator.schedule, str):
         return {"schedule"}
-    used = {"schedule", "beta"} if estimator.schedule in BETA_SCHEDULES else {"schedule"}
-    has_count = estimator.schedule == "bayesian" and estimator._pseudo_count is not None
-    return used if has_count else used | {"eta0"}
+    beta = {"beta"} if estimator.schedule in BETA_SCHEDULES else set()
+    return {"schedule", "eta0"} | beta
 
 
 def warn_of_reinitialisation(estimator, step):

@@ -9,18 +9,18 @@ import pytest
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.em import Bayesian, Constant, Forgetting, Harmonic, PowerDecay
+from sklearn_onlineem.em import Constant, Forgetting, Harmonic, PowerDecay, PowerDecayInRows
 from sklearn_onlineem.em.schedules import learning_rate, rate_of, step_size
 from sklearn_onlineem.em.step import online_step
-from sklearn_onlineem.families import Multinomial, Poisson
+from sklearn_onlineem.families import Multinomial
 from sklearn_onlineem.models.mixture import MixtureModel
 
 SCHEDULES = [
     PowerDecay(0.7, 0.6),
+    PowerDecayInRows(4.0, 0.5),
     Harmonic(2.0, 3.0, 1.0),
     Constant(0.2),
     Forgetting(0.9, 2.0),
-    Bayesian(3.0),
 ]
 all_schedules = pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: type(s).__name__)
 
@@ -56,10 +56,10 @@ def test_schedules_are_values(schedule):
 
 def test_formulas():
     assert PowerDecay(0.7, 0.6)(5) == pytest.approx(0.7 / 5**0.6)
+    assert PowerDecayInRows(4.0, 0.5)(5) == pytest.approx(0.25 * 0.8**0.5)
     assert Harmonic(2.0, 3.0, 1.0)(5) == pytest.approx(2.0 / 16.0)
     assert Constant(0.2)(5) == 0.2
     assert Constant(math.inf)(5) == math.inf
-    assert Bayesian(3.0)(5) == pytest.approx(1.0 / 7.0)
 
 
 def test_harmonic_rates_weigh_all_batches_alike():
@@ -94,13 +94,13 @@ def test_forgetting_tends_to_a_constant_and_to_harmonic():
         partial(PowerDecay, eta0=math.nan),
         partial(PowerDecay, beta=-0.1),
         partial(PowerDecay, beta=1.1),
+        partial(PowerDecayInRows, 0.0),
         partial(Harmonic, a=0.0),
         partial(Harmonic, b=-1.0),
         partial(Harmonic, c=-1.0),
         partial(Constant, 0.0),
         partial(Forgetting, factor=0.0),
         partial(Forgetting, factor=1.1),
-        partial(Bayesian, 0.0),
     ],
     ids=lambda make: f"{make.func.__name__}({make.args or make.keywords})",
 )
@@ -118,22 +118,7 @@ def test_a_callable_that_gives_nonsense_is_an_error(eta):
 def test_any_callable_is_a_schedule_and_time_is_counted_in_rows():
     assert rate_of(lambda t: 1.0 / t**2, 10, 5) == pytest.approx(1.0 / 9.0)
     assert rate_of(lambda t: 1.0 / t**2, 0, 5) == 1.0
-    assert rate_of(Bayesian(2.0), 10, 6) == pytest.approx(0.5)
-
-
-def test_bayesian_rates_weigh_all_rows_alike_in_batches_of_any_size(rng):
-    """The mean of a stream is that of its rows, however they are cut (but for the start)."""
-    X = rng.poisson(5.0, (200, 2)).astype(float)
-    start = MixtureModel(Poisson(), np.ones(1), np.array([[3.0, 4.0]]))
-    pseudo_rows = 7.0
-    for sizes in ([200], [1] * 200, [3, 100, 1, 90, 6]):
-        model, seen = start, 0
-        for size in sizes:
-            eta = rate_of(Bayesian(pseudo_rows), seen, size)
-            model, _ = online_step(model, Rows(X[seen : seen + size]), eta)
-            seen += size
-        mean = (pseudo_rows * start.parameters[0] + X.sum(axis=0)) / (pseudo_rows + 200)
-        assert_allclose(model.parameters[0], mean, rtol=1e-10)
+    assert rate_of(PowerDecayInRows(4.0, 0.5), 10, 6) == pytest.approx(0.75)
 
 
 def boem(alpha, beta, documents):
@@ -148,10 +133,10 @@ def boem(alpha, beta, documents):
     return alpha / alpha.sum(), beta / beta.sum(axis=1, keepdims=True), beta / alpha[:, None]
 
 
-def test_bayesian_rates_make_online_em_boem(rng):
+def test_harmonic_rates_make_online_em_boem(rng):
     alpha, beta = np.array([2.0, 1.0, 0.5]), rng.gamma(2.0, 3.0, (3, 5))
     documents = rng.multinomial(rng.integers(1, 20, 60), rng.dirichlet(np.ones(5))).astype(float)
-    schedule = Bayesian(alpha.sum())
+    schedule = Harmonic(c=alpha.sum() - 1.0)
     model = MixtureModel(Multinomial(), alpha / alpha.sum(), beta / alpha[:, None])
     for t, x in enumerate(documents, start=1):
         model, _ = online_step(model, Rows(x[None]), schedule(t))
@@ -159,19 +144,3 @@ def test_bayesian_rates_make_online_em_boem(rng):
     assert_allclose(model.weights, weights, rtol=1e-9)
     assert_allclose(model.family.probabilities(model.parameters), probabilities, rtol=1e-9)
     assert_allclose(model.parameters, means, rtol=1e-9)
-
-
-def test_bayesian_rates_count_rows_and_not_batches(rng):
-    """Fully labelled rows are counted one by one or all at once, to the same posterior."""
-    alpha, beta = np.array([2.0, 1.0]), rng.gamma(2.0, 3.0, (2, 4))
-    X, labels = rng.poisson(3.0, (30, 4)).astype(float), rng.integers(0, 2, 30).astype(np.int32)
-    start = MixtureModel(Multinomial(), alpha / alpha.sum(), beta / alpha[:, None])
-    for size in (1, 7, 30):
-        model, schedule = start, Bayesian(alpha.sum())
-        for i in range(0, 30, size):
-            batch = Rows(X[i : i + size], labels=labels[i : i + size])
-            model, _ = online_step(model, batch, rate_of(schedule, i, len(batch)))
-        assert_allclose(model.weights, (alpha + np.bincount(labels)) / (alpha.sum() + 30))
-        counts = beta + np.array([X[labels == k].sum(axis=0) for k in range(2)])
-        expected = counts / counts.sum(axis=1, keepdims=True)
-        assert_allclose(model.family.probabilities(model.parameters), expected)

@@ -35,7 +35,6 @@ from sklearn_onlineem.distributed import DistributedEM
 from sklearn_onlineem.em import (
     Auto,
     Batch,
-    Bayesian,
     BayesianOnline,
     Componentwise,
     Constant,
@@ -127,8 +126,7 @@ def fitted_in_all_ways(rng):
         stream = case(max_iter=2, tol=0.0).partial_fit(data)
         yield stream
         yield combine_estimators([stream, copy.deepcopy(stream).partial_fit(data)])
-    schedules = [PowerDecay(), PowerDecayInRows(5.0), Harmonic(), Constant(), Forgetting(0.9)]
-    for schedule in [*schedules, Bayesian(10.0)]:
+    for schedule in (PowerDecay(), PowerDecayInRows(5.0), Harmonic(), Constant(), Forgetting(0.9)):
         yield GaussianMixture(2, schedule=schedule).partial_fit(X)
     solvers = [Auto(), Batch(), Online(inertia=Exact()), Online(inertia=Sampled(50)), Stochastic()]
     for solver in [*solvers, SplitMerge(), Componentwise()]:

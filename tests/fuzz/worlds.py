@@ -43,8 +43,6 @@ from sklearn_onlineem.diagnostics.drift import Drift
 from sklearn_onlineem.distributed import Round
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.schedules import (
-    forgetting_factors,
-    forgetting_step_sizes,
     learning_rate,
     named_schedule,
     rate_of,
@@ -501,7 +499,7 @@ def algorithm_world(case):
             em.BayesianOnline("mean", 0.5, 0.9),
             RunningStatistics(4.0, objects[2]),
         ],
-        *[em.Constant(), em.Harmonic(), em.PowerDecay(), em.Forgetting(), em.Bayesian()],
+        *[em.Constant(), em.Harmonic(), em.PowerDecay(), em.Forgetting()],
         *[
             em.PowerDecayInRows(3.0),
             Exact(),
@@ -518,8 +516,7 @@ def algorithm_world(case):
     ]
     functions = [
         batch_step, online_step, learning_rate, named_schedule,
-        rate_of, run, step_size, running_step, forgetting_factors,
-        forgetting_step_sizes, expected_passes,
+        rate_of, run, step_size, running_step, expected_passes,
     ]  # fmt: skip
     return [*values_of, *functions], {**arguments, **values}
 

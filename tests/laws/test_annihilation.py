@@ -161,11 +161,10 @@ def test_weights_by_the_book(rng):
 @pytest.mark.parametrize(
     ("arguments", "uses"),
     [
-        ({"schedule": "bayesian", "eta0": 1.0}, lambda mixture, X: mixture.fit(X)),
         ({"solver": "gibbs", "prior": {"shape": 1.0, "rate": 1.0}}, lambda m, X: m.fit(X)),
         ({"solver": BayesianOnline("mean")}, lambda mixture, X: mixture.fit(X)),
     ],
-    ids=["schedule", "gibbs", "mean"],
+    ids=["gibbs", "mean"],
 )
 def test_what_needs_a_proper_prior_refuses_others_by_name(arguments, uses, rng):
     mixture = PoissonMixture(2, weight_concentration_prior=-1.0, **arguments)

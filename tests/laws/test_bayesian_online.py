@@ -20,7 +20,6 @@ from sklearn_onlineem import (
 )
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import BayesianOnline
-from sklearn_onlineem.em.schedules import forgetting_factors, forgetting_step_sizes
 from sklearn_onlineem.em.solvers import RunningStatistics, running_step
 from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.estimators import _threads
@@ -225,38 +224,6 @@ def test_forgetting_follows_a_source_that_moves(rng):
         found.append(learner.rates_.item())
     assert found[0] == pytest.approx(9.0, abs=0.7)
     assert found[1] == pytest.approx((2000 * 3.0 + 900 * 9.0) / 2900, abs=0.2)
-
-
-@pytest.mark.parametrize("value", [1e-3, 1.0, 50.0])
-def test_factors_and_step_sizes_are_two_names_of_one_thing(value, rng):
-    sizes = rng.uniform(0.01, 0.99, 20)
-    factors = forgetting_factors(sizes, value)
-    assert_allclose(forgetting_step_sizes(factors, value), sizes, rtol=1e-12)
-    # The statistics of either recursion, with the mass of the start.
-    values, averaged, total, weight = rng.standard_normal(20), 3.0, 3.0 * value, value
-    for size, factor, x in zip(sizes, factors, values, strict=True):
-        averaged += size * (x - averaged)
-        total, weight = factor * total + x, factor * weight + 1.0
-        assert averaged == pytest.approx(total / weight, rel=1e-9)
-
-
-def test_nothing_forgotten_is_one_over_the_mass():
-    assert_allclose(forgetting_step_sizes(np.ones(4), 2.0), 1.0 / np.arange(3.0, 7.0), rtol=1e-15)
-
-
-@pytest.mark.parametrize(
-    ("function", "values", "mass"),
-    [
-        (forgetting_factors, [0.5, 1.0], 1.0),
-        (forgetting_factors, [0.0], 1.0),
-        (forgetting_factors, [0.5], 0.0),
-        (forgetting_step_sizes, [0.5, -1.0], 1.0),
-        (forgetting_step_sizes, [0.5], np.inf),
-    ],
-)
-def test_factors_and_sizes_out_of_range_are_refused(function, values, mass):
-    with pytest.raises(ValueError, match="must be"):
-        function(values, mass)
 
 
 @pytest.mark.parametrize(

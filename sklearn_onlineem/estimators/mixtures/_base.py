@@ -233,16 +233,6 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         excess = 0.0 if concentration is None else concentration - 1.0
         return MixtureStatistics(np.full(self.n_components, excess), emissions)
 
-    @property
-    def _pseudo_count(self):
-        concentration = self.weight_concentration_prior
-        if self.schedule == "bayesian" and concentration is not None and not concentration > 0.0:
-            raise ValueError(
-                "schedule='bayesian' begins with the mass of weight_concentration_prior, which has"
-                f" to be above 0 then, got {concentration!r}."
-            )
-        return None if concentration is None else self.n_components * concentration
-
     @fitted_property
     def weights_(self) -> Floats:
         """Mixture weights, an ndarray of shape (n_components,)."""
