@@ -1,4 +1,4 @@
-"""What holds for every estimator that carries its statistics along: Bayesian online EM."""
+"""Bayesian online EM, for every estimator: running statistics and their rates."""
 
 import copy
 import pickle
