@@ -140,7 +140,9 @@ def expected_passes(values: Sequence[float], tol: float) -> Outlook:
         if not 0.0 < value < math.inf:
             break
         latest.append(float(value))
-    log_rate = _log_rate(latest)
+    log_rate = 0.0
+    if len(latest) > 1:
+        log_rate = (math.log(latest[0]) - math.log(latest[-1])) / (len(latest) - 1)
     rate = math.exp(min(log_rate, _LARGEST_LOG))
     if latest and latest[0] < tol:
         return Outlook(rate, 0)
@@ -148,10 +150,3 @@ def expected_passes(values: Sequence[float], tol: float) -> Outlook:
         return Outlook(rate, math.inf)
     n_passes = (math.log(tol) - math.log(latest[0])) / log_rate
     return Outlook(rate, math.floor(n_passes) + 1)
-
-
-def _log_rate(latest):
-    """Mean logarithm of the ratios of successive values, latest first."""
-    if len(latest) < 2:
-        return 0.0
-    return (math.log(latest[0]) - math.log(latest[-1])) / (len(latest) - 1)

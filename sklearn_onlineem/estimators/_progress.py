@@ -113,8 +113,11 @@ def _outlook(estimator, progress):
 
 def warn_of_unused_rates(estimator, progress):
     """Warn of parameters of learning rates that were set, and that no step has used."""
-    has_own_rates = estimator._solver().has_own_rates
-    used = _used_rates(estimator) if progress.used_rates and not has_own_rates else set()
+    has_own_rates, used = estimator._solver().has_own_rates, set()
+    if progress.used_rates and not has_own_rates:
+        used = {"schedule"}
+        if isinstance(estimator.schedule, str):
+            used |= {"eta0", "beta"} if estimator.schedule in BETA_SCHEDULES else {"eta0"}
     unused = [
         name
         for name in ("eta0", "beta", "schedule")
@@ -136,14 +139,6 @@ def _why_unused(estimator, progress, has_own_rates):
         f" batch_size={estimator.batch_size}. Online EM is solver='online', and solver='auto'"
         " where eta0 is a number."
     )
-
-
-def _used_rates(estimator):
-    """Names of the parameters that learning rates are made of."""
-    if not isinstance(estimator.schedule, str):
-        return {"schedule"}
-    beta = {"beta"} if estimator.schedule in BETA_SCHEDULES else set()
-    return {"schedule", "eta0"} | beta
 
 
 def warn_of_reinitialisation(estimator, step):
@@ -255,8 +250,16 @@ class FitTasks:
         if self._fit is None:
             yield from passes
             return
-        fitted = {"reconstruction_attributes": lambda: self._fitted(progress, attributes)}
-        within = self._fit if self._n_starts == 1 else self._next_start()
+        estimator, within = self._estimator, self._fit
+        if self._n_starts > 1:
+            self._end_start()
+            start = self._fit.subcontext("start", max_subtasks=estimator.max_iter)
+            within = self._start = start.call_on_fit_task_begin(**self._told)
+        fitted = {
+            "reconstruction_attributes": lambda: {
+                "_fitted": estimator._fitted_with(progress, attributes)
+            }
+        }
         while True:
             task = within.subcontext("pass").call_on_fit_task_begin(**self._told)
             done = next(passes, None)
@@ -264,12 +267,6 @@ class FitTasks:
                 return
             progress.stopped |= task.call_on_fit_task_end(**self._told, **fitted)
             yield done
-
-    def _next_start(self):
-        self._end_start()
-        start = self._fit.subcontext("start", max_subtasks=self._estimator.max_iter)
-        self._start = start.call_on_fit_task_begin(**self._told)
-        return start
 
     def _end_start(self):
         if self._start is not None:
@@ -280,6 +277,3 @@ class FitTasks:
         self._end_start()
         if self._fit is not None:
             self._fit.call_on_fit_task_end(**self._told)
-
-    def _fitted(self, progress, attributes):
-        return {"_fitted": self._estimator._fitted_with(progress, attributes)}

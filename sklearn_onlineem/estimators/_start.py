@@ -272,14 +272,13 @@ def _some_rows(rows, n_components, rng):
     chosen = np.sort(rng.choice(len(rows), _MOST_ROWS, replace=False))
     if rows.labels is None:
         return chosen
-    labelled = (np.flatnonzero(rows.labels == k) for k in range(n_components))
-    return np.unique(np.concatenate([chosen, *(_at_most(part, rng) for part in labelled)]))
-
-
-def _at_most(indices, rng):
-    if len(indices) <= _MOST_LABELLED_ROWS:
-        return indices
-    return rng.choice(indices, _MOST_LABELLED_ROWS, replace=False)
+    parts = [chosen]
+    for k in range(n_components):
+        labelled = np.flatnonzero(rows.labels == k)
+        if len(labelled) > _MOST_LABELLED_ROWS:
+            labelled = rng.choice(labelled, _MOST_LABELLED_ROWS, replace=False)
+        parts.append(labelled)
+    return np.unique(np.concatenate(parts))
 
 
 def wide_pseudo_rows(family, rows, n_components, prior=None):

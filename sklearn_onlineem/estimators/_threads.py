@@ -72,8 +72,4 @@ class _BlasLimit:
         for library, n_threads in self.limited:
             library.set_num_threads(n_threads)
             # From threadpoolctl 3.8 on, one thread at a time may set limits.
-            getattr(library, "clear_controlling_thread", _nothing)()
-
-
-def _nothing():
-    pass
+            getattr(library, "clear_controlling_thread", lambda: None)()
