@@ -35,10 +35,7 @@ _TOLERANCE = 1e-7
 
 
 def stored_values(X):
-    """The values that are stored: all of a dense array, the non-zeros of a sparse one.
-
-    A ValueError if it is sparse and no CSR matrix that kernels can take.
-    """
+    """Return all values of a dense array, or the stored ones of a CSR array; else a ValueError."""
     if not sparse.issparse(X):
         return X
     if X.format != "csr":
@@ -89,10 +86,7 @@ def at_most(name, value, bounds, what, shape=()):
 
 
 def positive_semidefinite(name, value, size):
-    """Return a symmetric matrix without negative eigenvalues.
-
-    A number stands for a multiple of the unit matrix.
-    """
+    """Return a symmetric matrix without negative eigenvalues, from a number as a multiple of I."""
     if np.ndim(value) == 0:
         return at_least(name, value, 0.0) * np.eye(size)
     matrix = finite(name, value, (size, size))
