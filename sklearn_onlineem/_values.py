@@ -34,7 +34,6 @@ def like(first, parts):
 
 
 def n_bytes(value):
-    """Return the size of the arrays in a value."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if sparse.issparse(value):
@@ -43,7 +42,6 @@ def n_bytes(value):
 
 
 def n_numbers(value):
-    """Return the number of elements of the arrays in a value."""
     return value.size if isinstance(value, np.ndarray) else sum(map(n_numbers, _parts(value)))
 
 

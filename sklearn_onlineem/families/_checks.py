@@ -45,7 +45,6 @@ def stored_values(X):
 
 
 def check_non_negative(X):
-    """Raise ValueError where a value is below 0."""
     values = stored_values(X)
     if values.size and values.min() < 0:
         raise ValueError(f"Negative values in data: the smallest is {np.min(values):.6g}.")
@@ -64,14 +63,12 @@ def finite(name, value, shape=()):
 
 
 def above(name, value, bound, shape=()):
-    """Return finite numbers above a bound."""
     numbers = finite(name, value, shape)
     _require((numbers > bound).all(), name, f"above {bound:.6g}", value)
     return numbers
 
 
 def at_least(name, value, bound, shape=()):
-    """Return finite numbers that are not below a bound."""
     numbers = finite(name, value, shape)
     _require((numbers >= bound).all(), name, f"at least {bound:.6g}", value)
     return numbers
@@ -102,7 +99,6 @@ def check_setting(name, value, least, most):
 
 
 def check_positive_definite(name, matrix):
-    """Raise ValueError unless a matrix of finite numbers is symmetric and positive definite."""
     values, _ = _eigenvalues(name, matrix)
     _require((values > 0.0).all(), name, "positive definite", matrix)
 

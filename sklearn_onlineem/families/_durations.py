@@ -33,7 +33,6 @@ class Durations:
         return cls(shape, alpha, _collapsed.proper(family, "rate", statistics.total))
 
     def log_density(self, X):
-        """Return the log posterior predictive, an ndarray of shape (n_rows, K)."""
         s, X = self.shape, np.asarray(X, dtype=float)
         growth = np.stack([np.log1p(X / beta).sum(axis=1) for beta in self.beta], axis=1)
         constant = X.shape[1] * _collapsed.log_rising(self.alpha, s)

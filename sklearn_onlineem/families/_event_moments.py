@@ -33,7 +33,6 @@ def moments(events, totals, weight, n_words):
 
 
 def _ratio(numerator, denominator, otherwise):
-    """Return the ratio, or `otherwise` where the denominator is not positive."""
     out = np.full(len(denominator), otherwise)
     return np.divide(numerator, denominator, out=out, where=denominator > 0)
 

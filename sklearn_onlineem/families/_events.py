@@ -42,7 +42,6 @@ class Events(NamedTuple):
 
 
 def events_of(X):
-    """Return the events of rows of counts, dense or CSR."""
     rows, n_words = _as_csr(X), X.shape[1]
     first = np.zeros(n_words + 2, dtype=np.int64)
     _compound_dirichlet.largest_counts(*rows, first[1:])

@@ -566,7 +566,6 @@ def mean_of(statistics, previous):
 
 
 def averages(counts, totals, log_likelihood, rows):
-    """Turn sums over rows into the results of an E-step."""
     total_weight = rows.total_weight
     counts /= total_weight
     totals /= total_weight

@@ -81,7 +81,6 @@ def _inverse(curvature, seen):
 
 
 def _derivatives(parameters, events, shares):
-    """Return the log-likelihood, its slopes and curvatures."""
     alpha = parameters.extended[0]
     slope, curvature = np.empty_like(alpha), np.empty_like(alpha)
     value = _compound_dirichlet.likelihood(

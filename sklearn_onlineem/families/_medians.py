@@ -39,7 +39,6 @@ class Pull:
 
     @property
     def total_weight(self):
-        """Sum of the weights, of shape (K, 1)."""
         return self.weights.sum(axis=0)
 
     def of_features(self, index):
@@ -127,7 +126,6 @@ class _Sorted:
         return self.below[-1]
 
     def point(self, index):
-        """Return the points of these numbers, clipped to those that exist."""
         return np.take_along_axis(self.points, np.clip(index - 1, 0, self.n_points - 1), axis=0)
 
     def slope_above(self, index):
@@ -168,7 +166,6 @@ class _Sorted:
 
 
 def objective(points, shares, pull, m):
-    """Return f at m, both of shape (K, d)."""
     out = pull.value(m)
     for k, centre in enumerate(m):
         out[k] += np.einsum("n,nd->d", shares[:, k], np.abs(points - centre))

@@ -31,14 +31,9 @@ _SIZES = {"n_components", "n_features", "n_inputs", "n_outputs"}
 
 
 class ConjugatePriors(ABC, Generic[Parameters, Evidence]):
-    """Families with a conjugate prior.
+    """Families with a conjugate prior."""
 
-    Attributes
-    ----------
-    lacking : str
-        Ends the error about a family without this capability; subclasses have their own.
-    """
-
+    # Ends the error about a family without this capability; some have one.
     lacking = "has no conjugate prior"
 
     @property
@@ -56,12 +51,7 @@ class ConjugatePriors(ABC, Generic[Parameters, Evidence]):
         Parameters
         ----------
         n_components : int
-            How many components have the prior.
-
-        Raises
-        ------
-        ValueError
-            If a hyper-parameter is out of its range.
+            How many components have the prior. Hyper-parameters out of range raise a ValueError.
         """
 
 
@@ -79,12 +69,7 @@ class PosteriorMeans(ConjugatePriors[Parameters, Evidence]):
         Parameters
         ----------
         prior : Statistics
-            From `prior_statistics`.
-
-        Raises
-        ------
-        ValueError
-            If the posterior has no mean under this prior.
+            From `prior_statistics`; ValueError if the posterior has no mean under it.
         """
 
 
@@ -100,16 +85,12 @@ class PosteriorPredictives(PosteriorMeans[Parameters, Evidence]):
         Parameters
         ----------
         statistics : Statistics
-            Pseudo-statistics of the conjugate prior plus evidence as sums over rows (not averages).
+            Pseudo-statistics of the conjugate prior plus evidence as sums over rows (not averages);
+            ValueError if the posterior is improper.
         X : array of shape (n_rows, n_features)
             Rows; CSR as well as dense where the family `takes_sparse`.
         n_threads : int, default=1
             How many threads share the rows.
-
-        Raises
-        ------
-        ValueError
-            If the posterior is improper.
         """
 
     @abstractmethod
@@ -119,7 +100,7 @@ class PosteriorPredictives(PosteriorMeans[Parameters, Evidence]):
         Parameters
         ----------
         statistics : Statistics
-            As in `predictive_log_density`, which raises the same errors.
+            As in `predictive_log_density`.
         rng : numpy.random.Generator
             Source of random numbers.
         """
@@ -136,12 +117,13 @@ class PosteriorPredictives(PosteriorMeans[Parameters, Evidence]):
             p(z=k \mid \text{rest}) \propto{} & (n_k + \text{concentration}_k) \\
             & \cdot p(x \mid \text{prior + statistics of k without it}),
 
-        and joins its statistics. Errors are those of `predictive_log_density`.
+        and joins its statistics. Return the mean over rows of log sum_k share_k p(x | ...) before
+        each draw, in nats; share_k is (n_k + concentration_k) / (n - 1 + sum concentration).
 
         Parameters
         ----------
         prior : Statistics
-            Pseudo-statistics.
+            Pseudo-statistics of a proper prior, else a ValueError.
         X : array of shape (n_rows, n_features)
             Rows; CSR as well as dense where the family `takes_sparse`.
         labels : ndarray of intc of shape (n_rows,)
@@ -150,12 +132,6 @@ class PosteriorPredictives(PosteriorMeans[Parameters, Evidence]):
             Dirichlet parameters above 0.
         uniforms : ndarray of shape (n_rows,)
             In [0, 1).
-
-        Returns
-        -------
-        log_predictive : float
-            Mean over rows of log sum_k share_k p(x | ...) before each draw, in nats, where share_k
-            is (n_k + concentration_k) / (n - 1 + sum concentration).
         """
 
 
@@ -265,6 +241,5 @@ class Correlations(ABC, Generic[Parameters]):
 
 
 def require(family, capability):
-    """Raise ValueError if a family lacks a capability."""
     if not isinstance(family, capability):
         raise ValueError(f"{type(family).__name__} {capability.lacking}.")

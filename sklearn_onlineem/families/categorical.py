@@ -169,5 +169,4 @@ class Categorical(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
 
 
 def _reals(X):
-    """Return codes of any type and order as the kernel takes them."""
     return np.require(X, None if X.dtype in _REALS else np.float64, "AC")

@@ -141,22 +141,15 @@ class Covariance(ABC):
     features about a single centre, as matrix products; where a component is narrow and far from the
     centre it would lose digits, and `_about` and `_natural_e_step` return None. The *centred* one
     takes features about the mean of each component, and never loses digits.
-
-    Attributes
-    ----------
-    is_shared : bool
-        Whether all components have one covariance.
-    features : int
-        The feature map of `_natural` for the natural way.
-    prior_settings : tuple of str
-        Names of the weight of means, the degrees and the scatter in `Gaussian.prior_statistics`.
-    prior_keys : tuple of str
-        Hyper-parameters of the covariances alone.
     """
 
+    # Whether all components have one covariance.
     is_shared = False
+    # The feature map of `_natural` for the natural way.
     features: int
+    # Names of the weight of means, the degrees and the scatter in `Gaussian.prior_statistics`.
     prior_settings: tuple[str, str, str]
+    # Hyper-parameters of the covariances alone.
     prior_keys: tuple[str, str]
 
     @abstractmethod
@@ -208,8 +201,7 @@ class Covariance(ABC):
         """E-step about one centre, or None where it would lose digits or time."""
 
     @abstractmethod
-    def _centred_e_step(self, gaussians, log_weights, rows, uniforms):
-        """E-step about the means of the components."""
+    def _centred_e_step(self, gaussians, log_weights, rows, uniforms): ...
 
     @abstractmethod
     def _about(self, gaussians, X):
@@ -224,12 +216,10 @@ class Covariance(ABC):
         """Moments from the sums of the features about a centre."""
 
     @abstractmethod
-    def _centred_log_density(self, gaussians, X, offset, n_threads):
-        """Log densities about the means of the components."""
+    def _centred_log_density(self, gaussians, X, offset, n_threads): ...
 
     @abstractmethod
-    def _centred_statistics(self, X, responsibilities, n_threads):
-        """Moments about the means of the rows."""
+    def _centred_statistics(self, X, responsibilities, n_threads): ...
 
     @abstractmethod
     def _maximiser(self, statistics, previous, floor):
@@ -252,8 +242,7 @@ class Covariance(ABC):
         """Turn standard normal deviations into deviations of the components."""
 
     @abstractmethod
-    def _diagonalised(self, gaussians):
-        """Gaussians without correlations."""
+    def _diagonalised(self, gaussians): ...
 
     @abstractmethod
     def _sufficient_statistics(self, X): ...
@@ -785,7 +774,6 @@ def _weighted_means(X, responsibilities):
 
 
 def _averages(moments, log_likelihood, rows):
-    """Turn sums over rows into the results of an E-step."""
     moments = moments.scale(1.0 / rows.total_weight)
     return moments.weight, moments, log_likelihood / rows.total_weight
 

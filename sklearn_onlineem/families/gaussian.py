@@ -44,10 +44,13 @@ class Gaussian(
 
     .. math:: p(x \mid m, S) = |2 \pi S|^{-1/2} e^{-(x - m)' S^{-1} (x - m) / 2}
 
-    :math:`\phi(x) = (x, x x')`, :math:`\theta = (S^{-1} m, -S^{-1}/2)`,
-    :math:`G = (m' S^{-1} m + \log |2 \pi S|) / 2`. For diagonal or spherical covariances,
-    :math:`x^2` or :math:`x'x` replaces :math:`x x'`. Parameters are `Gaussians`; statistics are
-    centred (`Moments`).
+    :math:`\phi(x) = (x, x x')`, :math:`\theta = (S^{-1} m, -S^{-1}/2)`, :math:`G = (m' S^{-1} m +
+    \log |2 \pi S|) / 2`. For diagonal or spherical covariances, :math:`x^2` or :math:`x'x` replaces
+    :math:`x x'`. Parameters are `Gaussians`; statistics are centred (`Moments`). The posterior
+    predictive has Student's t distributions :math:`t_{\nu - d + 1}(m, \Psi (k + 1) / (k (\nu - d +
+    1)))` for a normal-inverse-Wishart distribution :math:`(m, k, \Psi, \nu)`, one for each variance
+    along the axes, and normal ones with :math:`S (1 + 1/k)` if S is fixed. It does not include
+    `reg_covar`.
 
     Parameters
     ----------
@@ -65,7 +68,8 @@ class Gaussian(
 
     References
     ----------
-    Amid & Warmuth, UAI 2020, section 4 (Gaussian mixtures).
+    Amid & Warmuth, UAI 2020, section 4 (Gaussian mixtures); Murphy, "Conjugate Bayesian analysis of
+    the Gaussian distribution", 2007, section 9.
 
     Examples
     --------
@@ -96,7 +100,6 @@ class Gaussian(
         return replace(self, floor=variance_floor(X, sample_weight, self.reg_covar))
 
     def _added(self, n_features):
-        """Return what the M-step adds to the variances."""
         if self.floor is not None:
             return self.floor
         return np.full(n_features, 0.0 if self.reg_covar is None else self.reg_covar)
@@ -214,7 +217,6 @@ class Gaussian(
         return Gaussians(mean, previous.covariance)
 
     def _about_means(self, statistics, means):
-        """Return moments with scatters about given means."""
         shift = statistics.mean - means
         outer = np.einsum("k,ki,kj->kij", statistics.weight, shift, shift)
         scatter = statistics.scatter + self.covariance.from_matrices(outer)
@@ -320,9 +322,7 @@ class Gaussian(
         return ["mean", "mean_precision", *self.covariance.prior_keys]
 
     def with_fixed(self, parameters: Gaussians) -> Self:
-        """Return this family with fixed means or covariances, those that it does not learn.
-
-        Posteriors of the others need them.
+        """Return this family with fixed means or covariances, which posteriors of the others need.
 
         Parameters
         ----------
@@ -345,33 +345,6 @@ class Gaussian(
         return replace(prior, degrees=degrees / per_value)
 
     def predictive_log_density(self, statistics: Moments, X: Floats, n_threads: int = 1) -> Floats:
-        r"""Return log p(x_n | statistics_k), of Student's t distributions, in nats, (n_rows, K).
-
-        .. math:: t_{\nu - d + 1}(x \mid m, \Psi (k + 1) / (k (\nu - d + 1)))
-
-        for the normal-inverse-Wishart distribution (m, k, Psi, nu) of the statistics; for
-        normal-inverse-gamma ones, a product of one for each variance; if the covariance S is fixed,
-        a normal distribution with S (1 + 1/k). Floors (`reg_covar`) are not part of it.
-
-        Parameters
-        ----------
-        statistics : Moments
-            Pseudo-statistics of the prior plus evidence as sums over rows.
-        X : ndarray of shape (n_rows, n_features)
-            Rows.
-        n_threads : int, default=1
-            How many threads share the rows.
-
-        Raises
-        ------
-        ValueError
-            If values are missing, the posterior is improper, or the family does not learn means or
-            covariances and has no fixed ones: see `with_fixed`.
-
-        References
-        ----------
-        Murphy, "Conjugate Bayesian analysis of the Gaussian distribution", 2007, section 9.
-        """
         given = posterior(self, statistics)
         rows = without_gaps(X).astype(float, copy=False)
         squares, log_det, n_blocks = self.covariance._squares(given, rows)

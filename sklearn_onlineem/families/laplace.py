@@ -69,23 +69,8 @@ class Laplace(Family[Laplaces, LaplaceStatistics], ConjugatePriors[Laplaces, Lap
     .. math:: p(x \mid m, b) = \prod_j \frac{1}{2 b_j} e^{-|x_j - m_j| / b_j}
 
     This is not an exponential family: no sums suffice for the M-step, so statistics list the rows.
-    The M-step is still exact. As
-
-    .. math::
-
-       \mathrm{KL}\big(m, b \,\|\, \tilde m, \tilde b\big) = \log \frac{\tilde b}{b}
-       + \frac{|m - \tilde m| + b\, e^{-|m - \tilde m| / b}}{\tilde b} - 1,
-
-    it maximises, for rows with responsibilities r and previous components with weights W,
-
-    .. math::
-
-       \tilde m &= \operatorname*{arg\,min} f, \quad
-       \tilde b = \frac{f(\tilde m)}{\sum_n r_n + \sum_t W_t}, \\
-       f(\tilde m) &= \sum_n r_n |x_n - \tilde m|
-       + \sum_t W_t \big(|m_t - \tilde m| + b_t\, e^{-|m_t - \tilde m| / b_t}\big),
-
-    a weighted median without previous components. Parameters are `Laplaces`.
+    The M-step, an exact weighted median pulled towards previous components, is derived in
+    :ref:`own_families` (Amid & Warmuth, UAI 2020, eq. 3). Parameters are `Laplaces`.
 
     Parameters
     ----------
@@ -95,10 +80,6 @@ class Laplace(Family[Laplaces, LaplaceStatistics], ConjugatePriors[Laplaces, Lap
         themselves.
     floor : ndarray of shape (n_features,), default=None
         Computed from `min_scale` by `bind`.
-
-    References
-    ----------
-    Amid & Warmuth, UAI 2020, eq. (3), whose minimiser this is.
 
     Examples
     --------

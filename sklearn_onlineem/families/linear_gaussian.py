@@ -227,7 +227,6 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         return S
 
     def _added(self, n_outputs):
-        """Return the floor that the M-step adds to covariances."""
         return np.zeros((n_outputs, n_outputs)) if self.floor is None else self._floor
 
     @cached_property
@@ -369,12 +368,12 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         """Return a prior that leads the M-step to the posterior's mean of the covariance.
 
         Means of matrix and offset are their modes. Without a prior on the covariance, its maximum
-        likelihood estimate is kept. ValueError if the covariance has no mean under the prior.
+        likelihood estimate is kept.
 
         Parameters
         ----------
         prior : Moments
-            From `prior_statistics`.
+            From `prior_statistics`; ValueError if the covariance has no mean under it.
         n_inputs : int, default=0
             Length of x.
         learnt : set of str
@@ -413,7 +412,6 @@ class _Blocks:
         return previous + solved(xx, (yx - previous @ xx).T).T
 
     def residual(self, B, c):
-        """Return the sum of the outer products of y - B x - c."""
         contrast = np.concatenate([-B, _identity(len(B))], axis=1)
         mean = self.mean_y - B @ self.mean_x - c
         return contrast @ self.scatter @ contrast.T + self.weight * (mean[:, None] * mean)
@@ -450,7 +448,6 @@ def _moments_of(inputs):
 
 
 def _by_component(moments):
-    """Return weight, degrees, mean and scatter of each component."""
     return zip(moments.weight, moments.degrees, moments.mean, moments.scatter, strict=True)
 
 

@@ -194,7 +194,6 @@ class Padded:
         return statistics_of(sums, fresh=not sequences.n_lead), log_likelihoods.sum()
 
     def _arguments(self, sequences):
-        """Return arguments of the filter's kernels, from the model and from sequences."""
         first = self.moments(*sequences.first)
         return sequences.X, sequences.offsets, self.system, self.k, first
 
@@ -204,7 +203,6 @@ class Padded:
         return np.empty((n_rows, self.k)), np.empty((n_rows, self.k, self.k))
 
     def moments(self, mean, covariance):
-        """Return a mean and its covariance, joined."""
         return np.concatenate([self._vector(mean), self._square(covariance).ravel()])
 
     def _square(self, matrix):
@@ -242,7 +240,6 @@ class SharedGains:
 
     @property
     def suffice(self):
-        """Whether tables are small enough."""
         return self._width <= _WIDEST and (self._tables[1] or self._n_most >= self._longest)
 
     @property
@@ -261,7 +258,6 @@ class SharedGains:
 
     @cached_property
     def _observation_maps(self):
-        """Maps between rows and states, as the kernel takes them."""
         C, offset, R = self._padded.system[4:]
         whitening = lapack.dtrtri(lapack.dpotrf(R, lower=1)[0], lower=1)[0]
         H = whitening @ C

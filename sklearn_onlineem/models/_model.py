@@ -29,31 +29,21 @@ class Model(ABC, Generic[Data, Evidence]):
     Statistics are averages per observation, jointly over hidden and visible variables. Two laws
     hold for each model, and are tested for all: ``m_step(own_statistics())`` is the identity, and
     the evidence of two batches adds up to that of both.
-
-    Attributes
-    ----------
-    is_exact : bool
-        Whether posteriors of hidden variables, and so likelihoods, have a closed form. If not,
-        expectations are approximate, and a lower bound replaces the log-likelihood everywhere.
-    draws : bool
-        Whether the E-step needs an `rng` even where it takes expectations.
-    is_conjugate : bool
-        Whether statistics have a fixed size, so that running statistics can be the
-        hyper-parameters of a posterior.
-    has_components : bool
-        Whether hidden variables are choices of one of `n_components`.
     """
 
+    # Whether posteriors of hidden variables, and so likelihoods, have a closed form. If not,
+    # expectations are approximate, and a lower bound replaces the log-likelihood everywhere.
     is_exact = True
+    # Whether the E-step needs an `rng` even where it takes expectations.
     draws = False
+    # Whether statistics have a fixed size, as the hyper-parameters of a posterior have.
     is_conjugate = True
+    # Whether hidden variables are choices of one of `n_components`.
     has_components = True
 
     @abstractmethod
     def e_step(self, data: Data, rng: np.random.Generator | None = None) -> tuple[Evidence, float]:
-        """Return the expected statistics of the data, averages per observation, and log-likelihood.
-
-        The log-likelihood is the weighted mean per observation, in nats.
+        """Return the expected statistics and the log-likelihood, weighted averages per observation.
 
         Parameters
         ----------
@@ -173,17 +163,12 @@ class Model(ABC, Generic[Data, Evidence]):
         The M-step maximises it: :math:`Q(\theta) = \langle s, \theta \rangle - A(\theta)` if the
         complete data are an exponential family. It leaves out what does not depend on the
         parameters, so only differences between models have a meaning. For own statistics, these are
-        the KL divergence.
+        the KL divergence. ValueError if the model does not implement it.
 
         Parameters
         ----------
         statistics : Statistics
             Evidence, pseudo-statistics of a prior, or a sum of them.
-
-        Raises
-        ------
-        ValueError
-            If the model does not implement it.
         """
         raise ValueError(
             f"{type(self).__name__} does not say what its M-step maximises: it has no"

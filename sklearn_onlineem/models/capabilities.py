@@ -28,14 +28,9 @@ Kind = TypeVar("Kind")
 
 
 class NewtonSteps(ABC):
-    """Models whose likelihood has Newton steps.
+    """Models whose likelihood has Newton steps."""
 
-    Attributes
-    ----------
-    lacking : str
-        Ends the error about a model without this capability; subclasses have their own.
-    """
-
+    # Ends the error about a model without this capability; each has one.
     lacking = "has no Newton step; use another solver"
 
     @abstractmethod
@@ -123,17 +118,10 @@ class SplitsAndMerges(ABC):
 
 
 class SplitMergeStep(NamedTuple):
-    """A split, a merge or both.
-
-    Attributes
-    ----------
-    model : MixtureModel
-        After the step.
-    reinitialised, half_of : int
-        The component that was empty, and the one that was split; -1 for none.
-    """
+    """A mixture after a merge or a split, or both."""
 
     model: object
+    # The component that was empty, and the one that was split; -1 for none.
     reinitialised: int
     half_of: int
 
@@ -157,7 +145,7 @@ class SampledChains(ABC):
         Parameters
         ----------
         data : Batch
-            All observations.
+            All observations. ValueError if the model has no chain for them.
         prior : Statistics or None
             Pseudo-statistics of a conjugate prior; None: there is none.
         rng : numpy.random.Generator
@@ -168,23 +156,13 @@ class SampledChains(ABC):
         dispersed : bool, default=False
             Whether to start away from the model, as several chains should: chains that start alike
             cannot show whether they have converged.
-
-        Raises
-        ------
-        ValueError
-            If the model has no such chain.
         """
 
 
 class Chain(ABC, Generic[Kind]):
-    """Hidden variables of all data, drawn by each sweep; it changes in place.
+    """Hidden variables of all data, drawn by each sweep; it changes in place."""
 
-    Attributes
-    ----------
-    has_draws : bool
-        Whether it can be aligned to a model, and draw parameters.
-    """
-
+    # Whether it can be aligned to a model, and draw parameters.
     has_draws = False
 
     @abstractmethod

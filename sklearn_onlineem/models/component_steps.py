@@ -77,7 +77,6 @@ class ComponentSteps:
         self._begin(model)
 
     def _begin(self, model):
-        """Compute all densities of a model."""
         self._whole, self._weights, n = model, model.weights.copy(), model.n_components
         self._components = [component(model.parameters, k, n) for k in range(n)]
         for chunk in self._chunks:
@@ -148,7 +147,6 @@ class ComponentSteps:
         return own / (own + rest), rest / (own + rest) / mass
 
     def _maximiser(self, k):
-        """Return the parameters of a component that maximise its column of the E-step."""
         family, old, total = self._whole.family, self._components[k], self._data.total_weight
         terms = [(1.0 / total, chunk.statistics(family, old)) for chunk in self._chunks]
         if self._prior is not None:
@@ -223,7 +221,6 @@ class _Chunk:
         return shares.sum()
 
     def _join(self, k, weight):
-        """Compute the part of a component in the sums."""
         np.subtract(self._log_density[k], self._unit, out=self._joint)
         self._joint += math.log(weight) if weight > 0.0 else -np.inf
         with np.errstate(over="ignore"):

@@ -113,5 +113,4 @@ class Dictionary:
 
 
 def _largest_sums(values):
-    """Return sums of the 0, 1, ... n largest values."""
     return np.concatenate(([0.0], np.cumsum(np.sort(values)[::-1])))

@@ -40,6 +40,8 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
 
     .. math:: p(x, y) = \delta_\# \sum_{\text{scripts}} \prod_{\text{operations}} p(o)
 
+    `sample` returns pairs of strings and their scripts, operations as `Strings`.
+
     Parameters
     ----------
     operations : Operations
@@ -202,17 +204,6 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
     def sample(
         self, n: int, rng: np.random.Generator, like: StringPairs | None = None
     ) -> tuple[StringPairs, Strings]:
-        """Draw n pairs of strings; return them and their scripts, operations as `Strings`.
-
-        Parameters
-        ----------
-        n : int
-            How many pairs.
-        rng : numpy.random.Generator
-            Source of random numbers.
-        like : StringPairs, default=None
-            Ignored: scripts end by themselves.
-        """
         p = self.probabilities
         n_operations = rng.geometric(p[-1], size=n) - 1
         drawn = rng.choice(len(p) - 1, size=n_operations.sum(), p=p[:-1] / p[:-1].sum())
@@ -245,7 +236,6 @@ def _columns(targets):
 
 
 def _same(chunk):
-    """Return pairs of the source and the target of the same index."""
     return np.column_stack([chunk, chunk])
 
 

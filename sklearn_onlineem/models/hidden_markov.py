@@ -150,7 +150,6 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         return combine(terms), sum(log_likelihood for _, log_likelihood in sums) / len(data)
 
     def _sums(self, data, rng):
-        """Return sums over sequences: expected statistics, and log-likelihood."""
         states, offsets = self._log_densities(data)
         chain, log_likelihoods = self._chain(data), np.empty(len(data))
         transitions = np.empty((self.n_components, self.n_components))
@@ -184,7 +183,6 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         return statistics, log_likelihoods.sum()
 
     def _chain(self, data):
-        """Return start, start of the first sequence, transitions and ends, for the kernels."""
         first = self.start if data.before is None else data.before
         return self.start, first, self.termination.transitions(self.transmat), self._final
 

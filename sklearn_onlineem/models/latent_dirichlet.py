@@ -202,7 +202,6 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
         return replace(self, topics_T=topics_T, alpha=alpha, length=length)
 
     def _topics_of(self, statistics):
-        """Return topics, and their expected numbers of tokens."""
         topics_T, totals = np.empty_like(self.topics_T), np.empty(self.n_components)
         array_of("counts_T", statistics.counts_T, _DOUBLE, ndim=2)
         normalise_columns(statistics.counts_T, statistics.smoothing, topics_T, totals)
@@ -467,21 +466,6 @@ class TopicChain(Chain["LatentDirichletModel"]):
     Griffiths & Steyvers, "Finding scientific topics", PNAS 2004; Zaheer, Wick, Tristan, Smola &
     Steele, "Exponential Stochastic Cellular Automata for Massively Parallel Inference", AISTATS
     2016 (stochastic EM).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy.sparse import csr_array
-    >>> from sklearn_onlineem.data.documents import Documents
-    >>> from sklearn_onlineem.data.rows import Rows
-    >>> from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
-    >>> topics_T, rng = np.array([[0.9, 0.1], [0.1, 0.9]]), np.random.default_rng(0)
-    >>> model = LatentDirichletModel(topics_T, np.array([0.1, 0.1]), np.array([9.0]))
-    >>> documents = Documents(Rows(csr_array([[9.0, 0.0], [0.0, 9.0]])))
-    >>> chain = model.chain(documents, TopicStatistics(None, 0.1, 0.0, np.zeros(2)), rng)
-    >>> _ = [chain.sweep(rng) for _ in range(9)]
-    >>> chain.shares()
-    array([0.5, 0.5])
     """
 
     def __init__(
@@ -573,7 +557,6 @@ class TopicChain(Chain["LatentDirichletModel"]):
         )
 
     def _learn_alpha(self):
-        """Update alpha by the present topics."""
         if self._model.learns_alpha:
             statistics = replace(
                 self._prior, smoothing=0.0, weight=1.0, mean_logs=self._mean_logs()

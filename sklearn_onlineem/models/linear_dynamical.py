@@ -132,7 +132,6 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
 
     @property
     def _first(self):
-        """Mean and covariance of the first state."""
         return self.initial.offset, self.initial.covariance
 
     # ------------------------------------------------------------------------------------ the EM
@@ -162,7 +161,6 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         return gains if gains.suffice else None
 
     def _sums(self, data, rng):
-        """Return sums over sequences, for each start: expected statistics, and log-likelihood."""
         # One generator, as others that it spawns would not depend on its state alone.
         pieces = prepared(data, self._first)
         return [self._padded.expected(piece, data.n_threads, rng) for piece in pieces]
@@ -246,7 +244,6 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
 
     @property
     def _observability(self):
-        """Observability matrix: the dependence of later rows on the state."""
         blocks = [self.emissions.matrix]
         for _ in range(self.n_components - 1):
             blocks.append(blocks[-1] @ self.transitions.matrix)
@@ -438,5 +435,4 @@ def _overflow(since):
 
 
 def _share_of_fresh(like):
-    """Return the share of the sequences that begin at their first row."""
     return np.array([1.0 if like is None or like.before is None else 1.0 - 1.0 / len(like)])

@@ -88,7 +88,6 @@ def _windows(Z, begins, n_lags):
 
 
 def _principal(windows, k, rng):
-    """Return the directions of the greatest variance."""
     values, vectors = np.linalg.eigh(windows.T @ windows / len(windows))
     # Signs are those of the first loading that is not small, so that rounding decides nothing.
     vectors = vectors[:, ::-1][:, :k]
@@ -97,7 +96,6 @@ def _principal(windows, k, rng):
 
 
 def _random(windows, k, rng):
-    """Return random directions."""
     n_directions = min(k, windows.shape[1])
     return np.linalg.qr(rng.standard_normal((windows.shape[1], n_directions)))[0]
 

@@ -178,7 +178,6 @@ class MomentFilter:
 
 
 def _as_row(row, n_features):
-    """Return a row as an array (1, n_features), with NaN for masked values."""
     if isinstance(row, np.ma.MaskedArray):
         row = np.where(np.ma.getmaskarray(row), np.nan, np.ma.getdata(row))
     X = np.array(row)

@@ -196,12 +196,8 @@ class MixtureModel(
         data : Rows
             Observations.
         statistics : MixtureStatistics
-            Pseudo-statistics of the prior plus evidence, as sums over rows.
-
-        Raises
-        ------
-        ValueError
-            If the family has none in closed form, or a posterior is improper.
+            Pseudo-statistics of the prior plus evidence, as sums over rows. ValueError if the
+            family has no predictive in closed form, or a posterior is improper.
         """
         shares, out = statistics.counts + 1.0, np.empty(len(data))
         if not (shares >= 0.0).all():
@@ -321,7 +317,6 @@ class MixtureModel(
 
 
 def _sampled_e_step(family, rng, parameters, log_weights, rows):
-    """Return the E-step with all hidden variables drawn."""
     if isinstance(family, HiddenVariables):
         return family.sampled_e_step(parameters, log_weights, rows, rng)
     return family.e_step(parameters, log_weights, rows, rng.random(len(rows)))
@@ -343,7 +338,9 @@ class MixtureChain(Chain["MixtureModel"]):
         p(x_i \mid \text{prior + rows of } k \text{ without } i)
 
     Weights and parameters are integrated out. Rows whose component is known keep it: they are
-    counted with the prior.
+    counted with the prior. Averages number components as in the reference of `align_to`, or as in
+    the model of the first of them. ValueError if the family has no posterior predictive in closed
+    form.
 
     Parameters
     ----------
@@ -357,12 +354,6 @@ class MixtureChain(Chain["MixtureModel"]):
         Source of random numbers of the start.
     dispersed : bool, default=False
         Whether to start away from the model: from components that have one random row each.
-
-    Raises
-    ------
-    ValueError
-        If there is no prior, or an improper one, or rows have weights, or the family has no
-        posterior predictive in closed form.
 
     References
     ----------
@@ -501,10 +492,6 @@ class MixtureChain(Chain["MixtureModel"]):
         self._reference = reference
 
     def average_in(self) -> None:
-        """Add the present state, numbered as in the reference, to an average over sweeps.
-
-        Without `align_to`, the model of the first of them is the reference.
-        """
         evidence = self._statistics(self._rows, self._labels)
         present = self._model_of(evidence)
         if self._reference is None:

@@ -105,25 +105,21 @@ class Termination(ABC):
     ) -> tuple[Integers, Integers]:
         """Draw n state sequences; return offsets (n + 1,) and states (n_rows,).
 
+        ValueError if sequences end by themselves, and a state that can be reached cannot reach an
+        end, or they would have more than a million rows on average.
+
         Parameters
         ----------
         start : ndarray of shape (K,)
-            Probabilities of the first state.
+            Probabilities of the first state, or weights: finite and not below 0.
         transmat : ndarray of shape (K, K) or (K, K + 1)
-            As in `transitions`.
+            As in `transitions`, or weights.
         n : int
             How many sequences.
         rng : numpy.random.Generator
             Source of random numbers.
         like : Sequences, default=None
             Data to draw lengths from, if lengths are given.
-
-        Raises
-        ------
-        ValueError
-            If `start` or `transmat` are no weights: finite, not below 0, not masked, and of shapes
-            that fit. If sequences end by themselves, and a state that can be reached cannot reach
-            an end, or they would have more than a million rows on average.
         """
         start, transitions, final = self._checked(start, transmat)
         lengths = self._sample_lengths(n, rng, like)
@@ -163,12 +159,9 @@ class GivenLength(Termination):
 
     .. math:: u = \sum_t P(T > t) \, \pi A^t
 
-    over transitions :math:`t = 1..T-1` and emissions :math:`t = 1..T`. Half the weight of a short
-    piece of a sequence goes to expected occupancies after its end.
-
-    References
-    ----------
-    Amid & Warmuth, UAI 2020, section 5, with one u for both.
+    over transitions :math:`t = 1..T-1` and emissions :math:`t = 1..T` (Amid & Warmuth, UAI 2020,
+    section 5, with one u for both). Half the weight of a short piece of a sequence goes to expected
+    occupancies after its end.
 
     Examples
     --------
@@ -341,7 +334,6 @@ def _check_ends(start, transitions, final):
 
 
 def _expected_length(start, transitions, final):
-    """Return the mean number of rows of sequences drawn with these weights."""
     shares = np.diff(_cumulative_shares(transitions), axis=1, prepend=0.0)
     stays = np.clip(1.0 - final, 0.0, 1.0)
     return _absorbed_occupancy(start / start.sum(), stays[:, None] * shares).sum()
@@ -374,7 +366,6 @@ def _cumulative_shares(weights):
 
 
 def _draw(cumulative, rng):
-    """Draw one state for each row of cumulative shares."""
     uniforms = rng.random((len(cumulative), 1))
     return (cumulative <= uniforms).sum(axis=1)
 

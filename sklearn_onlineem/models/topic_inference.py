@@ -33,20 +33,13 @@ _LEAST_ALPHA, _MOST_ALPHA = 1e-100, 1e30
 
 @dataclass(frozen=True)
 class TopicInference:
-    """Base of the kinds of inference; each defines how often it goes over a document.
+    """Base of the kinds of inference; each defines how often it goes over a document."""
 
-    Attributes
-    ----------
-    draws : bool
-        Whether random numbers are needed.
-    takes_draw : bool
-        Whether statistics are of topics that were drawn, not of expectations.
-    takes_fractions : bool
-        Whether counts need not be whole.
-    """
-
+    # Whether random numbers are needed.
     draws = False
+    # Whether statistics are of topics that were drawn, not of expectations.
     takes_draw = False
+    # Whether counts need not be whole.
     takes_fractions = True
 
     # Arguments of the kernel: sweeps, those that are discarded, rounds, whether to take one draw.
