@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 else:
 
     class cached_property(functools.cached_property):
-        """As in `functools`, without the lock that it has there before Python 3.12.
+        """As in `functools`, without the lock that it has before Python 3.12.
 
-        A forked process would wait for ever on a lock that another thread of its parent has held.
+        A forked process would wait for ever on a lock that another thread of its parent held.
         Threads that meet compute the same value twice.
         """
 

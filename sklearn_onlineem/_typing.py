@@ -1,4 +1,4 @@
-"""Types in the signatures of what is public."""
+"""Types in public signatures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class SparseArray(Protocol):
-    """What SciPy's sparse arrays and matrices have; SciPy itself has no types."""
+    """The part of SciPy's sparse arrays and matrices that is used; SciPy has no types."""
 
     def tocsr(self) -> object:
         """Return it in compressed rows."""

@@ -1,6 +1,6 @@
-"""Parameters of any family as values: averaged, and with their components in another order.
+"""Parameters of any family as values: averaged, reordered, split into components.
 
-A value is an array, or a tuple or dataclass of values; whatever else is among them is a setting.
+A value is an array, or a tuple or dataclass of values; all else in it is a setting.
 """
 
 from __future__ import annotations
@@ -29,12 +29,11 @@ __all__ = [
 
 
 def like(first, parts):
-    """Return a tuple of these parts, named as the first is if it has names."""
+    """Return a tuple of these parts, named as the first one if that has names."""
     return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
 
 
 def n_bytes(value):
-    """Return the size of the arrays that a value holds, as they are sent."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if sparse.issparse(value):
@@ -43,29 +42,20 @@ def n_bytes(value):
 
 
 def n_numbers(value):
-    """Return the number of elements of the arrays that a value holds."""
     return value.size if isinstance(value, np.ndarray) else sum(map(n_numbers, _parts(value)))
 
 
 def _parts(value):
-    """Parts of a tuple or dataclass; none where it is neither."""
+    """Return the parts of a tuple or dataclass; none for other values."""
     if isinstance(value, tuple):
         return value
     return [getattr(value, f.name) for f in fields(value)] if is_dataclass(value) else ()
 
 
 def checksum(value):
-    """Return a checksum of all arrays, numbers, names and types that a value is made of.
+    """Return a checksum of all arrays, numbers, names and types in a value.
 
-    Of objects of other kinds it has the types alone.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> checksum((1.0, np.zeros(2))) == checksum((1.0, np.zeros(2)))
-    True
-    >>> checksum((1.0, np.zeros(2))) == checksum((1.0, np.zeros(3)))
-    False
+    Of other objects it has the types alone.
     """
     total = 0
     for part in _bytes_of(value):
@@ -94,7 +84,7 @@ def _is_of_numbers(record):
 
 
 def _parts_of(value):
-    """Parts of a value by which it is known; their number is one."""
+    """Return the parts that identify a value, and their number."""
     if sparse.issparse(value):
         return value.shape, value.data, value.indices, value.indptr
     if isinstance(value, deque) and value and all(map(_is_of_numbers, value)):
@@ -110,24 +100,10 @@ def _parts_of(value):
 
 
 def average(values, shares):
-    """Average what is an array, in values that are alike in all else.
+    """Return the average of arrays in values that are otherwise alike.
 
-    Parameters
-    ----------
-    values : list
-        Arrays, or tuples or dataclasses of arrays and of settings; the latter are the first's.
-    shares : list of float
-        Adding up to 1.
-
-    Returns
-    -------
-    averaged : object
-        Like the values; an array that they all share stays as it is, to the last bit.
-
-    Raises
-    ------
-    TypeError
-        If values differ in arrays that are in none of these.
+    Settings are the first's; an array that all share stays the same to the last bit. `shares` add
+    up to 1. TypeError if values differ in arrays within other objects.
     """
     first = values[0]
     if isinstance(first, np.ndarray):
@@ -142,7 +118,7 @@ def average(values, shares):
 
 
 def _common(values):
-    """The first of settings; TypeError if these are objects that hold different numbers."""
+    """Return the first of settings; TypeError if these are objects with different numbers."""
     first = values[0]
     if all(_has_arrays_of(value, first) for value in values[1:]):
         return first
@@ -153,7 +129,7 @@ def _common(values):
 
 
 def _has_arrays_of(value, other):
-    """Whether arrays are equal, and arrays that lists, dictionaries and objects hold."""
+    """Return whether arrays are equal, alone or within lists, dictionaries and objects."""
     if value is other or type(value) is not type(other):
         return value is other
     if isinstance(value, np.ndarray):
@@ -168,7 +144,7 @@ def _has_arrays_of(value, other):
 
 
 def take(value, index):
-    """Return components in the order of an index array; what they all share stays as it is."""
+    """Return components in the order of an index array; shared parts stay the same."""
     if isinstance(value, np.ndarray):
         return np.ascontiguousarray(value[index]) if len(value) == len(index) else value
     if isinstance(value, tuple):
@@ -182,18 +158,7 @@ def take(value, index):
 
 
 def component(value, k, n):
-    """Return component k of n as a value of one component; what all share stays as it is.
-
-    Parameters
-    ----------
-    value : object
-    k, n : int
-
-    Raises
-    ------
-    TypeError
-        If the value is not made of arrays and numbers.
-    """
+    """Return component k of n as a value of one component; TypeError unless made of arrays."""
     if isinstance(value, np.ndarray):
         return value[k : k + 1] if len(value) == n else value
     if isinstance(value, tuple):
@@ -209,15 +174,7 @@ def component(value, k, n):
 
 
 def joined(components, whole):
-    """Return the value whose components these are, in what `component` has made of a whole.
-
-    Parameters
-    ----------
-    components : list of object
-        Values of one component.
-    whole : object
-        A value of as many components, which says what they share.
-    """
+    """Return the value of which these are the `component` values, shared parts as in `whole`."""
     first = components[0]
     if isinstance(whole, np.ndarray):
         return np.concatenate(components) if len(whole) == len(components) else first

@@ -1,4 +1,4 @@
-"""Expected complete-data statistics: values that add and scale, and nothing else.
+"""Expected complete-data statistics: values that can be added and scaled.
 
 Batch EM, online EM, MAP, stochastic EM and the merging of models differ only in *which* statistics
 they add and with what weights; :func:`combine` is that sum.
@@ -31,9 +31,9 @@ _FEW = 3
 class Statistics:
     """Sufficient statistics, jointly over hidden and visible variables, averaged per observation.
 
-    A subclass is a frozen dataclass whose fields are arrays, numbers, further statistics, or tuples
-    of these. Sums are taken field by field; a subclass whose fields do not add (a mean, say)
-    overrides `merge` and `scale`, and one that grows by what is added to it `sum_of`.
+    A subclass is a frozen dataclass with fields that are arrays, numbers, statistics, or tuples of
+    these. Sums are taken field by field; a subclass whose fields do not add (such as means)
+    overrides `merge` and `scale`, and one that grows with each addition `sum_of`.
 
     Examples
     --------
@@ -42,8 +42,6 @@ class Statistics:
     >>> a = Sums(weight=np.array([1.0, 3.0]), total=np.array([[6.0], [2.0]]))
     >>> a.merge(1.0, a, 2.0).weight, a.scale(0.5).total.ravel(), a.component(1, 2).total
     (array([3., 9.]), array([3., 1.]), array([[2.]]))
-    >>> Sums.sum_of([(1.0, a), (2.0, a)]).total.ravel(), Sums.sum_by_field([(0.5, a)]).weight
-    (array([18.,  6.]), array([0.5, 1.5]))
     """
 
     def merge(self, a: float, other: Self, b: float) -> Self:
@@ -55,10 +53,6 @@ class Statistics:
             Non-negative weights.
         other : Statistics
             Statistics of the same class and shapes.
-
-        Returns
-        -------
-        merged : Statistics
         """
         names = _names(type(self))
         return type(self)(*[_merge(a, getattr(self, n), b, getattr(other, n)) for n in names])
@@ -74,37 +68,30 @@ class Statistics:
         return type(self)(*[_scale(a, getattr(self, n)) for n in _names(type(self))])
 
     def component(self, k: int, n: int) -> Self:
-        """Return the statistics of component k of n alone.
+        """Return the statistics of one component alone.
 
         Parameters
         ----------
-        k : int
-            Which component.
-        n : int
-            How many components there are.
+        k, n : int
+            Which component, and how many there are.
         """
         return component(self, k, n)
 
     @classmethod
     def sum_of(cls, terms: Sequence[tuple[float, Self]]) -> Self:
-        """Return the weighted sum of statistics of this class, added from left to right.
+        """Return the weighted sum of statistics of this class, the same bits as `merge` in order.
 
         Parameters
         ----------
         terms : list of (float, Statistics)
             Weights above 0, and statistics; at least one term.
-
-        Returns
-        -------
-        total : Statistics
-            To the last bit what `merge` makes of the first two, of that and the third, and so on.
         """
         adds_by_field = cls.merge is Statistics.merge
         return cls.sum_by_field(terms) if adds_by_field else fold(terms)
 
     @classmethod
     def sum_by_field(cls, terms: Sequence[tuple[float, Self]]) -> Self:
-        """Return the weighted sum whose fields are those of the fields.
+        """Return the weighted sum of each field.
 
         Parameters
         ----------
@@ -127,22 +114,7 @@ class Statistics:
 
 
 def fold(terms: Iterable[tuple[float, Kind]]) -> Kind:
-    """Add up statistics in pairs, from left to right; terms of weight 0 are left out.
-
-    Parameters
-    ----------
-    terms : iterable of (float, Statistics)
-        Weights and statistics.
-
-    Returns
-    -------
-    total : Statistics
-
-    Raises
-    ------
-    ValueError
-        If no term has a weight above 0.
-    """
+    """Return the sum of statistics, added in pairs from left to right, as `combine` does."""
     total, a = None, 1.0
     for b, statistics in terms:
         if not b > 0:
@@ -173,7 +145,7 @@ def _scale(a, x):
 
 
 def _times(a, x):
-    """A weight times values; as a float, as whole numbers would repeat lists and texts."""
+    """Return a weight times values; as a float, as whole numbers would repeat lists and texts."""
     return float(a) * x
 
 
@@ -187,22 +159,14 @@ def _total(weights, values):
 
 
 def combine(terms: Iterable[tuple[float, Kind]]) -> Kind:
-    """Return the weighted sum of statistics, the one sum behind every update of this library.
+    """Return the weighted sum of statistics, added from left to right, without terms of weight 0.
+
+    All updates are such sums: those of batches, priors, shards and previous models.
 
     Parameters
     ----------
     terms : iterable of (float, Statistics)
-        Weights and statistics; at least one term. Terms of weight 0 are left out.
-
-    Returns
-    -------
-    total : Statistics
-        ``sum(weight * statistics)``, added from left to right.
-
-    Raises
-    ------
-    ValueError
-        If there is no term with a weight above 0.
+        Weights and statistics; ValueError if no weight is above 0.
 
     References
     ----------
@@ -232,11 +196,6 @@ def pooled(terms: Sequence[tuple[float, Kind]]) -> Kind:
     ----------
     terms : list of (float, Statistics)
         Numbers of observations, and their statistics per observation.
-
-    Returns
-    -------
-    average : Statistics
-        Per observation of all together.
     """
     # A power of two, so that sums are finite and no digits are lost.
     exponent = math.frexp(max(n for n, _ in terms))[1]
@@ -252,7 +211,7 @@ class Sums(Statistics):
     Parameters
     ----------
     weight : ndarray of shape (n_components,)
-        Expected number of observations per observation, the responsibility of each component.
+        Expected share of each component in the observations: its mean responsibility.
     total : ndarray of shape (n_components, n_statistics)
         Weight times mean of the sufficient statistic.
     """
@@ -263,14 +222,14 @@ class Sums(Statistics):
 
 @dataclass(frozen=True)
 class Listed(Statistics):
-    """Weighted values, one after the other: to add is to list, where no sums suffice.
+    """Weighted values in a list, to which addition appends, if no sums suffice.
 
     Parameters
     ----------
     weights : ndarray of shape (n_values, n_components)
         Share of each value in each component, times its weight.
     values : ndarray, or tuple of ndarrays, of shape (n_values, ...)
-        What is listed, first axis first.
+        The values, along the first axis.
 
     Examples
     --------
@@ -278,9 +237,10 @@ class Listed(Statistics):
     >>> from sklearn_onlineem.statistics import Listed, combine
     >>> new = Listed(weights=np.array([[1.0]]), values=np.array([5.0]))
     >>> old = Listed(weights=np.array([[0.5], [0.5]]), values=np.array([1.0, 2.0]))
-    >>> total = combine([(1.0, new), (4.0, old)])
-    >>> total.values, total.weights.ravel()
-    (array([5., 1., 2.]), array([1., 2., 2.]))
+    >>> combine([(1.0, new), (4.0, old)])
+    Listed(weights=array([[1.],
+           [2.],
+           [2.]]), values=array([5., 1., 2.]))
     """
 
     weights: Floats
@@ -299,7 +259,7 @@ class Listed(Statistics):
 
 
 def _concatenated(values):
-    """One after the other: arrays, or tuples of arrays in each place."""
+    """Return the concatenation of arrays, or of tuples of arrays place by place."""
     if not isinstance(values[0], tuple):
         return np.concatenate(values)
     return like(values[0], [_concatenated(part) for part in zip(*values, strict=True)])

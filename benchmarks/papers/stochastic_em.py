@@ -106,7 +106,7 @@ def setting(problem, seed, n_rows):
     means = rng.normal(scale=PRECISION**-0.5, size=(N_COMPONENTS, d))
     truth = MixtureModel(family, rng.dirichlet(np.ones(N_COMPONENTS)), Gaussians(means, unit))
     data, held_out = (Rows(truth.sample(n_rows, rng)[0]) for _ in range(2))
-    family = family.knowing(truth.parameters)
+    family = family.with_fixed(truth.parameters)
     first = replace(truth, family=family)
     if not problem.knows_weights:
         first = replace(first, weights=np.full(N_COMPONENTS, 1.0 / N_COMPONENTS))

@@ -11,14 +11,12 @@ __all__ = ["log_factorial_sums", "log_multinomial_coefficients"]
 
 
 def log_factorial_sums(X, n_threads=1):
-    """Sums over features of log x!, an ndarray of shape (n_rows,)."""
     return _per_row(
         _log_factorials.log_factorial_sums, _log_factorials.log_factorial_sums_csr, X, n_threads
     )
 
 
 def log_multinomial_coefficients(X, n_threads=1):
-    """Logarithms of (sum x)! / prod x!, an ndarray of shape (n_rows,)."""
     return _per_row(
         _log_factorials.multinomial_log_coefficients,
         _log_factorials.multinomial_log_coefficients_csr,

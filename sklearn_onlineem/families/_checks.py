@@ -35,10 +35,7 @@ _TOLERANCE = 1e-7
 
 
 def stored_values(X):
-    """The values that are stored: all of a dense array, the non-zeros of a sparse one.
-
-    A ValueError if it is sparse and no CSR matrix that kernels can take.
-    """
+    """Return all values of a dense array, or the stored ones of a CSR array; else a ValueError."""
     if not sparse.issparse(X):
         return X
     if X.format != "csr":
@@ -48,7 +45,6 @@ def stored_values(X):
 
 
 def check_non_negative(X):
-    """Raise ValueError where a value is below 0."""
     values = stored_values(X)
     if values.size and values.min() < 0:
         raise ValueError(f"Negative values in data: the smallest is {np.min(values):.6g}.")
@@ -67,14 +63,12 @@ def finite(name, value, shape=()):
 
 
 def above(name, value, bound, shape=()):
-    """Return finite numbers above a bound."""
     numbers = finite(name, value, shape)
     _require((numbers > bound).all(), name, f"above {bound:.6g}", value)
     return numbers
 
 
 def at_least(name, value, bound, shape=()):
-    """Return finite numbers that are not below a bound."""
     numbers = finite(name, value, shape)
     _require((numbers >= bound).all(), name, f"at least {bound:.6g}", value)
     return numbers
@@ -89,10 +83,7 @@ def at_most(name, value, bounds, what, shape=()):
 
 
 def positive_semidefinite(name, value, size):
-    """Return a symmetric matrix without negative eigenvalues.
-
-    A number stands for a multiple of the unit matrix.
-    """
+    """Return a symmetric matrix without negative eigenvalues, from a number as a multiple of I."""
     if np.ndim(value) == 0:
         return at_least(name, value, 0.0) * np.eye(size)
     matrix = finite(name, value, (size, size))
@@ -108,7 +99,6 @@ def check_setting(name, value, least, most):
 
 
 def check_positive_definite(name, matrix):
-    """Raise ValueError unless a matrix of finite numbers is symmetric and positive definite."""
     values, _ = _eigenvalues(name, matrix)
     _require((values > 0.0).all(), name, "positive definite", matrix)
 

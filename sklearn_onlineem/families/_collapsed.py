@@ -1,4 +1,4 @@
-"""What posterior predictive distributions of counts, bits and durations have in common."""
+"""Posterior predictive distributions of counts, bits and durations: shared functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BLOCK_VALUES = 1 << 18
 
 
 def proper(family, name, values):
-    """Return hyper-parameters if all are above 0; a ValueError that names the family if not."""
+    """Return hyper-parameters if all are above 0; else raise a ValueError that names the family."""
     if not (np.isfinite(values).all() and (values > 0.0).all()):
         raise ValueError(
             f"the prior of {type(family).__name__} is improper, as its {name} is"
@@ -29,10 +29,7 @@ def proper(family, name, values):
 
 
 def log_rising(a, x):
-    r"""Return :math:`\log \Gamma(a + x) - \log \Gamma(a)`, for a above 0 and x from 0 up.
-
-    Where a is large, the logarithms of both would lose the digits of their difference.
-    """
+    """Return log Gamma(a + x) - log Gamma(a) to full precision, for a above 0 and x from 0 up."""
     a, x = np.broadcast_arrays(np.asarray(a, dtype=float), x)
     large = np.maximum(a, _ASYMPTOTIC)
     above = large + x
@@ -42,26 +39,14 @@ def log_rising(a, x):
 
 
 def _stirling(r):
-    """What log Gamma(1 / r) has besides Stirling's formula."""
+    """Return log Gamma(1 / r) less Stirling's formula."""
     s = r * r
     series = 1 / 1188 - s * (691 / 360360 - s / 156)
     return r * (1 / 12 - s * (1 / 360 - s * (1 / 1260 - s * (1 / 1680 - s * series))))
 
 
 def over_values(X, n_components, term):
-    """Sum terms over the values of each row that are not 0.
-
-    Parameters
-    ----------
-    X : array or CSR array of shape (n_rows, n_features)
-    n_components : int
-    term : callable
-        Of values, a column, and of their indices; returns an array of shape (n_values, K).
-
-    Returns
-    -------
-    sums : ndarray of shape (n_rows, K)
-    """
+    """Sum term(values, indices), (n_values, K), over the values of each row that are not 0."""
     X, sums = sparse.csr_array(X), np.zeros((X.shape[0], n_components))
     step = max(1, _BLOCK_VALUES // n_components)
     for start in range(0, X.nnz, step):
@@ -82,10 +67,7 @@ def log_rising_sums(X, a):
 
 
 def drawn_proportions(concentration, rng):
-    """Draw from Dirichlet distributions along the last axis.
-
-    Gamma variables of small shapes would underflow where their logarithms do not.
-    """
+    """Draw from Dirichlets along the last axis, by logarithms, which do not underflow."""
     logs = np.log(rng.standard_gamma(concentration + 1.0))
     logs -= rng.standard_exponential(concentration.shape) / concentration
     shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
@@ -96,33 +78,10 @@ def sweep(
     form, X, prior, labels, concentration, uniforms, *, second_prior=None, weight=None, step=1.0,
     group=None,
 ):  # fmt: skip
-    """Run a sweep of the kernel, which says what the forms and their parameters are.
+    """Run a sweep of the kernel; return the mean log predictive over rows, without base measures.
 
-    Parameters
-    ----------
-    form : int
-    X : array or CSR array of shape (n_rows, n_features)
-    prior : ndarray of shape (K, n_features)
-    labels : ndarray of intc of shape (n_rows,)
-        In place.
-    concentration : ndarray of shape (K,)
-    uniforms : ndarray of shape (n_rows,)
-    second_prior : ndarray of shape (K, m), default=None
-    weight : ndarray of shape (K,), default=None
-    step : float, default=1.0
-    group : int, default=None
-        Columns that share a Dirichlet prior; values of CSR rows are then in the order of columns.
-        None: all.
-
-    Returns
-    -------
-    log_predictive : float
-        Mean over the rows, without base measures.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, labels are no components, or concentrations are not above 0.
+    The kernel describes forms and parameters. `labels` change in place. If `group` columns share a
+    Dirichlet prior, values of CSR rows are sorted by column; None: all columns do.
     """
     n_components, d = prior.shape
     if X.shape[1] != d:
@@ -141,7 +100,7 @@ def sweep(
 
 
 def _values_of(X):
-    """Values, columns and pointers of rows, and whether each row has a value for each column."""
+    """Return values, columns and pointers of rows, and whether each row has all columns."""
     if sparse.issparse(X):
         check_csr(X)
         return X.data, X.indices, X.indptr, False

@@ -14,7 +14,7 @@ _EPS = np.finfo(float).eps
 
 
 def joined(xx, yx, yy):
-    """Covariances of (x, y), from those of x, of y with x, and of y."""
+    """Return covariances of (x, y), from those of x, of y with x, and of y."""
     q, n = xx.shape[-1], xx.shape[-1] + yy.shape[-1]
     joint = np.empty((*yy.shape[:-2], n, n))
     joint[..., :q, :q], joint[..., :q, q:] = xx, yx.mT
@@ -23,7 +23,7 @@ def joined(xx, yx, yy):
 
 
 def solved(matrix, right):
-    """Solve matrix x = right; what a singular matrix leaves open is 0."""
+    """Return the solution of matrix x = right; 0 where a singular matrix leaves it open."""
     if np.ndim(right) != 2 or np.shape(matrix) != 2 * np.shape(right)[:1]:
         raise ValueError(
             f"A matrix of shape {np.shape(matrix)} and right sides of shape {np.shape(right)} are"
@@ -43,14 +43,9 @@ def solved(matrix, right):
 
 
 def gaussian_divergence(weight, covariance, other, spread):
-    """Weighted KL divergence of N(m, covariance) to N(n, other).
+    """Return weight KL(N(m, covariance) || N(n, other)).
 
-    Parameters
-    ----------
-    weight : float
-    covariance, other : ndarray of shape (p, p)
-    spread : ndarray of shape (p, p)
-        Weight times (covariance + (m - n) (m - n)').
+    `spread` is weight (covariance + (m - n) (m - n)').
     """
     values, vectors = _support(other)
     if _exceeds(covariance, vectors):
@@ -61,9 +56,9 @@ def gaussian_divergence(weight, covariance, other, spread):
 
 
 def gaussian_log_density(weight, covariance, spread):
-    """Log density under N(0, covariance) of rows of this weight and sum of squares (p, p).
+    """Return the log density of rows with this weight and sum of squares under N(0, covariance).
 
-    Up to a constant, and along the directions that the covariance has.
+    Up to a constant, and along the directions in which the covariance is not 0.
     """
     values, vectors = _support(covariance)
     trace = (vectors * (spread @ vectors)).sum(axis=0) @ (1.0 / values)
@@ -71,7 +66,7 @@ def gaussian_log_density(weight, covariance, spread):
 
 
 def _support(covariance):
-    """Eigenvalues and eigenvectors of a covariance, but those of 0."""
+    """Return eigenvalues and eigenvectors of a covariance, without those of 0."""
     values, vectors = np.linalg.eigh(covariance)
     least = len(values) * _EPS * max(values[-1], 0.0)
     kept = slice(values.searchsorted(least, side="right"), None)
@@ -79,7 +74,7 @@ def _support(covariance):
 
 
 def _exceeds(covariance, vectors):
-    """Whether a covariance has variance where these eigenvectors have none."""
+    """Return whether a covariance has variance outside the span of these eigenvectors."""
     if vectors.shape[1] == len(covariance):
         return False
     inside = np.einsum("ij,ik,kj->", vectors, covariance, vectors)
@@ -87,6 +82,6 @@ def _exceeds(covariance, vectors):
 
 
 def square_roots(covariances):
-    """Square roots of covariances of shape (K, p, p), which may be singular."""
+    """Return square roots of covariances of shape (K, p, p), which may be singular."""
     values, vectors = np.linalg.eigh(covariances)
     return vectors * np.sqrt(np.maximum(values, 0.0))[:, None]

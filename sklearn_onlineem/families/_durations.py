@@ -1,4 +1,4 @@
-"""Gamma variables of a known shape whose rates have gamma distributions of their own."""
+"""Gamma variables of a known shape whose rates have gamma distributions themselves."""
 
 from __future__ import annotations
 
@@ -16,20 +16,10 @@ __all__ = ["Durations"]
 
 @dataclass(frozen=True)
 class Durations:
-    r"""Posteriors of the rates of K components.
+    """Posteriors of the rates: x_j | r_j ~ Gamma(s, r_j), r_j ~ Gamma(alpha, beta_j).
 
-    .. math:: x_j \mid r_j \sim \mathrm{Gamma}(s, r_j), \quad
-        r_j \sim \mathrm{Gamma}(\alpha, \beta_j)
-
-    The posterior predictive of x is :math:`x^{s-1} \beta^\alpha / (B(\alpha, s) (\beta +
-    x)^{\alpha + s})`, for s = 1 the Lomax distribution.
-
-    Parameters
-    ----------
-    shape : float
-        s.
-    alpha : ndarray of shape (K,)
-    beta : ndarray of shape (K, n_features)
+    The posterior predictive of x is x^(s-1) beta^alpha / (B(alpha, s) (beta + x)^(alpha + s)), for
+    s = 1 the Lomax distribution.
     """
 
     shape: float
@@ -38,12 +28,11 @@ class Durations:
 
     @classmethod
     def of(cls, family, statistics, shape):
-        """Posteriors whose modes the statistics are: alpha = s weight + 1, beta = total."""
+        """Return posteriors with these modes: alpha = s weight + 1, beta = total."""
         alpha = _collapsed.proper(family, "shape", shape * statistics.weight + 1.0)
         return cls(shape, alpha, _collapsed.proper(family, "rate", statistics.total))
 
     def log_density(self, X):
-        """Return the log predictive, an ndarray of shape (n_rows, K)."""
         s, X = self.shape, np.asarray(X, dtype=float)
         growth = np.stack([np.log1p(X / beta).sum(axis=1) for beta in self.beta], axis=1)
         constant = X.shape[1] * _collapsed.log_rising(self.alpha, s)
@@ -51,7 +40,7 @@ class Durations:
         return constant - (self.alpha + s) * growth + self._log_base(X)[:, None]
 
     def draw(self, rng):
-        """Return drawn means s / r, an ndarray of shape (K, n_features)."""
+        """Draw means s / r, an ndarray of shape (K, n_features)."""
         return self.shape * self.beta / rng.standard_gamma(self.alpha[:, None], self.beta.shape)
 
     def sweep(self, X, labels, concentration, uniforms):

@@ -11,25 +11,12 @@ _RANGE = (1e-2, 1e4)
 
 
 def moments(events, totals, weight, n_words):
-    r"""Return the alpha and the mean lengths that have the moments of the documents.
+    r"""Return the alpha (K, n_words) and mean lengths (K,) that match the moments of the documents.
 
-    Two words of a document are equal with probability
-    :math:`m = (\alpha_0 p + 1) / (\alpha_0 + 1)`, where p is that of two words of different
-    documents, :math:`\sum_j (\alpha_j / \alpha_0)^2`.
-
-    Parameters
-    ----------
-    events : Events
-    totals : ndarray of shape (n_events, K)
-        Weight of each component's documents with each event.
-    weight : ndarray of shape (K,)
-        Weight of all documents of each component.
-    n_words : int
-
-    Returns
-    -------
-    alpha : ndarray of shape (K, n_words)
-    length : ndarray of shape (K,)
+    Two words of a document are equal with probability :math:`m = (\alpha_0 p + 1) / (\alpha_0 +
+    1)`, where p is that of two words of different documents, :math:`\sum_j (\alpha_j /
+    \alpha_0)^2`. `totals` (n_events, K) and `weight` (K,) are weights of documents with each event,
+    and of all.
     """
     unit = 1.0 / max(1.0, events.counts.max(initial=1.0))  # lest squares overflow
     counts = unit * events.counts[:, None]
@@ -46,15 +33,14 @@ def moments(events, totals, weight, n_words):
 
 
 def _ratio(numerator, denominator, otherwise):
-    """The ratio, where the denominator is positive."""
     out = np.full(len(denominator), otherwise)
     return np.divide(numerator, denominator, out=out, where=denominator > 0)
 
 
 def _smoothed(counts, unit):
-    """Proportions that are 0 for no word, as from there EM would hardly come back.
+    """Return proportions above 0, as EM would hardly leave 0.
 
-    Half an occurrence of each word more, but no more than there are words.
+    Adds half an occurrence of each word, but no more in all than there are words.
     """
     n_words = counts.shape[1]
     length = np.maximum(counts.sum(axis=1, keepdims=True), unit)

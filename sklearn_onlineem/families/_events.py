@@ -14,7 +14,7 @@ __all__ = ["Events", "events_of"]
 
 
 class Events(NamedTuple):
-    """Documents as indicators of their events; what happens in many of them is computed once.
+    """Documents as indicators of their events, each of which is computed once.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Events(NamedTuple):
     counts: Floats
 
     def totals(self, responsibilities, n_threads=1):
-        """Weight of each component, and of its documents with each event (n_events, K)."""
+        """Return weights of each component, and of its documents with each event (n_events, K)."""
         shares = np.ascontiguousarray(responsibilities, dtype=self.indicators[0].dtype)
         counts, totals = np.empty(shares.shape[1]), np.empty((len(self.words), shares.shape[1]))
         if len(self.words):
@@ -42,7 +42,6 @@ class Events(NamedTuple):
 
 
 def events_of(X):
-    """Return the events of rows of counts, dense or CSR."""
     rows, n_words = _as_csr(X), X.shape[1]
     first = np.zeros(n_words + 2, dtype=np.int64)
     _compound_dirichlet.largest_counts(*rows, first[1:])
@@ -57,9 +56,9 @@ def events_of(X):
 
 
 def _as_csr(X):
-    """Entries, words and pointers, and whether these are dense rows, whose words are all the same.
+    """Return entries, words and pointers, and whether rows are dense and all have the same words.
 
-    Dense rows keep their zeros, as a copy without would cost more than the events do.
+    Dense rows keep their zeros: a copy without these would cost more than the events do.
     """
     if sparse.issparse(X):
         return X.data, X.indices, X.indptr, False

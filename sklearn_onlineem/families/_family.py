@@ -33,18 +33,18 @@ NO_LABELS = np.empty(0, dtype=np.int32)
 class Family(ABC, Generic[Parameters, Evidence]):
     """A parametric family of densities p(x | theta), for all components of a mixture at once.
 
-    A family is a small immutable value. It holds what is *not* learnt (a fixed shape, a floor);
-    what is learnt is a `parameters` value of its own choosing, for K components: an array with K
-    rows, or a tuple or dataclass of such values, nested as one likes. Subclasses write the six
-    abstract methods, and may override the others.
+    A family is a small immutable value. It holds what is *not* learnt (a fixed shape, a floor).
+    What is learnt is a `parameters` value for K components: an array with K rows, or a tuple or
+    dataclass of such values, nested or not. Subclasses write the six abstract methods, and may
+    override the others.
 
-    Densities and statistics are told how many threads may walk the rows, `n_threads`. A family may
-    ignore it, but has to take it; results must not depend on it. Hidden Markov models share chunks
-    of sequences among threads instead, and may ask a family from several at once.
+    Threads share the rows; results must not depend on `n_threads`, which a family may ignore.
+    Hidden Markov models share chunks of sequences instead, and may call a family from several
+    threads at once.
 
-    What only some families have is in `families.capabilities`: conjugate priors and posteriors,
-    marginals of rows with missing values, hidden variables of the components' own. A family
-    inherits from each that it has.
+    A family inherits from each class of `families.capabilities` that it implements: conjugate
+    priors and posteriors, marginals for rows with missing values, hidden variables within
+    components.
 
     See Also
     --------
@@ -63,7 +63,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
     is_conjugate = True
 
     def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
-        """Return this family with everything fixed that depends on the first data it meets.
+        """Return this family with everything fixed that depends on the first data.
 
         Parameters
         ----------
@@ -71,10 +71,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
             Rows; CSR as well as dense where the family `takes_sparse`.
         sample_weight : ndarray of shape (n_rows,), default=None
             Not below 0; None: 1 for each row.
-
-        Returns
-        -------
-        family : Family
         """
         return self
 
@@ -88,7 +84,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         """
 
     def check_means(self, means: Floats) -> None:
-        """Raise ValueError if a row of `means`, of shape (K, n_features), is no component's.
+        """Raise ValueError if a row of `means` cannot be the mean of a component.
 
         Parameters
         ----------
@@ -100,21 +96,16 @@ class Family(ABC, Generic[Parameters, Evidence]):
 
     @abstractmethod
     def log_density(self, parameters: Parameters, X: Floats, n_threads: int = 1) -> Floats:
-        """Return log p(x_n | theta_k).
+        """Return log p(x_n | theta_k) in nats, an ndarray of shape (n_rows, K).
 
         Parameters
         ----------
         parameters : object
-            Parameters of K components.
+            Of K components.
         X : array of shape (n_rows, n_features)
             Rows; CSR as well as dense where the family `takes_sparse`.
         n_threads : int, default=1
-            How many threads may walk the rows. Results do not depend on it.
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_rows, K)
-            In nats.
+            How many threads share the rows.
         """
 
     @abstractmethod
@@ -130,21 +121,16 @@ class Family(ABC, Generic[Parameters, Evidence]):
         responsibilities : ndarray of shape (n_rows, K)
             Non-negative; the rows need not add up to 1.
         n_threads : int, default=1
-            How many threads may walk the rows. Results do not depend on it.
-
-        Returns
-        -------
-        statistics : Statistics
-            Of K components.
+            How many threads share the rows.
         """
 
     def posterior_statistics(
         self, parameters: Parameters, X: Floats, posterior: Floats, n_threads: int = 1
     ) -> Evidence:
-        """Return `expected_statistics` of shares that are posteriors under `parameters`.
+        """Return `expected_statistics` where the responsibilities are posteriors of `parameters`.
 
-        Unless components have hidden variables of their own, the parameters change nothing, but
-        may help to compute it.
+        The parameters matter only to families with hidden variables within components; others may
+        use them to save time or digits.
 
         Parameters
         ----------
@@ -153,9 +139,9 @@ class Family(ABC, Generic[Parameters, Evidence]):
         X : array of shape (n_rows, n_features)
             Rows; CSR as well as dense where the family `takes_sparse`.
         posterior : ndarray of shape (n_rows, K)
-            Shares of the components in each row.
+            Responsibilities of the components for each row.
         n_threads : int, default=1
-            How many threads may walk the rows. Results do not depend on it.
+            How many threads share the rows.
         """
         return self.expected_statistics(X, posterior, n_threads)
 
@@ -169,15 +155,11 @@ class Family(ABC, Generic[Parameters, Evidence]):
             Of K components.
         weights : ndarray of shape (K,)
             Weight of each component, not below 0.
-
-        Returns
-        -------
-        statistics : Statistics
         """
 
     @abstractmethod
     def m_step(self, statistics: Evidence, previous: Parameters | None = None) -> Parameters:
-        """Return the maximiser of the statistics.
+        """Return the parameters that maximise the statistics.
 
         Parameters
         ----------
@@ -185,10 +167,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
             Sums over rows, or averages, of K components.
         previous : object, default=None
             Parameters that components without any weight keep.
-
-        Returns
-        -------
-        parameters : object
         """
 
     @abstractmethod
@@ -204,10 +182,10 @@ class Family(ABC, Generic[Parameters, Evidence]):
     def expected_log_density(self, parameters: Parameters, statistics: Evidence) -> float:
         r"""Return the log density of rows that have these statistics, in nats, over all components.
 
-        It is what the M-step maximises, up to what does not depend on the parameters: only
-        differences mean something. A family without sums of its own has :math:`-\sum_k n_k
-        \mathrm{KL}(\hat\theta_k \| \theta_k)`, by the masses and the maximiser of the statistics,
-        which is the same for exponential families.
+        The M-step maximises it. It leaves out what does not depend on the parameters, so only
+        differences have a meaning. The default is :math:`-\sum_k n_k \mathrm{KL}(\hat\theta_k \|
+        \theta_k)`, with the effective counts and the maximiser of the statistics, which is the same
+        for exponential families.
 
         Parameters
         ----------
@@ -215,10 +193,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
             Of K components.
         statistics : Statistics
             Evidence, pseudo-statistics of a prior, or a sum of them.
-
-        Returns
-        -------
-        log_density : float
         """
         divergences = self.kl_divergence(self.m_step(statistics, parameters), parameters)
         return -float(self.effective_counts(statistics) @ divergences)
@@ -227,26 +201,22 @@ class Family(ABC, Generic[Parameters, Evidence]):
     def sample(
         self, parameters: Parameters, components: Integers, rng: np.random.Generator
     ) -> Floats:
-        """Draw one row from each of the given components.
+        """Draw one row from each of the given components, an ndarray of shape (n_rows, n_features).
 
         Parameters
         ----------
         parameters : object
             Of K components.
-        components : ndarray of shape (n_rows,)
-            Component indices.
+        components : ndarray of int of shape (n_rows,)
+            The component of each row.
         rng : numpy.random.Generator
-            Where random numbers come from.
-
-        Returns
-        -------
-        X : ndarray of shape (n_rows, n_features)
+            Source of random numbers.
         """
 
     def sample_like(
         self, parameters: Parameters, components: Integers, X: Floats, rng: np.random.Generator
     ) -> Floats:
-        """Draw rows, `sample`'s where nothing of them is given: lengths are drawn from X's rows.
+        """Draw rows as `sample` does; a family with lengths draws these from the rows of X.
 
         Parameters
         ----------
@@ -255,9 +225,9 @@ class Family(ABC, Generic[Parameters, Evidence]):
         components : ndarray of int of shape (n_rows,)
             The component of each row.
         X : array of shape (n, n_features)
-            Rows, as many as one likes, whose lengths are drawn from.
+            Rows to draw lengths from; any number.
         rng : numpy.random.Generator
-            Where random numbers come from.
+            Source of random numbers.
         """
         return self.sample(parameters, components, rng)
 
@@ -284,12 +254,12 @@ class Family(ABC, Generic[Parameters, Evidence]):
         Raises
         ------
         ValueError
-            If the family does not know how.
+            If means do not determine parameters of this family.
         """
         raise ValueError(f"{type(self).__name__} does not take means to start from.")
 
     def n_features(self, parameters: Parameters) -> int:
-        """Return the number of features of a row, which is that of a sample.
+        """Return the number of features of a row.
 
         Parameters
         ----------
@@ -300,7 +270,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         return row.shape[1]
 
     def n_values(self, rows: Rows) -> float:
-        """Return how many numbers a row brings, on average, to determine parameters with.
+        """Return how many values a row has, on average, from which parameters are estimated.
 
         Parameters
         ----------
@@ -320,7 +290,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         return n_numbers(parameters)
 
     def n_shared_parameters(self, parameters: Parameters) -> int:
-        """Return how many of these all components have in common.
+        """Return how many of `n_parameters` are shared by all components.
 
         Parameters
         ----------
@@ -330,7 +300,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         return 0
 
     def effective_counts(self, statistics: Evidence) -> Floats:
-        """Return what each component's statistics count for, an ndarray of shape (K,).
+        """Return the weight behind the statistics of each component, an ndarray of shape (K,).
 
         Parameters
         ----------
@@ -347,7 +317,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         p, q : object
             Parameters of K components each.
         n_components : int
-            K of both.
+            K.
         """
         out, i = np.empty((n_components, n_components)), np.arange(n_components)
         for shift in range(n_components):
@@ -362,7 +332,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         rows: Rows,
         uniforms: Floats | None = None,
     ) -> tuple[Floats, Evidence, float]:
-        """Expected statistics of a mixture of this family's components.
+        """Compute the expected statistics of a mixture of this family's components.
 
         Parameters
         ----------
@@ -380,9 +350,9 @@ class Family(ABC, Generic[Parameters, Evidence]):
         counts : ndarray of shape (K,)
             Responsibilities, averaged over the rows by their weights.
         statistics : Statistics
-            What `expected_statistics` sums up, averaged likewise.
+            `expected_statistics`, averaged likewise.
         log_likelihood : float
-            Log-likelihood, averaged likewise.
+            In nats, averaged likewise.
         """
         statistics = partial(self.posterior_statistics, parameters)
         return self._over_blocks(parameters, log_weights, rows, uniforms, statistics)
@@ -409,7 +379,7 @@ class ExponentialFamily(Family[Parameters, Evidence]):
 
     Parameters are in mean form, :math:`\mu = E\,\phi(x) = \nabla G(\theta)`, an array of shape
     (K, n_statistics). Subclasses write the map between mean and natural parameters, the
-    log-partition function and sampling; log density, KL divergence, statistics, M-step and E-step
+    log-partition function and sampling. Log density, KL divergence, statistics, M-step and E-step
     follow, and run on compiled kernels.
     """
 
@@ -433,7 +403,7 @@ class ExponentialFamily(Family[Parameters, Evidence]):
 
     @abstractmethod
     def from_natural(self, natural: Floats) -> Parameters:
-        """Return the parameters (in mean form) of natural parameters.
+        """Return the parameters in mean form.
 
         Parameters
         ----------
@@ -469,7 +439,7 @@ class ExponentialFamily(Family[Parameters, Evidence]):
         X : array of shape (n_rows, n_features)
             Rows; CSR as well as dense where the family `takes_sparse`.
         n_threads : int, default=1
-            How many threads may walk the rows. Results do not depend on it.
+            How many threads share the rows.
         """
         return NOTHING
 
@@ -484,7 +454,7 @@ class ExponentialFamily(Family[Parameters, Evidence]):
         return parameters
 
     def regularise(self, mean: Parameters) -> Parameters:
-        """Return the mean parameters moved to where the densities are proper (the floors).
+        """Return the mean parameters, raised to the floors where densities are not proper.
 
         Parameters
         ----------
@@ -573,7 +543,7 @@ class ExponentialFamily(Family[Parameters, Evidence]):
 
 
 def promoted(phi):
-    """Sufficient statistics, in double precision where single keeps too few digits of them."""
+    """Return sufficient statistics, in double precision if single would lose too many digits."""
     values = phi.data if sparse.issparse(phi) else phi
     if values.dtype != np.float32 or largest_magnitude(values.ravel()) <= _LARGEST_SINGLE:
         return phi
@@ -596,7 +566,6 @@ def mean_of(statistics, previous):
 
 
 def averages(counts, totals, log_likelihood, rows):
-    """Results of an E-step from sums over rows."""
     total_weight = rows.total_weight
     counts /= total_weight
     totals /= total_weight
@@ -604,7 +573,7 @@ def averages(counts, totals, log_likelihood, rows):
 
 
 def per_row(rows):
-    """Sample weights and labels as kernels take them: empty where there are none."""
+    """Return sample weights and labels as kernels take them: empty where there are none."""
     return (
         NOTHING if rows.sample_weight is None else rows.sample_weight,
         NO_LABELS if rows.labels is None else rows.labels,
@@ -612,12 +581,12 @@ def per_row(rows):
 
 
 def optional(array):
-    """An array as kernels take it: empty where there is none."""
+    """Return an array as kernels take it: empty for None."""
     return NOTHING if array is None else np.asarray(array, dtype=np.float64)
 
 
 def unwanted(X):
-    """The outputs of a kernel's E-step that statistics do not need."""
+    """Return placeholders for outputs of an E-step kernel that statistics do not need."""
     return NOTHING, NO_RESPONSIBILITIES[X.dtype]
 
 
@@ -626,7 +595,7 @@ def _csr(X):
 
 
 def _entries(phi, natural):
-    """The arrays of a CSR matrix, whose columns have to be those of the parameters."""
+    """Return the arrays of a CSR matrix; ValueError if its columns do not fit the parameters."""
     if phi.shape[1] != natural.shape[1]:
         raise ValueError(
             f"rows have {phi.shape[1]} statistics, where components have {natural.shape[1]}"

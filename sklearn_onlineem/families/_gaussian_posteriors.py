@@ -1,7 +1,7 @@
 """Gaussians whose parameters are integrated out: posteriors, predictive densities, draws.
 
-Statistics of conjugate priors are those of which the M-step takes the *mode*. What they say of the
-normal-inverse-Wishart or normal-inverse-gamma distribution itself is derived here and nowhere else.
+The M-step turns statistics of conjugate priors into the *mode*. The normal-inverse-Wishart or
+normal-inverse-gamma distribution with this mode is derived here and nowhere else.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class GaussianPosterior:
     Parameters
     ----------
     weight : ndarray of shape (K,)
-        k, in rows: :math:`m \sim N(\text{mean}, S/k)`; inf where means are known.
+        k, in rows: :math:`m \sim N(\text{mean}, S/k)`; inf for known means.
     degrees : ndarray of shape (K,)
-        Those of Student's t distribution, by which a new row is distributed: nu - d + 1, and 2 a of
-        an inverse gamma distribution; inf where covariances are known.
+        Degrees of Student's t distribution of a new row: nu - d + 1, and 2 a of an inverse gamma
+        distribution; inf for known covariances.
     mean : ndarray of shape (K, d)
     scatter : ndarray
-        Psi, shaped like covariances, or 2 b of an inverse gamma distribution; the covariances
-        themselves where these are known.
+        Psi, shaped like covariances, or 2 b of an inverse gamma distribution; known covariances
+        themselves.
     """
 
     weight: Floats
@@ -41,19 +41,14 @@ class GaussianPosterior:
 
 
 def posterior(family, statistics):
-    """Return the conjugate distribution of the parameters that statistics stand for.
+    """Return the conjugate distribution whose mode is the M-step's; ValueError if it is improper.
 
-    Let D be the degrees that the scatter of a mode is divided by. Of a normal-inverse-Wishart
+    Let D be the degrees that the scatter of a mode is divided by. For a normal-inverse-Wishart
     distribution it is nu + d + 2: its density has |S|^(-(nu + d + 1)/2) for S, and |S|^(-1/2) for
-    the mean. Of K means that share S it is nu + d + 1 + K. A normal-inverse-gamma distribution has
-    2 a = D - 3 for each axis, and 2 a = d D - d - 2 for all of them. Means that are known leave
-    their |S|^(-1/2) in D, which is one degree more. A prior without means (k = 0) has none of
-    these in D, but its first row brings one: the same holds of the posterior.
-
-    Raises
-    ------
-    ValueError
-        If it is improper, or the family knows means or covariances and has not been told which.
+    the mean. For K means that share S it is nu + d + 1 + K. A normal-inverse-gamma distribution has
+    2 a = D - 3 for each axis, and 2 a = d D - d - 2 for all of them. Known means leave their
+    |S|^(-1/2) in D, which is one degree more. A prior without means (k = 0) has none of these in D,
+    but its first row brings one: the same holds for the posterior.
     """
     mean, scatter = statistics.mean, statistics.scatter
     weight, n_integrated = statistics.weight, len(mean) // len(scatter)
@@ -74,7 +69,7 @@ def _known(family):
     if family.known is None:
         raise ValueError(
             f"{type(family).__name__} does not learn all of its parameters, and has no posterior"
-            " without the others: see `knowing`."
+            " without the others: see `with_fixed`."
         )
     return family.known
 
@@ -92,20 +87,10 @@ def _check_proper(family, weight, degrees, scatter):
 
 
 def student_log_density(posterior, squares, log_det, n_blocks):
-    """Return the log density of Student's t distribution from squared distances.
+    """Return the log density of Student's t distribution, (n_rows, K), from squared distances.
 
-    Parameters
-    ----------
-    posterior : GaussianPosterior
-    squares : iterable of K ndarrays of shape (n_rows, n_blocks)
-        Of rows and means by the inverse scatters, for each block of features with own degrees.
-    log_det : ndarray of shape (K,)
-        Of the scatters as matrices of d x d.
-    n_blocks : int
-
-    Returns
-    -------
-    log_density : ndarray of shape (n_rows, K)
+    For each component, `squares` (n_rows, n_blocks) are those of rows and mean by the inverse
+    scatter, for each block of features with its own degrees; `log_det` (K,) is of d x d scatters.
     """
     d = posterior.mean.shape[1]
     half, p = 0.5 * posterior.degrees, d // n_blocks

@@ -20,35 +20,14 @@ _ROUNDING = 1e-15
 
 
 def ascend(family, parameters, events: Events, shares):
-    r"""Take a Newton step, halved until the likelihood does not fall.
+    """Take a Newton step, halved until the likelihood does not fall (Minka 2000, section 3).
 
-    Where the likelihood is not concave the precision is changed alone, if that is more likely, and
-    else the diagonal part of the Hessian, which is always definite, takes its place.
-
-    With :math:`T_u` the weight of the documents in which event u occurs, the log-likelihood is
-    :math:`\sum_u T_u B(\alpha, u)`, so that no step looks at the documents again. Its Hessian is a
-    diagonal matrix plus a multiple of 11', as that of the M-step is, and takes O(d) to invert.
-
-    Parameters
-    ----------
-    family : CompoundDirichlet
-    parameters : Dirichlets
-        Of one component.
-    events : Events
-    shares : ndarray of shape (n_events,)
-        T, the weights of the events.
-
-    Returns
-    -------
-    new : Dirichlets
-    log_likelihood : float
-        Sum over the documents, before the step.
-    settled : bool
-        Whether a step changes nothing any more.
-
-    References
-    ----------
-    Minka, "Estimating a Dirichlet distribution", 2000, section 3.
+    With T_u, the `shares`, the weight of the documents in which event u occurs, the log-likelihood
+    is sum_u T_u B(alpha, u), so documents are not read again. Its Hessian is a diagonal matrix plus
+    a multiple of 11', and takes O(d) to invert. Where the likelihood is not concave, the step
+    changes the precision alone, if that is more likely, or uses the diagonal part of the Hessian,
+    which is always definite. Return new parameters, the log-likelihood before the step, and whether
+    steps no longer change anything.
     """
     before, slope, curvature = _derivatives(parameters, events, shares)
     seen = curvature[:-1] > 0
@@ -74,7 +53,7 @@ def ascend(family, parameters, events: Events, shares):
 
 
 def _rescaled(family, parameters, events, shares, before):
-    """Parameters of another precision, if some are more likely."""
+    """Return parameters of another precision, if some are more likely."""
     for factor in _RESCALINGS:
         new = family.dirichlets(factor * parameters.alpha, parameters.length)
         if _derivatives(new, events, shares)[0] > before:
@@ -102,7 +81,6 @@ def _inverse(curvature, seen):
 
 
 def _derivatives(parameters, events, shares):
-    """The log-likelihood, its slopes and curvatures."""
     alpha = parameters.extended[0]
     slope, curvature = np.empty_like(alpha), np.empty_like(alpha)
     value = _compound_dirichlet.likelihood(

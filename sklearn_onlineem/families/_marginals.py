@@ -1,6 +1,6 @@
-"""Gaussians of rows with gaps: what is missing is integrated out.
+"""Gaussians of rows with missing values, which are integrated out.
 
-With o the features that a row has and m those that it lacks, given component k
+For component k, let o be the observed features of a row and m its missing ones:
 
     x_o ~ N(m_o, S_oo),   x_m | x_o ~ N(m_m + G (x_o - m_o), S_mm - G S_om),   G = S_mo S_oo^-1
 """
@@ -28,7 +28,7 @@ def marginal_log_density(means, covariances, X):
 
 
 def marginal_sums(means, covariances, X, responsibilities):
-    """Expected sums of deviations from the means (K, d) and of their products (K, d, d)."""
+    """Return expected sums of deviations from the means (K, d) and of their products (K, d, d)."""
     first, second = np.zeros_like(means), np.zeros_like(covariances)
     for rows, o, m in _patterns(X):
         shares = responsibilities[rows].T
@@ -45,7 +45,7 @@ def marginal_sums(means, covariances, X, responsibilities):
 
 
 def _patterns(X):
-    """Rows that lack the same features; the features that they have, and those that they lack."""
+    """Yield rows that lack the same features, with indices of observed and of missing features."""
     masks, codes = np.unique(np.isnan(X), axis=0, return_inverse=True)
     for code, missing in enumerate(masks):
         rows = np.flatnonzero(codes.reshape(-1) == code)

@@ -1,6 +1,6 @@
-r"""Weighted medians, pulled towards old ones: the locations of Laplace distributions.
+r"""Weighted medians, pulled towards previous ones: the locations of Laplace distributions.
 
-What is minimised is convex, of each component and feature,
+For each component and feature, a convex function is minimised:
 
 .. math::
 
@@ -31,13 +31,7 @@ _MOST_STEPS = 200
 
 @dataclass(frozen=True)
 class Pull:
-    """The old locations' part of the objective, in T terms.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (T, K, 1)
-    locations, scales : ndarray of shape (T, K, d)
-    """
+    """The previous components' part of f: T terms with locations and scales (T, K, d)."""
 
     weights: Floats
     locations: Floats
@@ -45,7 +39,6 @@ class Pull:
 
     @property
     def total_weight(self):
-        """Sum of the weights, of shape (K, 1)."""
         return self.weights.sum(axis=0)
 
     def of_features(self, index):
@@ -65,13 +58,13 @@ class Pull:
 
     @property
     def ends(self):
-        """Least and greatest location of some weight; (inf, -inf) where there is none."""
+        """Least and greatest location with weight; (inf, -inf) if there is none."""
         there = np.broadcast_to(self.weights > 0.0, self.locations.shape)
         least = self.locations.min(axis=0, initial=np.inf, where=there)
         return least, self.locations.max(axis=0, initial=-np.inf, where=there)
 
     def where_slope_is(self, slope, low, high):
-        """Return where the slope has these values, between bounds in which it does."""
+        """Return where the slope has these values, between given bounds."""
         if len(self.weights) == 1:
             share = np.minimum(np.abs(slope) / self.weights[0], 1.0)
             distance = -self.scales[0] * np.log1p(-share)
@@ -79,7 +72,7 @@ class Pull:
         return self._newton(slope, low, high)
 
     def _newton(self, slope, low, high):
-        """Newton's method, and bisection where a step would leave the bracket or not halve it."""
+        """Take Newton steps, or bisect if a step would leave the bracket or not halve it."""
         m, width = 0.5 * low + 0.5 * high, high - low
         for _ in range(_MOST_STEPS):
             excess = self.slope(m) - slope
@@ -96,16 +89,9 @@ class Pull:
 
 
 def minimisers(points, shares, pull):
-    """Return the minimisers of f, an ndarray of shape (K, d).
+    """Return the minimisers of f, (K, d), for points (n, d) and shares r (n, K) of at least 0.
 
-    Where f is flat, as between the two middle ones of evenly many points, it is the middle.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n, d)
-    shares : ndarray of shape (n, K)
-        r, not negative; of a component of which all are 0, and nothing pulls, the result is 0.
-    pull : Pull
+    Where f is flat, it is the middle. Components without any weight get 0.
     """
     out = np.zeros((shares.shape[1], points.shape[1]))
     step = max(1, _CHUNK_VALUES // max(1, shares.size))
@@ -126,10 +112,7 @@ def _minimisers(points, shares, pull):
 
 
 class _Sorted:
-    """Points in the order of their values, and the weight up to each.
-
-    Arrays are of shape (n, K, d) and (n + 1, K, d): points are numbered from 1.
-    """
+    """Points (n, K, d) in the order of their values, numbered from 1, and the weight up to each."""
 
     def __init__(self, points, shares):
         order = np.argsort(points, axis=0, kind="stable")
@@ -143,15 +126,14 @@ class _Sorted:
         return self.below[-1]
 
     def point(self, index):
-        """The points of these numbers, the nearest one of those that are not there."""
         return np.take_along_axis(self.points, np.clip(index - 1, 0, self.n_points - 1), axis=0)
 
     def slope_above(self, index):
-        """Slopes of the points' part of f between these points and the next ones."""
+        """Return the slopes of the first sum between these points and the next ones."""
         return 2.0 * np.take_along_axis(self.below, index[None], axis=0)[0] - self.total_weight
 
     def medians(self):
-        """Minimisers without a pull: the middle of where the slope is 0."""
+        """Return the minimisers of the first sum alone: the middle of where its slope is 0."""
         if not self.n_points:
             return np.zeros_like(self.total_weight)
         slopes, flat = 2.0 * self.below[1:] - self.total_weight, _FLAT * self.total_weight
@@ -171,7 +153,7 @@ class _Sorted:
         return pull.where_slope_is(-slope, np.where(is_point, upper, low), high)
 
     def _first_beyond(self, pull):
-        """Numbers of the first points above which f rises, n + 1 where there are none."""
+        """Return the numbers of the first points above which f rises, n + 1 if there are none."""
         low = np.ones(self.total_weight.shape, dtype=np.intp)
         high = np.full_like(low, self.n_points + 1)
         for _ in range(self.n_points.bit_length()):
@@ -184,7 +166,6 @@ class _Sorted:
 
 
 def objective(points, shares, pull, m):
-    """Return f at m, both of shape (K, d)."""
     out = pull.value(m)
     for k, centre in enumerate(m):
         out[k] += np.einsum("n,nd->d", shares[:, k], np.abs(points - centre))

@@ -1,4 +1,4 @@
-"""Roots of monotone functions of one variable, for the M-steps that have no closed form."""
+"""Roots of monotone functions of one variable, for M-steps without a closed form."""
 
 from __future__ import annotations
 
@@ -10,22 +10,8 @@ __all__ = ["increasing_root"]
 def increasing_root(function, derivative, target, start, lower=0.0, n_iter=100):
     """Solve ``function(x) == target`` elementwise, for increasing functions on (lower, inf).
 
-    Newton's method on ``log(x - lower)``, where the special functions of the M-steps are nearly
-    straight; a step is at most a factor of 10.
-
-    Parameters
-    ----------
-    function, derivative : callable
-        Elementwise; `derivative` is that of `function`, and positive.
-    target, start : ndarray
-        `start` lies above `lower`.
-    lower : float, default=0.0
-    n_iter : int, default=100
-        Most iterations; some five are needed.
-
-    Returns
-    -------
-    root : ndarray
+    Newton's method on ``log(x - lower)``, in which the special functions of the M-steps are nearly
+    straight, from a `start` above `lower`; a step is at most a factor of 10, and some five suffice.
     """
     previous, settled = np.inf, False
     excess = np.array(start, dtype=np.float64) - lower

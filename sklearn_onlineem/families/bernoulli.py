@@ -32,12 +32,7 @@ class Bernoulli(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Su
     Parameters
     ----------
     min_probability : float, default=1e-10
-        Distance that the probabilities keep from 0 and 1.
-
-    Raises
-    ------
-    ValueError
-        If `min_probability` is out of its range.
+        Least distance of the probabilities from 0 and 1, itself from 1e-15 to 0.5.
 
     Examples
     --------
@@ -79,14 +74,12 @@ class Bernoulli(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Su
     def prior_statistics(
         self, n_components: int, *, n_features: int, alpha: ArrayLike = 1.0, beta: ArrayLike = 1.0
     ) -> Sums:
-        """Beta(alpha, beta) prior on each probability; scalars above 0.
+        """Return a Beta(alpha, beta) prior on each probability.
 
         Parameters
         ----------
-        n_components : int
-            How many components have the prior.
-        n_features : int
-            Columns of a row.
+        n_components, n_features : int
+            K, and columns of a row.
         alpha : float, default=1.0
             Above 0; its pseudo-successes are one less.
         beta : float, default=1.0
@@ -97,7 +90,7 @@ class Bernoulli(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Su
         return Sums(np.full(n_components, alpha + beta - 2.0), total)
 
     def _alpha_and_beta(self, statistics):
-        """The beta posteriors whose modes the statistics are: total + 1, weight - total + 1."""
+        """Return total + 1 and weight - total + 1 of the beta posteriors with these modes."""
         total = statistics.total
         alpha = _collapsed.proper(self, "alpha", total + 1.0)
         return alpha, _collapsed.proper(self, "beta", statistics.weight[:, None] - total + 1.0)

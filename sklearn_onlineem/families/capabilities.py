@@ -1,4 +1,4 @@
-"""What some families can do besides the contract; a family inherits from each that it has."""
+"""Optional capabilities of families; a family inherits from each one that it implements."""
 
 from __future__ import annotations
 
@@ -31,26 +31,14 @@ _SIZES = {"n_components", "n_features", "n_inputs", "n_outputs"}
 
 
 class ConjugatePriors(ABC, Generic[Parameters, Evidence]):
-    """Families with a conjugate prior.
+    """Families with a conjugate prior."""
 
-    Attributes
-    ----------
-    lacking : str
-        What an error says of a family that has not got them; some capabilities have one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.families import Poisson
-    >>> Poisson().prior_statistics(1, n_features=2, shape=3.0, rate=2.0)
-    Sums(weight=array([2.]), total=array([[2., 2.]]))
-    """
-
+    # Ends the error about a family without this capability; some have one.
     lacking = "has no conjugate prior"
 
     @property
     def prior_keys(self) -> list[str] | None:
-        """Names of the hyper-parameters of `prior_statistics`; None: it checks them."""
+        """Names of the hyper-parameters of `prior_statistics`; None if it checks them itself."""
         parameters = signature(self.prior_statistics).parameters
         if any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values()):
             return None
@@ -58,32 +46,17 @@ class ConjugatePriors(ABC, Generic[Parameters, Evidence]):
 
     @abstractmethod
     def prior_statistics(self, n_components: int, **hyperparameters: object) -> Evidence:
-        """Return a conjugate prior as pseudo-statistics, a term of the sum that the M-step takes.
+        """Return a conjugate prior as pseudo-statistics, which are added to those of the M-step.
 
         Parameters
         ----------
         n_components : int
-            How many components have the prior.
-
-        Raises
-        ------
-        ValueError
-            If a hyper-parameter is out of its range.
+            How many components have the prior. Hyper-parameters out of range raise a ValueError.
         """
 
 
 class PosteriorMeans(ConjugatePriors[Parameters, Evidence]):
-    """Families whose posterior has a mean in closed form.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.families import Poisson
-    >>> family = Poisson()
-    >>> prior = family.prior_statistics(1, n_features=1, shape=3.0, rate=2.0)
-    >>> family.m_step(prior), family.m_step(family.mean_form(prior))
-    (array([[1.]]), array([[1.5]]))
-    """
+    """Families whose posterior has a mean in closed form."""
 
     lacking = "has no posterior mean in closed form"
 
@@ -96,127 +69,78 @@ class PosteriorMeans(ConjugatePriors[Parameters, Evidence]):
         Parameters
         ----------
         prior : Statistics
-            What `prior_statistics` returns.
-
-        Raises
-        ------
-        ValueError
-            If the prior is too wide to have one.
+            From `prior_statistics`; ValueError if the posterior has no mean under it.
         """
 
 
 class PosteriorPredictives(PosteriorMeans[Parameters, Evidence]):
-    """Families whose parameters can be integrated out, as collapsed Gibbs sampling needs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.families import Poisson
-    >>> family = Poisson()
-    >>> prior = family.prior_statistics(1, n_features=1, shape=1.0, rate=1.0)
-    >>> np.exp(family.predictive_log_density(prior, np.array([[0.0], [1.0], [2.0]])))
-    array([[0.5  ],
-           [0.25 ],
-           [0.125]])
-    """
+    """Families whose parameters can be integrated out, as collapsed Gibbs sampling needs."""
 
     lacking = "has no posterior predictive in closed form, which collapsed Gibbs sampling needs"
 
     @abstractmethod
     def predictive_log_density(self, statistics: Evidence, X: Floats, n_threads: int = 1) -> Floats:
-        """Return log p(x_n | statistics_k): the posterior predictive under the conjugate prior.
+        """Return the posterior predictive log p(x_n | statistics_k), in nats, of shape (n_rows, K).
 
         Parameters
         ----------
         statistics : Statistics
-            Pseudo-statistics of the prior plus evidence as sums over rows (not averages).
+            Pseudo-statistics of the conjugate prior plus evidence as sums over rows (not averages);
+            ValueError if the posterior is improper.
         X : array of shape (n_rows, n_features)
             Rows; CSR as well as dense where the family `takes_sparse`.
         n_threads : int, default=1
-            How many threads may walk the rows. Results do not depend on it.
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_rows, K)
-            In nats.
-
-        Raises
-        ------
-        ValueError
-            If the statistics make no proper posterior.
+            How many threads share the rows.
         """
 
     @abstractmethod
     def draw_from_posterior(self, statistics: Evidence, rng: np.random.Generator) -> Parameters:
         """Return parameters drawn from the conjugate posterior of each component.
 
-        Arguments and errors are those of `predictive_log_density`.
-
         Parameters
         ----------
         statistics : Statistics
-            Pseudo-statistics of the prior plus evidence as sums over rows (not averages).
+            As in `predictive_log_density`.
         rng : numpy.random.Generator
-            Where random numbers come from.
+            Source of random numbers.
         """
 
     @abstractmethod
     def collapsed_sweep(
         self, prior: Evidence, X: Floats, labels: Integers, concentration: Floats, uniforms: Floats
     ) -> float:
-        r"""One sweep of collapsed Gibbs sampling: rows in order.
+        r"""Take one sweep of collapsed Gibbs sampling over the rows, in order.
 
-        Each leaves its component's statistics, is drawn anew from
+        Each row leaves its component's statistics, is assigned to a component drawn from
 
         .. math::
             p(z=k \mid \text{rest}) \propto{} & (n_k + \text{concentration}_k) \\
             & \cdot p(x \mid \text{prior + statistics of k without it}),
 
-        and joins.
+        and joins its statistics. Return the mean over rows of log sum_k share_k p(x | ...) before
+        each draw, in nats; share_k is (n_k + concentration_k) / (n - 1 + sum concentration).
 
         Parameters
         ----------
         prior : Statistics
-            Pseudo-statistics.
+            Pseudo-statistics of a proper prior, else a ValueError.
         X : array of shape (n_rows, n_features)
             Rows; CSR as well as dense where the family `takes_sparse`.
         labels : ndarray of intc of shape (n_rows,)
-            In place.
+            Components of the rows, changed in place.
         concentration : ndarray of shape (K,)
             Dirichlet parameters above 0.
         uniforms : ndarray of shape (n_rows,)
             In [0, 1).
-
-        Returns
-        -------
-        log_predictive : float
-            Mean over rows of log sum_k share_k p(x | ...) at its turn, where share_k is
-            (n_k + concentration_k) / (n - 1 + sum concentration), in nats.
-
-        Raises
-        ------
-        ValueError
-            As `predictive_log_density`.
         """
 
 
 class Marginals(ABC, Generic[Parameters, Evidence]):
-    """Families with distributions of some features alone, for rows with some NaN.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.families import Gaussian
-    >>> family = Gaussian()
-    >>> gaussians = family.from_natural(np.array([[0.0, 0.0, -1.0, 0.5, 0.5, -1.0]]))
-    >>> X = np.array([[1.0, np.nan]])
-    >>> family.marginal_statistics(gaussians, X, np.ones((1, 1))).mean
-    array([[1. , 0.5]])
-    """
+    """Families with distributions of some features alone, for rows with some NaN."""
 
     @abstractmethod
     def marginal_log_density(self, parameters: Parameters, X: Floats, n_threads: int = 1) -> Floats:
-        """Return `log_density` of what each row has; NaN is missing, but not in all of a row.
+        """Return the `log_density` of the observed values of each row, which has at least one.
 
         Parameters
         ----------
@@ -225,14 +149,14 @@ class Marginals(ABC, Generic[Parameters, Evidence]):
         X : ndarray of shape (n_rows, n_features)
             Rows; NaN is missing.
         n_threads : int, default=1
-            How many threads may walk the rows. Results do not depend on it.
+            How many threads share the rows.
         """
 
     @abstractmethod
     def marginal_statistics(
         self, parameters: Parameters, X: Floats, posterior: Floats, n_threads: int = 1
     ) -> Evidence:
-        """Return `expected_statistics`, also in expectation over what is missing.
+        """Return `expected_statistics`, in expectation over missing values too.
 
         Parameters
         ----------
@@ -241,28 +165,16 @@ class Marginals(ABC, Generic[Parameters, Evidence]):
         X : ndarray of shape (n_rows, n_features)
             Rows; NaN is missing.
         posterior : ndarray of shape (n_rows, K)
-            Shares of the components in each row.
+            Responsibilities of the components for each row.
         n_threads : int, default=1
-            How many threads may walk the rows. Results do not depend on it.
+            How many threads share the rows.
         """
 
 
 class HiddenVariables(ABC, Generic[Parameters, Evidence]):
-    """Families whose components have hidden variables of their own, as proportions of documents.
+    """Families whose components have hidden variables, such as proportions of documents.
 
-    The components of rows are drawn by the model, where hidden variables are sampled.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.families import CompoundDirichlet
-    >>> family, X = CompoundDirichlet(), np.tile([[3.0, 1.0]], (5000, 1))
-    >>> words = family.dirichlets(np.array([[1.0, 1.0]]), np.array([4.0]))
-    >>> shares = np.ones((5000, 1))
-    >>> drawn = family.sampled_statistics(words, X, shares, np.random.default_rng(0))
-    >>> expected = family.posterior_statistics(words, X, shares)
-    >>> (drawn.total / expected.total).round(1)
-    array([[1., 1.]])
+    Components of rows are hidden variables of the model, and are drawn there.
     """
 
     @abstractmethod
@@ -274,11 +186,10 @@ class HiddenVariables(ABC, Generic[Parameters, Evidence]):
         rng: np.random.Generator,
         n_threads: int = 1,
     ) -> Evidence:
-        """Return `posterior_statistics` with the components' own hidden variables drawn.
+        """Return `posterior_statistics` with the components' hidden variables drawn.
 
-        Each row's are drawn once for each component that it has a share of, from their
-        distribution given the row and the component, so that the expectation is
-        `posterior_statistics`.
+        Those of each row are drawn once for each component with a share of it, from their posterior
+        given both. The expectation is `posterior_statistics`.
 
         Parameters
         ----------
@@ -287,21 +198,17 @@ class HiddenVariables(ABC, Generic[Parameters, Evidence]):
         X : array of shape (n_rows, n_features)
             Rows; CSR as well as dense where the family `takes_sparse`.
         posterior : ndarray of shape (n_rows, K)
-            Shares; where components were drawn, 0 but for one of each row.
+            Responsibilities; one-hot where components were drawn.
         rng : numpy.random.Generator
-            Draws must not depend on `n_threads`.
+            Source of random numbers; draws must not depend on `n_threads`.
         n_threads : int, default=1
-            How many threads may walk the rows. Results do not depend on it.
-
-        Returns
-        -------
-        statistics : Statistics
+            How many threads share the rows.
         """
 
     def sampled_e_step(
         self, parameters: Parameters, log_weights: Floats, rows: Rows, rng: np.random.Generator
     ) -> tuple[Floats, Evidence, float]:
-        """Return `e_step` with all hidden variables drawn: components, and what they have.
+        """Return `e_step` with all hidden variables drawn: components, and their own.
 
         Parameters
         ----------
@@ -312,7 +219,7 @@ class HiddenVariables(ABC, Generic[Parameters, Evidence]):
         rows : Rows
             Observations, with their weights and labels.
         rng : numpy.random.Generator
-            Where random numbers come from.
+            Source of random numbers.
         """
         statistics = partial(self.sampled_statistics, parameters, rng=rng)
         uniforms = rng.random(len(rows))
@@ -320,23 +227,11 @@ class HiddenVariables(ABC, Generic[Parameters, Evidence]):
 
 
 class Correlations(ABC, Generic[Parameters]):
-    """Families with correlations between features, which few rows cannot vouch for.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.families import Gaussian
-    >>> X = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
-    >>> family = Gaussian(reg_covar=0.1)
-    >>> gaussians = family.m_step(family.expected_statistics(X, np.ones((3, 1))))
-    >>> family.diagonalised(gaussians).covariance.round(3)
-    array([[[0.767, 0.   ],
-            [0.   , 0.767]]])
-    """
+    """Families with correlations between features, which few rows cannot determine."""
 
     @abstractmethod
     def diagonalised(self, parameters: Parameters) -> Parameters:
-        """Return parameters that few rows can vouch for, without correlations.
+        """Return parameters without correlations.
 
         Parameters
         ----------
@@ -346,6 +241,5 @@ class Correlations(ABC, Generic[Parameters]):
 
 
 def require(family, capability):
-    """Raise ValueError if a family has not got a capability."""
     if not isinstance(family, capability):
         raise ValueError(f"{type(family).__name__} {capability.lacking}.")

@@ -39,12 +39,7 @@ class Categorical(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
     n_categories : int, default=None
         Number of codes of each column. None: one more than the largest code in the first data.
     min_probability : float, default=1e-10
-        Floor of the probabilities: what a symbol that a component never saw gets.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
+        Floor of the probabilities, from 1e-100 to 1, so that all symbols have a probability.
 
     Examples
     --------
@@ -132,14 +127,12 @@ class Categorical(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
     def prior_statistics(
         self, n_components: int, *, n_features: int, concentration: ArrayLike = 1.0
     ) -> Sums:
-        """Dirichlet prior on the probabilities; `concentration`, above 0, broadcasts to theirs.
+        """Return a Dirichlet prior on the probabilities.
 
         Parameters
         ----------
-        n_components : int
-            How many components have the prior.
-        n_features : int
-            Columns of a row.
+        n_components, n_features : int
+            K, and columns of a row.
         concentration : array broadcasting to (n_components, n_features * n_categories), default=1.0
             Above 0; pseudo-counts of the categories are one less.
         """
@@ -148,7 +141,7 @@ class Categorical(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return Sums(total.sum(axis=1) / n_features, total)
 
     def _concentration(self, statistics):
-        """The Dirichlet posteriors whose modes the statistics are, alpha = total + 1."""
+        """Return the alpha = total + 1 of the Dirichlet posteriors with these modes."""
         return _collapsed.proper(self, "concentration", statistics.total + 1.0)
 
     def mean_form(self, prior: Sums) -> Sums:
@@ -176,5 +169,4 @@ class Categorical(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
 
 
 def _reals(X):
-    """Codes of any type and order as the kernel takes them."""
     return np.require(X, None if X.dtype in _REALS else np.float64, "AC")

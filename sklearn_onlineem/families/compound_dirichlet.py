@@ -39,7 +39,7 @@ class CompoundDirichlet(
     ConjugatePriors[Dirichlets, ExpectedLogs],
     HiddenVariables[Dirichlets, ExpectedLogs],
 ):
-    r"""Counts of words in documents, each with proportions of its own from a Dirichlet.
+    r"""Counts of words in documents, with proportions that each document draws from a Dirichlet.
 
     .. math::
         & h \sim \mathrm{Dir}(\alpha), \quad v \mid h \sim \mathrm{Mult}(L, h), \\
@@ -50,21 +50,16 @@ class CompoundDirichlet(
     statistic is their expectation under the *old* parameters,
     :math:`E[\log h_j \mid v] = \psi(\alpha_j + v_j) - \psi(\alpha_0 + L)`, and the M-step solves
     :math:`\psi(\alpha_j) - \psi(\alpha_0) = t_j` for its mean t by Newton's method. Divergences
-    are those of the Dirichlet distributions: given h, words know nothing of :math:`\alpha`.
+    are those of the Dirichlet distributions: given h, words do not depend on :math:`\alpha`.
     Parameters are `Dirichlets`. Dense and CSR data. Counts need not be whole: :math:`v!` is
     :math:`\Gamma(v + 1)`, and :math:`\prod_j h_j^{v_j}` has the same expectation.
 
     Parameters
     ----------
     min_alpha : float, default=1e-10
-        Floor of alpha: what a word that a component never saw ends up with.
+        Floor of alpha, the value for a word that a component never saw; from 1e-100 to 1e15.
     max_precision : float, default=1e6
-        Ceiling of the sum of alpha, near which components are multinomial.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
+        Ceiling of the sum of alpha, near which components are multinomial; from 1e-100 to 1e15.
 
     References
     ----------
@@ -100,12 +95,12 @@ class CompoundDirichlet(
             raise ValueError("Means that are all 0 say no proportions.")
 
     def dirichlets(self, alpha: Floats, length: Floats) -> Dirichlets:
-        """Parameters with these values of alpha, moved to between floor and ceiling.
+        """Return parameters with these values of alpha, moved between floor and ceiling.
 
         Parameters
         ----------
         alpha : ndarray of shape (K, n_features)
-            Values to be moved, above 0.
+            Above 0.
         length : ndarray of shape (K,)
             Mean lengths of documents, in words.
         """
@@ -207,7 +202,7 @@ class CompoundDirichlet(
         components : ndarray of int of shape (n_rows,)
             The component of each row.
         rng : numpy.random.Generator
-            Where random numbers come from.
+            Source of random numbers.
         lengths : ndarray of int of shape (n_rows,), default=None
             Words of each document; None: the mean length of its component, rounded.
         """
@@ -238,7 +233,7 @@ class CompoundDirichlet(
         components : ndarray of int of shape (n_rows,)
             The component of each document.
         rng : numpy.random.Generator
-            Where random numbers come from.
+            Source of random numbers.
         """
         draws = rng.standard_gamma(parameters.alpha[components])
         totals = draws.sum(axis=1)
@@ -309,20 +304,16 @@ class CompoundDirichlet(
         pseudo_count: ArrayLike = 0.0,
         concentration: ArrayLike = 1.0,
     ) -> ExpectedLogs:
-        """Conjugate prior worth `pseudo_count` documents with proportions from a Dirichlet.
-
-        Theirs has all parameters equal to `concentration`, above 0; the count is not below 0.
+        """Return a prior worth `pseudo_count` documents of proportions from a symmetric Dirichlet.
 
         Parameters
         ----------
-        n_components : int
-            How many components have the prior.
-        n_features : int
-            Columns of a row.
+        n_components, n_features : int
+            K, and columns of a row.
         pseudo_count : float, default=0.0
             Pseudo-documents, not below 0.
         concentration : float, default=1.0
-            Of the Dirichlet that their proportions come from, above 0.
+            Of the Dirichlet, above 0.
         """
         pseudo_count = at_least("pseudo_count", pseudo_count, 0.0)
         concentration = above("concentration", concentration, 0.0)
@@ -360,7 +351,7 @@ class CompoundDirichlet(
         return rows.remember("events", lambda: events_of(rows.X))
 
     def _all(self, events, rows):
-        """The counts of counts, which do not depend on the parameters of a single component."""
+        """Return the counts of counts, the same for all parameters of a single component."""
         weight = np.ones(len(rows)) if rows.sample_weight is None else rows.sample_weight
         return rows.remember(
             "counts of counts", lambda: events.totals(weight[:, None], rows.n_threads)
@@ -386,7 +377,7 @@ class CompoundDirichlet(
 def _log_proportions(alpha, rng):
     """Draw log h, h ~ Dir(alpha), for each row of alpha.
 
-    Gamma variables of small shapes underflow, so that logarithms are drawn: G(a) has the
+    Gamma variables of small shapes underflow, so their logarithms are drawn: G(a) has the
     distribution of G(a + 1) U^(1 / a), and -log U is exponential.
     """
     logs = np.log(rng.standard_gamma(alpha + 1.0)) - rng.standard_exponential(alpha.shape) / alpha

@@ -55,14 +55,15 @@ LOG_2_PI = math.log(2.0 * math.pi)
 
 @dataclass(frozen=True, eq=False)
 class Gaussians:
-    """Parameters of K Gaussians: means and covariances, with what follows from these.
+    """Means and covariances of K Gaussians, and arrays computed from these once.
 
     Parameters
     ----------
     mean : ndarray of shape (K, d)
         Means.
     covariance : ndarray
-        Matrices (K, d, d) full or (1, d, d) tied, or variances (K, d) diagonal or (K, 1) spherical.
+        Matrices (K, d, d) full or (1, d, d) tied, or variances (K, d) diagonal or (K, 1) spherical;
+        ValueError if a matrix is not positive definite.
 
     Attributes
     ----------
@@ -75,11 +76,6 @@ class Gaussians:
         Log-determinants of the covariances.
     covariance_matrices : ndarray of shape (K, d, d)
         The covariance of each component as a matrix.
-
-    Raises
-    ------
-    ValueError
-        If a covariance matrix is not positive definite.
 
     Examples
     --------
@@ -141,27 +137,19 @@ class Gaussians:
 class Covariance(ABC):
     """Shape of the covariances of Gaussians, or of the noise of regressions.
 
-    Log densities, statistics and E-steps have two routes. The *natural* one takes rows about one
-    centre, and is made of matrix products; it loses digits where a component is narrow and far from
-    the centre, and `_about` or `_natural_e_step` then return None. The *centred* one takes them
-    about the mean of each component, and never loses digits. `Gaussian` takes the natural one where
-    there is one.
-
-    Attributes
-    ----------
-    is_shared : bool
-        Whether all components have one covariance.
-    features : int
-        The feature map of `_natural` for the natural route.
-    prior_settings : tuple of str
-        Names of the weight of means, the degrees and the scatter in `Gaussian.prior_statistics`.
-    prior_keys : tuple of str
-        Those that are only about covariances.
+    E-steps, statistics and log densities are computed in one of two ways. The *natural* one takes
+    features about a single centre, as matrix products; where a component is narrow and far from the
+    centre it would lose digits, and `_about` and `_natural_e_step` return None. The *centred* one
+    takes features about the mean of each component, and never loses digits.
     """
 
+    # Whether all components have one covariance.
     is_shared = False
+    # The feature map of `_natural` for the natural way.
     features: int
+    # Names of the weight of means, the degrees and the scatter in `Gaussian.prior_statistics`.
     prior_settings: tuple[str, str, str]
+    # Hyper-parameters of the covariances alone.
     prior_keys: tuple[str, str]
 
     @abstractmethod
@@ -171,15 +159,7 @@ class Covariance(ABC):
         Parameters
         ----------
         covariance : ndarray of shape (d, d)
-            That of the rows, or of the residuals of a regression.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Spherical
-        >>> Spherical().nearest(np.array([[2.0, 1.0], [1.0, 4.0]]))
-        array([[3., 0.],
-               [0., 3.]])
+            Covariance of the rows, or of the residuals of a regression.
         """
 
     @abstractmethod
@@ -190,51 +170,30 @@ class Covariance(ABC):
         ----------
         n_features : int
             d.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem.families import Diagonal, Full
-        >>> Full().n_parameters(3), Diagonal().n_parameters(3)
-        (6, 3)
         """
 
     def degrees_of_mean(self, n_features: int) -> float:
         """Return by how many the degrees of a posterior's mean are below those of its mode.
 
-        Variances have inverse gamma distributions; where they are one, it has seen all features.
-
         Parameters
         ----------
         n_features : int
             d.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem.families import Diagonal, Full
-        >>> Full().degrees_of_mean(3), Diagonal().degrees_of_mean(3)
-        (8.0, 4.0)
         """
         return 4.0 * self.n_parameters(n_features) / n_features
 
     @abstractmethod
     def from_matrices(self, matrices: Floats) -> Floats:
-        """Turn K matrices, of shape (K, d, d), into the shape of the scatters.
+        """Turn K matrices into the shape of the scatters.
 
         Parameters
         ----------
         matrices : ndarray of shape (K, d, d)
             One for each component.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Diagonal
-        >>> Diagonal().from_matrices(np.array([[[2.0, 1.0], [1.0, 3.0]]]))
-        array([[2., 3.]])
         """
 
     def _pooled(self, weights):
-        """Weights behind each scatter."""
+        """Return the weight behind each scatter."""
         return weights.sum(keepdims=True) if self.is_shared else weights
 
     @abstractmethod
@@ -242,20 +201,14 @@ class Covariance(ABC):
         """E-step about one centre, or None where it would lose digits or time."""
 
     @abstractmethod
-    def _centred_e_step(self, gaussians, log_weights, rows, uniforms):
-        """E-step about the means of the components."""
+    def _centred_e_step(self, gaussians, log_weights, rows, uniforms): ...
 
     @abstractmethod
     def _about(self, gaussians, X):
-        """The natural form about a centre in the middle of X, or None if it would lose digits.
+        """Return the natural form about the centre of X, or None if digits would be lost.
 
-        Returns
-        -------
-        centre : ndarray of shape (d,)
-        natural : ndarray of shape (K, n_statistics)
-            Natural parameters of x - centre.
-        quadratic : ndarray of shape (K,)
-            (m - centre)' precision (m - centre).
+        It is centre (d,), natural parameters of x - centre, and (m - centre)' precision (m -
+        centre).
         """
 
     @abstractmethod
@@ -263,20 +216,18 @@ class Covariance(ABC):
         """Moments from the sums of the features about a centre."""
 
     @abstractmethod
-    def _centred_log_density(self, gaussians, X, offset, n_threads):
-        """Log densities about the means of the components."""
+    def _centred_log_density(self, gaussians, X, offset, n_threads): ...
 
     @abstractmethod
-    def _centred_statistics(self, X, responsibilities, n_threads):
-        """Moments about the means of the rows."""
+    def _centred_statistics(self, X, responsibilities, n_threads): ...
 
     @abstractmethod
     def _maximiser(self, statistics, previous, floor):
-        """The M-step for both means and covariances."""
+        """Return the M-step for both means and covariances."""
 
     @abstractmethod
     def _own_scatter(self, degrees, gaussians, floor):
-        """Scatters from which the M-step makes the covariances."""
+        """Return scatters from which the M-step makes the covariances."""
 
     @abstractmethod
     def _quadratic(self, precision, covariance, deviation):
@@ -288,11 +239,10 @@ class Covariance(ABC):
 
     @abstractmethod
     def _coloured(self, covariance, components, deviations):
-        """Standard normal deviations, turned into such of the components."""
+        """Turn standard normal deviations into deviations of the components."""
 
     @abstractmethod
-    def _diagonalised(self, gaussians):
-        """Gaussians without correlations."""
+    def _diagonalised(self, gaussians): ...
 
     @abstractmethod
     def _sufficient_statistics(self, X): ...
@@ -316,7 +266,7 @@ class Covariance(ABC):
 
     @abstractmethod
     def _least_scatter(self, scatter):
-        """What is above 0 for a proper scatter."""
+        """Return values that are above 0 for a proper scatter."""
 
     @abstractmethod
     def _squares(self, posterior, X):
@@ -586,13 +536,7 @@ class _Variances(Covariance):
 
     @abstractmethod
     def _summed(self, values: Floats) -> Floats:
-        """Sum values over the features that share a variance.
-
-        Parameters
-        ----------
-        values : ndarray of shape (K, d)
-            One for each feature.
-        """
+        """Sum values over the features that share a variance."""
 
     @abstractmethod
     def _split(self, flat):
@@ -600,7 +544,7 @@ class _Variances(Covariance):
 
     @abstractmethod
     def _added(self, floor):
-        """What the floor of each feature adds to variances."""
+        """Return the floor of each variance."""
 
     def _natural_e_step(self, gaussians, log_weights, rows, uniforms):
         about = self._about(gaussians, rows.X)
@@ -743,7 +687,7 @@ class _Variances(Covariance):
 
 @dataclass(frozen=True)
 class Diagonal(_Variances):
-    """Independent features, each with a variance of its own: variances of shape (K, d).
+    """Independent features, with one variance each: variances of shape (K, d).
 
     Examples
     --------
@@ -804,7 +748,7 @@ class Spherical(_Variances):
 
 
 def location(X):
-    """Centre of the first rows and their variances about it: where features are taken about."""
+    """Return the centre of the first rows, and variances about it."""
     block = X[:_LOCATION_ROWS].astype(np.float64, copy=False)
     centre = np.add.reduce(block, axis=0) / len(block)
     deviation = block - centre
@@ -812,7 +756,7 @@ def location(X):
 
 
 def kept_where_empty(statistics, previous):
-    """The means of the statistics; components without weight keep their previous one."""
+    """Return the means of the statistics; components without weight keep their previous mean."""
     weight = statistics.weight
     if previous is None or np.count_nonzero(weight) == len(weight):
         return statistics.mean
@@ -830,13 +774,12 @@ def _weighted_means(X, responsibilities):
 
 
 def _averages(moments, log_likelihood, rows):
-    """Results of an E-step from sums over rows."""
     moments = moments.scale(1.0 / rows.total_weight)
     return moments.weight, moments, log_likelihood / rows.total_weight
 
 
 def _per_feature(gaussians):
-    """Inverse standard deviations of all features of all components."""
+    """Return inverse standard deviations of all features of all components."""
     factors = gaussians.precision_factor
     return np.ascontiguousarray(np.broadcast_to(factors, gaussians.mean.shape))
 

@@ -14,19 +14,14 @@ __all__ = ["Dirichlets", "ExpectedLogs"]
 
 @dataclass(frozen=True)
 class Dirichlets:
-    r"""The parameters of K compound Dirichlet components.
+    """The parameters of K compound Dirichlet components.
 
     Parameters
     ----------
     alpha : ndarray of shape (K, n_features)
-        Above 0. Its sum is the precision: the smaller, the burstier.
+        Above 0. Its sum, which must be finite, is the precision: the smaller, the burstier.
     length : ndarray of shape (K,)
-        Mean length of documents, in words. The densities do not depend on it.
-
-    Raises
-    ------
-    ValueError
-        If `alpha` is not above 0, or its sum is not finite: kernels count up from it.
+        Mean length of documents, in words. Densities do not depend on it.
     """
 
     alpha: Floats
@@ -56,7 +51,7 @@ class ExpectedLogs(Statistics):
     Parameters
     ----------
     weight : ndarray of shape (K,)
-        Of the draws of h behind each total, the prior's pseudo-documents among them.
+        Number of draws of h behind each total, with the prior's pseudo-documents.
     total : ndarray of shape (K, n_features)
         The sums, in nats.
     documents : ndarray of shape (K,)

@@ -34,12 +34,8 @@ class Exponential(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
     Parameters
     ----------
     min_mean : float, default=1e-12
-        Floor of the means, relative to the largest component's mean of the same feature.
-
-    Raises
-    ------
-    ValueError
-        If `min_mean` is out of its range.
+        Floor of the means, relative to the largest component's mean of the same feature; from
+        1e-100 to 1e100.
 
     Examples
     --------
@@ -82,10 +78,8 @@ class Exponential(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
 
         Parameters
         ----------
-        n_components : int
-            How many components have the prior.
-        n_features : int
-            Columns of a row.
+        n_components, n_features : int
+            K, and columns of a row.
         shape : array broadcasting to (n_components,), default=1.0
             Above 0; pseudo-rows are one less.
         rate : array broadcasting to (n_components, n_features), default=0.0
@@ -115,5 +109,5 @@ class Exponential(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
 
 
 def floored_mean(mean, floor):
-    """Means at least `floor` times the largest of their column, and above 0 where all are 0."""
+    """Return means at least `floor` times the largest of their column, above 0 where all are 0."""
     return np.maximum(mean, np.maximum(floor * mean.max(axis=0), 1e-290))

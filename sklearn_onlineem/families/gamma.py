@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,24 +31,27 @@ __all__ = ["FixedShapeGamma", "Gamma"]
 _MIN_MEAN = 1e-12
 
 
-class _PositiveData:
+class _PositiveData(ExponentialFamily[Floats, Sums]):
     support_is_convex = True
 
-    def check(self, X: Floats) -> None:
-        """Raise ValueError if a value is not above 0.
+    @abstractmethod
+    def shapes_and_rates(self, parameters: Floats) -> tuple[Floats, Floats]:
+        """Return shapes and rates, two ndarrays of shape (K, n_features).
 
         Parameters
         ----------
-        X : array of shape (n_rows, n_features)
-            Rows.
+        parameters : ndarray of shape (K, n_statistics)
+            Of K components.
         """
+
+    def check(self, X: Floats) -> None:
         check_non_negative(X)
         if not X.all():
             raise ValueError("Gamma data must be above 0, and there are zeros.")
 
 
 @dataclass(frozen=True)
-class Gamma(_PositiveData, ExponentialFamily[Floats, Sums], ConjugatePriors[Floats, Sums]):
+class Gamma(_PositiveData, ConjugatePriors[Floats, Sums]):
     r"""Independent gamma variables with shape a and rate r, both learnt.
 
     .. math:: p(x \mid a, r) = \prod_j \frac{r_j^{a_j}}{\Gamma(a_j)} x_j^{a_j - 1} e^{-r_j x_j}
@@ -60,12 +64,8 @@ class Gamma(_PositiveData, ExponentialFamily[Floats, Sums], ConjugatePriors[Floa
     Parameters
     ----------
     max_shape : float, default=1e6
-        Ceiling of the shapes: relative standard deviations stay above ``max_shape ** -0.5``.
-
-    Raises
-    ------
-    ValueError
-        If `max_shape` is out of its range.
+        Ceiling of the shapes: relative standard deviations stay above ``max_shape ** -0.5``. From
+        1e-10 to 1e15.
 
     See Also
     --------
@@ -93,13 +93,6 @@ class Gamma(_PositiveData, ExponentialFamily[Floats, Sums], ConjugatePriors[Floa
         return np.concatenate([np.log(X, dtype=np.float64), X], axis=1)
 
     def shapes_and_rates(self, parameters: Floats) -> tuple[Floats, Floats]:
-        """Return shapes and rates, two ndarrays of shape (K, n_features).
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (K, n_statistics)
-            Of K components.
-        """
         mean_log, mean = np.split(parameters, 2, axis=1)
         gap = np.log(mean) - mean_log
         # Minka's starting point, within 2 % of the root.
@@ -147,17 +140,12 @@ class Gamma(_PositiveData, ExponentialFamily[Floats, Sums], ConjugatePriors[Floa
         mean_log: ArrayLike = 0.0,
         mean: ArrayLike = 1.0,
     ) -> Sums:
-        """Conjugate prior worth `pseudo_count` rows with the given means of log x and of x.
-
-        The count is not below 0, means are above 0, and those of logarithms at most their
-        logarithms.
+        """Return a conjugate prior, worth `pseudo_count` rows with these means of log x and of x.
 
         Parameters
         ----------
-        n_components : int
-            How many components have the prior.
-        n_features : int
-            Columns of a row.
+        n_components, n_features : int
+            K, and columns of a row.
         pseudo_count : float, default=0.0
             Pseudo-rows, not below 0.
         mean_log : array broadcasting to (n_features,), default=0.0
@@ -178,9 +166,7 @@ def _shapes_and_rates_of(natural):
 
 
 @dataclass(frozen=True)
-class FixedShapeGamma(
-    _PositiveData, ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums]
-):
+class FixedShapeGamma(_PositiveData, PosteriorPredictives[Floats, Sums]):
     r"""Independent gamma variables of a known shape a; the rates are learnt.
 
     :math:`\phi(x) = x`, :math:`\theta = -r`, :math:`G(\theta) = -a \sum_j \log(-\theta_j)`.
@@ -189,12 +175,7 @@ class FixedShapeGamma(
     Parameters
     ----------
     shape : float, default=1.0
-        Shape of every variable, above 0. 1 is the exponential distribution.
-
-    Raises
-    ------
-    ValueError
-        If `shape` is out of its range.
+        Shape of every variable, from 1e-10 to 1e15. 1 is the exponential distribution.
 
     Examples
     --------
@@ -210,13 +191,6 @@ class FixedShapeGamma(
         check_setting("shape", self.shape, LEAST_SHAPE, MOST_SHAPE)
 
     def shapes_and_rates(self, parameters: Floats) -> tuple[Floats, Floats]:
-        """Return shapes and rates, two ndarrays of shape (K, n_features).
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (K, n_statistics)
-            Of K components.
-        """
         return np.full_like(parameters, self.shape), self.shape / parameters
 
     def to_natural(self, parameters: Floats) -> Floats:
@@ -245,10 +219,8 @@ class FixedShapeGamma(
 
         Parameters
         ----------
-        n_components : int
-            How many components have the prior.
-        n_features : int
-            Columns of a row.
+        n_components, n_features : int
+            K, and columns of a row.
         shape : array broadcasting to (n_components,), default=1.0
             Above 0; pseudo-rows are one less, divided by the shape of the family.
         rate : array broadcasting to (n_components, n_features), default=0.0

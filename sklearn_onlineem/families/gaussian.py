@@ -44,35 +44,32 @@ class Gaussian(
 
     .. math:: p(x \mid m, S) = |2 \pi S|^{-1/2} e^{-(x - m)' S^{-1} (x - m) / 2}
 
-    :math:`\phi(x) = (x, x x')`, :math:`\theta = (S^{-1} m, -S^{-1}/2)`,
-    :math:`G = (m' S^{-1} m + \log |2 \pi S|) / 2`; where covariances are diagonal or spherical,
-    :math:`x^2` or :math:`x'x` stand for :math:`x x'`. Parameters are `Gaussians`; statistics are
-    centred (`Moments`).
+    :math:`\phi(x) = (x, x x')`, :math:`\theta = (S^{-1} m, -S^{-1}/2)`, :math:`G = (m' S^{-1} m +
+    \log |2 \pi S|) / 2`. For diagonal or spherical covariances, :math:`x^2` or :math:`x'x` replaces
+    :math:`x x'`. Parameters are `Gaussians`; statistics are centred (`Moments`). The posterior
+    predictive has Student's t distributions :math:`t_{\nu - d + 1}(m, \Psi (k + 1) / (k (\nu - d +
+    1)))` for a normal-inverse-Wishart distribution :math:`(m, k, \Psi, \nu)`, one for each variance
+    along the axes, and normal ones with :math:`S (1 + 1/k)` if S is fixed. It does not include
+    `reg_covar`.
 
     Parameters
     ----------
     covariance : Covariance, default=Full()
         `Full()`, `Tied()`, `Diagonal()` or `Spherical()`.
     reg_covar : float, default=None
-        What the M-step adds to the variances. A number is taken as it is; None is 1e-6
-        times the variance of each feature in the first data, and never below the resolution of
-        the numbers themselves.
+        Added to the variances by the M-step, from 0 to 1e100. None: 1e-6 times the variance of each
+        feature in the first data, and never below the resolution of the numbers themselves.
     floor : ndarray of shape (n_features,), default=None
-        What `bind` makes of `reg_covar`: added to the variances of each feature.
+        Computed from `reg_covar` by `bind`, for each feature.
     learns_means, learns_covariances : bool, default=True
-        Whether the M-step changes them, once there are some.
+        Whether the M-step changes them, if it is given previous ones.
     known : Gaussians, default=None
-        Those that are not learnt, where none come with a call: what `knowing` says. None: all
-        are learnt.
-
-    Raises
-    ------
-    ValueError
-        If `reg_covar` is out of its range.
+        Means or covariances that are not learnt, see `with_fixed`. None: all are learnt.
 
     References
     ----------
-    Amid & Warmuth, UAI 2020, section 4 (Gaussian mixtures).
+    Amid & Warmuth, UAI 2020, section 4 (Gaussian mixtures); Murphy, "Conjugate Bayesian analysis of
+    the Gaussian distribution", 2007, section 9.
 
     Examples
     --------
@@ -103,7 +100,6 @@ class Gaussian(
         return replace(self, floor=variance_floor(X, sample_weight, self.reg_covar))
 
     def _added(self, n_features):
-        """What the M-step adds to the variances."""
         if self.floor is not None:
             return self.floor
         return np.full(n_features, 0.0 if self.reg_covar is None else self.reg_covar)
@@ -221,7 +217,6 @@ class Gaussian(
         return Gaussians(mean, previous.covariance)
 
     def _about_means(self, statistics, means):
-        """Moments with scatters about given means."""
         shift = statistics.mean - means
         outer = np.einsum("k,ki,kj->kij", statistics.weight, shift, shift)
         scatter = statistics.scatter + self.covariance.from_matrices(outer)
@@ -259,31 +254,20 @@ class Gaussian(
         scatter: ArrayLike,
         degrees: float,
     ) -> Moments:
-        """Return pseudo-statistics: of the means, and of the covariances.
+        """Return pseudo-statistics of the means and of the covariances.
 
         Parameters
         ----------
         n_components, n_features : int
-            How many components, and columns of a row.
+            K, and columns of a row.
         mean : array broadcasting to (n_components, n_features)
-            Of the pseudo-rows.
+            Mean of the pseudo-rows.
         mean_weight : float
-            Pseudo-rows of the means.
+            Number of pseudo-rows of the means.
         scatter : float or array of shape (n_features, n_features)
-            Pseudo-sum of squares; a number stands for a multiple of the unit matrix.
+            Pseudo-sum of squares; a number is a multiple of the unit matrix.
         degrees : float
-            What the pseudo-sum is divided by.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Diagonal, Gaussian
-        >>> family = Gaussian(Diagonal(), reg_covar=0.0)
-        >>> prior = family.pseudo_moments(
-        ...     1, 2, mean=3.0, mean_weight=1.0, scatter=8.0, degrees=4.0
-        ... )
-        >>> family.m_step(prior).mean, family.m_step(prior).covariance
-        (array([[3., 3.]]), array([[2., 2.]]))
+            Divisor of the pseudo-sum.
         """
         mean = np.broadcast_to(np.asarray(mean, dtype=float), (n_components, n_features)).copy()
         scatter = np.asarray(scatter, dtype=float)
@@ -305,50 +289,28 @@ class Gaussian(
         mean_precision: float = 0.0,
         **of_covariance: ArrayLike | None,
     ) -> Moments:
-        """Return a prior whose joint mode over means and covariances the M-step takes.
+        """Return a prior whose joint mode over means and covariances is the M-step's maximiser.
 
         It is normal-inverse-Wishart for full and tied covariances, normal-inverse-gamma for
-        diagonal and spherical ones. Where `mean_precision` is 0, the mean has no prior: the
-        covariance alone has one.
+        diagonal and spherical ones. The mode is covariance / (degrees_of_freedom + n_features + 2)
+        of a full covariance, and 2 scale / (2 shape + 3) of a diagonal variance. If
+        `mean_precision` is 0, means have no prior, and these denominators are one less.
 
         Parameters
         ----------
         n_components, n_features : int
-            How many components have the prior, and columns of a row.
+            K, and columns of a row.
         mean : array broadcasting to (n_components, n_features)
-            Where the prior has the means.
+            Prior means.
         mean_precision : float
             Pseudo-observations of the mean, not below 0.
         **of_covariance
             Of full and tied covariances: `covariance`, the scale matrix of the inverse Wishart
-            distribution, a float or an array of shape (n_features, n_features), positive
-            semidefinite, where a number stands for a multiple of the unit matrix; and
-            `degrees_of_freedom`, above n_features - 1. Of diagonal and spherical ones: `shape` of
-            the inverse gamma distribution of a variance, above 0; and its `scale`, not below 0, an
-            array broadcasting to (n_features,), or a float where variances are spherical. Without
-            `degrees_of_freedom` or `shape`, the covariance has no prior.
-
-        Examples
-        --------
-        The joint mode of d = 2 features: covariance / (degrees_of_freedom + d + 2).
-
-        >>> from sklearn_onlineem.families import Diagonal, Gaussian
-        >>> family = Gaussian()
-        >>> prior = family.prior_statistics(
-        ...     1, n_features=2, mean_precision=1.0, covariance=16.0, degrees_of_freedom=4.0
-        ... )
-        >>> family.m_step(prior).covariance
-        array([[[2., 0.],
-                [0., 2.]]])
-
-        That of variances: 2 scale / (2 shape + 3).
-
-        >>> family = Gaussian(Diagonal())
-        >>> prior = family.prior_statistics(
-        ...     1, n_features=2, mean=[1.0, 2.0], mean_precision=4.0, shape=1.0, scale=[5.0, 10.0]
-        ... )
-        >>> family.m_step(prior).mean, family.m_step(prior).covariance
-        (array([[1., 2.]]), array([[2., 4.]]))
+            distribution, a float (a multiple of the unit matrix) or a positive semidefinite array
+            of shape (n_features, n_features), and `degrees_of_freedom`, above n_features - 1. Of
+            diagonal and spherical ones: `shape` of the inverse gamma distribution of a variance,
+            above 0, and its `scale`, not below 0, an array broadcasting to (n_features,), or a
+            float if spherical. Without `degrees_of_freedom` or `shape`, covariances have no prior.
         """
         mean = finite("mean", mean, (n_components, n_features)).copy()
         weight = np.full(n_components, at_least("mean_precision", mean_precision, 0.0))
@@ -359,23 +321,13 @@ class Gaussian(
     def prior_keys(self) -> list[str]:
         return ["mean", "mean_precision", *self.covariance.prior_keys]
 
-    def knowing(self, parameters: Gaussians) -> Self:
-        """Return this family, told the means or covariances that it does not learn.
+    def with_fixed(self, parameters: Gaussians) -> Self:
+        """Return this family with fixed means or covariances, which posteriors of the others need.
 
         Parameters
         ----------
-        parameters : object
-            Gaussians, of which those values are taken that are not learnt.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Diagonal, Gaussian
-        >>> gaussians = Gaussian(Diagonal()).from_natural(np.array([[0.0, -0.5]]))
-        >>> family = Gaussian(Diagonal(), learns_covariances=False).knowing(gaussians)
-        >>> evidence = family.expected_statistics(np.array([[1.0], [3.0]]), np.ones((2, 1)))
-        >>> family.predictive_log_density(evidence, np.array([[2.0]])).round(3)
-        array([[-1.122]])
+        parameters : Gaussians
+            The values to fix; the learnt ones are ignored.
         """
         return replace(self, known=parameters)
 
@@ -393,51 +345,6 @@ class Gaussian(
         return replace(prior, degrees=degrees / per_value)
 
     def predictive_log_density(self, statistics: Moments, X: Floats, n_threads: int = 1) -> Floats:
-        r"""Return log p(x_n | statistics_k), of Student's t distributions.
-
-        .. math:: t_{\nu - d + 1}(x \mid m, \Psi (k + 1) / (k (\nu - d + 1)))
-
-        for the normal-inverse-Wishart distribution (m, k, Psi, nu) that the statistics stand for;
-        along the axes, for normal-inverse-gamma ones, a product of one for each variance. Where
-        covariances S are known, a normal distribution with S (1 + 1/k). Floors (`reg_covar`) are
-        the M-step's, and not in here.
-
-        Parameters
-        ----------
-        statistics : Moments
-            Pseudo-statistics of the prior plus evidence as sums over rows.
-        X : ndarray of shape (n_rows, n_features)
-            Rows.
-        n_threads : int, default=1
-            How many threads may walk the rows. Results do not depend on it.
-
-        Returns
-        -------
-        log_density : ndarray of shape (n_rows, K)
-            In nats.
-
-        Raises
-        ------
-        ValueError
-            If values are missing, the statistics make no proper posterior, or the family does not
-            learn means or covariances and has not been told which: see `knowing`.
-
-        References
-        ----------
-        Murphy, "Conjugate Bayesian analysis of the Gaussian distribution", 2007, section 9.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families import Gaussian
-        >>> family = Gaussian()
-        >>> prior = family.prior_statistics(
-        ...     1, n_features=1, mean_precision=1.0, covariance=2.0, degrees_of_freedom=1.0
-        ... )
-        >>> np.exp(family.predictive_log_density(prior, np.array([[0.0], [2.0]])))
-        array([[0.15915494],
-               [0.07957747]])
-        """
         given = posterior(self, statistics)
         rows = without_gaps(X).astype(float, copy=False)
         squares, log_det, n_blocks = self.covariance._squares(given, rows)
@@ -467,7 +374,7 @@ class Gaussian(
 
 
 def without_gaps(X):
-    """Rows as kernels take them; ValueError if values are missing or infinite."""
+    """Return rows as kernels take them; ValueError if values are missing or infinite."""
     X = np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
     if not np.isfinite(X).all():
         raise ValueError("The posterior predictive of Gaussians takes no missing values (NaN).")
@@ -475,13 +382,7 @@ def without_gaps(X):
 
 
 def variance_floor(X, sample_weight, reg_covar):
-    """Floor that the M-step adds to the variance of each feature.
-
-    Raises
-    ------
-    ValueError
-        If a feature varies by so little that its variance is below the smallest number.
-    """
+    """Return the floor of each feature's variance; ValueError if a variance underflows."""
     if reg_covar is not None:
         return np.full(X.shape[1], float(reg_covar))
     step = -(-len(X) // _FLOOR_ROWS)
@@ -502,7 +403,7 @@ def variance_floor(X, sample_weight, reg_covar):
 
 
 def _filled(variance, varies):
-    """Variances, where constant features get the mean of the others, or 1 if all are constant."""
+    """Replace variances of constant features by the mean of the others, or by 1."""
     if varies.all():
         return variance
     return np.where(varies, variance, variance[varies].mean() if varies.any() else 1.0)

@@ -40,24 +40,14 @@ class Laplaces(NamedTuple):
 
 @dataclass(frozen=True)
 class LaplaceStatistics(Statistics):
-    """Sufficient statistics of Laplace components: the rows themselves, and old components.
+    """Sufficient statistics of Laplace components: the rows themselves, and previous components.
 
     Parameters
     ----------
     points : Listed
-        Rows, and their shares.
+        Rows, and their responsibilities.
     past : Listed
-        `Laplaces` (of one more dimension, in front), and their weights.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.families import Laplace
-    >>> X = np.array([[0.0], [1.0], [50.0]])
-    >>> shares = np.array([[1.0, 0.0], [1.0, 0.5], [1.0, 0.5]])
-    >>> statistics = Laplace().expected_statistics(X, shares)
-    >>> statistics.component(1, 2).points.weights.ravel()
-    array([0. , 0.5, 0.5])
+        `Laplaces` (with one more dimension, in front), and their weights.
     """
 
     points: Listed
@@ -78,43 +68,18 @@ class Laplace(Family[Laplaces, LaplaceStatistics], ConjugatePriors[Laplaces, Lap
 
     .. math:: p(x \mid m, b) = \prod_j \frac{1}{2 b_j} e^{-|x_j - m_j| / b_j}
 
-    This is no exponential family: no sums suffice for the M-step, and so statistics list the
-    rows. Its steps are exact all the same. As
-
-    .. math::
-
-       \mathrm{KL}\big(m, b \,\|\, \tilde m, \tilde b\big) = \log \frac{\tilde b}{b}
-       + \frac{|m - \tilde m| + b\, e^{-|m - \tilde m| / b}}{\tilde b} - 1,
-
-    rows with the shares r and old components with the weights W have, of each feature, the
-    maximiser
-
-    .. math::
-
-       \tilde m &= \operatorname*{arg\,min} f, \quad
-       \tilde b = \frac{f(\tilde m)}{\sum_n r_n + \sum_t W_t}, \\
-       f(\tilde m) &= \sum_n r_n |x_n - \tilde m|
-       + \sum_t W_t \big(|m_t - \tilde m| + b_t\, e^{-|m_t - \tilde m| / b_t}\big),
-
-    a weighted median where nothing is old. Parameters are `Laplaces`.
+    This is not an exponential family: no sums suffice for the M-step, so statistics list the rows.
+    The M-step, an exact weighted median pulled towards previous components, is derived in
+    :ref:`own_families` (Amid & Warmuth, UAI 2020, eq. 3). Parameters are `Laplaces`.
 
     Parameters
     ----------
     min_scale : float, default=None
-        Floor of the scales. A number is taken as it is, from 1e-290 up; None is 1e-3 times the
-        mean absolute deviation of each feature in the first data, and never below the resolution
-        of the numbers themselves.
+        Floor of the scales, from 0 to 1e100, at least 1e-290. None: 1e-3 times the mean absolute
+        deviation of each feature in the first data, and never below the resolution of the numbers
+        themselves.
     floor : ndarray of shape (n_features,), default=None
-        What `bind` makes of `min_scale`.
-
-    Raises
-    ------
-    ValueError
-        If `min_scale` is out of its range.
-
-    References
-    ----------
-    Amid & Warmuth, UAI 2020, eq. (3), whose minimiser this is.
+        Computed from `min_scale` by `bind`.
 
     Examples
     --------
@@ -213,22 +178,18 @@ class Laplace(Family[Laplaces, LaplaceStatistics], ConjugatePriors[Laplaces, Lap
         location: ArrayLike = 0.0,
         scale: ArrayLike = 1.0,
     ) -> LaplaceStatistics:
-        r"""Prior worth `pseudo_count` rows of a given component, in expectation over these.
+        r"""Return a prior worth `pseudo_count` rows of a given component, in expectation.
 
         .. math:: \log p(m, b) = -c\, \mathrm{KL}(m_0, b_0 \,\|\, m, b) + \text{const}
 
-        Location and scale may be of shape (n_features,); scale and count are not below 0.
-
         Parameters
         ----------
-        n_components : int
-            How many components have the prior.
-        n_features : int
-            Columns of a row.
+        n_components, n_features : int
+            K, and columns of a row.
         pseudo_count : float, default=0.0
-            Pseudo-rows, not below 0.
+            Pseudo-rows c, not below 0.
         location : array broadcasting to (n_components, n_features), default=0.0
-            Where their component is.
+            Medians of the given component.
         scale : array broadcasting to (n_components, n_features), default=1.0
             Its scales, not below 0.
         """
@@ -247,7 +208,7 @@ class Laplace(Family[Laplaces, LaplaceStatistics], ConjugatePriors[Laplaces, Lap
 
 
 def _pull_of(past):
-    """Old components as `minimisers` take them; those without any weight are left out."""
+    """Return previous components as `minimisers` takes them, without those of weight 0."""
     kept = past.weights.any(axis=1)
     return Pull(past.weights[kept, :, None], *(values[kept] for values in past.values))
 

@@ -41,12 +41,7 @@ class AffineGaussian:
     offset : ndarray of shape (K, p)
         Expected outputs where all inputs are 0.
     covariance : ndarray of shape (K, p, p)
-        Of the noise.
-
-    Raises
-    ------
-    ValueError
-        If they have other shapes.
+        Covariances of the noise.
     """
 
     matrix: Floats
@@ -64,7 +59,7 @@ class AffineGaussian:
 
     @classmethod
     def single(cls, matrix: ArrayLike, offset: ArrayLike, covariance: ArrayLike) -> AffineGaussian:
-        """Return the parameters of one regression, from arrays (p, q), (p,) and (p, p).
+        """Return the parameters of one regression.
 
         Parameters
         ----------
@@ -73,36 +68,18 @@ class AffineGaussian:
         offset : array-like of shape (p,)
             Expected outputs where all inputs are 0.
         covariance : array-like of shape (p, p)
-            Of the noise.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian
-        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
-        >>> line.matrix.shape, line.offset.shape, line.covariance.shape
-        ((1, 1, 1), (1, 1), (1, 1, 1))
+            Covariance of the noise.
         """
         return cls(*(np.asarray(a, dtype=np.float64)[None] for a in (matrix, offset, covariance)))
 
     @classmethod
     def zeros(cls, n_components: int, n_inputs: int, n_outputs: int) -> AffineGaussian:
-        """Return parameters that say nothing but their shapes, for an M-step to begin with.
+        """Return parameters that are all 0, for an M-step to begin with.
 
         Parameters
         ----------
-        n_components : int
-            K.
-        n_inputs : int
-            q, which may be 0.
-        n_outputs : int
-            p.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian
-        >>> AffineGaussian.zeros(2, n_inputs=3, n_outputs=1).matrix.shape
-        (2, 1, 3)
+        n_components, n_inputs, n_outputs : int
+            K, q and p; q may be 0.
         """
         return cls(
             np.zeros((n_components, n_outputs, n_inputs)),
@@ -134,24 +111,19 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
     .. math:: p(y \mid x, k) = N(y; B_k x + c_k, S_k)
 
     A row is the stacked vector :math:`z = (x, y)`, and a density is that of y given x. The
-    statistics are the moments of z, centred, so that they merge by the parallel-axis formula: with
-    :math:`S_{yx}` and :math:`S_{xx}` blocks of the scatter, :math:`B = S_{yx} S_{xx}^{-1}` and
+    statistics are the centred moments of z, which merge by the parallel-axis formula: with the
+    blocks :math:`S_{yx}` and :math:`S_{xx}` of the scatter, :math:`B = S_{yx} S_{xx}^{-1}` and
     :math:`c = m_y - B m_x`. Without inputs (q = 0) it is a Gaussian.
 
-    What a model of y given x expects of itself depends on x: where other families take weights of
-    components, this one takes the moments of their inputs.
+    Expectations under the model depend on x: where other families take weights of components, this
+    one takes moments of their inputs.
 
     Parameters
     ----------
     shape : Covariance, default=Full()
-        Of the noise: `Full()`, `Diagonal()` or `Spherical()`.
+        Of the noise: `Full()`, `Diagonal()` or `Spherical()`; regressions do not share one.
     floor : ndarray of shape (p,), default=None
-        What the M-step adds to the variances of the noise; None: nothing.
-
-    Raises
-    ------
-    ValueError
-        If `shape` is `Tied()`.
+        Added to the variances of the noise by the M-step; None: nothing.
 
     References
     ----------
@@ -198,22 +170,8 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         ----------
         parameters : AffineGaussian
             Of K regressions.
-        inputs : Moments
-            Of the inputs of each component; without inputs, weights of shape (K,) will do.
-
-        Examples
-        --------
-        Means and scatter of (x, y), from a weight, a mean and a scatter of x:
-
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.statistics import Moments
-        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
-        >>> x = Moments(np.ones(1), np.ones(1), np.array([[3.0]]), np.array([[[4.0]]]))
-        >>> moments = LinearGaussian().own_statistics(line, x)
-        >>> moments.mean, moments.scatter
-        (array([[3., 7.]]), array([[[ 4. ,  8. ],
-                [ 8. , 16.5]]]))
+        inputs : Moments, or ndarray of shape (K,)
+            Moments of x for each regression; weights alone if there are no inputs.
         """
         inputs, B = _moments_of(inputs), parameters.matrix
         predicted = (B @ inputs.mean[:, :, None])[:, :, 0] + parameters.offset
@@ -229,18 +187,18 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         previous: AffineGaussian | None = None,
         learnt: Set[str] = ALL_PARAMETERS,
     ) -> AffineGaussian:
-        """Return the maximiser of the statistics over what is learnt.
+        """Return the parameters that maximise the statistics over what is learnt.
 
         Parameters
         ----------
         statistics : Moments
             Moments of (x, y).
         previous : AffineGaussian, default=None
-            Says which values are inputs, and what is known; holds what is kept where the
-            statistics say nothing. None: there are no inputs.
+            Gives the number of inputs, fixed values, and values that are kept where there is no
+            evidence. None: there are no inputs.
         learnt : set of str
-            Of "matrix", "offset" and "covariance"; what is not among them keeps its value, and
-            the others are the best with that value.
+            Of "matrix", "offset" and "covariance"; the others are fixed, and the learnt ones are
+            the best given these.
         """
         if previous is None:
             n_components, n_outputs = statistics.mean.shape
@@ -253,7 +211,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         return AffineGaussian(*map(np.array, zip(*found, strict=True)))
 
     def _maximiser(self, z, B, c, S, floor, learnt):
-        """Matrix, offset and covariance of a component, from what they were."""
+        """Return matrix, offset and covariance of a component from the previous ones."""
         if "matrix" in learnt:
             B = z.regression(B, None if "offset" in learnt else c)
         if "offset" in learnt and z.weight > 0.0:
@@ -269,7 +227,6 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         return S
 
     def _added(self, n_outputs):
-        """Floor that the M-step adds to covariances."""
         return np.zeros((n_outputs, n_outputs)) if self.floor is None else self._floor
 
     @cached_property
@@ -287,7 +244,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
     def kl_divergence(
         self, p: AffineGaussian, q: AffineGaussian, inputs: Moments | Floats | None = None
     ) -> Floats:
-        """Return the expectations over x of KL(p(y | x, k) || q(y | x, k)).
+        """Return the expectations over x of KL(p(y | x, k) || q(y | x, k)), of shape (K,).
 
         Parameters
         ----------
@@ -296,21 +253,6 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         inputs : Moments, or ndarray of shape (K,), default=None
             As in `own_statistics`; divergences are times the weights. None: there are no inputs,
             and weights are 1.
-
-        Returns
-        -------
-        divergences : ndarray of shape (K,)
-
-        Examples
-        --------
-        Two outputs that are half a standard deviation apart, without inputs:
-
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> ones = np.ones((1, 1, 1))
-        >>> p, q = (AffineGaussian(np.empty((1, 1, 0)), np.array([[c]]), ones) for c in (0.0, 0.5))
-        >>> LinearGaussian().kl_divergence(p, q)
-        array([0.125])
         """
         inputs = _moments_of(np.ones(len(p)) if inputs is None else inputs)
         divergences = map(_divergence, p, q, _by_component(inputs))
@@ -329,23 +271,12 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         ----------
         parameters : AffineGaussian
             Of K regressions.
-        components : ndarray of shape (n_rows,)
+        components : ndarray of int of shape (n_rows,)
             The component of each row.
         rng : numpy.random.Generator
-            Where random numbers come from.
+            Source of random numbers.
         inputs : ndarray of shape (n_rows, q), default=None
             None: there are none.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
-        >>> x = np.array([[0.0], [1.0]]).repeat(10_000, axis=0)
-        >>> rng, components = np.random.default_rng(0), np.zeros(20_000, int)
-        >>> y = LinearGaussian().sample(line, components, rng, inputs=x)
-        >>> [float(v.round(1)) for v in (y[:10_000].mean(), y[10_000:].mean(), y[:10_000].var())]
-        [1.0, 3.0, 0.5]
         """
         y = rng.standard_normal((len(components), parameters.offset.shape[1]))
         x = np.empty((len(y), 0)) if inputs is None else inputs
@@ -363,15 +294,6 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
             Of K regressions.
         learnt : set of str
             Of "matrix", "offset" and "covariance".
-
-        Examples
-        --------
-        A matrix, an offset, and a symmetric covariance:
-
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> zeros = AffineGaussian.zeros(1, n_inputs=3, n_outputs=2)
-        >>> LinearGaussian().n_parameters(zeros), LinearGaussian().n_parameters(zeros, {"matrix"})
-        (11, 6)
         """
         n_components, n_outputs = parameters.offset.shape
         numbers = {
@@ -398,8 +320,9 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
 
         .. math:: B \sim MN(M, S, K^{-1}), \quad c \sim N(c_0, S / k), \quad S \sim IW(\Psi, \nu)
 
-        The weight of the offset is that of :math:`y` where :math:`x = 0`. All components have the
-        same prior.
+        The prior of the offset is on :math:`y` where :math:`x = 0`. All components have the same
+        prior. ValueError if a hyper-parameter is out of its range, or weighs inputs where
+        `n_inputs` is 0.
 
         Parameters
         ----------
@@ -410,34 +333,15 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         matrix : array broadcasting to (n_features, n_inputs)
             M.
         matrix_precision : float or array of shape (n_inputs, n_inputs)
-            K, positive semidefinite; a number stands for a multiple of the unit matrix.
+            K, positive semidefinite; a number is a multiple of the unit matrix.
         offset : array broadcasting to (n_features,)
             c_0.
         offset_precision : float
             k, pseudo-rows of the offset, not below 0.
         covariance : float or array of shape (n_features, n_features)
-            Psi, positive semidefinite; a number stands for a multiple of the unit matrix.
+            Psi, positive semidefinite; a number is a multiple of the unit matrix.
         degrees_of_freedom : float, default=None
-            Of the inverse Wishart distribution, above n_features - 1; None: no prior on the
-            covariance.
-
-        Raises
-        ------
-        ValueError
-            If one is out of its range, or weighs inputs where `n_inputs` is 0.
-
-        Examples
-        --------
-        The mode has the prior's matrix and offset:
-
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> prior = LinearGaussian().prior_statistics(
-        ...     1, n_features=1, n_inputs=1, matrix=2.0, matrix_precision=1.0, offset=3.0,
-        ...     offset_precision=1.0, covariance=6.0, degrees_of_freedom=3.0,
-        ... )
-        >>> mode = LinearGaussian().m_step(prior, AffineGaussian.zeros(1, n_inputs=1, n_outputs=1))
-        >>> mode.matrix.ravel(), mode.offset.ravel(), mode.covariance.ravel()
-        (array([2.]), array([3.]), array([0.85714286]))
+            nu, above n_features - 1; None: no prior on the covariance.
         """
         if n_inputs == 0:
             _check_no_inputs(matrix=matrix, matrix_precision=matrix_precision)
@@ -463,33 +367,17 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
     ) -> Moments:
         """Return a prior that leads the M-step to the posterior's mean of the covariance.
 
-        Means of matrix and offset are their modes. Without a prior on the covariance, it stays what
-        makes the rows likeliest.
+        Means of matrix and offset are their modes. Without a prior on the covariance, its maximum
+        likelihood estimate is kept.
 
         Parameters
         ----------
         prior : Moments
-            What `prior_statistics` returns.
+            From `prior_statistics`; ValueError if the covariance has no mean under it.
         n_inputs : int, default=0
             Length of x.
         learnt : set of str
-            As in `m_step`; what is not among them is known.
-
-        Raises
-        ------
-        ValueError
-            If the prior is too wide for the covariance to have a mean.
-
-        Examples
-        --------
-        The mean of an inverse Wishart distribution is covariance / (degrees_of_freedom - 2):
-
-        >>> from sklearn_onlineem.families.linear_gaussian import LinearGaussian
-        >>> prior = LinearGaussian().prior_statistics(
-        ...     1, n_features=1, offset_precision=1.0, covariance=6.0, degrees_of_freedom=5.0
-        ... )
-        >>> LinearGaussian().m_step(LinearGaussian().mean_form(prior)).covariance.ravel()
-        array([2.])
+            As in `m_step`; the other parameters are known.
         """
         if "covariance" not in learnt or not prior.degrees.any():
             return prior
@@ -504,7 +392,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
 
 
 class _Blocks:
-    """Moments of (x, y) of a component, taken apart."""
+    """Moments of (x, y) of a component, in blocks."""
 
     def __init__(self, weight, degrees, mean, scatter, n_outputs):
         q = len(mean) - n_outputs
@@ -514,7 +402,7 @@ class _Blocks:
         self._xx, self._yx = scatter[:q, :q], scatter[q:, :q]
 
     def regression(self, previous, offset):
-        """The best matrix, where the offset is known, or (None) the best one."""
+        """Return the best matrix for a known offset, or the best both for None."""
         xx, yx = self._xx, self._yx
         if offset is not None:
             weighted = self.weight * self.mean_x
@@ -524,14 +412,13 @@ class _Blocks:
         return previous + solved(xx, (yx - previous @ xx).T).T
 
     def residual(self, B, c):
-        """Sum of the outer products of y - B x - c."""
         contrast = np.concatenate([-B, _identity(len(B))], axis=1)
         mean = self.mean_y - B @ self.mean_x - c
         return contrast @ self.scatter @ contrast.T + self.weight * (mean[:, None] * mean)
 
 
 def _rank(K):
-    """Rank of a matrix that may be empty, which NumPy takes from 2.1 on."""
+    """Return the rank of a matrix that may be empty, which NumPy takes from 2.1 on."""
     return np.linalg.matrix_rank(K) if K.size else 0
 
 
@@ -553,7 +440,7 @@ def _identity(n):
 
 
 def _moments_of(inputs):
-    """Moments of inputs; of weights, where there are no inputs."""
+    """Return moments of inputs, from weights alone if there are no inputs."""
     if isinstance(inputs, Moments):
         return inputs
     n = len(inputs)
@@ -561,12 +448,11 @@ def _moments_of(inputs):
 
 
 def _by_component(moments):
-    """Weight, degrees, mean and scatter of each component."""
     return zip(moments.weight, moments.degrees, moments.mean, moments.scatter, strict=True)
 
 
 def _divergence(p, q, inputs):
-    """KL(p || q) of a component, in expectation over its inputs and times their weight."""
+    """Return KL(p || q) of a component, in expectation over its inputs and times their weight."""
     (matrix, offset, covariance), (other_matrix, other_offset, other_covariance) = p, q
     weight, _, mean, scatter = inputs
     difference = matrix - other_matrix
@@ -577,7 +463,7 @@ def _divergence(p, q, inputs):
 
 
 def _log_density(residual, covariance):
-    """Log density of each residual under N(0, covariance)."""
+    """Return the log density of each residual under N(0, covariance)."""
     root = linalg.cholesky(covariance, lower=True)
     whitened = linalg.solve_triangular(root, residual.T, lower=True)
     log_det = 2.0 * np.log(np.diag(root)).sum()

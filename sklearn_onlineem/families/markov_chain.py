@@ -33,31 +33,24 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
 
     A row is :math:`(s, n)`, S + S * S numbers, where s is one-hot and the matrix n, flattened,
     counts the pairs that follow each other. The density is that of one sequence with these counts,
-    as its order is known, without a coefficient for the others that have the same. Rows of S * S
-    numbers are n alone; their density is that of the transitions, given the first symbol. Lengths
-    are not modelled. Dense and CSR data. Counts need not be whole, and a row may add up several
-    sequences of one origin.
+    without a coefficient for others that have the same. Rows of S * S numbers are n alone, and
+    their density is given the first symbol. Lengths are not modelled. Dense and CSR data. Counts
+    need not be whole, and a row may be the sum of several sequences.
 
     Parameters are *unnormalised* means :math:`\mu = (E s, E n)` of shape (K, n_features), S + 1
-    groups of S numbers, those of the transitions from one symbol in each: their directions are the
-    probabilities, :math:`\theta = \log (\pi, A)`, at which the log-partition is 0, and their sums
-    are the expected visits of each symbol. These stay as the data had them: though a chain of a
-    given length says by itself how often it visits each symbol, the own statistics and the KL
-    divergence, :math:`\sum_{ij} \mu_{ij} \log (A_{ij} / A'_{ij})` and likewise of the start, take
-    the visits of :math:`\mu`. So rows of the matrix learn at rates of their own, by how often they
-    are used, and models merge to what one M-step makes of all data. Where :math:`\mu` are the
-    expected counts of a chain, it is the KL divergence between chains.
+    groups of S numbers. Normalised, groups are the probabilities, :math:`\theta = \log (\pi, A)`,
+    at which the log-partition is 0; their sums are the expected visits of each symbol. Visits are
+    estimated from the data, not derived from the chain: the own statistics and the KL divergence,
+    :math:`\sum_{ij} \mu_{ij} \log (A_{ij} / A'_{ij})` and likewise of the start, take those of
+    :math:`\mu`. So each row of the matrix has a learning rate that fits its use, and merged models
+    are those of one M-step on all data. If :math:`\mu` are the expected counts of a chain, this is
+    the KL divergence between chains.
 
     Parameters
     ----------
     min_probability : float, default=1e-12
-        Floor of the probabilities: what a transition that a component never saw gets. Those from
-        a symbol that it never left are equal.
-
-    Raises
-    ------
-    ValueError
-        If `min_probability` is out of its range.
+        Floor of the probabilities, from 1e-100 to 1: the value for a transition that a component
+        never saw. Transitions from a symbol that it never left are equally likely.
 
     References
     ----------
@@ -113,7 +106,7 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
     def start_probabilities(self, parameters: Floats) -> Floats:
         """Return probabilities of the first symbol, an ndarray of shape (K, S).
 
-        Of data without starts: shares of the symbols among those that transitions leave.
+        For data without starts: shares of the symbols among those that transitions leave.
 
         Parameters
         ----------
@@ -158,24 +151,18 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         rng: np.random.Generator,
         lengths: Integers | None = None,
     ) -> tuple[Integers, Integers]:
-        """Draw sequences.
+        """Draw n sequences; return their symbols, one after the other, and their offsets (n + 1,).
 
         Parameters
         ----------
         parameters : ndarray of shape (K, n_features)
             Of K components.
         components : ndarray of int of shape (n,)
-            The component of each row.
+            The component of each sequence.
         rng : numpy.random.Generator
-            Where random numbers come from.
+            Source of random numbers.
         lengths : ndarray of int of shape (n,), default=None
-            From 1 up. None: as `mean_lengths` of their components.
-
-        Returns
-        -------
-        symbols : ndarray of int of shape (n_rows,)
-            The sequences one after the other.
-        offsets : ndarray of int of shape (n + 1,)
+            From 1 up. None: the `mean_lengths` of their components.
         """
         lengths = self.mean_lengths(parameters)[components] if lengths is None else lengths
         start = np.cumsum(self.start_probabilities(parameters), axis=1)
@@ -226,21 +213,16 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         concentration: ArrayLike = 1.0,
         start_concentration: ArrayLike = 1.0,
     ) -> Sums:
-        """Dirichlet priors on the rows of the transition matrix and on the start.
-
-        Both concentrations are above 0; `concentration` broadcasts to (n_components, S, S), and
-        `start_concentration` to (n_components, S).
+        """Return Dirichlet priors on the rows of the transition matrix and on the start.
 
         Parameters
         ----------
-        n_components : int
-            How many components have the prior.
-        n_features : int
-            S (S + 1), or S * S of data without starts.
+        n_components, n_features : int
+            K, and S (S + 1), or S * S for data without starts.
         concentration : array broadcasting to (n_components, S, S), default=1.0
             Above 0; pseudo-counts of the transitions are one less.
         start_concentration : array broadcasting to (n_components, S), default=1.0
-            Above 0; pseudo-counts of first symbols are one less. 1 where data have none.
+            Above 0; pseudo-counts of first symbols are one less. 1 for data without starts.
         """
         n_symbols = n_symbols_of(n_features)
         shape = (n_components, n_symbols, n_symbols)
@@ -257,7 +239,7 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return Sums(np.zeros(n_components), groups.reshape(n_components, n_features))
 
     def _concentration(self, statistics):
-        """The Dirichlet posteriors whose modes the statistics are, alpha = total + 1."""
+        """Return the alpha = total + 1 of the Dirichlet posteriors with these modes."""
         return _collapsed.proper(self, "concentration", statistics.total + 1.0)
 
     def mean_form(self, prior: Sums) -> Sums:
@@ -300,11 +282,11 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
 
 
 def _groups(flat):
-    """The start, if any, and the transitions from each symbol: shape (K, n_groups, S)."""
+    """Return the start, if any, and the transitions from each symbol: shape (K, n_groups, S)."""
     return flat.reshape(len(flat), -1, n_symbols_of(flat.shape[1]))
 
 
 def _drawn(cumulative, rng):
-    """One symbol for each row of cumulative probabilities."""
+    """Draw one symbol for each row of cumulative probabilities."""
     uniforms = rng.random(len(cumulative))[:, None]
     return (cumulative < uniforms * cumulative[:, -1:]).sum(axis=1)

@@ -25,20 +25,15 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
 
     .. math:: p(x \mid \text{length}, p) = \frac{(\sum_j x_j)!}{\prod_j x_j!} \prod_j p_j^{x_j}
 
-    Parameters are *unnormalised* means :math:`\mu = L p` of shape (K, n_features): their sum
-    :math:`L = E[\text{length} \mid k]` is what the inertia of online EM needs, their direction the
-    probabilities. :math:`\theta = \log p`, at which the log-partition is 0. Dense and CSR data.
+    Parameters are *unnormalised* means :math:`\mu = L p` of shape (K, n_features). Their sum
+    :math:`L = E[\text{length} \mid k]` is part of the inertia of online EM; normalised, they are
+    the probabilities. :math:`\theta = \log p`, at which the log-partition is 0. Dense and CSR data.
     Counts need not be whole: :math:`x!` is :math:`\Gamma(x + 1)`.
 
     Parameters
     ----------
     min_probability : float, default=1e-12
-        Floor of the probabilities: what a symbol that a component never saw gets.
-
-    Raises
-    ------
-    ValueError
-        If `min_probability` is out of its range.
+        Floor of the probabilities, from 1e-100 to 1, so that all symbols have a probability.
 
     References
     ----------
@@ -110,16 +105,12 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
     def prior_statistics(
         self, n_components: int, *, n_features: int, concentration: ArrayLike = 1.0
     ) -> Sums:
-        """Dirichlet prior on the probabilities; `concentration` may be of shape (n_features,).
-
-        It is above 0.
+        """Return a Dirichlet prior on the probabilities.
 
         Parameters
         ----------
-        n_components : int
-            How many components have the prior.
-        n_features : int
-            Columns of a row.
+        n_components, n_features : int
+            K, and columns of a row.
         concentration : array broadcasting to (n_components, n_features), default=1.0
             Above 0; pseudo-counts of the categories are one less.
         """
@@ -127,7 +118,7 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return Sums(np.zeros(n_components), concentration - 1.0)
 
     def _concentration(self, statistics):
-        """The Dirichlet posterior whose mode the statistics are, alpha = total + 1."""
+        """Return the alpha = total + 1 of the Dirichlet posteriors with these modes."""
         return _collapsed.proper(self, "concentration", statistics.total + 1.0)
 
     def mean_form(self, prior: Sums) -> Sums:

@@ -39,12 +39,7 @@ class Poisson(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums
     Parameters
     ----------
     min_rate : float, default=1e-10
-        Floor of the rates, so that a count that a component never saw has a probability.
-
-    Raises
-    ------
-    ValueError
-        If `min_rate` is out of its range.
+        Floor of the rates, from 1e-100 to 1e100, so that all counts have a probability.
 
     References
     ----------
@@ -96,10 +91,8 @@ class Poisson(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums
 
         Parameters
         ----------
-        n_components : int
-            How many components have the prior.
-        n_features : int
-            Columns of a row.
+        n_components, n_features : int
+            K, and columns of a row.
         shape : array broadcasting to (n_components, n_features), default=1.0
             Above 0; pseudo-counts are one less.
         rate : float, default=0.0
@@ -109,7 +102,7 @@ class Poisson(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums
         return Sums(np.full(n_components, at_least("rate", rate, 0.0)), total)
 
     def _shapes_and_rates(self, statistics):
-        """The gamma posteriors whose modes the statistics are: shapes total + 1, rates weight."""
+        """Return shapes total + 1 and rates weight of the gamma posteriors with these modes."""
         shapes = _collapsed.proper(self, "shape", statistics.total + 1.0)
         return shapes, _collapsed.proper(self, "rate", statistics.weight)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,12 +34,22 @@ _LOG_2 = math.log(2.0)
 _LEAST_VARIANCE = 1e-145
 
 
-class _Matrices:
+class _Matrices(ExponentialFamily[Floats, Sums]):
     """Base of both Wishart families: rows are flattened symmetric matrices."""
 
     support_is_convex = True
 
-    def check(self, X):
+    @abstractmethod
+    def degrees_and_scales(self, parameters: Floats) -> tuple[Floats, Floats]:
+        """Return degrees of freedom (K,) and scale matrices (K, d, d).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_statistics)
+            Of K components.
+        """
+
+    def check(self, X: Floats) -> None:
         side = math.isqrt(X.shape[1])
         if side**2 != X.shape[1]:
             raise ValueError(
@@ -54,29 +65,11 @@ class _Matrices:
             raise ValueError("Wishart rows must be positive-definite matrices.")
 
     def check_means(self, means: Floats) -> None:
-        """Raise ValueError if a row of `means` is no component's.
-
-        Parameters
-        ----------
-        means : ndarray of shape (K, n_features)
-            One flattened matrix for each component, with variances of 1e-145 or more.
-        """
         super().check_means(means)
         if np.diagonal(_unflatten(means), axis1=1, axis2=2).min() < _LEAST_VARIANCE:
             raise ValueError(f"Wishart means must have variances of {_LEAST_VARIANCE:g} or more.")
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
-        """Draw by Bartlett's decomposition.
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (K, n_statistics)
-            Of K components.
-        components : ndarray of int of shape (n_rows,)
-            The component of each row.
-        rng : numpy.random.Generator
-            Where random numbers come from.
-        """
         degrees, scales = self.degrees_and_scales(parameters)
         n_rows, side = len(components), scales.shape[1]
         bartlett = np.tril(rng.standard_normal((n_rows, side, side)), -1)
@@ -87,7 +80,7 @@ class _Matrices:
 
 
 @dataclass(frozen=True)
-class Wishart(_Matrices, ExponentialFamily[Floats, Sums], ConjugatePriors[Floats, Sums]):
+class Wishart(_Matrices, ConjugatePriors[Floats, Sums]):
     r"""Wishart matrices with n degrees of freedom and scale S, both learnt.
 
     .. math::
@@ -95,17 +88,12 @@ class Wishart(_Matrices, ExponentialFamily[Floats, Sums], ConjugatePriors[Floats
         {2^{nd/2} |S|^{n/2} \Gamma_d(n/2)}
 
     :math:`\phi(X) = (\log |X|, X)`, :math:`\theta = (n/2, -S^{-1}/2)`. Parameters are the means of
-    :math:`\phi`, an ndarray of shape (K, 1 + d * d).
+    :math:`\phi`, an ndarray of shape (K, 1 + d * d). Means have variances of 1e-145 or more.
 
     Parameters
     ----------
     max_degrees : float, default=1e6
-        Ceiling of the degrees of freedom.
-
-    Raises
-    ------
-    ValueError
-        If `max_degrees` is out of its range.
+        Ceiling of the degrees of freedom, from 1e-10 to 1e15.
 
     See Also
     --------
@@ -141,13 +129,6 @@ class Wishart(_Matrices, ExponentialFamily[Floats, Sums], ConjugatePriors[Floats
         return -(math.isqrt(X.shape[1]) + 1) / 2.0 * _log_dets(X)
 
     def degrees_and_scales(self, parameters: Floats) -> tuple[Floats, Floats]:
-        """Return degrees of freedom (K,) and scale matrices (K, d, d).
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (K, n_statistics)
-            Of K components.
-        """
         mean = _unflatten(parameters[:, 1:])
         side = mean.shape[1]
         target = np.minimum(parameters[:, 0] - np.linalg.slogdet(mean)[1], -1e-300)
@@ -202,17 +183,12 @@ class Wishart(_Matrices, ExponentialFamily[Floats, Sums], ConjugatePriors[Floats
         mean_log_det: ArrayLike = 0.0,
         mean: ArrayLike | None = None,
     ) -> Sums:
-        """Conjugate prior worth `pseudo_count` matrices with these means of log det X and X.
-
-        The count is not below 0, the mean is positive definite, and that of log det X is at most
-        its log det.
+        """Return a conjugate prior worth `pseudo_count` matrices of these means of log det X and X.
 
         Parameters
         ----------
-        n_components : int
-            How many components have the prior.
-        n_features : int
-            d * d.
+        n_components, n_features : int
+            K, and d * d.
         pseudo_count : float, default=0.0
             Pseudo-matrices, not below 0.
         mean_log_det : float, default=0.0
@@ -229,9 +205,7 @@ class Wishart(_Matrices, ExponentialFamily[Floats, Sums], ConjugatePriors[Floats
 
 
 @dataclass(frozen=True)
-class FixedDegreesWishart(
-    _Matrices, ExponentialFamily[Floats, Sums], ConjugatePriors[Floats, Sums]
-):
+class FixedDegreesWishart(_Matrices, ConjugatePriors[Floats, Sums]):
     r"""Wishart matrices with n known degrees of freedom; the scales S are learnt.
 
     :math:`\phi(X) = X`, :math:`\theta = -S^{-1}/2`. Parameters are the means nS, an ndarray of
@@ -240,12 +214,7 @@ class FixedDegreesWishart(
     Parameters
     ----------
     degrees : float
-        Degrees of freedom n, above d - 1.
-
-    Raises
-    ------
-    ValueError
-        If `degrees` are out of its range.
+        Degrees of freedom n, above d - 1, from 1e-10 to 1e15.
 
     Examples
     --------
@@ -268,13 +237,6 @@ class FixedDegreesWishart(
         return (self.degrees - math.isqrt(X.shape[1]) - 1) / 2.0 * _log_dets(X)
 
     def degrees_and_scales(self, parameters: Floats) -> tuple[Floats, Floats]:
-        """Return degrees of freedom (K,) and scale matrices (K, d, d).
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (K, n_statistics)
-            Of K components.
-        """
         return np.full(len(parameters), self.degrees), _unflatten(parameters) / self.degrees
 
     def to_natural(self, parameters: Floats) -> Floats:
@@ -299,19 +261,17 @@ class FixedDegreesWishart(
         degrees: float | None = None,
         inverse_scale: ArrayLike = 0.0,
     ) -> Sums:
-        """Wishart(degrees, W) prior on each inverse scale; `inverse_scale` is W's inverse.
+        """Return a Wishart(degrees, W) prior on each inverse scale.
 
         Parameters
         ----------
-        n_components : int
-            How many components have the prior.
-        n_features : int
-            d * d.
+        n_components, n_features : int
+            K, and d * d.
         degrees : float, default=None
-            Of the prior, above d - 1; None: what is worth no matrices.
+            Of the prior, above d - 1; None: those of a prior worth no matrices.
         inverse_scale : float or array of shape (d, d), default=0.0
-            Positive semidefinite, in the units of the rows; a number stands for a multiple of the
-            unit matrix.
+            W's inverse, positive semidefinite, in the units of the rows; a number is a multiple of
+            the unit matrix.
         """
         side = math.isqrt(n_features)
         pseudo_degrees = 0.0
@@ -329,9 +289,9 @@ def _check_degrees(name, degrees, X):
 
 
 def _are_definite(matrices):
-    """Whether correlations have no eigenvalue that is 0 but for rounding; scales do not count.
+    """Return whether correlations have no eigenvalue that is 0 but for rounding.
 
-    Cholesky's algorithm alone passes half of the singular matrices. Where its pivots say that the
+    Cholesky's algorithm alone passes half of the singular matrices. If its pivots show that the
     determinant of the correlations is large, so is their smallest eigenvalue.
     """
     try:
@@ -350,7 +310,7 @@ def _are_definite(matrices):
 
 
 def _prior_mean(mean, side):
-    """The mean of a prior, a matrix that may be flattened; None is the unit matrix."""
+    """Return the mean of a prior, maybe flattened, as a matrix; the unit matrix for None."""
     if mean is None:
         return np.eye(side)
     mean = finite("mean", mean, (side**2,) if np.ndim(mean) == 1 else (side, side))
@@ -388,7 +348,7 @@ def _log_partition(degrees, scales):
 
 
 def _log_det_gap(degrees, side):
-    """E log|X| - log|E X|, which is below 0 and depends on the degrees of freedom alone."""
+    """Return E log|X| - log|E X|, which is below 0 and depends on the degrees of freedom alone."""
     halves = (np.asarray(degrees)[..., None] - np.arange(side)) / 2.0
     return psi(halves).sum(axis=-1) + side * (_LOG_2 - np.log(degrees))
 

@@ -23,7 +23,7 @@ __all__ = [
     "SharedGains",
     "occupancies",
     "prepared",
-    "room_for_sums",
+    "allocate_sums",
     "row_moments",
     "split_by_gaps",
     "statistics_of",
@@ -54,19 +54,19 @@ class LinearDynamicalStatistics(Statistics):
 
     @property
     def is_finite(self) -> bool:
-        """Whether all of the moments are finite: those of unstable systems may overflow."""
+        """Whether all moments are finite: those of unstable systems may overflow."""
         return all(
             np.isfinite(part.mean).all() and np.isfinite(part.scatter).all() for part in self.parts
         )
 
 
-def room_for_sums(k, d):
-    """Room for the weight, mean and scatter of each part of a single system's statistics."""
+def allocate_sums(k, d):
+    """Allocate weight, mean and scatter of each part of a single system's statistics."""
     return [np.empty(1 + n + n * n) for n in (k, 2 * k, k + d)]
 
 
 def statistics_of(sums, fresh=True):
-    """Statistics from what a kernel has found; of first states only if sequences are fresh."""
+    """Return statistics from a kernel's sums; without first states if sequences are not fresh."""
     initial, transitions, emissions = map(_moments, sums)
     return LinearDynamicalStatistics(
         initial if fresh else initial.scale(0.0), transitions, emissions
@@ -86,16 +86,8 @@ _BLOCK_ROWS = 1 << 13
 class Prepared:
     """Sequences whose first states have one distribution.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, d)
-        float64; NaN is missing.
-    offsets : ndarray of shape (n_sequences + 1,)
-    first : tuple
-        Mean and covariance of the states of the sequences' first rows.
-    n_lead : int, default=0
-        1 if the only sequence continues another: then there is a row in front, without any
-        value, that stands for the state before, and is no part of the data.
+    `first` has its mean and covariance. `n_lead` is 1 if the only sequence continues another: then
+    a row without any value, for the state before, has been put in front of the data.
     """
 
     X: Floats
@@ -108,7 +100,7 @@ class Prepared:
 
 
 def prepared(data, first):
-    """The sequence that continues another one, if there is one, and the others."""
+    """Return the sequence that continues another one, if there is one, and the others."""
     if data.before is None:
         return [Prepared(np.ascontiguousarray(data.X, dtype=np.float64), data.offsets, first)]
     gap = np.full((1, data.X.shape[1]), np.nan)
@@ -119,7 +111,7 @@ def prepared(data, first):
 
 
 def split_by_gaps(data):
-    """Sequences without missing values, and the others; None if there are none.
+    """Return sequences without missing values, and the others; None for none.
 
     A sequence that continues another one is among the others.
     """
@@ -133,7 +125,7 @@ def split_by_gaps(data):
 
 
 def row_moments(rows):
-    """Mean of the rows, and scatter about it; remembered, as all iterations need them."""
+    """Return mean and scatter of the rows, which are remembered: all iterations need them."""
     return rows.remember("moments", lambda: _row_moments(rows.X))
 
 
@@ -149,12 +141,7 @@ def _row_moments(X):
 
 
 class Padded:
-    """Arrays of a model, its k states padded with zeros to whole vectors.
-
-    Parameters
-    ----------
-    model : LinearDynamicalModel
-    """
+    """Arrays of a model, with its k states padded with zeros to whole vectors."""
 
     def __init__(self, model):
         self.k, self.d = model.n_components, model.n_features
@@ -162,7 +149,7 @@ class Padded:
         self._model = model
 
     @cached_property
-    def moves(self):
+    def transitions(self):
         transitions = self._model.transitions
         A = self._square(transitions.matrix)
         return (
@@ -178,20 +165,20 @@ class Padded:
         C = np.zeros((self.d, self.width))
         C[:, : self.k] = emissions.matrix
         R = np.array(emissions.covariance, dtype=np.float64)
-        return *self.moves, C, np.array(emissions.offset, dtype=np.float64), R
+        return *self.transitions, C, np.array(emissions.offset, dtype=np.float64), R
 
     def filtered(self, sequences, n_threads, *, predicted=False, filtered=False):
-        """Moments before each row and given it, where wanted, and log densities of rows."""
+        """Return moments before each row and given it, if wanted, and log densities of rows."""
         n_rows = len(sequences.X)
-        moments = [*self._room(n_rows, predicted), *self._room(n_rows, filtered)]
+        moments = [*self._allocate(n_rows, predicted), *self._allocate(n_rows, filtered)]
         log_densities = np.empty(n_rows)
         unused = np.empty(len(sequences))
         _kalman.filtered(*self._arguments(sequences), *moments, log_densities, unused, n_threads)
         return *moments, log_densities
 
     def smoothed(self, sequences, n_threads):
-        """Means, covariances and lag-one covariances given all rows; the rows without gaps."""
-        means, covariances = self._room(len(sequences.X), True)
+        """Return means, covariances and lag-one covariances given all rows, and completed rows."""
+        means, covariances = self._allocate(len(sequences.X), True)
         lags, filled = np.zeros_like(covariances), np.empty_like(sequences.X)
         _kalman.smoothed(
             *self._arguments(sequences), means, covariances, lags, filled,
@@ -200,24 +187,22 @@ class Padded:
         return means, covariances, lags, filled
 
     def expected(self, sequences, n_threads, rng=None):
-        """Sums over sequences: statistics, and log-likelihood."""
+        """Return sums over sequences: statistics, and log-likelihood."""
         noise = NOTHING if rng is None else rng.standard_normal((len(sequences.X), self.k))
-        sums, log_likelihoods = room_for_sums(self.k, self.d), np.empty(len(sequences))
+        sums, log_likelihoods = allocate_sums(self.k, self.d), np.empty(len(sequences))
         _kalman.expected(*self._arguments(sequences), noise, *sums, log_likelihoods, n_threads)
         return statistics_of(sums, fresh=not sequences.n_lead), log_likelihoods.sum()
 
     def _arguments(self, sequences):
-        """Arguments of the kernels of the filter, from the model and from sequences."""
         first = self.moments(*sequences.first)
         return sequences.X, sequences.offsets, self.system, self.k, first
 
-    def _room(self, n_rows, wanted):
+    def _allocate(self, n_rows, wanted):
         if not wanted:
             return NOTHING, NOTHING
         return np.empty((n_rows, self.k)), np.empty((n_rows, self.k, self.k))
 
     def moments(self, mean, covariance):
-        """A mean and its covariance, one after the other."""
         return np.concatenate([self._vector(mean), self._square(covariance).ravel()])
 
     def _square(self, matrix):
@@ -244,24 +229,17 @@ _WIDEST = _kalman_shared.WIDEST
 class SharedGains:
     """Gains of the filter and smoother, for each step up to where they no longer change.
 
-    Parameters
-    ----------
-    padded : Padded
-    first : tuple
-        Mean and covariance of the first state.
-    longest : int
-        Rows of the longest sequence.
+    `first` has the moments of the first state, `longest` is the length of the longest sequence.
     """
 
     def __init__(self, padded, first, longest):
         self._padded, self._k, self._width = padded, padded.k, padded.width
-        self._moves = padded.moves
+        self._transitions = padded.transitions
         self._first = padded.moments(*first)
         self._longest = longest
 
     @property
     def suffice(self):
-        """Whether tables are small enough."""
         return self._width <= _WIDEST and (self._tables[1] or self._n_most >= self._longest)
 
     @property
@@ -274,29 +252,28 @@ class SharedGains:
         arrays = (*(np.empty((n, W, W)) for _ in range(4)), np.empty(n))
         covariance = self._first[W:].copy()
         n_steps, at_rest = _kalman_shared.fill_tables(
-            self._observation_maps[-1], self._moves, self._k, covariance, arrays
+            self._observation_maps[-1], self._transitions, self._k, covariance, arrays
         )
         return tuple(array[:n_steps] for array in arrays), at_rest
 
     @cached_property
     def _observation_maps(self):
-        """Maps between rows and states, as the kernel takes them."""
         C, offset, R = self._padded.system[4:]
         whitening = lapack.dtrtri(lapack.dpotrf(R, lower=1)[0], lower=1)[0]
         H = whitening @ C
         return offset, np.ascontiguousarray(whitening.T), H, np.ascontiguousarray(H.T), H.T @ H
 
     def expected(self, data):
-        """Sums over sequences without gaps: statistics, and log-likelihood."""
+        """Return sums over sequences without missing values: statistics, and log-likelihood."""
         k, d, n_rows = self._k, self._padded.d, len(data.X)
         order, bounds, distinct, counts = data.rows.remember(
             ("walks", data.offsets.tobytes()), lambda: _walks(data.lengths)
         )
         row_centre, row_scatter = row_moments(data.rows)
-        sums, covariances = room_for_sums(k, d), np.zeros((5, self._width, self._width))
+        sums, covariances = allocate_sums(k, d), np.zeros((5, self._width, self._width))
         squares = _kalman_shared.expected(
-            data.X, data.offsets[:-1], data.lengths, order, bounds, row_centre, self._moves, k,
-            self._tables[0], self._observation_maps, self._first[: self._width], *sums,
+            data.X, data.offsets[:-1], data.lengths, order, bounds, row_centre, self._transitions,
+            k, self._tables[0], self._observation_maps, self._first[: self._width], *sums,
             data.n_threads,
         )  # fmt: skip
         log_det = _kalman_shared.covariances(distinct, counts, self._tables[0], k, covariances)
@@ -312,7 +289,7 @@ class SharedGains:
 
 
 def _walks(lengths):
-    """Sequences in the order in which they are walked, where parts begin in it; and lengths."""
+    """Return the order in which sequences are walked, where parts begin in it, and lengths."""
     begins = np.cumsum(lengths) - lengths
     if lengths.max() * _BATCH <= _PART_ROWS:
         begins = np.repeat(begins[::_BATCH], _BATCH)[: len(lengths)]
@@ -326,27 +303,19 @@ _MOST_GROWTH = 10.0
 
 
 def occupancies(padded, first, like):
-    """Return the moments of the states that are left, and of those that emit, for each sequence.
-
-    Parameters
-    ----------
-    padded : Padded
-    first : tuple
-        Mean and covariance of the first state.
-    like : Sequences, or LengthDistribution
-    """
+    """Return moments, per sequence, of the states that transitions leave and of those that emit."""
     survival = like.survival
-    departures, states = _occupancies(padded, first, np.append(survival, 0.0)[1:], survival)
+    left_states, states = _occupancies(padded, first, np.append(survival, 0.0)[1:], survival)
     if like.before is None:
-        return departures, states
+        return left_states, states
     steps = _steps(padded, int(like.lengths[0]), 1.0 / len(like))
     left, entered = np.append(steps, 0.0), np.insert(steps, 0, 0.0)
-    more_departures, more_states = _occupancies(padded, like.before, left, entered)
-    return departures + more_departures, states + more_states
+    more_left_states, more_states = _occupancies(padded, like.before, left, entered)
+    return left_states + more_left_states, states + more_states
 
 
 def _steps(padded, n_rows, share):
-    """Weights of the steps of a piece of a sequence, and of those ahead of it: `_horizons`."""
+    """Return weights of the steps of a piece of a sequence, and of those ahead of it."""
     horizon = max(n_rows, _horizon(padded)) if n_rows < HORIZON else n_rows
     if horizon == n_rows:
         return np.full(n_rows, share)
@@ -356,19 +325,21 @@ def _steps(padded, n_rows, share):
 
 
 def _horizon(padded):
-    """Rows to look ahead: the fewer, the faster an unstable system grows."""
+    """Return rows to look ahead: the fewer, the faster an unstable system grows."""
     k = padded.k
-    growth = np.abs(np.linalg.eigvals(padded.moves[0][:k, :k])).max(initial=0.0)
+    growth = np.abs(np.linalg.eigvals(padded.transitions[0][:k, :k])).max(initial=0.0)
     if growth <= 1.0:
         return HORIZON
     return min(HORIZON, int(np.log(_MOST_GROWTH) / (2.0 * np.log(growth))))
 
 
 def _occupancies(padded, first, *weights):
-    """Moments of h_1, h_2, ..., summed with each of the given weights."""
+    """Return moments of h_1, h_2, ..., summed with each of the given weights."""
     k, width = padded.k, padded.width
     totals = np.empty((len(weights), 1 + width + width**2))
-    _kalman_shared.occupancy(np.stack(weights), padded.moves, k, padded.moments(*first), totals)
+    _kalman_shared.occupancy(
+        np.stack(weights), padded.transitions, k, padded.moments(*first), totals
+    )
     return [_unpadded(total, k, width) for total in totals]
 
 

@@ -1,4 +1,4 @@
-"""The contract of a model: four functions, from which the engine makes everything else."""
+"""The contract of a model, from which solvers are made."""
 
 from __future__ import annotations
 
@@ -27,55 +27,40 @@ class Model(ABC, Generic[Data, Evidence]):
     """A model with hidden variables: a frozen value that holds its parameters.
 
     Statistics are averages per observation, jointly over hidden and visible variables. Two laws
-    hold for each model and are tested over the list of all: ``m_step(own_statistics())`` is the
-    identity, and the evidence of two batches adds up to that of both.
-
-    Attributes
-    ----------
-    is_exact : bool
-        Whether posteriors of hidden variables, and so likelihoods, have a closed form. If not,
-        expectations are approximate, and a lower bound stands for the log-likelihood everywhere.
-    draws : bool
-        Whether the E-step needs random numbers even where it averages: it gets an `rng` then.
-    is_conjugate : bool
-        Whether statistics have a fixed size, so that running statistics can be the
-        hyper-parameters of a posterior.
-    has_components : bool
-        Whether hidden variables are choices of one of `n_components`.
+    hold for each model, and are tested for all: ``m_step(own_statistics())`` is the identity, and
+    the evidence of two batches adds up to that of both.
     """
 
+    # Whether posteriors of hidden variables, and so likelihoods, have a closed form. If not,
+    # expectations are approximate, and a lower bound replaces the log-likelihood everywhere.
     is_exact = True
+    # Whether the E-step needs an `rng` even where it takes expectations.
     draws = False
+    # Whether statistics have a fixed size, as the hyper-parameters of a posterior have.
     is_conjugate = True
+    # Whether hidden variables are choices of one of `n_components`.
     has_components = True
 
     @abstractmethod
     def e_step(self, data: Data, rng: np.random.Generator | None = None) -> tuple[Evidence, float]:
-        """Return the expected statistics of the data, and their mean log-likelihood.
+        """Return the expected statistics and the log-likelihood, weighted averages per observation.
 
         Parameters
         ----------
-        data : object
+        data : Batch
             Observations, in the form that this class of models takes.
         rng : numpy.random.Generator, default=None
-            If given, hidden variables are sampled from their posterior instead of averaged over.
-
-        Returns
-        -------
-        evidence : Statistics
-            Weighted average per observation.
-        log_likelihood : float
-            Weighted mean per observation, in nats.
+            If given, hidden variables are drawn from their posterior instead of averaged over.
         """
 
     @abstractmethod
     def own_statistics(self, like: Data | Statistics | None = None) -> Evidence:
-        """Return the expected statistics of the model itself.
+        """Return the expected statistics under the model itself.
 
         Parameters
         ----------
-        like : object, default=None
-            Data whose lengths the expectation is taken for, where the model has lengths.
+        like : Batch or Statistics, default=None
+            Data, or their `lengths`, for which the expectation is taken, if the model has lengths.
         """
 
     @abstractmethod
@@ -95,7 +80,7 @@ class Model(ABC, Generic[Data, Evidence]):
         Parameters
         ----------
         data : Batch
-            Observations, in the form that this class of models takes.
+            Observations.
         """
 
     @abstractmethod
@@ -106,26 +91,24 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         other : Model
             Of the same class, with as many components.
-        like : object, default=None
-            Data whose lengths the expectation is taken for, where the model has lengths.
+        like : Batch or Statistics, default=None
+            As in `own_statistics`.
         """
 
     @abstractmethod
     def sample(
         self, n: int, rng: np.random.Generator, like: Data | Statistics | None = None
     ) -> tuple[object, object]:
-        """Draw n observations; return ``(visible, hidden)``.
-
-        Where lengths are not modelled, they are drawn from those of `like`.
+        """Draw n observations; return visible and hidden variables.
 
         Parameters
         ----------
         n : int
             How many observations.
         rng : numpy.random.Generator
-            Where random numbers come from.
-        like : object, default=None
-            Data whose lengths are drawn from, where lengths are not modelled.
+            Source of random numbers.
+        like : Batch or Statistics, default=None
+            Data to draw lengths from, if these are not modelled.
         """
 
     def pseudo_data(
@@ -138,64 +121,54 @@ class Model(ABC, Generic[Data, Evidence]):
         n : int
             How many observations.
         rng : numpy.random.Generator
-            Where random numbers come from.
-        like : object, default=None
+            Source of random numbers.
+        like : Batch or Statistics, default=None
             As in `sample`.
         """
         return self.sample(n, rng, like)[0]
 
     @abstractmethod
     def observations_needed(self, data: Data) -> float:
-        """Return how many observations determine the model, for rates that fit themselves to it.
+        """Return how many observations determine the model, for learning rates that adapt to it.
 
-        That is the number of parameters of the visible part, divided by the numbers that an
-        observation such as those of `data` brings.
+        That is the number of parameters of the visible part, divided by the values in an
+        observation.
 
         Parameters
         ----------
         data : Batch
-            Observations, in the form that this class of models takes.
+            Observations.
         """
 
     def size_of(self, data: Data) -> float:
-        """Return what a batch counts for in learning rates.
+        """Return the size of a batch in learning rates: in the unit of the model's own statistics.
 
-        The model's own statistics, and so its inertia, grow with it: by the rows where sequences
-        are as long as they are, else by the observations.
+        That is rows for sequences of given lengths, and observations for all else.
 
         Parameters
         ----------
         data : Batch
-            Observations, in the form that this class of models takes.
+            Observations.
         """
         return data.total_weight
 
     @property
     def n_active(self) -> int | None:
-        """Number of components that have any weight; None where none can lose it."""
+        """Number of components with any weight; None for models that always use all."""
         return None
 
     def expected_log_likelihood(self, statistics: Evidence) -> float:
         r"""Return the log-likelihood of complete data that have these statistics, in nats.
 
-        It is the function that the M-step maximises, :math:`Q(\theta) = \langle s, \theta \rangle
-        - A(\theta)` where the complete data are an exponential family, up to what does not depend
-        on the parameters: only differences between models mean something. Of a model's own
-        statistics, that to another model is the KL divergence.
+        The M-step maximises it: :math:`Q(\theta) = \langle s, \theta \rangle - A(\theta)` if the
+        complete data are an exponential family. It leaves out what does not depend on the
+        parameters, so only differences between models have a meaning. For own statistics, these are
+        the KL divergence. ValueError if the model does not implement it.
 
         Parameters
         ----------
         statistics : Statistics
             Evidence, pseudo-statistics of a prior, or a sum of them.
-
-        Returns
-        -------
-        log_likelihood : float
-
-        Raises
-        ------
-        ValueError
-            If the model does not say.
         """
         raise ValueError(
             f"{type(self).__name__} does not say what its M-step maximises: it has no"
@@ -207,7 +180,7 @@ class Model(ABC, Generic[Data, Evidence]):
         return n_numbers(self)
 
     def effective_counts(self, statistics: Evidence) -> Floats | None:
-        """Return what each component's statistics count for, (n_components,), or None.
+        """Return the weight behind the statistics of each component, (n_components,), or None.
 
         Parameters
         ----------
@@ -222,30 +195,25 @@ class Model(ABC, Generic[Data, Evidence]):
         Parameters
         ----------
         prior : Statistics
-            Pseudo-statistics of a conjugate prior.
-
-        Raises
-        ------
-        ValueError
-            If the prior has none.
+            Pseudo-statistics of a conjugate prior; ValueError if the posterior has no mean.
         """
         raise ValueError(f"{type(self).__name__} has no posterior mean in closed form.")
 
     # ----------------------------------------------------------------------------------- merging
 
     def lengths(self, data: Data) -> Statistics | None:
-        """Return what `own_statistics` asks of data as `like`, small and mergeable, or None.
+        """Return the lengths of data in a small and mergeable form, as `like` of `own_statistics`.
 
         Parameters
         ----------
         data : Batch
-            Observations, in the form that this class of models takes.
+            Observations.
         """
         return None
 
     @staticmethod
     def averaged(models: Sequence[Model], shares: Sequence[float]) -> Model:
-        """Return the model whose parameters, and floors, are the averages of those of models.
+        """Return the model of averaged parameters and floors (Sanderson & Curtin, JOSS 2017).
 
         Parameters
         ----------
@@ -253,16 +221,11 @@ class Model(ABC, Generic[Data, Evidence]):
             Without `differences`.
         shares : list of float
             Adding up to 1.
-
-        References
-        ----------
-        Sanderson & Curtin, "gmm_diag and gmm_full: C++ classes for multi-threaded Gaussian mixture
-        models and Expectation-Maximisation", JOSS 2017.
         """
         return average(models, shares)
 
     def differences(self, other: Self) -> Iterator[tuple[str, object, object]]:
-        """Yield ``(name, own, the other's)`` of what keeps two models from being merged.
+        """Yield ``(name, own, the other's)`` for each setting that prevents a merge of two models.
 
         Parameters
         ----------
@@ -278,7 +241,7 @@ class Model(ABC, Generic[Data, Evidence]):
         ----------
         reference : Model
             Of the same class, with as many components.
-        like : object, default=None
+        like : Batch or Statistics, default=None
             As in `own_statistics`.
         """
         raise ValueError(f"{type(self).__name__} has no states that can be matched.")
@@ -295,23 +258,12 @@ class Model(ABC, Generic[Data, Evidence]):
 
 
 def matching(occupancy, reference_occupancy, divergences, *ends):
-    r"""Number states as in a reference, by the least KL divergence to it.
+    r"""Return an order that numbers states as in a reference, by the least KL divergence to it.
 
     .. math:: \sum_j u_i \log(u_i / v_j) + u_i \mathrm{KL}_{ij}, \qquad i = i(j)
 
-    Parameters
-    ----------
-    occupancy, reference_occupancy : ndarray of shape (n_states,)
-        u and v, how often states emit.
-    divergences : ndarray of shape (n_states, n_states)
-        KL(own emission i || the reference's emission j).
-    *ends : ndarray of bool of shape (n_states,)
-        If given: of both models, states that must be matched with each other.
-
-    Returns
-    -------
-    order : ndarray of shape (n_states,)
-        The own state i that is the reference's state j, for each j.
+    where u and v are the occupancies, and KL those of own emissions i and the reference's j.
+    `ends` are masks of both models, of states that must be matched with each other.
     """
     cost = rel_entr(occupancy[:, None], reference_occupancy)
     cost += np.where(occupancy[:, None] > 0.0, occupancy[:, None] * divergences, 0.0)

@@ -1,4 +1,4 @@
-"""What some models can do besides the contract; solvers say which of it they require."""
+"""Optional capabilities of models; solvers list those that they require."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sklearn_onlineem.statistics import Statistics
 __all__ = [
     "Chain",
     "ComponentUpdates",
-    "Move",
+    "SplitMergeStep",
     "NewtonSteps",
     "RowUpdates",
     "SampledChains",
@@ -28,42 +28,27 @@ Kind = TypeVar("Kind")
 
 
 class NewtonSteps(ABC):
-    """Models whose likelihood has Newton steps.
+    """Models whose likelihood has Newton steps."""
 
-    Attributes
-    ----------
-    lacking : str
-        What an error says of a model that has not got them; each capability has one.
-    """
-
+    # Ends the error about a model without this capability; each has one.
     lacking = "has no Newton step; use another solver"
 
     @abstractmethod
     def newton_step(self, data: Batch) -> tuple[Self, float, bool]:
         """Take a step of Newton's method on the likelihood.
 
+        Return the new model, the mean log-likelihood per observation under the old one, in nats,
+        and whether no step can change the likelihood any more. ValueError if there is no such step.
+
         Parameters
         ----------
         data : Batch
-            Observations, in the form that this class of models takes.
-
-        Returns
-        -------
-        new_model : Model
-        log_likelihood : float
-            Mean per observation under the old model, in nats.
-        is_last : bool
-            Whether no step can change the likelihood any more.
-
-        Raises
-        ------
-        ValueError
-            If the model has no such step.
+            Observations.
         """
 
 
 class RowUpdates(ABC):
-    """Models of sequences that can be learnt after each row, by `row_by_row.learn_rows`."""
+    """Models of sequences that learn after each row, by `row_by_row.learn_rows`."""
 
     lacking = (
         "cannot be learnt row by row: solver='recursive' learns hidden Markov models of symbols"
@@ -71,7 +56,7 @@ class RowUpdates(ABC):
 
     @abstractmethod
     def check_row_updates(self) -> None:
-        """Raise ValueError if the model cannot be learnt row by row."""
+        """Raise ValueError if the model cannot learn after each row."""
 
 
 class SplitsAndMerges(ABC):
@@ -83,50 +68,47 @@ class SplitsAndMerges(ABC):
     def split_merge_steps(
         self, data: Batch, n_merges: int, prior: Statistics | None = None
     ) -> Iterator[Self]:
-        """Return an iterator of models one move away: with components merged, or split.
+        """Return an iterator of models with a pair of components merged, then with one split.
 
         Parameters
         ----------
         data : Batch
-            Observations, in the form that this class of models takes.
+            Observations.
         n_merges : int
-            How many pairs of components are tried for a merge, the most similar first.
-        prior : Statistics or None, default=None
-            Pseudo-statistics of a conjugate prior; None: there is none.
-
-        Raises
-        ------
-        ValueError
-            If the model has no such moves.
+            How many pairs are tried for a merge, the most similar first.
+        prior : Statistics, default=None
+            As in `check_split_merge`, which raises the same errors.
         """
 
     @abstractmethod
-    def reinitialised(self, data: Batch) -> Move | None:
-        """Return the `Move` that reinitialises an empty component, or None if none should.
+    def reinitialised(self, data: Batch) -> SplitMergeStep | None:
+        """Return the `SplitMergeStep` that reinitialises an empty component, or None.
 
         Parameters
         ----------
         data : Batch
-            The rows that came last.
+            The last batch of a stream.
         """
 
     @abstractmethod
-    def restructured(self, data: Batch, n_remembered: float, n_merges: int) -> Move | None:
-        """Return the `Move` that merges or splits components of a stream, or None.
+    def restructured(
+        self, data: Batch, n_remembered: float, n_merges: int
+    ) -> SplitMergeStep | None:
+        """Return the `SplitMergeStep` of a stream that merges or splits components, or None.
 
         Parameters
         ----------
         data : Batch
-            The rows that came last.
+            The last batch of the stream.
         n_remembered : float
-            Observations that the model stands for.
+            How many observations the model has learnt from.
         n_merges : int
-            How many pairs of components are tried for a merge.
+            How many pairs are tried for a merge.
         """
 
     @abstractmethod
     def check_split_merge(self, prior: Statistics | None) -> None:
-        """Raise ValueError if the model has no structural moves, or a prior does not let it.
+        """Raise ValueError if the model, or its prior, does not allow split and merge steps.
 
         Parameters
         ----------
@@ -135,23 +117,17 @@ class SplitsAndMerges(ABC):
         """
 
 
-class Move(NamedTuple):
-    """What a structural move has led to.
-
-    Attributes
-    ----------
-    model : MixtureModel
-    reinitialised, half_of : int
-        The component that was empty, and the one that was split; -1 where there is none.
-    """
+class SplitMergeStep(NamedTuple):
+    """A mixture after a merge or a split, or both."""
 
     model: object
+    # The component that was empty, and the one that was split; -1 for none.
     reinitialised: int
     half_of: int
 
 
 class SampledChains(ABC):
-    """Models with Markov chains of draws of all hidden variables."""
+    """Models with Markov chains of all hidden variables."""
 
     lacking = "has no collapsed Gibbs sampler"
 
@@ -164,60 +140,29 @@ class SampledChains(ABC):
         collapsed: bool = True,
         dispersed: bool = False,
     ) -> Chain | None:
-        """Return a chain of draws of all hidden variables, which goes on from pass to pass.
+        """Return a chain of draws of all hidden variables, or None if passes are independent.
 
         Parameters
         ----------
         data : Batch
-            All observations.
+            All observations. ValueError if the model has no chain for them.
         prior : Statistics or None
             Pseudo-statistics of a conjugate prior; None: there is none.
         rng : numpy.random.Generator
-            Of its start.
+            Source of random numbers of the start.
         collapsed : bool, default=True
             Whether each hidden variable is drawn given all the others, with parameters integrated
             out (collapsed Gibbs sampling). If not: given the parameters (stochastic EM).
         dispersed : bool, default=False
-            Whether it begins away from the model, as do all chains of several but the first: that
-            they agree says something only if they have not begun alike.
-
-        Returns
-        -------
-        chain : Chain or None
-            None: what is drawn in a pass of stochastic EM does not depend on what was drawn before.
-
-        Raises
-        ------
-        ValueError
-            If the model has no such chain.
+            Whether to start away from the model, as several chains should: chains that start alike
+            cannot show whether they have converged.
         """
 
 
 class Chain(ABC, Generic[Kind]):
-    """Hidden variables of all data, which each sweep draws anew; it changes in place.
+    """Hidden variables of all data, drawn by each sweep; it changes in place."""
 
-    Attributes
-    ----------
-    has_draws : bool
-        Whether it can be aligned to a model, and parameters drawn by it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.data.rows import Rows
-    >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
-    >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-    >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
-    >>> rates = Poisson().prior_statistics(2, n_features=1, shape=1.0, rate=0.1)
-    >>> prior, rng = MixtureStatistics(np.zeros(2), rates), np.random.default_rng(0)
-    >>> chain = model.chain(data, prior, rng)
-    >>> _ = chain.sweep(rng)
-    >>> chain.average_in()
-    >>> chain.shares(), chain.model().n_components
-    (array([0.5, 0.5]), 2)
-    """
-
+    # Whether it can be aligned to a model, and draw parameters.
     has_draws = False
 
     @abstractmethod
@@ -227,20 +172,20 @@ class Chain(ABC, Generic[Kind]):
         Parameters
         ----------
         rng : numpy.random.Generator
-            Where random numbers come from.
+            Source of random numbers.
         """
 
     @abstractmethod
     def average_in(self) -> None:
-        """Let what was drawn last be part of an average over sweeps."""
+        """Add the present state to an average over sweeps."""
 
     @abstractmethod
     def model(self) -> Kind:
-        """Return the model of what was drawn last, or of the average if there is one."""
+        """Return the model of the average over sweeps, or of the last one if there is none."""
 
     @abstractmethod
     def shares(self) -> Floats:
-        """Return the shares of the components as they were drawn last, adding up to 1."""
+        """Return the shares of the components in the last sweep, adding up to 1."""
 
 
 class ComponentUpdates(ABC):
@@ -252,19 +197,15 @@ class ComponentUpdates(ABC):
     def component_steps(
         self, data: Batch, prior: Statistics | None = None, order: str = "gain"
     ) -> ComponentSteps:
-        """Return `ComponentSteps` from this model, which refresh one component at a time.
+        """Return `ComponentSteps` from this model.
 
         Parameters
         ----------
         data : Batch
-            Observations, in the form that this class of models takes.
-        prior : Statistics or None, default=None
+            Observations.
+        prior : Statistics, default=None
             Pseudo-statistics of a conjugate prior; None: there is none.
         order : {"gain", "cyclic"}, default="gain"
-            Whether the component with the largest gain is next, or the next one.
-
-        Raises
-        ------
-        ValueError
-            If the model is no mixture, or `order` none of these.
+            Whether the component with the largest expected gain is next, or all take turns; else a
+            ValueError.
         """

@@ -1,4 +1,4 @@
-"""Generalised EM of a mixture: one component at a time, and its column of the E-step alone."""
+"""Generalised EM of a mixture: each step updates one component and its column of the E-step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_order(order):
 
 
 class ComponentSteps:
-    r"""A mixture, and the E-step that belongs to it, of which steps refresh a component at a time.
+    r"""A mixture and its responsibilities, of which each step updates one component.
 
     A step maximises the bound of EM over the parameters of one component and over its weight, where
     the other weights keep their ratios:
@@ -40,35 +40,19 @@ class ComponentSteps:
         \theta_k \leftarrow \arg\max_\theta \sum_n r_{nk} \log p(x_n \mid \theta) + \log p(\theta),
 
     with the counts :math:`c_k = \sum_n r_{nk} + \alpha_k - 1`. Then the component's log densities
-    take the place of the old ones, and the sums over components change by what that one changes.
-    So the responsibilities are always those of the mixture as it stands.
-
-    A step raises the bound by
+    are replaced, and the sums over components change by its part alone, so that responsibilities
+    are always those of the present mixture. A step raises the bound by
 
     .. math:: g_k = \mathrm{kl}(w_k^\text{new} \,\|\, w_k^\text{old})
         + w_k^\text{new} \, \mathrm{KL}(\theta_k^\text{new} \,\|\, \theta_k^\text{old}),
 
-    per observation and without a prior, where kl is the divergence of two coins. The mean of the
-    gains of all :math:`K` components is at least :math:`1/K` of that of a step of batch EM.
+    per observation and without a prior, where kl is the divergence of two coins. The mean gain of
+    all :math:`K` components is at least :math:`1/K` of that of a step of batch EM. If components
+    share parameters (a tied covariance), a step changes the component's mean but not these, and a
+    sweep ends with a step of batch EM.
 
-    Where components share parameters (a tied covariance) a step leaves these as they are and takes
-    the component's mean, and a sweep ends with a step of batch EM.
-
-    Parameters
-    ----------
-    model : MixtureModel
-        Where to begin.
-    data : Rows
-    prior : MixtureStatistics, default=None
-        Pseudo-statistics.
-    order : {"gain", "cyclic"}, default="gain"
-        Which component is next in a sweep: that of which most is expected, namely what its own last
-        step gained, and 1/K of what others have gained since then; or one after the other.
-
-    Raises
-    ------
-    ValueError
-        If `order` is none of these.
+    The order "gain" takes the component with the largest expected gain next: the gain of its own
+    last step, and 1/K of what others have gained since.
 
     References
     ----------
@@ -93,7 +77,6 @@ class ComponentSteps:
         self._begin(model)
 
     def _begin(self, model):
-        """Take all densities of a model."""
         self._whole, self._weights, n = model, model.weights.copy(), model.n_components
         self._components = [component(model.parameters, k, n) for k in range(n)]
         for chunk in self._chunks:
@@ -101,13 +84,13 @@ class ComponentSteps:
         self.log_likelihood()
 
     def model(self):
-        """Return the mixture as it stands, a `MixtureModel`."""
+        """Return the present mixture, a `MixtureModel`."""
         parameters = joined(self._components, self._whole.parameters)
         weights = self._weights / self._weights.sum()
         return replace(self._whole, weights=weights, parameters=parameters)
 
     def sweep(self):
-        """Take a step for each component; return the mean log-likelihood of rows before that."""
+        """Take a step for each component; return the mean log-likelihood of rows before it."""
         log_likelihood = self.log_likelihood()
         # What has lost its weight has none for good, unless a prior or rows that are known to be
         # its own give it some.
@@ -122,18 +105,18 @@ class ComponentSteps:
         return log_likelihood
 
     def _expect(self, k, gain):
-        """Expect of further steps what one has gained."""
+        """Update expected gains by the gain of a step."""
         self._expected += gain / len(self._expected)
         self._expected[k] = gain
 
     def log_likelihood(self):
-        """Return the mean log-likelihood of the rows, in nats, from sums that are taken anew."""
+        """Return the mean log-likelihood of the rows, in nats, from recomputed sums."""
         self._weights /= self._weights.sum()
         total = sum(chunk.sum_up(self._weights) for chunk in self._chunks)
         return total / self._data.total_weight
 
     def refresh(self, k):
-        """Refresh component k and its weight; return its divergence from what it was, in nats."""
+        """Update component k and its weight; return its divergence from the old one, in nats."""
         count = sum(chunk.share(k, self._weights[k]) for chunk in self._chunks)
         weight, scale = self._reweighted(k, count / self._data.total_weight)
         old, old_weight, family = self._components[k], self._weights[k], self._whole.family
@@ -148,7 +131,7 @@ class ComponentSteps:
         return max(0.0, coins + weight * moved)
 
     def _reweighted(self, k, count):
-        """The new weight of a component, and what those of the others are multiplied by."""
+        """Return the new weight of a component, and the factor of the other weights."""
         weights, excess = self._weights, self._excess
         others = np.arange(len(weights)) != k
         mass = weights[others].sum()
@@ -164,7 +147,6 @@ class ComponentSteps:
         return own / (own + rest), rest / (own + rest) / mass
 
     def _maximiser(self, k):
-        """The parameters of a component that maximise its column of the E-step."""
         family, old, total = self._whole.family, self._components[k], self._data.total_weight
         terms = [(1.0 / total, chunk.statistics(family, old)) for chunk in self._chunks]
         if self._prior is not None:
@@ -185,7 +167,7 @@ class ComponentSteps:
 class _Chunk:
     """Log densities of some rows, and their sums over components.
 
-    Sums are in units of those that were last taken of all components, so that they are about 1.
+    Sums are relative to those last computed from all components, so that they are about 1.
     """
 
     def __init__(self, rows):
@@ -198,12 +180,12 @@ class _Chunk:
             self._keep_labels(k)
 
     def _keep_labels(self, k):
-        """A row of which the component is known has no density under another."""
+        """Set densities of rows with a known component to 0 under the others."""
         if self._labels is not None:
             self._log_density[k, (self._labels >= 0) & (self._labels != k)] = -np.inf
 
     def sum_up(self, weights):
-        """Take all sums; return the log-likelihood."""
+        """Compute all sums; return the log-likelihood."""
         n = len(self._rows)
         self._unit, self._total, self._joint = np.empty(n), np.empty(n), np.empty(n)
         self._sum_rows(slice(None), weights)
@@ -239,28 +221,27 @@ class _Chunk:
         return shares.sum()
 
     def _join(self, k, weight):
-        """Compute the part of a component in the sums."""
         np.subtract(self._log_density[k], self._unit, out=self._joint)
         self._joint += math.log(weight) if weight > 0.0 else -np.inf
         with np.errstate(over="ignore"):
             np.exp(self._joint, out=self._joint)
 
     def _shares_of_impossible(self, k):
-        """What no component explains is its label's, or shared among all."""
+        """Return shares of rows with density 0 under all components: their label's, or even."""
         n_components = len(self._log_density)
         if self._labels is None:
             return np.full(len(self._rows), 1.0 / n_components)
         return np.where(self._labels < 0, 1.0 / n_components, self._labels == k)
 
     def statistics(self, family, parameters):
-        """Statistics of the component whose responsibilities were computed last."""
+        """Return statistics of the component whose responsibilities were computed last."""
         shares = self._shares[:, None].astype(self._rows.dtype)
         return family.posterior_statistics(
             parameters, self._rows.X, shares, n_threads=self._rows.n_threads
         )
 
     def replace(self, family, parameters, k, weights, scale):
-        """Put a component in its place; the weights of the others were multiplied by a scale."""
+        """Replace a component, where `scale` multiplies the weights of the others."""
         rows, total = self._rows, self._total
         self._log_density[k] = family.log_density(parameters, rows.X, rows.n_threads)[:, 0]
         self._keep_labels(k)

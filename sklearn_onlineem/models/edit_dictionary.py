@@ -1,4 +1,4 @@
-"""The nearest words of a dictionary by an edit transducer, most of them left out by bounds."""
+"""The nearest words of a dictionary by an edit transducer; bounds skip most of them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,11 @@ _N_FIRST = 64
 
 
 class Dictionary:
-    """Coded words, with what bounds on their distances need.
+    """Coded words, with tables for bounds on their distances.
 
-    Parameters
-    ----------
-    words : Strings
-        Coded; symbols that the model does not know have codes of their own beyond its alphabet.
-    n_symbols : int
-        Of the codes, all told.
-    model : EditTransducer
-    best : bool
-        Whether distances are those of the best script, instead of all.
-    conditional : bool
-        Whether distances are relative to log p(word).
+    `words` are `Strings`; symbols that the model does not know have codes beyond its alphabet, and
+    `n_symbols` counts all codes. Distances are those of the `best` script, instead of all, and
+    relative to log p(word) if `conditional`.
     """
 
     def __init__(self, words, n_symbols, model, best, conditional):
@@ -53,21 +45,9 @@ class Dictionary:
         return np.full(len(symbols), table[0]) if len(table) == 1 else table[symbols]
 
     def nearest(self, word, n_neighbors, threads_for):
-        """Find the nearest words; those whose bounds are too large are left out.
+        """Return distances, in nats, and indices of the nearest words to one, from the nearest on.
 
-        Parameters
-        ----------
-        word : Strings
-            A single one.
-        n_neighbors : int
-        threads_for : callable (float) -> int
-            The number of threads for so many cells of lattices.
-
-        Returns
-        -------
-        distances : ndarray of shape (n_neighbors,)
-            In nats, from the nearest on.
-        indices : ndarray of shape (n_neighbors,)
+        `threads_for` returns the number of threads for a number of cells of lattices.
         """
         bounds = self.given - self._largest_log_probabilities(word)
         n_first = min(len(bounds), max(_N_FIRST, 2 * n_neighbors))
@@ -86,7 +66,7 @@ class Dictionary:
         return self.given[candidates] - self.model.pairwise(word, words, self.best, n_threads)[0]
 
     def _largest_log_probabilities(self, word):
-        """Bounds of log p(word, y) for all words y of the dictionary."""
+        """Return bounds of log p(word, y) for all words y of the dictionary."""
         symbols = self._looked_up(word.symbols)
         alone = self._of(self.weights.log_deletions, symbols).sum()
         bounds = self._bounds_by_length(symbols, self.lengths)
@@ -95,14 +75,14 @@ class Dictionary:
         return bounds[self.places, shared] + alone + self.alone + end
 
     def _n_shared(self, word):
-        """Numbers of symbols that a word shares with each of the dictionary."""
+        """Return how many symbols a word shares with each word of the dictionary."""
         symbols, counts = np.unique(word.symbols, return_counts=True)
         known = symbols < self.counts.shape[1]
         own = np.minimum(counts[known], np.iinfo(self.counts.dtype).max).astype(self.counts.dtype)
         return np.minimum(self.counts[:, symbols[known]], own).sum(axis=1, dtype=np.intp)
 
     def _bounds_by_length(self, symbols, lengths):
-        """Bounds for targets of these lengths that share 0, 1, ... n symbols, relative to alone."""
+        """Return relative bounds for targets of these lengths that share 0, 1, ... n symbols."""
         match, mismatch = self._best_substitutions(symbols)
         n, m = len(symbols), lengths[:, None]
         # No more symbols are substituted, or shared, than the longest target has.
@@ -121,7 +101,7 @@ class Dictionary:
         return add(few, more + matched)
 
     def _best_substitutions(self, symbols):
-        """Log weights of the match of each symbol, and of its best mismatch."""
+        """Return log weights of the match of each symbol, and of its best mismatch."""
         table = self.weights.substitutions
         if len(table) == 1:
             return np.full(len(symbols), table[0, 0]), np.full(len(symbols), table[0, 1])
@@ -133,5 +113,4 @@ class Dictionary:
 
 
 def _largest_sums(values):
-    """Sums of the 0, 1, ... n largest values."""
     return np.concatenate(([0.0], np.cumsum(np.sort(values)[::-1])))

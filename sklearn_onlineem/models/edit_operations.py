@@ -1,4 +1,4 @@
-"""Which edit operations have a probability of their own."""
+"""Parametrisations of the probabilities of edit operations."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Operations(ABC):
 
     @abstractmethod
     def spread(self, kinds: ArrayLike) -> Floats:
-        """Return the vector in which (match, mismatch, delete, insert, end) are even inside.
+        """Return the vector with even probabilities within each kind of operation.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class Operations(ABC):
 
     @abstractmethod
     def counted(self, kinds: Floats, sums: Floats) -> Floats:
-        """Return sums over pairs from what the kernel fills in.
+        """Return sums over pairs from the kernel's `results`.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class Operations(ABC):
 
     @abstractmethod
     def results(self, n_pairs: int) -> tuple[Floats, Floats]:
-        """Return empty arrays `kinds` and `sums` for the kernel to fill in.
+        """Allocate `kinds` and `sums` for the kernel to fill in.
 
         Parameters
         ----------
@@ -107,18 +107,18 @@ class Operations(ABC):
 
     @abstractmethod
     def symbols_of(self, drawn: Integers, rng: np.random.Generator) -> tuple[Integers, Integers]:
-        """Return the symbols that operations (indices of the vector) consume and make; -1: none.
+        """Return the symbols that operations consume and make; -1 for none.
 
         Parameters
         ----------
         drawn : ndarray of int
-            Indices of the vector.
+            Operations, as indices of the vector.
         rng : numpy.random.Generator
-            Where random numbers come from.
+            Source of random numbers.
         """
 
     def known(self, symbols: Integers) -> Integers:
-        """Return codes of symbols that the lattice can look up.
+        """Return codes that the lattice can look up.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class Operations(ABC):
         return symbols
 
     def weights(self, vector: Floats, log: bool = False) -> LatticeWeights:
-        """Return `LatticeWeights`, those of substitutions as logarithms if asked.
+        """Return `LatticeWeights`.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class Operations(ABC):
 
 @dataclass(frozen=True)
 class TiedOperations(Operations):
-    r"""Four kinds of operations, even inside, and the end.
+    r"""Four kinds of operations, with even probabilities within each, and the end.
 
     With an alphabet of :math:`|A|` symbols a match has the probability
     :math:`\delta_{match} / |A|`, a mismatch
@@ -214,12 +214,10 @@ class TiedOperations(Operations):
 class FullOperations(Operations):
     """A probability for each pair of symbols, each deletion and each insertion, and the end.
 
-    The last symbol stands for all that are unknown.
-
     Parameters
     ----------
     n_symbols : int
-        Size of the alphabet, 2 at least, with the symbol that stands for the unknown.
+        Size of the alphabet, 2 at least; the last symbol replaces all unknown ones.
     """
 
     @property
@@ -269,19 +267,10 @@ _DELETION, _INSERTION = 1, 2
 
 
 def best_moves(source, target, log_weights):
-    """Return the best path through the lattice of two strings.
+    """Return the best path through the lattice of two strings, a list of pairs of positions.
 
-    Parameters
-    ----------
-    source, target : ndarray of intc
-        Codes that the operations know.
-    log_weights : ndarray
-        Those of substitutions, see `LatticeWeights`.
-
-    Returns
-    -------
-    moves : list of (int or None, int or None)
-        Positions in source and target; None where an operation has no symbol there.
+    A position is None where an operation has no symbol in the source or target. Codes must be
+    `known`; `log_weights` are those of substitutions, see `LatticeWeights`.
     """
     moves = np.empty((len(source), len(target)), dtype=np.int8)
     if moves.size:

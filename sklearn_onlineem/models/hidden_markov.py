@@ -38,7 +38,7 @@ class HiddenMarkovStatistics(Statistics):
     start : ndarray of shape (n_states,)
         First states of sequences.
     transitions : ndarray of shape (n_states, n_states) or (n_states, n_states + 1)
-        Moves, and ends where they are modelled.
+        Transitions, and ends where they are modelled.
     emissions : Statistics
         The family's statistics, of all states.
     """
@@ -57,26 +57,22 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
     Parameters
     ----------
     family : Family
-        What states emit.
+        Family of the emissions.
     start : ndarray of shape (n_states,)
-        Probabilities of the first state.
+        Probabilities of the first state; C-ordered, float64.
     transmat : ndarray of shape (n_states, n_states) or (n_states, n_states + 1)
-        Rows add up to 1; what the further column means is up to the termination. Zeros stay zero.
+        Rows add up to 1; the termination defines the last of n_states + 1 columns. Zeros stay zero.
+        C-ordered, float64.
     parameters : object
         The family's parameters of all states.
     termination : Termination, default=GivenLength()
-        What ends a sequence.
+        How sequences end.
     learnt : str, default="ste"
         Which of start, transitions and emissions the M-step changes.
 
-    Raises
-    ------
-    ValueError
-        If `start` or `transmat` is no C-ordered array of float64 of this dimension.
-
     References
     ----------
-    Amid & Warmuth, UAI 2020, section 5, with separate occupancies for departures and emissions.
+    Amid & Warmuth, UAI 2020, section 5, with separate occupancies for transitions and emissions.
 
     Examples
     --------
@@ -85,9 +81,8 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
     >>> from sklearn_onlineem.families import Poisson
     >>> from sklearn_onlineem.data.sequences import Sequences
     >>> from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
-    >>> sticky = np.array([[0.9, 0.1], [0.1, 0.9]])
-    >>> model = HiddenMarkovModel(
-    ...     Poisson(), np.array([0.5, 0.5]), sticky, np.array([[1.0], [9.0]]))
+    >>> transmat, rates = np.array([[0.9, 0.1], [0.1, 0.9]]), np.array([[1.0], [9.0]])
+    >>> model = HiddenMarkovModel(Poisson(), np.array([0.5, 0.5]), transmat, rates)
     >>> data = Sequences(Rows(np.array([[0.0], [2.0], [8.0], [11.0]])), np.array([0, 4]))
     >>> model.decoded(data)[0]
     array([0, 0, 1, 1])
@@ -111,7 +106,6 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
 
     @property
     def n_features(self) -> int:
-        """Number of features of a row that the states emit."""
         return self.family.n_features(self.parameters)
 
     @property
@@ -131,7 +125,6 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         return self.family.effective_counts(statistics.emissions)
 
     def n_parameters(self) -> int:
-        """Return the number of free parameters that are learnt; zeros among probabilities stay."""
         counts = {
             "s": np.count_nonzero(self.start) - 1,
             "t": np.count_nonzero(self.transmat) - self.n_components,
@@ -157,7 +150,6 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         return combine(terms), sum(log_likelihood for _, log_likelihood in sums) / len(data)
 
     def _sums(self, data, rng):
-        """Sums over sequences: expected statistics, and log-likelihood."""
         states, offsets = self._log_densities(data)
         chain, log_likelihoods = self._chain(data), np.empty(len(data))
         transitions = np.empty((self.n_components, self.n_components))
@@ -183,7 +175,7 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         continues = data.before is not None
         statistics = HiddenMarkovStatistics(
             states[offsets[continues:-1]].sum(axis=0, dtype=np.float64),
-            self.termination.departures(
+            self.termination.expected_transitions(
                 transitions, states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
             ),
             self._emission_sums(data, states[continues:], rng),
@@ -191,18 +183,17 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         return statistics, log_likelihoods.sum()
 
     def _chain(self, data):
-        """Start, start of the first sequence, moves and ends, as the kernels take them."""
         first = self.start if data.before is None else data.before
-        return self.start, first, self.termination.moves(self.transmat), self._final
+        return self.start, first, self.termination.transitions(self.transmat), self._final
 
     @property
     def _final(self):
         return self.termination.final(self.transmat)
 
     def _log_densities(self, data):
-        """Log densities of the rows for each state, and where sequences begin among them.
+        """Return log densities of the rows for each state, and offsets of sequences among them.
 
-        A sequence that continues gets a row in front, unobserved, for the state before it.
+        A sequence that continues gets an unobserved row in front, for the state before it.
         """
         X, observed, lead = data.X, data.observed, int(data.before is not None)
         log_density = partial(self.family.log_density, self.parameters, n_threads=data.n_threads)
@@ -224,7 +215,7 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         return out, offsets
 
     def _emission_sums(self, data, posterior, rng):
-        """Sums of what states emit; of what a row lacks, where that is some values, the mean."""
+        """Return sums of emission statistics, in expectation over values that a row lacks."""
         if data.observed is None:
             statistics = self._complete_statistics(rng)
             return statistics(self.parameters, data.X, posterior, n_threads=data.n_threads)
@@ -241,7 +232,7 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         return partial(self.family.sampled_statistics, rng=rng)
 
     def _by_completeness(self, data, rng=None):
-        """Rows with all of their values, and rows with some, each with the family's functions."""
+        """Yield complete rows, and rows with some values, each with functions for them."""
         family, complete = self.family, ~np.isnan(data.X).any(axis=1)
         if complete.any():
             yield complete, family.log_density, self._complete_statistics(rng)
@@ -252,10 +243,10 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
     def own_statistics(
         self, like: Sequences | LengthDistribution | None = None
     ) -> HiddenMarkovStatistics:
-        departures, emissions = self._occupancies(like)
+        transitions, emissions = self._occupancies(like)
         return HiddenMarkovStatistics(
             _share_of_fresh(like) * self.start,
-            departures[:, None] * self.transmat,
+            transitions[:, None] * self.transmat,
             self.family.own_statistics(self.parameters, emissions),
         )
 
@@ -271,21 +262,21 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
 
     def expected_log_likelihood(self, statistics: HiddenMarkovStatistics) -> float:
         start = xlogy(statistics.start, self.start).sum()
-        moves = xlogy(statistics.transitions, self.transmat).sum()
+        transitions = xlogy(statistics.transitions, self.transmat).sum()
         emitted = self.family.expected_log_density(self.parameters, statistics.emissions)
-        return float(start + moves + emitted)
+        return float(start + transitions + emitted)
 
     def kl_divergence(
         self, other: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
     ) -> float:
-        departures, emissions = self._occupancies(like)
+        transitions, emissions = self._occupancies(like)
         start = rel_entr(self.start, other.start).sum()
-        moves = rel_entr(self.transmat, other.transmat).sum(axis=1)
+        of_rows = rel_entr(self.transmat, other.transmat).sum(axis=1)
         emitted = self.family.kl_divergence(self.parameters, other.parameters)
         return max(
             0.0,
             _share_of_fresh(like) * start
-            + _inner(departures, moves)
+            + _inner(transitions, of_rows)
             + _inner(emissions, np.maximum(emitted, 0.0)),
         )
 
@@ -298,7 +289,7 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
     def aligned_to(
         self, reference: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
     ) -> HiddenMarkovModel:
-        # What is matched is how often states emit, and what: their moves follow.
+        # States are matched by how often they emit, and what; transitions follow.
         divergences = self.family.divergences(
             self.parameters, reference.parameters, self.n_components
         )
@@ -344,14 +335,12 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         return np.concatenate([part for part, _ in self._walked(self._filtered, data)])
 
     def filtered_end(self, data: Sequences) -> Floats | None:
-        """Return the filtered distribution of the last state of all, or None if it is impossible.
-
-        A piece that continues the last sequence starts from it.
+        """Return the filtered distribution of the last state of all; None for impossible data.
 
         Parameters
         ----------
         data : Sequences
-            Rows, one sequence after the other.
+            As in `filtered`; a piece that continues the last sequence starts from its state.
         """
         filtered = self.filtered(data)[-1].astype(np.float64)
         return filtered if filtered.any() else None
@@ -362,23 +351,17 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         Parameters
         ----------
         data : Sequences
-            Rows, one sequence after the other.
+            As in `filtered`.
         """
         return np.concatenate(self._walked(self._posterior, data))
 
     def decoded(self, data: Sequences) -> tuple[Integers, Floats]:
-        """Return the most probable state path h of each sequence (Viterbi).
+        """Return the most probable state paths h (n_rows,), and log p(v, h) of each (Viterbi).
 
         Parameters
         ----------
         data : Sequences
-            Rows, one sequence after the other.
-
-        Returns
-        -------
-        states : ndarray of int of shape (n_rows,)
-        log_probabilities : ndarray of shape (n_sequences,)
-            log p(v, h).
+            As in `filtered`.
         """
         parts = self._walked(self._decoded, data)
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
@@ -406,42 +389,26 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         return _without_lead(states, data)
 
     def _decoded(self, data):
-        start, first, moves, final = self._chain(data)
+        start, first, transmat, final = self._chain(data)
         if data.before is not None:
-            first = first @ moves  # the state before the first row is no part of the path
+            first = first @ transmat  # the state before the first row is not part of the path
         log_densities, offsets = self._log_densities(data.continued(None))
         states, best = np.empty(len(log_densities), dtype=np.int64), np.empty(len(data))
         _log_chains.viterbi(
-            log_densities, offsets, start, first, moves, final, best, states, data.n_threads
+            log_densities, offsets, start, first, transmat, final, best, states, data.n_threads
         )
         return states, best
 
     def sample(
         self, n: int, rng: np.random.Generator, like: Sequences | LengthDistribution | None = None
     ) -> tuple[Sequences, Integers]:
-        """Draw n sequences.
-
-        Parameters
-        ----------
-        n : int
-            How many sequences.
-        rng : numpy.random.Generator
-            Where random numbers come from.
-        like : Sequences, default=None
-            Where lengths are not modelled: data whose lengths are drawn from.
-
-        Returns
-        -------
-        data : Sequences
-        states : ndarray of shape (n_rows,)
-        """
         offsets, states = self.termination.sample_states(self.start, self.transmat, n, rng, like)
         X = self.family.sample(self.parameters, states, rng)
         return Sequences(Rows(X), offsets), states
 
 
 def _one_for_each(chunks, rng):
-    """Generators, so that draws do not depend on which chunk comes first."""
+    """Spawn a generator for each chunk, so that draws do not depend on the order of chunks."""
     if rng is None or len(chunks) == 1:
         return [rng] * len(chunks)
     return [np.random.default_rng(seed) for seed in rng.integers(1 << 63, size=(len(chunks), 4))]
@@ -452,12 +419,12 @@ def _without_lead(rows, data):
 
 
 def _share_of_fresh(like):
-    """Share of the sequences that begin at their first row."""
+    """Return the share of the sequences that begin at their first row."""
     return 1.0 if like is None or like.before is None else 1.0 - 1.0 / len(like)
 
 
 def _normalised(rows, previous):
-    """Rows divided by their sums; rows without any weight stay as they were."""
+    """Divide rows by their sums; rows without any weight keep their previous values."""
     # A Dirichlet prior below 1 may take more than there is.
     rows = np.maximum(rows, 0.0)
     totals = rows.sum(axis=1, keepdims=True)
@@ -465,6 +432,6 @@ def _normalised(rows, previous):
 
 
 def _inner(occupancies, divergences):
-    """Their inner product, where what is never used does not count, be it infinite."""
+    """Return the inner product, in which infinite divergences of weight 0 do not count."""
     used = occupancies > 0.0
     return occupancies[used] @ divergences[used]

@@ -56,24 +56,13 @@ class TopicStatistics(Statistics):
     Parameters
     ----------
     counts_T : ndarray of shape (n_words, n_components) or None
-        Expected number of tokens of each word and topic. None: nought.
+        Expected number of tokens of each word and topic. None: 0.
     smoothing : float
-        Pseudo-counts of each word in each topic, the prior's.
+        The prior's pseudo-counts of each word in each topic.
     weight : float
         Weight of the documents.
     mean_logs : ndarray of shape (n_components,)
         :math:`\sum_d E[\log \theta_{dk}]`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.models.latent_dirichlet import TopicStatistics
-    >>> seen = TopicStatistics(np.array([[2.0]]), 0.0, 1.0, np.array([-1.0]))
-    >>> prior = TopicStatistics(None, 0.1, 0.0, np.zeros(1))
-    >>> seen.merge(0.5, prior, 1.0)
-    TopicStatistics(counts_T=array([[1.]]), smoothing=0.1, weight=0.5, mean_logs=array([-0.5]))
-    >>> seen.scale(3.0).weight
-    3.0
     """
 
     counts_T: Floats | None
@@ -95,7 +84,7 @@ class TopicStatistics(Statistics):
 
 
 def _merged(a, x, b, y):
-    """A x + b y, where None is nought; large arrays are written as rarely as may be."""
+    """Return A x + b y, where None is 0; large arrays are written as rarely as possible."""
     if x is None or y is None:
         factor, values = (b, y) if x is None else (a, x)
         return values if values is None or factor == 1.0 else factor * values
@@ -114,9 +103,9 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
         \theta_d \sim \mathrm{Dir}(\alpha), \quad z_{dn} \sim \theta_d, \quad w_{dn} \sim
         \phi_{z_{dn}}
 
-    Given the number of tokens of a document. Its log-likelihood has no closed form: what stands for
-    it everywhere is a lower bound, for any :math:`\theta`, with :math:`q_{wk} \propto \theta_k
-    \phi_{kw}` and :math:`\bar n_k = \sum_w c_w q_{wk}`, of the tokens in their order,
+    given the number of tokens of a document. Its log-likelihood has no closed form, and is replaced
+    by a lower bound, of the tokens in their order, for any :math:`\theta`, with
+    :math:`q_{wk} \propto \theta_k \phi_{kw}` and :math:`\bar n_k = \sum_w c_w q_{wk}`:
 
     .. math::
         \log p(w) \ge{} & \log \frac{\Gamma(\alpha_0)}{\Gamma(\alpha_0 + N)} + \sum_k \Big[\log
@@ -128,20 +117,15 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
     Parameters
     ----------
     topics_T : ndarray of shape (n_words, n_components)
-        :math:`\phi`; columns add up to 1.
+        :math:`\phi`, C-ordered, float64; columns add up to 1.
     alpha : ndarray of shape (n_components,)
-        Above 0.
+        Above 0, C-ordered, float64.
     length : ndarray of shape (1,)
-        Mean number of tokens in a document.
+        Mean number of tokens in a document, float64.
     inference : TopicInference, default=LocalGibbs()
         How the E-step infers the topics of a document.
     learns_alpha : bool, default=True
         Whether the M-step changes alpha.
-
-    Raises
-    ------
-    ValueError
-        If an array is no C-ordered one of float64 of this shape.
 
     References
     ----------
@@ -154,15 +138,9 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
     >>> from sklearn_onlineem.data.documents import Documents
     >>> from sklearn_onlineem.data.rows import Rows
     >>> from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel
-    >>> topics = np.array([[0.9, 0.1, 0.0], [0.0, 0.1, 0.9]])
-    >>> alpha, length = np.array([0.1, 0.1]), np.array([10.0])
-    >>> model = LatentDirichletModel(np.ascontiguousarray(topics.T), alpha, length)
+    >>> topics_T = np.array([[0.9, 0.0], [0.1, 0.1], [0.0, 0.9]])
+    >>> model = LatentDirichletModel(topics_T, np.array([0.1, 0.1]), np.array([10.0]))
     >>> documents = Documents(Rows(csr_array([[9.0, 1.0, 0.0], [0.0, 1.0, 9.0]])))
-    >>> model.n_parameters()
-    6
-    >>> counts, proportions = model.sample(2, np.random.default_rng(0), lengths=[5, 20])
-    >>> counts.sum(axis=1), proportions.shape
-    (array([ 5., 20.]), (2, 2))
     >>> model.posterior(documents).round(2)
     array([[0.99, 0.01],
            [0.01, 0.99]])
@@ -193,7 +171,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
 
     @property
     def shares(self) -> Floats:
-        """Expected shares of the tokens that topics have."""
+        """Expected shares of the topics in the tokens."""
         return self.alpha / self.alpha.sum()
 
     def e_step(
@@ -224,7 +202,6 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
         return replace(self, topics_T=topics_T, alpha=alpha, length=length)
 
     def _topics_of(self, statistics):
-        """Topics, and their expected numbers of tokens."""
         topics_T, totals = np.empty_like(self.topics_T), np.empty(self.n_components)
         array_of("counts_T", statistics.counts_T, _DOUBLE, ndim=2)
         normalise_columns(statistics.counts_T, statistics.smoothing, topics_T, totals)
@@ -244,7 +221,6 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
         return np.clip(alpha[0], _LEAST_ALPHA, _LARGEST_ALPHA)
 
     def n_parameters(self) -> int:
-        """Return the number of free parameters."""
         n_words, n_components = self.topics_T.shape
         return n_components * (n_words - 1) + n_components * self.learns_alpha
 
@@ -267,7 +243,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
         return proportions
 
     def _expecting(self):
-        """The model whose inference takes expectations, not draws."""
+        """Return the model with an inference that takes expectations, not draws."""
         if not self.inference.takes_draw:
             return self
         return replace(self, inference=replace(self.inference, takes_draw=False))
@@ -278,28 +254,17 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
         """Return log-likelihoods of one half of the tokens of each document, given the other.
 
         Tokens are split at random. Proportions are the posterior mean given the first half, by
-        local Gibbs sampling, half of whose sweeps are discarded.
+        local Gibbs sampling, with half of the sweeps discarded. Return the log-likelihoods in nats,
+        (n_documents,), and the numbers of tokens in the second halves.
 
         Parameters
         ----------
         data : Documents
-            Whole counts of words.
+            Counts of words; ValueError if they are not whole.
         rng : numpy.random.Generator
-            Where random numbers come from.
+            Source of random numbers.
         n_sweeps : int, default=200
             How often all tokens of the first halves are drawn.
-
-        Returns
-        -------
-        log_likelihoods : ndarray of shape (n_documents,)
-            Of the second halves, in nats.
-        n_tokens : ndarray of shape (n_documents,)
-            Tokens in the second halves.
-
-        Raises
-        ------
-        ValueError
-            If counts are not whole.
         """
         if not data.is_whole:
             raise ValueError(
@@ -353,24 +318,18 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
         like: Documents | None = None,
         lengths: ArrayLike | None = None,
     ) -> tuple[Floats, Floats]:
-        """Draw n documents.
+        """Draw n documents; return counts (n, n_words) and proportions of topics (n, n_components).
 
         Parameters
         ----------
         n : int
             How many documents.
         rng : numpy.random.Generator
-            Where random numbers come from.
+            Source of random numbers.
         like : Documents, default=None
-            Data whose lengths are drawn from.
+            Data to draw lengths from.
         lengths : array-like broadcasting to (n,), default=None
             Tokens of each document; None: as in `like` or, without it, the mean length, rounded.
-
-        Returns
-        -------
-        counts : ndarray of shape (n, n_words)
-        proportions : ndarray of shape (n, n_components)
-            Of the topics.
         """
         if lengths is None:
             lengths = np.rint(self.length) if like is None else rng.choice(np.rint(like.lengths), n)
@@ -410,7 +369,7 @@ def _dirichlet_divergence(a, b):
 
 
 def _cross(own, logs):
-    """sum_v own_vi logs_vj, where nought times minus infinity is nought."""
+    """Return sum_v own_vi logs_vj, where 0 times minus infinity is 0."""
     finite = np.isfinite(logs)
     if finite.all():
         return own.T @ logs
@@ -420,7 +379,7 @@ def _cross(own, logs):
 
 
 def _drawn_proportions(alpha, n, rng):
-    """Draw rows from a Dirichlet; gamma variables of small shapes would underflow, logs do not."""
+    """Draw rows from a Dirichlet, by logarithms, which do not underflow for small shapes."""
     logs = np.log(rng.standard_gamma(alpha + 1.0, (n, len(alpha))))
     logs -= rng.standard_exponential((n, len(alpha))) / alpha
     shares = np.exp(logs - logs.max(axis=1, keepdims=True))
@@ -428,9 +387,9 @@ def _drawn_proportions(alpha, n, rng):
 
 
 def _halves(data, rng):
-    """Deal the tokens of each document out to two documents, as evenly as may be.
+    """Split the tokens of each document into two documents, as evenly as possible.
 
-    Of blocks, the tokens of a word that has many, it is drawn how many go where.
+    For a word with many tokens, its number in each half is drawn.
     """
     of_counts = np.repeat(np.arange(len(data)), np.diff(data.offsets))
     is_block = data.counts > MOST_SINGLE
@@ -458,7 +417,7 @@ def _halves(data, rng):
 
 
 def _with_tokens(data, documents, words, block_documents, block_words, block_counts):
-    """The documents with other tokens, and blocks of such."""
+    """Return the documents with other tokens, and blocks of tokens."""
     counts = np.concatenate([np.ones(len(words)), block_counts])
     documents = np.concatenate([documents, block_documents])
     X = csr_array((counts, (documents, np.concatenate([words, block_words]))), shape=data.X.shape)
@@ -475,66 +434,38 @@ _SEEDS = 1 << 63
 
 
 class TopicChain(Chain["LatentDirichletModel"]):
-    r"""Topics of all tokens of some documents, which each sweep draws anew.
+    r"""Topics of all tokens of some documents, drawn by each sweep.
 
     .. math::
         p(z = k) \propto (n_{dk} + \alpha_k) \frac{n_{kw} + \beta}{n_k + V \beta}
 
-    Collapsed Gibbs sampling takes tokens one after the other, given all the others as they are now.
-    Stochastic EM takes the counts of the last sweep, that of the token among them, so that all
-    tokens are drawn at once.
+    Collapsed Gibbs sampling draws tokens one after the other, given the present topics of all
+    others. Stochastic EM draws all tokens at once, given the counts of the last sweep, which
+    include the token's own.
 
-    The topics of more than 4096 tokens of one word in one document are drawn together, as counts,
-    so that sweeps take no longer than so many tokens do. In stochastic EM that is a multinomial
-    draw, the same distribution as of one token after the other. In collapsed Gibbs sampling it is
-    one, too, given proportions of the document and probabilities of the word, which are drawn first
-    from their posterior given all topics, and then forgotten. Its stationary distribution is that
-    of tokens in turn; a single sweep is another step towards it.
+    More than 4096 tokens of one word in one document are drawn together, as counts, which bounds
+    the time of a sweep. In stochastic EM this is a multinomial draw, with the same distribution. In
+    collapsed Gibbs sampling, proportions of the document and probabilities of the word are drawn
+    first, from their posterior given all topics; the stationary distribution is the same.
 
     Parameters
     ----------
     model : LatentDirichletModel
-        Where to begin.
+        The start.
     data : Documents
-        Of whole counts, without weights.
+        Whole counts, without weights, with less than 2**24 tokens of a word in all.
     prior : TopicStatistics
-        Its smoothing is beta.
+        Its smoothing is beta, above 0.
     collapsed : bool
-        Whether to sample by collapsed Gibbs sampling.
+        Whether to use collapsed Gibbs sampling, or stochastic EM.
     rng : numpy.random.Generator
-        Of the first topics.
-
-    Raises
-    ------
-    ValueError
-        If counts are not whole or documents have weights, or there is no smoothing, or all
-        documents together have 2**24 tokens of a word or more.
+        Source of random numbers of the start.
 
     References
     ----------
     Griffiths & Steyvers, "Finding scientific topics", PNAS 2004; Zaheer, Wick, Tristan, Smola &
     Steele, "Exponential Stochastic Cellular Automata for Massively Parallel Inference", AISTATS
     2016 (stochastic EM).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy.sparse import csr_array
-    >>> from sklearn_onlineem.data.documents import Documents
-    >>> from sklearn_onlineem.data.rows import Rows
-    >>> from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
-    >>> from sklearn_onlineem.models.latent_dirichlet import TopicChain
-    >>> topics_T, rng = np.array([[0.9, 0.1], [0.1, 0.9]]), np.random.default_rng(0)
-    >>> model = LatentDirichletModel(topics_T, np.array([0.1, 0.1]), np.array([9.0]))
-    >>> documents = Documents(Rows(csr_array([[9.0, 0.0], [0.0, 9.0]])))
-    >>> prior = TopicStatistics(None, 0.1, 0.0, np.zeros(2))
-    >>> chain = TopicChain(model, documents, prior, True, rng)
-    >>> for _ in range(9):
-    ...     _ = chain.sweep(rng)
-    ...     chain.average_in()
-    >>> chain.shares(), chain.model().topics_T.round(1)
-    (array([0.5, 0.5]), array([[1., 0.],
-           [0., 1.]]))
     """
 
     def __init__(
@@ -554,7 +485,7 @@ class TopicChain(Chain["LatentDirichletModel"]):
         self._begin(rng)
 
     def _split(self):
-        """Split counts into single tokens and blocks, and say where those of documents begin."""
+        """Split counts into single tokens and blocks, with offsets of documents."""
         words, counts, offsets = self._data.words, self._data.counts, self._data.offsets
         is_block = counts > MOST_SINGLE
         n_single = np.where(is_block, 0, counts).astype(np.int64)
@@ -564,7 +495,7 @@ class TopicChain(Chain["LatentDirichletModel"]):
         self._block_words, self._block_counts = words[is_block], counts[is_block]
 
     def _begin(self, rng):
-        """Draw first topics by those of the model, whatever documents hold besides."""
+        """Draw first topics from those of the model, without regard to the rest of a document."""
         model, n_tokens = self._model, self._data.lengths.sum()
         self._topics = np.full(len(self._tokens), -1, dtype=np.intc)
         self._counts = padded(model.topics_T * (n_tokens * model.shares))
@@ -602,7 +533,6 @@ class TopicChain(Chain["LatentDirichletModel"]):
         return self._counts.sum(axis=0, dtype=np.float64)
 
     def average_in(self) -> None:
-        """Let the present counts be part of an average over sweeps."""
         if self._sums is None:
             self._sums = np.zeros(self._counts.shape)
         self._sums += self._counts
@@ -613,7 +543,6 @@ class TopicChain(Chain["LatentDirichletModel"]):
         return totals / max(totals.sum(), 1.0)
 
     def model(self) -> LatentDirichletModel:
-        """Return the model of the present topics, or of the average if there is one."""
         if self._n_averaged:
             return self._model_of(self._sums / self._n_averaged)
         return self._model_of(self._counts)
@@ -628,7 +557,6 @@ class TopicChain(Chain["LatentDirichletModel"]):
         )
 
     def _learn_alpha(self):
-        """Let alpha follow the present topics."""
         if self._model.learns_alpha:
             statistics = replace(
                 self._prior, smoothing=0.0, weight=1.0, mean_logs=self._mean_logs()
@@ -636,7 +564,7 @@ class TopicChain(Chain["LatentDirichletModel"]):
             self._model = self._model.m_step(statistics)
 
     def _mean_logs(self):
-        """Mean expected logarithms of proportions, given the topics of the tokens."""
+        """Return mean expected logarithms of proportions, given the topics of the tokens."""
         totals = np.empty(self._model.n_components)
         _topic_logs.expected_logs(
             self._topics, self._offsets, self._block_offsets, self._block_topics, self._allowed,

@@ -1,4 +1,4 @@
-"""Linear dynamical systems: what Kalman filters filter."""
+"""Linear dynamical systems, the models of Kalman filters."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         h_t &= A h_{t-1} + b + N(0, Q) \\
         v_t &= C h_t + d + N(0, R)
 
-    A missing value is NaN; any of a row may be missing.
+    A missing value is NaN; any of a row may be missing. Data are one sequence after the other.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         Of the first state on nothing: its matrix is of shape (k, 0), its offset is
         :math:`m_1`, and its covariance :math:`V_1`.
     transitions : Regression
-        Of a state on the state before: A, b and Q. Where the offset d is learnt, b should not be,
-        as d makes up for it.
+        Of a state on the state before: A, b and Q. If the offset d is learnt, b should not be, as
+        both have the same effect.
     emissions : Regression
         Of a row on its state: C, d and R, which must be positive definite; the other covariances
         may be singular.
@@ -64,11 +64,11 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
 
     Notes
     -----
-    An E-step that draws takes antithetic pairs of states, as far above their smoothed means as
-    below, from the last one backward. Where a drawn state is paired with the one before, that one
-    is averaged over, given the drawn one. Plain draws would not do: regressions on them fit their
-    noise, which makes variances smaller pass by pass, and the covariance of the first states would
-    be singular where there are no more sequences than states.
+    An E-step that draws uses antithetic pairs of states, as far above their smoothed means as
+    below, from the last one backward. Pairs of successive states average over the first, given the
+    drawn second. Plain draws would not do: regressions on them fit their noise, so that variances
+    shrink with each pass, and the covariance of the first states would be singular with no more
+    sequences than states.
 
     References
     ----------
@@ -87,32 +87,14 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
     >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
     >>> from sklearn_onlineem.models.regression import Regression
-    >>> family = LinearGaussian()
-    >>> start = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
-    >>> step = AffineGaussian.single([[1.0]], [0.0], [[1.0]])
-    >>> noise = frozenset({"covariance"})
-    >>> walk = LinearDynamicalModel(
-    ...     initial=Regression(family, start, learnt=frozenset()),
-    ...     transitions=Regression(family, step, learnt=noise),
-    ...     emissions=Regression(family, step, learnt=noise),
-    ... )
-    >>> walk.n_parameters()
-    2
+    >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
+    >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
+    >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
     >>> data = Sequences(Rows(np.array([[1.0], [np.nan], [2.0]])), np.array([0, 3]))
-    >>> drawn, states = walk.sample(5000, np.random.default_rng(0), like=data)
-    >>> drawn.rows.X.reshape(5000, 3).var(axis=0).round(0)
-    array([2., 3., 4.])
     >>> walk.filtered(data)[0].round(3)
     array([[0.5  ],
            [0.5  ],
            [1.571]])
-
-    One iteration of EM makes both noises smaller:
-
-    >>> evidence, log_likelihood = walk.e_step(data)
-    >>> learnt = walk.m_step(evidence)
-    >>> learnt.transitions.covariance.round(3), learnt.emissions.covariance.round(3)
-    (array([[0.898]]), array([[0.704]]))
     """
 
     initial: Regression
@@ -150,7 +132,6 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
 
     @property
     def _first(self):
-        """Mean and covariance of the first state."""
         return self.initial.offset, self.initial.covariance
 
     # ------------------------------------------------------------------------------------ the EM
@@ -173,14 +154,13 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         return evidence, log_likelihood
 
     def _gains(self, data):
-        """Gains of sequences without gaps, or None if there are no such, or too many gains."""
+        """Return gains of sequences without missing values; None if none or too many."""
         if data is None:
             return None
         gains = SharedGains(self._padded, self._first, data.lengths.max())
         return gains if gains.suffice else None
 
     def _sums(self, data, rng):
-        """Sums over sequences, for each start: expected statistics, and log-likelihood."""
         # One generator, as others that it spawns would not depend on its state alone.
         pieces = prepared(data, self._first)
         return [self._padded.expected(piece, data.n_threads, rng) for piece in pieces]
@@ -209,10 +189,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         return sum(part.expected_log_density(of_part) for part, of_part in parts)
 
     def n_parameters(self) -> int:
-        """Return the number of free parameters among those that are learnt.
-
-        Those that a change of the coordinates of the states absorbs do not count.
-        """
+        """Return the number of free learnt parameters, up to changes of the states' coordinates."""
         k, learnt = self.n_components, [part.learnt for part in self._regressions]
         may_turn = all(
             needed <= part
@@ -242,7 +219,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         return max(0.0, sum(part.kl_divergence(q, inputs) for part, q, inputs in parts))
 
     def _inputs(self, like):
-        """Inputs of the regressions, for one sequence: nothing, states left, states that emit."""
+        """Return moments of the regressions' inputs per sequence, for each of the three."""
         return _share_of_fresh(like), *occupancies(self._padded, self._first, like)
 
     def lengths(self, data: Sequences) -> LengthDistribution:
@@ -267,7 +244,6 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
 
     @property
     def _observability(self):
-        """The observability matrix: what rows to come say of the state."""
         blocks = [self.emissions.matrix]
         for _ in range(self.n_components - 1):
             blocks.append(blocks[-1] @ self.transitions.matrix)
@@ -284,22 +260,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         Parameters
         ----------
         data : Sequences
-            Rows, one sequence after the other; NaN is missing.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data.rows import Rows
-        >>> from sklearn_onlineem.data.sequences import Sequences
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
-        >>> from sklearn_onlineem.models.regression import Regression
-        >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
-        >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
-        >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
-        >>> data = Sequences(Rows(np.array([[1.0], [np.nan], [2.0]])), np.array([0, 3]))
-        >>> walk.row_log_likelihoods(data).round(3)
-        array([-1.516,  0.   , -1.867])
+            With n_rows in all.
         """
         found = self._filtered(data)[-1]
         if not _are_finite(found):
@@ -312,7 +273,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         Parameters
         ----------
         data : Sequences
-            Rows, one sequence after the other; NaN is missing.
+            With n_rows in all.
         """
         moments = self._filtered(data, filtered=True)[2:4]
         _check_finite(moments, data)
@@ -321,28 +282,12 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     def filtered_end(self, data: Sequences) -> tuple[Floats, Floats]:
         """Return mean and covariance of the last state of all, given the rows so far.
 
-        They are not finite where the moments of an unstable system have overflown.
+        They are not finite if the moments of an unstable system have overflown.
 
         Parameters
         ----------
         data : Sequences
-            Rows, one sequence after the other; NaN is missing.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data.rows import Rows
-        >>> from sklearn_onlineem.data.sequences import Sequences
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
-        >>> from sklearn_onlineem.models.regression import Regression
-        >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
-        >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
-        >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
-        >>> data = Sequences(Rows(np.array([[1.0], [np.nan], [2.0]])), np.array([0, 3]))
-        >>> mean, covariance = walk.filtered_end(data)
-        >>> mean.round(3), covariance.round(3)
-        (array([1.571]), array([[0.714]]))
+            At least one row.
         """
         means, covariances = self._filtered(data, filtered=True)[2:4]
         return means[-1].copy(), covariances[-1].copy()
@@ -353,23 +298,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         Parameters
         ----------
         data : Sequences
-            Rows, one sequence after the other; NaN is missing.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data.rows import Rows
-        >>> from sklearn_onlineem.data.sequences import Sequences
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
-        >>> from sklearn_onlineem.models.regression import Regression
-        >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
-        >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
-        >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
-        >>> data = Sequences(Rows(np.array([[1.0], [np.nan], [2.0]])), np.array([0, 3]))
-        >>> means, covariances = walk.predicted(data)
-        >>> means.ravel().round(3), covariances.ravel().round(3)
-        (array([0. , 0.5, 0.5]), array([2. , 2.5, 3.5]))
+            With n_rows in all.
         """
         moments = self._filtered(data, predicted=True)[:2]
         _check_finite(moments, data)
@@ -379,35 +308,16 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         return moments
 
     def forecast(self, data: Sequences, n_steps: int) -> tuple[Floats, Floats]:
-        """Return moments of the rows that follow each sequence.
+        """Return means and covariances of the rows that follow each sequence.
+
+        Their shapes are (n_sequences, n_steps, d) and (n_sequences, n_steps, d, d).
 
         Parameters
         ----------
         data : Sequences
-            Rows, one sequence after the other; NaN is missing.
+            With n_sequences.
         n_steps : int
             How many rows follow each sequence.
-
-        Returns
-        -------
-        means : ndarray of shape (n_sequences, n_steps, d)
-        covariances : ndarray of shape (n_sequences, n_steps, d, d)
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data.rows import Rows
-        >>> from sklearn_onlineem.data.sequences import Sequences
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
-        >>> from sklearn_onlineem.models.regression import Regression
-        >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
-        >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
-        >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
-        >>> data = Sequences(Rows(np.array([[1.0], [np.nan], [2.0]])), np.array([0, 3]))
-        >>> means, covariances = walk.forecast(data, n_steps=2)
-        >>> means.ravel().round(3), covariances.ravel().round(3)
-        (array([1.571, 1.571]), array([2.714, 3.714]))
         """
         last = data.offsets[1:] - 1
         states = [moments[last] for moments in self.filtered(data)]
@@ -424,60 +334,24 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         return rows
 
     def smoothed(self, data: Sequences) -> tuple[Floats, Floats, Floats]:
-        """Return the moments of p(h_t | v).
+        """Return means (n_rows, k), covariances and lag-one covariances (n_rows, k, k) given v.
+
+        The last are Cov(h_t, h_t-1 | v), and 0 for the first row of a sequence.
 
         Parameters
         ----------
         data : Sequences
-            Rows, one sequence after the other; NaN is missing.
-
-        Returns
-        -------
-        means : ndarray of shape (n_rows, k)
-        covariances : ndarray of shape (n_rows, k, k)
-        lags : ndarray of shape (n_rows, k, k)
-            Lag-one covariances, Cov(h_t, h_t-1 | v); 0 for the first row of a sequence.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data.rows import Rows
-        >>> from sklearn_onlineem.data.sequences import Sequences
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
-        >>> from sklearn_onlineem.models.regression import Regression
-        >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
-        >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
-        >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
-        >>> data = Sequences(Rows(np.array([[1.0], [np.nan], [2.0]])), np.array([0, 3]))
-        >>> means, covariances, lags = walk.smoothed(data)
-        >>> means.ravel().round(3), lags.ravel().round(3)
-        (array([0.714, 1.143, 1.571]), array([0.   , 0.286, 0.429]))
+            With n_rows in all.
         """
         return self._smoothed(data)[:3]
 
     def imputed(self, data: Sequences) -> Floats:
-        """Return the rows (n_rows, d), what is missing replaced by its expectation given all.
+        """Return the rows (n_rows, d), with missing values replaced by their expectation given all.
 
         Parameters
         ----------
         data : Sequences
-            Rows, one sequence after the other; NaN is missing.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.data.rows import Rows
-        >>> from sklearn_onlineem.data.sequences import Sequences
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
-        >>> from sklearn_onlineem.models.regression import Regression
-        >>> first = AffineGaussian.single(np.empty((1, 0)), [0.0], [[1.0]])
-        >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
-        >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
-        >>> data = Sequences(Rows(np.array([[1.0], [np.nan], [2.0]])), np.array([0, 3]))
-        >>> walk.imputed(data).ravel().round(3)
-        array([1.   , 1.143, 2.   ])
+            With n_rows in all.
         """
         return self._smoothed(data)[3]
 
@@ -491,7 +365,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         return found
 
     def _explain_overflow(self, data):
-        """Raise ValueError that says which row the moments overflow from, or what else does."""
+        """Raise ValueError with the row where moments overflow, or with another cause."""
         *moments, log_densities = self._filtered(data, predicted=True, filtered=True)
         _check_finite(moments, data)
         if not np.isfinite(log_densities).all():
@@ -514,22 +388,6 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     def sample(
         self, n: int, rng: np.random.Generator, like: Sequences | LengthDistribution | None = None
     ) -> tuple[Sequences, Floats]:
-        """Draw n sequences.
-
-        Parameters
-        ----------
-        n : int
-            How many sequences.
-        rng : numpy.random.Generator
-            Where random numbers come from.
-        like : Sequences
-            Data whose lengths are drawn from, as these are not modelled.
-
-        Returns
-        -------
-        data : Sequences
-        states : ndarray of shape (n_rows, k)
-        """
         if like is None:
             raise ValueError(
                 "Lengths are not modelled: pass `like`, data with lengths to draw from."
@@ -557,7 +415,7 @@ def _are_finite(array):
 
 
 def _check_finite(moments, data):
-    """Raise ValueError that says from which row on what an array has for each is not finite."""
+    """Raise ValueError with the first row whose moments are not finite, if there is one."""
     wrong = [array for array in moments if not _are_finite(array)]
     if not wrong:
         return
@@ -577,5 +435,4 @@ def _overflow(since):
 
 
 def _share_of_fresh(like):
-    """Share of the sequences that begin at their first row."""
     return np.array([1.0 if like is None or like.before is None else 1.0 - 1.0 / len(like)])

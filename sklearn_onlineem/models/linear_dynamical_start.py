@@ -20,13 +20,7 @@ _DECAY = 0.9
 
 
 def filled(data):
-    """Rows in double precision with column means for gaps, and where sequences begin.
-
-    Raises
-    ------
-    ValueError
-        If a feature has no value at all.
-    """
+    """Return rows in float64, with column means for missing values, and where sequences begin."""
     n_rows = min(len(data.X), _MOST_ROWS)
     X = data.X[:n_rows].astype(np.float64)
     begins = np.zeros(n_rows, dtype=bool)
@@ -46,29 +40,11 @@ def filled(data):
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def start_arrays(X, begins, k, known, states, rng):
-    """Return arrays to start from.
+    """Return start arrays of all parts, in the form of `known`: those that it lacks are estimated.
 
-    States are guessed first, then each array is that of the regression that it belongs to. Units of
-    the rows do not matter.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, d)
-    begins : ndarray of bool of shape (n_rows,)
-        Whether a row is the first of its sequence.
-    k : int
-        Dimension of the state.
-    known : dict
-        Arrays that are given, by the names of the model's part and of its parameter: the matrix of
-        the transitions is ``known["transitions", "matrix"]``.
-    states : callable
-        Of `START_STATES`.
-    rng : numpy.random.RandomState
-
-    Returns
-    -------
-    arrays : dict
-        All arrays, but for the empty matrix of the first state.
+    `states` (of `START_STATES`) guesses states of dimension k from rows X, of which `begins` marks
+    the first ones of sequences; then each array is that of a regression. Units of the rows do not
+    matter. `known` has arrays by part and parameter, such as ``known["transitions", "matrix"]``.
     """
     scale = np.sqrt(variance_floor(X, None, None) / 1e-6)
     d0 = known.get(("emissions", "offset"))
@@ -90,7 +66,7 @@ def start_arrays(X, begins, k, known, states, rng):
 
 
 def _states(Z, begins, k, known, scale, states, rng):
-    """Scores of the rows for each dimension of the state, and what they are read by."""
+    """Return scores of the rows for each dimension of the state, and the map that reads them."""
     if ("emissions", "matrix") in known:
         C = known["emissions", "matrix"] / scale[:, None]
         return Z @ np.linalg.pinv(C, rcond=1e-8).T, C
@@ -103,7 +79,7 @@ def _states(Z, begins, k, known, scale, states, rng):
 
 
 def _windows(Z, begins, n_lags):
-    """Rows with those before them, as far as their sequence goes: for more states than features."""
+    """Return rows joined with those before them, for more states than features."""
     age = np.arange(len(Z)) - np.maximum.accumulate(np.where(begins, np.arange(len(Z)), 0))
     lagged = [
         np.where((age >= lag)[:, None], np.roll(Z, lag, axis=0), 0.0) for lag in range(n_lags)
@@ -112,7 +88,6 @@ def _windows(Z, begins, n_lags):
 
 
 def _principal(windows, k, rng):
-    """Directions of the greatest variance."""
     values, vectors = np.linalg.eigh(windows.T @ windows / len(windows))
     # Signs are those of the first loading that is not small, so that rounding decides nothing.
     vectors = vectors[:, ::-1][:, :k]
@@ -121,7 +96,6 @@ def _principal(windows, k, rng):
 
 
 def _random(windows, k, rng):
-    """Directions by chance."""
     n_directions = min(k, windows.shape[1])
     return np.linalg.qr(rng.standard_normal((windows.shape[1], n_directions)))[0]
 
@@ -130,7 +104,7 @@ START_STATES = {"pca": _principal, "random": _random}
 
 
 def _whitened(windows, directions, k):
-    """Scores of variance 1, and zeros for directions in which nothing varies."""
+    """Return scores of variance 1, and zeros for directions in which nothing varies."""
     scores = windows @ directions
     values, vectors = np.linalg.eigh(scores.T @ scores / len(scores))
     varies = values > _NEGLIGIBLE * max(values[-1], 1e-12)
@@ -144,7 +118,7 @@ def _whitened(windows, directions, k):
 
 
 def _transitions(scores, begins, known):
-    """Transitions: the regression of states on those before them."""
+    """Return transitions from the regression of states on those before them."""
     k, units = scores.shape[1], np.diag(_units(scores))
     before, after = scores[:-1][~begins[1:]], scores[1:][~begins[1:]]
     b = known.get(("transitions", "offset"), np.zeros(k))
@@ -158,7 +132,7 @@ def _transitions(scores, begins, known):
 
 
 def _noise(Z, scores, C, A, begins):
-    """Noise of the rows: what states leave unsaid, and a share of what no state foresees."""
+    """Return the noise of the rows: residuals, and a share of what no state predicts."""
     residual = Z - scores @ C.T
     innovation = np.where(begins[:, None], Z, Z - np.roll(scores, 1, axis=0) @ (C @ A).T)
     variances = _NOISE_SHARE * (innovation**2).mean(axis=0) + _LEAST_NOISE
@@ -187,13 +161,13 @@ def _in_units_of(known, arrays):
 
 
 def _regression(x, y, prior):
-    """Coefficients B of y = B x, with one pseudo-row that says `prior`."""
+    """Return coefficients B of y = B x, with one pseudo-row for the matrix `prior`."""
     units = np.diag(_units(x))
     return np.linalg.solve(x.T @ x + units, x.T @ y + units @ prior.T).T
 
 
 def _units(scores):
-    """Variances, and 1 where there is none."""
+    """Return variances, and 1 instead of 0."""
     square = (scores**2).sum(axis=0) / max(1, len(scores))
     return np.where(square > 0.0, square, 1.0)
 
@@ -203,5 +177,5 @@ def _spread(deviation):
 
 
 def _stable(A):
-    """A, shrunk if it would make states grow."""
+    """Return A, shrunk if states would grow."""
     return A / max(1.0, np.abs(np.linalg.eigvals(A)).max())

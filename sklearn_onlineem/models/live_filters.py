@@ -1,4 +1,4 @@
-"""Filtering one observation at a time, while it happens."""
+"""Filters of a running sequence, updated after each observation."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _NAME = "live_filter().update"
 class StateFilter:
     """The distribution of the hidden state of a running sequence, given all rows so far.
 
-    Made by `live_filter` of a fitted hidden Markov model.
+    `live_filter` of a fitted hidden Markov model returns one.
 
     Parameters
     ----------
     model : HiddenMarkovModel
-        The model as it is when the filter is made; later updates do not change it.
+        Later updates of the estimator do not change it.
 
     Attributes
     ----------
@@ -61,18 +61,14 @@ class StateFilter:
         Parameters
         ----------
         row : array-like of shape (n_features,)
-            NaN if nothing was observed; single values may be missing where the emissions have
+            NaN if nothing was observed; single values may be missing if the emissions have
             distributions of the others, as Gaussian ones have.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_components,)
 
         Raises
         ------
         ValueError
             If the row has another number of features than the model, is infinite, lies outside of
-            the support of the emissions, or is impossible. The filter stays as it was.
+            the support of the emissions, or is impossible. The filter does not change then.
         """
         data = self._checked(_as_row(row, self._n_features))
         probabilities = self._model.filtered(data)[0]
@@ -83,7 +79,7 @@ class StateFilter:
         return probabilities
 
     def _checked(self, X):
-        """The row as a sequence that continues; ValueError where `filter` has one."""
+        """Return the row as a sequence that continues; ValueError where `filter` raises one."""
         data = Sequences.unchecked(Rows.unchecked(X), _ONE_ROW, self.probabilities)
         family = self._model.family
         if are_ready(X, X.shape[1]):
@@ -99,18 +95,19 @@ class StateFilter:
 class MomentFilter:
     """The mean and covariance of the state of a running sequence, given all rows so far.
 
-    Made by `live_filter` of a fitted Kalman filter.
+    `live_filter` of a fitted Kalman filter returns one.
 
     Parameters
     ----------
     model : LinearDynamicalModel
-        The model as it is when the filter is made; later updates do not change it.
+        Later updates of the estimator do not change it.
 
     Attributes
     ----------
     mean : ndarray of shape (n_dim_state,)
         E(h_t | v_1..t); None before the first row.
     covariance : ndarray of shape (n_dim_state, n_dim_state)
+        Cov(h_t | v_1..t); None before the first row.
     n_steps : int
         Rows so far.
 
@@ -133,20 +130,14 @@ class MomentFilter:
         self.n_steps = 0
 
     def start_from(self, mean: ArrayLike, covariance: ArrayLike) -> None:
-        """Take these as the moments given the rows so far.
+        """Set the moments of the state given the rows so far.
 
         Parameters
         ----------
         mean : array-like of shape (n_dim_state,)
-            Of the state.
+            Finite.
         covariance : array-like of shape (n_dim_state, n_dim_state)
-            Of the state.
-
-        Raises
-        ------
-        ValueError
-            If they have other shapes than the model's, are not finite, or the covariance is not
-            symmetric and positive semidefinite.
+            Finite, symmetric and positive semidefinite; else a ValueError.
         """
         k = self._model.n_components
         if np.shape(mean) != (k,) or np.shape(covariance) != (k, k):
@@ -159,24 +150,19 @@ class MomentFilter:
         self.mean, self.covariance = mean, covariance
 
     def update(self, row: ArrayLike) -> tuple[Floats, Floats]:
-        """Take the next row, and return the new moments.
+        """Take the next row, and return the new mean and covariance.
 
         Parameters
         ----------
         row : array-like of shape (n_features,)
             NaN where nothing was observed.
 
-        Returns
-        -------
-        mean : ndarray of shape (n_dim_state,)
-        covariance : ndarray of shape (n_dim_state, n_dim_state)
-
         Raises
         ------
         ValueError
             If the row has another number of features than the model, or values that are infinite
-            or whose squares overflow; or if the moments do, as those of an unstable system end
-            to. The filter stays as it was.
+            or whose squares overflow; or if the moments overflow, as those of an unstable system
+            will. The filter does not change then.
         """
         X = _as_row(row, self._model.n_features)
         if not are_ready(X, X.shape[1]):
@@ -192,7 +178,6 @@ class MomentFilter:
 
 
 def _as_row(row, n_features):
-    """A row as an array (1, n_features), what is masked as NaN."""
     if isinstance(row, np.ma.MaskedArray):
         row = np.where(np.ma.getmaskarray(row), np.nan, np.ma.getdata(row))
     X = np.array(row)
@@ -214,7 +199,7 @@ def _as_floats(X):
 
 
 def _missing(X):
-    """Which values are missing; ValueError if the squares of the others overflow."""
+    """Return which values are missing; ValueError if the squares of the others overflow."""
     missing = np.isnan(X)
     observed = X[~missing]
     with np.errstate(over="ignore"):

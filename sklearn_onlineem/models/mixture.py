@@ -34,9 +34,9 @@ from sklearn_onlineem.models._model import Model, matching
 from sklearn_onlineem.models.capabilities import (
     Chain,
     ComponentUpdates,
-    Move,
     NewtonSteps,
     SampledChains,
+    SplitMergeStep,
     SplitsAndMerges,
 )
 from sklearn_onlineem.models.component_steps import ComponentSteps
@@ -65,17 +65,6 @@ class MixtureStatistics(Statistics):
         Expected share of each component.
     emissions : Statistics
         The family's statistics, of all components.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.models.mixture import MixtureStatistics
-    >>> from sklearn_onlineem.statistics import Sums
-    >>> half = MixtureStatistics(np.array([1.0]), Sums(np.array([1.0]), np.array([[6.0]])))
-    >>> half.scale(2.0).counts, half.merge(1.0, half, 3.0).emissions.total
-    (array([2.]), array([[24.]]))
-    >>> MixtureStatistics.sum_of([(1.0, half), (0.5, half)]).counts
-    array([1.5])
     """
 
     counts: Floats
@@ -107,7 +96,7 @@ class MixtureModel(
     Parameters
     ----------
     family : Family
-        What components are.
+        Family of the components.
     weights : ndarray of shape (n_components,)
         Non-negative, adding up to 1.
     parameters : object
@@ -186,7 +175,6 @@ class MixtureModel(
         return self.family.effective_counts(statistics.emissions)
 
     def n_parameters(self) -> int:
-        """Return the number of free parameters, of components that have any weight."""
         family = self.family
         shared = family.n_shared_parameters(self.parameters)
         own = (family.n_parameters(self.parameters) - shared) // self.n_components
@@ -208,12 +196,8 @@ class MixtureModel(
         data : Rows
             Observations.
         statistics : MixtureStatistics
-            Pseudo-statistics of the prior plus evidence, as sums over rows.
-
-        Raises
-        ------
-        ValueError
-            If the family has none in closed form, or a posterior is improper.
+            Pseudo-statistics of the prior plus evidence, as sums over rows. ValueError if the
+            family has no predictive in closed form, or a posterior is improper.
         """
         shares, out = statistics.counts + 1.0, np.empty(len(data))
         if not (shares >= 0.0).all():
@@ -237,10 +221,10 @@ class MixtureModel(
     def check_split_merge(self, prior: MixtureStatistics | None) -> None:
         check_split_merge(prior)
 
-    def reinitialised(self, data: Rows) -> Move | None:
+    def reinitialised(self, data: Rows) -> SplitMergeStep | None:
         return reinitialised(self, data)
 
-    def restructured(self, data: Rows, n_remembered: float, n_merges: int) -> Move | None:
+    def restructured(self, data: Rows, n_remembered: float, n_merges: int) -> SplitMergeStep | None:
         return restructured(self, data, n_remembered, n_merges)
 
     def observations_needed(self, data: Rows) -> float:
@@ -265,7 +249,7 @@ class MixtureModel(
         Parameters
         ----------
         data : Rows
-            Observations; labels are not looked at.
+            Observations; labels are ignored.
         """
         out = np.empty((len(data), self.n_components), dtype=data.dtype)
         for start, responsibilities in self._posterior_blocks(data, np.empty(len(data))):
@@ -286,7 +270,7 @@ class MixtureModel(
         return max(0.0, joint_divergence(self.weights, other.weights, divergences))
 
     def order_in(self, reference: MixtureModel) -> Integers:
-        """Return the own component that is the reference's component j, for each j.
+        """Return the own component that matches the reference's component j, for each j.
 
         Parameters
         ----------
@@ -333,7 +317,6 @@ class MixtureModel(
 
 
 def _sampled_e_step(family, rng, parameters, log_weights, rows):
-    """The E-step with all hidden variables drawn."""
     if isinstance(family, HiddenVariables):
         return family.sampled_e_step(parameters, log_weights, rows, rng)
     return family.e_step(parameters, log_weights, rows, rng.random(len(rows)))
@@ -348,33 +331,29 @@ _BLOCK_VALUES = 1 << 20
 
 
 class MixtureChain(Chain["MixtureModel"]):
-    r"""Components of all rows, which each sweep draws anew.
+    r"""Components of all rows, drawn by each sweep.
 
     .. math::
         p(z_i = k \mid \text{rest}) \propto (n_k + \alpha_k) \,
         p(x_i \mid \text{prior + rows of } k \text{ without } i)
 
     Weights and parameters are integrated out. Rows whose component is known keep it: they are
-    counted with the prior.
+    counted with the prior. Averages number components as in the reference of `align_to`, or as in
+    the model of the first of them. ValueError if the family has no posterior predictive in closed
+    form.
 
     Parameters
     ----------
     model : MixtureModel
-        Where to begin: components are drawn from its posterior.
+        The start: components are drawn from its posterior.
     data : Rows
         Without weights other than 1.
     prior : MixtureStatistics
         Pseudo-statistics of a proper prior of weights and parameters.
     rng : numpy.random.Generator
-        Of the first components.
+        Source of random numbers of the start.
     dispersed : bool, default=False
-        Whether to begin away from the model: with components drawn as if each had one of the rows.
-
-    Raises
-    ------
-    ValueError
-        If there is no prior, or an improper one, or rows have weights, or the family has no
-        posterior predictive in closed form.
+        Whether to start away from the model: from components that have one random row each.
 
     References
     ----------
@@ -387,24 +366,15 @@ class MixtureChain(Chain["MixtureModel"]):
     >>> import numpy as np
     >>> from sklearn_onlineem.data.rows import Rows
     >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
-    >>> from sklearn_onlineem.models.mixture import MixtureChain
+    >>> from sklearn_onlineem.models.mixture import MixtureChain, MixtureModel, MixtureStatistics
     >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
     >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
     >>> rates = Poisson().prior_statistics(2, n_features=1, shape=1.0, rate=0.1)
     >>> prior, rng = MixtureStatistics(np.zeros(2), rates), np.random.default_rng(0)
     >>> chain = MixtureChain(model, data, prior, rng)
-    >>> chain.align_to(model)
-    >>> for _ in range(20):
-    ...     _ = chain.sweep(rng)
-    ...     chain.average_in()
+    >>> _ = [chain.sweep(rng) for _ in range(20)]
     >>> chain.labels, chain.shares()
     (array([0, 0, 1, 1], dtype=int32), array([0.5, 0.5]))
-    >>> chain.model().parameters.round(1)
-    array([[ 0.9],
-           [10.3]])
-    >>> MixtureChain.pooled([chain]).weights.round(1), chain.draw(rng).n_components
-    (array([0.5, 0.5]), 2)
     """
 
     has_draws = True
@@ -440,7 +410,7 @@ class MixtureChain(Chain["MixtureModel"]):
             yield log_density + log_weights
 
     def _log_predictives(self, rng):
-        """Yield log densities of blocks of rows, where each component has one of the rows."""
+        """Yield log densities of blocks of rows under components that have one random row each."""
         n, n_components = len(self._rows), self._model.n_components
         if n == 0:
             return
@@ -479,7 +449,7 @@ class MixtureChain(Chain["MixtureModel"]):
 
     @property
     def labels(self) -> Integers:
-        """Components of all rows as they are now, an ndarray of intc of shape (n_rows,)."""
+        """Present components of all rows, an ndarray of intc of shape (n_rows,)."""
         labels = self._labels.copy()
         if len(labels) < self._n_rows:
             labels = self._data.labels.astype(np.intc)
@@ -493,7 +463,6 @@ class MixtureChain(Chain["MixtureModel"]):
         return np.bincount(labels, minlength=self._model.n_components).astype(float)
 
     def _statistics(self, rows, labels):
-        """Statistics of rows in components, as sums over rows."""
         family, n_components = self._model.family, self._model.n_components
         like, terms, start = self._model.own_statistics(), [], 0
         for block in self._blocks(rows):
@@ -513,7 +482,7 @@ class MixtureChain(Chain["MixtureModel"]):
     # ----------------------------------------------------------------------------------- averages
 
     def align_to(self, reference: MixtureModel) -> None:
-        """Number components in averages and draws as in a model.
+        """Number components in averages and draws as in a reference model.
 
         Parameters
         ----------
@@ -523,10 +492,6 @@ class MixtureChain(Chain["MixtureModel"]):
         self._reference = reference
 
     def average_in(self) -> None:
-        """Let the present components, numbered as in the reference, be part of an average.
-
-        The reference is the model of the first of them, unless the chain was aligned to one.
-        """
         evidence = self._statistics(self._rows, self._labels)
         present = self._model_of(evidence)
         if self._reference is None:
@@ -539,7 +504,6 @@ class MixtureChain(Chain["MixtureModel"]):
         self._n_averaged += 1
 
     def model(self) -> MixtureModel:
-        """Return the model of the present components, or of the average if there is one."""
         if self._n_averaged:
             return self.pooled([self])
         return self._model_of(self._statistics(self._rows, self._labels))
@@ -562,7 +526,7 @@ class MixtureChain(Chain["MixtureModel"]):
         Parameters
         ----------
         rng : numpy.random.Generator
-            Where random numbers come from.
+            Source of random numbers.
         """
         total = combine([(1.0, self._given), (1.0, self._statistics(self._rows, self._labels))])
         weights = drawn_proportions(total.counts + 1.0, rng)

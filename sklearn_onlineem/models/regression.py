@@ -1,4 +1,4 @@
-"""Regressions: the parts that linear dynamical systems are made of."""
+"""Regressions: the parts of linear dynamical systems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Regression"]
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    r"""K linear regressions with Gaussian noise: family, parameters, and what of these is learnt.
+    r"""K linear regressions with Gaussian noise: family, parameters, and which of these are learnt.
 
     .. math:: y \mid x, k \sim N(B_k x + c_k, S_k)
 
@@ -30,7 +30,7 @@ class Regression:
     parameters : AffineGaussian
         The K matrices, offsets and covariances.
     learnt : frozenset of str, default={"matrix", "offset", "covariance"}
-        What the M-step changes.
+        Those that the M-step changes.
 
     Examples
     --------
@@ -39,8 +39,6 @@ class Regression:
     >>> from sklearn_onlineem.models.regression import Regression
     >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
     >>> regression = Regression(LinearGaussian(), line, learnt=frozenset({"matrix", "offset"}))
-    >>> regression.n_parameters()
-    2
     >>> regression.predicted(np.array([[3.0]]), np.array([[[1.0]]]))
     (array([[7.]]), array([[[4.5]]]))
     """
@@ -71,18 +69,6 @@ class Regression:
         ----------
         statistics : Moments
             Moments of (x, y).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models.regression import Regression
-        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
-        >>> regression = Regression(LinearGaussian(), line)
-        >>> z = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.2]])
-        >>> statistics = LinearGaussian().expected_statistics(z, np.ones((3, 1)))
-        >>> regression.m_step(statistics).matrix.round(3)
-        array([[2.1]])
         """
         parameters = self.family.m_step(statistics, self.parameters, self.learnt)
         return Regression(self.family, parameters, self.learnt)
@@ -94,89 +80,38 @@ class Regression:
         ----------
         prior : Moments
             Pseudo-moments of (x, y).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models.regression import Regression
-        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
-        >>> regression = Regression(LinearGaussian(), line)
-        >>> prior = LinearGaussian().prior_statistics(
-        ...     1, n_features=1, n_inputs=1, matrix_precision=1.0, offset_precision=1.0,
-        ...     covariance=2.0, degrees_of_freedom=6.0)
-        >>> mode, mean = regression.m_step(prior), regression.m_step(regression.mean_form(prior))
-        >>> mode.covariance, mean.covariance
-        (array([[0.2]]), array([[0.5]]))
         """
         return self.family.mean_form(prior, self.parameters.matrix.shape[2], self.learnt)
 
     def own_statistics(self, inputs: Moments | Floats) -> Moments:
-        """Return the moments of (x, y), given those of x or, without inputs, weights (K,).
+        """Return the moments of (x, y).
 
         Parameters
         ----------
         inputs : Moments, or ndarray of shape (K,)
-            Moments of x; without inputs, weights will do.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models.regression import Regression
-        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
-        >>> regression = Regression(LinearGaussian(), line)
-        >>> x = np.array([[0.0], [1.0], [2.0]])
-        >>> inputs = LinearGaussian().expected_statistics(x, np.ones((3, 1)))
-        >>> regression.own_statistics(inputs).mean
-        array([[1., 3.]])
+            Moments of x; weights alone if there are no inputs.
         """
         return self.family.own_statistics(self.parameters, inputs)
 
     def expected_log_density(self, statistics: Moments) -> float:
-        """Return the log density of rows of these moments, up to a constant of theirs.
+        """Return the log density of rows of these moments, up to a constant.
 
         Parameters
         ----------
         statistics : Moments
             Moments of (x, y).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models.regression import Regression
-        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
-        >>> regression = Regression(LinearGaussian(), line)
-        >>> z = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 5.2]])
-        >>> statistics = LinearGaussian().expected_statistics(z, np.ones((3, 1)))
-        >>> best = regression.m_step(statistics)
-        >>> best.expected_log_density(statistics) > regression.expected_log_density(statistics)
-        True
         """
         return self.family.expected_log_density(self.parameters, statistics)
 
     def kl_divergence(self, other: Regression, inputs: Moments | Floats) -> float:
-        """Return KL(self || other) in nats, given the inputs as in `own_statistics`.
+        """Return KL(self || other) in nats.
 
         Parameters
         ----------
         other : Regression
             As many regressions, of the same shapes.
         inputs : Moments, or ndarray of shape (K,)
-            Moments of x; without inputs, weights will do.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models.regression import Regression
-        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
-        >>> regression = Regression(LinearGaussian(), line)
-        >>> steeper = AffineGaussian.single(matrix=[[3.0]], offset=[1.0], covariance=[[0.5]])
-        >>> inputs = LinearGaussian().expected_statistics(np.array([[1.0], [2.0]]), np.ones((2, 1)))
-        >>> float(regression.kl_divergence(Regression(LinearGaussian(), steeper), inputs))
-        5.0
+            As in `own_statistics`.
         """
         return sum(self.family.kl_divergence(self.parameters, other.parameters, inputs))
 
@@ -187,34 +122,23 @@ class Regression:
     def sample(
         self, inputs: Floats, rng: np.random.Generator, components: Integers | None = None
     ) -> Floats:
-        """Draw y for each row of inputs (n_rows, q); components (n_rows,) if there are several.
+        """Draw y for each row of inputs.
 
         Parameters
         ----------
         inputs : ndarray of shape (n_rows, q)
             The x of each row.
         rng : numpy.random.Generator
-            Where random numbers come from.
+            Source of random numbers.
         components : ndarray of int of shape (n_rows,), default=None
-            The regression of each row; None: there is one only.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models.regression import Regression
-        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
-        >>> regression = Regression(LinearGaussian(), line)
-        >>> y = regression.sample(np.full((5000, 1), 3.0), np.random.default_rng(0))
-        >>> y.mean().round(1), y.var().round(1)
-        (np.float64(7.0), np.float64(0.5))
+            The regression of each row; None: there is only one.
         """
         if components is None:
             components = np.zeros(len(inputs), dtype=np.intp)
         return self.family.sample(self.parameters, components, rng, inputs)
 
     def predicted(self, means: Floats, covariances: Floats) -> tuple[Floats, Floats]:
-        """Return moments of y of a single regression where x has these moments.
+        """Return means (n, p) and covariances (n, p, p) of y, for a single regression.
 
         Parameters
         ----------
@@ -222,11 +146,6 @@ class Regression:
             Means of x.
         covariances : ndarray of shape (n, q, q)
             Covariances of x.
-
-        Returns
-        -------
-        means : ndarray of shape (n, p)
-        covariances : ndarray of shape (n, p, p)
         """
         B = self.matrix
         return means @ B.T + self.offset, B @ covariances @ B.T + self.covariance
@@ -242,17 +161,6 @@ class Regression:
             The inverse of U; None: the unit matrix.
         outputs : ndarray of shape (p, p), default=None
             T; None: the unit matrix.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
-        >>> from sklearn_onlineem.models.regression import Regression
-        >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
-        >>> regression = Regression(LinearGaussian(), line)
-        >>> doubled = regression.in_coordinates(inputs=np.array([[0.5]]), outputs=np.array([[2.0]]))
-        >>> doubled.matrix, doubled.offset, doubled.covariance
-        (array([[2.]]), array([2.]), array([[2.]]))
         """
         B, c, S = self.parameters.matrix, self.parameters.offset, self.parameters.covariance
         if outputs is not None:
@@ -263,7 +171,7 @@ class Regression:
 
 
 def _only(values):
-    """Value of a single regression."""
+    """Return the value of a single regression; ValueError if there are several."""
     if len(values) > 1:
         raise ValueError(f"there are {len(values)} regressions, not one.")
     return values[0]

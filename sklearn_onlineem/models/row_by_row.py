@@ -1,4 +1,4 @@
-"""Hidden Markov chains of symbols that are learnt row by row, by smoothing recursively."""
+"""Hidden Markov models of symbols with an M-step after each row, by recursive smoothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SmoothedStatistics:
     filtered : ndarray of shape (n_states,)
         Distribution of that state.
     conditional : ndarray of shape (n_states, n_statistics)
-        Averages per row given each state: starts, moves, and symbols of each state.
+        Averages per row given each state: starts, transitions, and symbols of each state.
     """
 
     filtered: Floats
@@ -29,7 +29,7 @@ class SmoothedStatistics:
 
     @classmethod
     def of_model(cls, model, lengths, filtered=None):
-        """What a model says itself, whatever the state is; that has some distribution."""
+        """Return a model's own statistics, the same for each state."""
         own = model.own_statistics(lengths)
         average = _flat(own) / own.emissions.weight.sum()
         filtered = model.start if filtered is None else filtered
@@ -41,7 +41,7 @@ class SmoothedStatistics:
         return self.filtered @ self.conditional
 
     def keeping(self, share):
-        """Return it, or None where none of what it stands for is kept; averages are the same."""
+        """Return it, or None for a share of 0; averages are the same."""
         return self if share > 0.0 else None
 
 
@@ -49,33 +49,18 @@ def learn_rows(model, data, before, step_sizes, prior=(), n_held=0):
     r"""Learn sequences with an M-step after each row (Cappe's online EM).
 
     With :math:`\phi` the filter, :math:`r(i|k) = \phi_i a_{ik} / \sum_m \phi_m a_{mk}`, and
-    :math:`s` what a row adds to the statistics if its state is k after i,
+    :math:`s` the statistics of a row in state k after i,
 
     .. math::
         S_k \leftarrow (1 - \gamma) \sum_i r(i|k) S_i + \gamma \sum_i r(i|k) s(i, k, y), \qquad
         \Theta \leftarrow \operatorname{M} \bigl(\sum_k \phi_k S_k\bigr)
 
-    Parameters
-    ----------
-    model : HiddenMarkovModel
-        Of a `Categorical` family.
-    data : Sequences
-    before : SmoothedStatistics
-        Those of the rows before. The first sequence continues from them where the data have a
-        `before`, and else all begin anew.
-    step_sizes : ndarray of shape (n_rows,)
-        In [0, 1].
-    prior : iterable of (float, HiddenMarkovStatistics), default=()
-        Weights of pseudo-statistics, which each M-step takes.
-    n_held : int, default=0
-        First rows that no M-step follows.
-
-    Returns
-    -------
-    model : HiddenMarkovModel
-    after : SmoothedStatistics
-    log_likelihoods : ndarray of shape (n_rows,)
-        Of each row given those before it, by the model that these led to.
+    The `model` has a `Categorical` family. The first sequence continues from the smoothed
+    statistics `before` if the data have a `before`; all others start from the model. `step_sizes`,
+    in [0, 1], are one for each row. `prior` has weights and pseudo-statistics, which are added at
+    each M-step; no M-step follows the first `n_held` rows. Return the new model, the new smoothed
+    statistics, and the log-likelihood of each row given those before it, under the model learnt
+    from these.
 
     References
     ----------
@@ -106,7 +91,7 @@ def learn_rows(model, data, before, step_sizes, prior=(), n_held=0):
 
 
 def _codes(family, data):
-    """Columns of the probabilities that rows show, -1 where nothing was observed."""
+    """Return the codes of rows as columns of the probabilities, -1 where nothing was observed."""
     X = data.X
     complete = X if data.observed is None else np.where(np.isnan(X), 0.0, X)
     family.check(complete)

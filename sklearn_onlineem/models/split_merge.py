@@ -1,4 +1,4 @@
-"""Split and merge steps of mixtures, in data at hand and in streams."""
+"""Split and merge steps of mixtures, in batches and in streams."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_onlineem._values import take
-from sklearn_onlineem.models.capabilities import Move
+from sklearn_onlineem.models.capabilities import SplitMergeStep
 from sklearn_onlineem.statistics import combine
 
 __all__ = [
@@ -33,29 +33,10 @@ _AXIS_STEPS = 30
 
 
 def split_merge_steps(model, data, n_merges, prior=None):
-    """Return mixtures that are one move away, the most promising merges first, then all splits.
+    """Return an iterator of mixtures with two components merged, cheapest first, then all splits.
 
-    A component that has become part of another has weight 0; a split needs such a place, and rows
-    between which there are distances.
-
-    Parameters
-    ----------
-    model : MixtureModel
-    data : Rows
-        Without labels, as these say which component is which.
-    n_merges : int
-        Most merges, those that lose the least.
-    prior : MixtureStatistics, default=None
-        That of the fit, which must leave components without weight as they are.
-
-    Returns
-    -------
-    models : iterator of MixtureModel
-
-    Raises
-    ------
-    ValueError
-        If there are labels, or the prior gives weight to what has none.
+    A merged component has weight 0; a split needs such an empty component, and rows with distances
+    between them. ValueError if rows have labels or `check_split_merge` refuses the prior.
     """
     if has_labels(data):
         raise ValueError("labels say which component is which, so that none can be merged or split")
@@ -69,7 +50,7 @@ def has_labels(data):
 
 
 def check_split_merge(prior):
-    """Raise ValueError where the prior of a mixture gives weight to what has none."""
+    """Raise ValueError if the prior of a mixture gives weight to empty components."""
     if prior is not None and (prior.counts > 0.0).any():
         raise ValueError(
             "solver=SplitMerge() leaves components without weight, to which a"
@@ -78,21 +59,21 @@ def check_split_merge(prior):
 
 
 def _moves(model, data, n_merges):
-    survivors, empty = np.flatnonzero(model.weights > 0), np.flatnonzero(model.weights == 0)
-    costs = {pair: merged_pair(model, *pair)[1] for pair in combinations(survivors, 2)}
+    active, empty = np.flatnonzero(model.weights > 0), np.flatnonzero(model.weights == 0)
+    costs = {pair: merged_pair(model, *pair)[1] for pair in combinations(active, 2)}
     for pair in islice(sorted(costs, key=costs.get), n_merges):
         yield merged_pair(model, *pair)[0]
     if len(empty) and not model.family.is_nominal:
         some = data[:: -(-len(data) // _SPLIT_ROWS)]
         shares = weighted_posterior(model, some)
-        for k in survivors:
+        for k in active:
             yield _split(model, k, empty[0], some, shares.copy())
 
 
 def merged_pair(model, i, j):
-    """The mixture whose component i stands for j, too, and what that loses.
+    """Return the mixture with component i and j merged into i, and the loss of that.
 
-    It is the one of least divergence from the two, as in `combine_estimators`; the loss is
+    It has the least divergence from the two, as in `combine_estimators`; the loss is
     w_i KL(i || both) + w_j KL(j || both), in nats per row.
     """
     family, parameters, weights = model.family, model.parameters, model.weights
@@ -115,10 +96,10 @@ def weighted_posterior(model, data):
 
 
 def _split(model, k, empty, data, shares):
-    """The mixture in which a component has left the rows beyond its middle to an empty one.
+    """Return the mixture in which component k leaves half of its rows to an empty one.
 
-    The cut is across the first axis of its rows, whatever the units of the features. `shares` are
-    those of the components, which it changes.
+    It is cut across the first principal axis of its rows, in the units of the features. `shares` of
+    the components change in place.
     """
     beyond = along_first_axis(data.X, shares[:, k], units_of(model.family, data.X)) > 0.0
     shares[beyond, empty], shares[beyond, k] = shares[beyond, k], 0.0
@@ -130,13 +111,13 @@ def _split(model, k, empty, data, shares):
 
 
 def shares_of_halves(kept, left):
-    """Shares of the two; equal where there is too little to tell."""
+    """Return the shares of two halves; equal if there is too little evidence."""
     total = kept + left
     return np.array([kept, left]) / total if kept > 0.0 < left else np.array([0.5, 0.5])
 
 
 def units_of(family, X):
-    """Units of the features: their standard deviations, or that of counts, which is one."""
+    """Return units of the features: their standard deviations, or that of counts, which is one."""
     if family.takes_sparse or sparse.issparse(X):
         return np.ones(X.shape[1])
     units = X.std(axis=0, dtype=np.float64)
@@ -144,7 +125,7 @@ def units_of(family, X):
 
 
 def along_first_axis(X, weight, units):
-    """Coordinates of weighted rows on their first principal axis, about the mean."""
+    """Return coordinates of weighted rows on their first principal axis, about the mean."""
     weight = weight / weight.sum() if weight.sum() > 0.0 else np.full(len(weight), 1 / len(weight))
     mean = X.T @ weight
     axis = np.linspace(1.0, 2.0, X.shape[1]) / units
@@ -170,47 +151,23 @@ _LOG_ODDS = math.log(1e6)
 def reinitialised(model, data):
     """Return the step that reinitialises the emptiest component as half of another, or None.
 
-    The halves are learnt from every other row, and the others have to be a million times likelier
-    with them than with the model as it is.
-
-    Parameters
-    ----------
-    model : MixtureModel
-    data : Rows
-
-    Returns
-    -------
-    move : Move or None
-        None where no component is nearly empty, or the rows do not ask for it, or labels say which
-        component is which.
+    Halves are learnt from every other row; the remaining rows must be a million times likelier with
+    them. None if no component is nearly empty, the rows do not support it, or rows have labels.
     """
     alive = np.flatnonzero(model.weights > 0.0)
     emptiest = alive[np.argmin(model.weights[alive])]
     if model.weights[emptiest] >= _EMPTY_SHARE / len(alive) or len(alive) < 2:
         return None
     halving = _likelier_halving(model, emptiest, data)
-    return None if halving is None else Move(halving.model, int(emptiest), int(halving.k))
+    return None if halving is None else SplitMergeStep(halving.model, int(emptiest), int(halving.k))
 
 
 def restructured(model, data, n_remembered, n_merges):
-    """Return the move of a stream whose number of components is not known, or None.
+    """Return a split or merge of a stream with an unknown number of components, or None.
 
-    Pairs are merged where what it loses, in all rows that the model stands for, is less than half
-    the logarithm of their number for each parameter less; where none is, a component without weight
-    becomes half of another. Neither makes Schwarz's criterion of the batch fall.
-
-    Parameters
-    ----------
-    model : MixtureModel
-    data : Rows
-    n_remembered : float
-    n_merges : int
-        Most pairs that are looked at, those nearest to each other.
-
-    Returns
-    -------
-    move : Move or None
-        None where the rows ask for none, or labels say which component is which.
+    It merges a pair if this loses, in all `n_remembered` rows, less than half the logarithm of
+    their number for each parameter less; if there is no such pair, an empty component becomes half
+    of another. Neither lowers the BIC of the batch. Only the `n_merges` nearest pairs are tried.
     """
     if has_labels(data):
         return None
@@ -228,7 +185,7 @@ def restructured(model, data, n_remembered, n_merges):
             if loss_of_all * n_remembered < price * math.log(n_remembered):
                 merged, log_likelihood = trial, after
     if merged is not model:
-        return Move(merged, -1, -1)
+        return SplitMergeStep(merged, -1, -1)
     empty = np.flatnonzero(model.weights == 0.0)
     if not len(empty):
         return reinitialised(model, data)
@@ -238,11 +195,11 @@ def restructured(model, data, n_remembered, n_merges):
     gain = halving.model.e_step(data)[1] - log_likelihood
     if not gain * n > price * math.log(n):
         return None
-    return Move(halving.model, -1, int(halving.k))
+    return SplitMergeStep(halving.model, -1, int(halving.k))
 
 
 def _nearest_pairs(model, n_pairs):
-    """Pairs of components, those first whose merging loses least if they hardly differ."""
+    """Return pairs of components, those first whose merge loses least if they hardly differ."""
     weights, alive = model.weights, np.flatnonzero(model.weights > 0.0)
     divergences = model.family.divergences(model.parameters, model.parameters, len(weights))
     pairs = list(combinations(alive, 2))
@@ -253,9 +210,9 @@ def _nearest_pairs(model, n_pairs):
 
 
 def _likelier_halving(model, target, data):
-    """The settled halving by which half of a component becomes the target's, or None.
+    """Return the settled split of a component into the target that is likelier, or None.
 
-    Half of the rows know it, and the others are a million times likelier by it.
+    It is learnt from half of the rows; the others must be a million times likelier with it.
     """
     if model.family.is_nominal or len(data) < 4 or has_labels(data):
         return None
@@ -279,10 +236,10 @@ def _likelier_halving(model, target, data):
 
 
 def _cuts(family, X, weight):
-    """Which rows lie beyond the middle: across the first axis, and across the flattest feature.
+    """Return masks of rows beyond the middle of the first axis, and of the flattest feature.
 
-    Clusters of one component are apart on the first axis if their features go together, and else
-    one of the features has two modes, and so a low kurtosis.
+    Clusters in one component are apart on the first axis if its features are correlated; else one
+    feature has two modes, and so a low kurtosis.
     """
     yield along_first_axis(X, weight, units_of(family, X)) > 0.0
     if not sparse.issparse(X):
@@ -299,7 +256,7 @@ def _cuts(family, X, weight):
 
 @dataclass(frozen=True)
 class _Halving:
-    """A mixture of which component k leaves rows to a target; the others stay as they are."""
+    """A mixture in which component k leaves rows to a target; the others do not change."""
 
     model: object
     k: int
@@ -307,7 +264,7 @@ class _Halving:
     data: object
 
     def refitted(self, *shares):
-        """The same where the two are what the rows make of them, by their weighted shares."""
+        """Return the same, both components refitted to the rows by weighted responsibilities."""
         model, both = self.model, [self.k, self.target]
         family, rest, weights = model.family, model.weights.copy(), model.weights.copy()
         rest[both] = 0.0
@@ -324,7 +281,7 @@ class _Halving:
         return self.model.e_step(self.data)[1]
 
     def settled(self):
-        """The same after passes of EM for the two."""
+        """Return the same after passes of EM for the two."""
         halving, log_likelihood = self, self.log_likelihood()
         for _ in range(_SETTLING_PASSES):
             shares, before = weighted_posterior(halving.model, self.data), log_likelihood

@@ -1,7 +1,7 @@
 """Terminations of hidden chains, and the expected occupancies of their states.
 
-The inertia of online EM needs the expected occupancies of the states under the model: departures
-weigh transitions, and emissions weigh the emission distributions.
+The inertia of online EM needs the expected occupancies of the states under the model: those that
+transitions leave weigh transition probabilities, and those that emit weigh emissions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sklearn_onlineem.families._checks import at_least
 
 __all__ = ["AbsorbingStates", "EndState", "GivenLength", "HORIZON", "OWN_SHARE", "Termination"]
 
-# Rows. Pieces of as many have occupancies of their own alone.
+# Pieces of sequences with fewer rows have own occupancies for this share, and expected ones after.
 HORIZON = 300
 OWN_SHARE = 0.5
 
@@ -33,37 +33,37 @@ _MOST_ROWS = 1e6
 class Termination(ABC):
     """Termination of a chain of K states.
 
-    The transition matrix has K rows; a further column, if there is one, holds the probabilities of
+    The transition matrix has K rows; a further column, if there is one, has the probabilities of
     ending after each state.
     """
 
-    def moves(self, transmat: Floats) -> Floats:
-        """Return the probabilities (K, K) of moves within a sequence.
+    def transitions(self, transmat: Floats) -> Floats:
+        """Return the probabilities (K, K) of transitions within a sequence.
 
         Parameters
         ----------
         transmat : ndarray of shape (K, K) or (K, K + 1)
-            Probabilities of moves and, in a further column, of ends.
+            Probabilities of transitions and, in a further column, of ends.
         """
         return transmat
 
     def final(self, transmat: Floats) -> Floats:
-        """Return p(the sequence ends here | state), of shape (K,); 1 where lengths are given.
+        """Return p(the sequence ends here | state), of shape (K,); 1 if lengths are given.
 
         Parameters
         ----------
         transmat : ndarray of shape (K, K) or (K, K + 1)
-            Probabilities of moves and, in a further column, of ends.
+            As in `transitions`.
         """
         return np.ones(len(transmat))
 
-    def departures(self, transitions: Floats, last: Floats) -> Floats:
-        """Return expected counts of the transitions in `transmat`.
+    def expected_transitions(self, transitions: Floats, last: Floats) -> Floats:
+        """Return expected counts in the shape of `transmat`.
 
         Parameters
         ----------
         transitions : ndarray of shape (K, K)
-            Expected moves within sequences.
+            Expected transitions within sequences.
         last : ndarray of shape (K,)
             Expected last states.
         """
@@ -73,20 +73,20 @@ class Termination(ABC):
     def occupancies(
         self, start: Floats, transmat: Floats, like: Sequences | LengthDistribution | None
     ) -> tuple[Floats, Floats]:
-        """Return expected departures and emissions for each sequence, two arrays of shape (K,).
+        """Return expected transitions from each state and emissions by it, per sequence, two (K,).
 
         Parameters
         ----------
         start : ndarray of shape (K,)
             Probabilities of the first state.
         transmat : ndarray of shape (K, K) or (K, K + 1)
-            Probabilities of moves and, in a further column, of ends.
+            As in `transitions`.
         like : Sequences or LengthDistribution
-            Data with lengths; None where sequences end by themselves.
+            Data with lengths; None if the chain ends by itself.
         """
 
     def size_of(self, data: Sequences) -> float:
-        """Return what the occupancies for all sequences of a batch are proportional to.
+        """Return a number proportional to the occupancies for all sequences of a batch.
 
         Parameters
         ----------
@@ -105,31 +105,27 @@ class Termination(ABC):
     ) -> tuple[Integers, Integers]:
         """Draw n state sequences; return offsets (n + 1,) and states (n_rows,).
 
+        ValueError if sequences end by themselves, and a state that can be reached cannot reach an
+        end, or they would have more than a million rows on average.
+
         Parameters
         ----------
         start : ndarray of shape (K,)
-            Probabilities of the first state.
+            Probabilities of the first state, or weights: finite and not below 0.
         transmat : ndarray of shape (K, K) or (K, K + 1)
-            Probabilities of moves and, in a further column, of ends.
+            As in `transitions`, or weights.
         n : int
             How many sequences.
         rng : numpy.random.Generator
-            Where random numbers come from.
+            Source of random numbers.
         like : Sequences, default=None
-            Data whose lengths are drawn from, where lengths are given.
-
-        Raises
-        ------
-        ValueError
-            If `start` or `transmat` are no weights: finite, not below 0, not masked, and of shapes
-            that fit. If sequences end by themselves, and a state that can be reached cannot reach
-            an end, or they would have more than a million rows on average.
+            Data to draw lengths from, if lengths are given.
         """
-        start, moves, final = self._checked(start, transmat)
+        start, transitions, final = self._checked(start, transmat)
         lengths = self._sample_lengths(n, rng, like)
         if lengths is None:
-            _check_ends(start, moves, final)
-        moves = _cumulative_shares(moves)
+            _check_ends(start, transitions, final)
+        transitions = _cumulative_shares(transitions)
         alive, steps = np.arange(n), []
         states = _draw(np.repeat(_cumulative_shares(start[None]), n, axis=0), rng)
         while len(alive):
@@ -139,21 +135,21 @@ class Termination(ABC):
             else:
                 stays = lengths[alive] > len(steps)
             alive = alive[stays]
-            states = _draw(moves[states[stays]], rng)
+            states = _draw(transitions[states[stays]], rng)
         return _sorted_by_sequence(steps, n)
 
     def _checked(self, start, transmat):
-        """Start, moves and ends, where they are weights of as many states."""
+        """Return start, transitions and ends, if they are weights of as many states."""
         start, transmat = _weights("start", start, 1), _weights("transmat", transmat, 2)
-        moves, n_states = self.moves(transmat), len(start)
-        if moves.shape != (n_states, n_states):
+        transitions, n_states = self.transitions(transmat), len(start)
+        if transitions.shape != (n_states, n_states):
             raise ValueError(
                 f"start has {n_states} states, and transmat of shape {transmat.shape} has others."
             )
-        return start, moves, self.final(transmat)
+        return start, transitions, self.final(transmat)
 
     def _sample_lengths(self, n, rng, like):
-        """Draw lengths, or return None where the chain ends by itself."""
+        """Draw lengths, or return None if the chain ends by itself."""
         return None
 
 
@@ -163,12 +159,9 @@ class GivenLength(Termination):
 
     .. math:: u = \sum_t P(T > t) \, \pi A^t
 
-    over departures :math:`t = 1..T-1` and emissions :math:`t = 1..T`. A short piece of a sequence
-    counts half with what the chain would do if it went on.
-
-    References
-    ----------
-    Amid & Warmuth, UAI 2020, section 5, where one u stands for both.
+    over transitions :math:`t = 1..T-1` and emissions :math:`t = 1..T` (Amid & Warmuth, UAI 2020,
+    section 5, with one u for both). Half the weight of a short piece of a sequence goes to expected
+    occupancies after its end.
 
     Examples
     --------
@@ -177,10 +170,7 @@ class GivenLength(Termination):
     >>> from sklearn_onlineem.data.sequences import Sequences
     >>> from sklearn_onlineem.models.terminations import GivenLength
     >>> data = Sequences(Rows(np.zeros((4, 1))), np.array([0, 1, 4]))
-    >>> GivenLength().size_of(data)
-    4.0
-    >>> departures, emissions = GivenLength().occupancies(np.ones(1), np.ones((1, 1)), data)
-    >>> departures, emissions
+    >>> GivenLength().occupancies(np.ones(1), np.ones((1, 1)), data)
     (array([1.]), array([2.]))
     """
 
@@ -198,48 +188,40 @@ class GivenLength(Termination):
         self, start: Floats, transmat: Floats, like: Sequences | LengthDistribution | None
     ) -> tuple[Floats, Floats]:
         survival = like.survival
-        departures = _occupancy(start, transmat, survival[1:])
+        transitions = _occupancy(start, transmat, survival[1:])
         emissions = _occupancy(start, transmat, survival)
         if like.before is not None:
-            more_departures, more_emissions = _continued_occupancies(
+            more_transitions, more_emissions = _continued_occupancies(
                 like.before, transmat, int(like.lengths[0]), 1.0 / len(like)
             )
-            departures += more_departures
+            transitions += more_transitions
             emissions += more_emissions
-        return departures, emissions
+        return transitions, emissions
 
 
 @dataclass(frozen=True)
 class EndState(Termination):
-    r"""The chain leaves its states at the end of a sequence, without a row of its own.
+    r"""The chain leaves its states at the end of a sequence, without emitting a row.
 
-    The last column of the transition matrix holds the probabilities of that, and
-    :math:`u = \pi (I - Q)^{-1}` counts departures and emissions exactly.
-
-    References
-    ----------
-    Amid & Warmuth, UAI 2020, section 5 (absorbing chains).
+    The last column of the transition matrix has the probabilities of that, and
+    :math:`u = \pi (I - Q)^{-1}` counts transitions and emissions exactly (Amid & Warmuth, UAI 2020,
+    section 5, absorbing chains).
 
     Examples
     --------
     >>> import numpy as np
     >>> from sklearn_onlineem.models.terminations import EndState
-    >>> start, transmat = np.array([1.0]), np.array([[0.75, 0.25]])
-    >>> EndState().moves(transmat), EndState().final(transmat)
-    (array([[0.75]]), array([0.25]))
-    >>> EndState().occupancies(start, transmat, None)
+    >>> EndState().occupancies(np.array([1.0]), np.array([[0.75, 0.25]]), None)
     (array([4.]), array([4.]))
-    >>> EndState().departures(np.array([[3.0]]), np.array([1.0]))
-    array([[3., 1.]])
     """
 
-    def moves(self, transmat: Floats) -> Floats:
+    def transitions(self, transmat: Floats) -> Floats:
         return np.ascontiguousarray(transmat[:, :-1])
 
     def final(self, transmat: Floats) -> Floats:
         return np.ascontiguousarray(transmat[:, -1])
 
-    def departures(self, transitions: Floats, last: Floats) -> Floats:
+    def expected_transitions(self, transitions: Floats, last: Floats) -> Floats:
         return np.column_stack([transitions, last])
 
     def occupancies(
@@ -263,11 +245,7 @@ class AbsorbingStates(Termination):
     >>> import numpy as np
     >>> from sklearn_onlineem.models.terminations import AbsorbingStates
     >>> start, transmat = np.array([1.0, 0.0]), np.array([[0.75, 0.25], [0.0, 1.0]])
-    >>> ends = AbsorbingStates((1,))
-    >>> ends.moves(transmat), ends.final(transmat)
-    (array([[0.75, 0.25],
-           [0.  , 0.  ]]), array([0., 1.]))
-    >>> ends.occupancies(start, transmat, None)
+    >>> AbsorbingStates((1,)).occupancies(start, transmat, None)
     (array([4., 0.]), array([4., 1.]))
     """
 
@@ -278,7 +256,7 @@ class AbsorbingStates(Termination):
         mask[list(self.states)] = True
         return mask
 
-    def moves(self, transmat: Floats) -> Floats:
+    def transitions(self, transmat: Floats) -> Floats:
         return np.where(self._is_absorbing(len(transmat))[:, None], 0.0, transmat)
 
     def final(self, transmat: Floats) -> Floats:
@@ -288,10 +266,10 @@ class AbsorbingStates(Termination):
         self, start: Floats, transmat: Floats, like: Sequences | LengthDistribution | None
     ) -> tuple[Floats, Floats]:
         transient = ~self._is_absorbing(len(start))
-        departures = np.zeros_like(start)
+        transitions = np.zeros_like(start)
         inner = transmat[np.ix_(transient, transient)]
-        departures[transient] = _absorbed_occupancy(start[transient], inner)
-        return departures, np.where(transient, departures, start + departures @ transmat)
+        transitions[transient] = _absorbed_occupancy(start[transient], inner)
+        return transitions, np.where(transient, transitions, start + transitions @ transmat)
 
 
 def _occupancy(start, transmat, survival):
@@ -312,16 +290,16 @@ def _occupancy(start, transmat, survival):
 
 
 def _continued_occupancies(before, transmat, n_rows, share):
-    """Departures and emissions of a piece of a sequence, by the state before it: `_horizons`."""
+    """Return the occupancies of a piece of a sequence, given the state before it."""
     is_short = n_rows < HORIZON
     steps = np.full(n_rows, OWN_SHARE * share if is_short else share)
-    departures = _occupancy(before, transmat, steps)
+    transitions = _occupancy(before, transmat, steps)
     emissions = _occupancy(before @ transmat, transmat, steps)
     if not is_short:
-        return departures, emissions
+        return transitions, emissions
     ahead = _discounted_occupancy(before, transmat)
     ahead *= (1.0 - OWN_SHARE) * share * n_rows / ahead.sum()
-    return departures + ahead, emissions + ahead @ transmat
+    return transitions + ahead, emissions + ahead @ transmat
 
 
 def _discounted_occupancy(start, transmat):
@@ -336,9 +314,9 @@ def _absorbed_occupancy(start, inner):
     return np.maximum(np.linalg.solve(leaving.T, start), 0.0)
 
 
-def _check_ends(start, moves, final):
-    """Raise ValueError where a chain can come to a state from which it never ends."""
-    can_move = moves > 0.0
+def _check_ends(start, transitions, final):
+    """Raise ValueError if a chain can reach a state from which it never ends."""
+    can_move = transitions > 0.0
     reached = _closure(start > 0.0, can_move)
     stuck = (final < 1.0) & ~can_move.any(axis=1)
     endless = reached & (stuck | ~_closure(final > 0.0, can_move.T))
@@ -347,7 +325,7 @@ def _check_ends(start, moves, final):
             "Sequences that are drawn would never end: no path leads from states"
             f" {np.flatnonzero(endless).tolist()} to the end. Change transmat_ or endprob_."
         )
-    n_rows = _expected_length(start, moves, final)
+    n_rows = _expected_length(start, transitions, final)
     if not n_rows <= _MOST_ROWS:
         raise ValueError(
             f"Sequences that are drawn would have {n_rows:.3g} rows on average, more than"
@@ -355,15 +333,14 @@ def _check_ends(start, moves, final):
         )
 
 
-def _expected_length(start, moves, final):
-    """Mean number of rows of sequences that are drawn from weights."""
-    shares = np.diff(_cumulative_shares(moves), axis=1, prepend=0.0)
+def _expected_length(start, transitions, final):
+    shares = np.diff(_cumulative_shares(transitions), axis=1, prepend=0.0)
     stays = np.clip(1.0 - final, 0.0, 1.0)
     return _absorbed_occupancy(start / start.sum(), stays[:, None] * shares).sum()
 
 
 def _weights(name, values, ndim):
-    """Weights as a plain array of floats; ValueError if they are none."""
+    """Return weights as a plain array of floats; ValueError if they are none."""
     weights = at_least(name, values, 0.0, np.shape(values))
     with np.errstate(over="ignore"):
         total = weights.sum()
@@ -373,7 +350,7 @@ def _weights(name, values, ndim):
 
 
 def _closure(states, can_move):
-    """States that some of these lead to, themselves among them."""
+    """Return the states that some of these lead to, themselves included."""
     while True:
         more = states | can_move[states].any(axis=0)
         if (more == states).all():
@@ -382,20 +359,19 @@ def _closure(states, can_move):
 
 
 def _cumulative_shares(weights):
-    """Cumulative sums of rows of weights, as shares of the last; of rows without any, zeros."""
+    """Return cumulative sums of rows divided by the last; zeros for rows without any weight."""
     cumulative = np.cumsum(weights, axis=1)
     totals = cumulative[:, -1:]
     return np.divide(cumulative, totals, out=cumulative, where=totals > 0.0)
 
 
 def _draw(cumulative, rng):
-    """One state for each row of cumulative shares."""
     uniforms = rng.random((len(cumulative), 1))
     return (cumulative <= uniforms).sum(axis=1)
 
 
 def _sorted_by_sequence(steps, n):
-    """Offsets and states of n sequences from what each step drew for those that were alive."""
+    """Return offsets and states of n sequences from the states drawn at each step."""
     sequence = np.concatenate([alive for alive, _ in steps])
     states = np.concatenate([drawn for _, drawn in steps])
     offsets = np.concatenate(([0], np.cumsum(np.bincount(sequence, minlength=n))))

@@ -1,4 +1,4 @@
-"""Ways to infer the topics of a document, by which a topic model takes its expectations."""
+"""Inference of the topics of a document, for the expectations of a topic model."""
 
 from __future__ import annotations
 
@@ -33,20 +33,13 @@ _LEAST_ALPHA, _MOST_ALPHA = 1e-100, 1e30
 
 @dataclass(frozen=True)
 class TopicInference:
-    """Base of the ways; each says how often a document is walked over.
+    """Base of the kinds of inference; each defines how often it goes over a document."""
 
-    Attributes
-    ----------
-    draws : bool
-        Whether random numbers are needed.
-    takes_draw : bool
-        Whether statistics are of topics that were drawn, not of expectations.
-    takes_fractions : bool
-        Whether counts need not be whole.
-    """
-
+    # Whether random numbers are needed.
     draws = False
+    # Whether statistics are of topics that were drawn, not of expectations.
     takes_draw = False
+    # Whether counts need not be whole.
     takes_fractions = True
 
     # Arguments of the kernel: sweeps, those that are discarded, rounds, whether to take one draw.
@@ -64,32 +57,13 @@ class TopicInference:
     ) -> tuple[Floats, Floats]:
         r"""Infer the topics of documents.
 
-        Parameters
-        ----------
-        topics_T : ndarray of shape (n_words, n_components)
-            :math:`p(w \mid k)`.
-        alpha : ndarray of shape (n_components,)
-        data : Documents
-        seed : int, default=0
-            Random numbers depend on it, and on the number of a document, alone.
-        totals_T : ndarray of shape (n_words, n_components), default=NOTHING
-            Filled with the expected counts of words and topics, if it is not empty.
-        proportions : ndarray of shape (n_documents, n_components), default=NOTHING
-            Filled with the expected proportions of topics, if it is not empty.
-        scale : float, default=1.0
-            Of what is summed over documents: a factor of their weights.
-
-        Returns
-        -------
-        bounds : ndarray of shape (n_documents,)
-            Lower bounds of the log-likelihoods, in nats, without weights.
-        mean_logs : ndarray of shape (n_components,)
-            :math:`\sum_d s_d E[\log \theta_{dk}]`, by the weights of the documents, scaled.
-
-        Raises
-        ------
-        ValueError
-            If an array is not as described, or counts are not whole where tokens are drawn.
+        Return lower bounds of the log-likelihoods, in nats, without weights (n_documents,), and
+        :math:`\sum_d s_d E[\log \theta_{dk}]` with the scaled weights s (n_components,). Fill
+        `totals_T` (n_words, n_components) with expected counts of words and topics, and
+        `proportions` (n_documents, n_components) with those expected, unless they are empty.
+        `scale` multiplies the weights of documents. Random numbers depend only on `seed` and the
+        number of a document. ValueError if arrays do not fit, or counts are not whole where tokens
+        are drawn.
         """
         check_topics(topics_T, alpha)
         array_of("totals_T", totals_T, _DOUBLE, ndim=2)
@@ -116,13 +90,13 @@ class TopicInference:
 class LocalGibbs(TopicInference):
     r"""Gibbs sampling within each document (G-OEM).
 
-    The topic of each token is drawn anew in turn, given those of the others,
+    The topic of each token is drawn in turn, given those of the others,
 
     .. math:: p(z = k) \propto (n_k + \alpha_k) \, p(w \mid k)
 
-    and these conditional probabilities are averaged, which vary less than draws. The topics of more
-    than 4096 tokens of one word are drawn together, as counts, given proportions that are drawn
-    from their posterior: another chain, with the same stationary distribution.
+    and these conditional probabilities are averaged, which vary less than draws. More than 4096
+    tokens of one word are drawn together, as counts, given proportions that are drawn from their
+    posterior; the stationary distribution is the same.
 
     Parameters
     ----------
@@ -158,12 +132,12 @@ class MaximumAPosteriori(TopicInference):
     .. math::
         q_{wk} \propto \theta_k \, p(w \mid k), \qquad \theta_k \propto \alpha_k + \sum_w c_w q_{wk}
 
-    It is the cheapest, and falls behind where documents are short and topics many. The form with
+    It is the fastest, but less accurate if documents are short and topics many. The form with
     :math:`\alpha_k - 1`, the mode, has no meaning for :math:`\alpha_k < 1`. From the third round on
-    EM is over-relaxed: expected numbers of tokens go as far beyond themselves as they have come, in
-    ratios. That halves the rounds that small proportions take to settle. Where they have not
-    settled, a document seems to have more topics than it has, so that an :math:`\alpha` that is
-    learnt is too large: several times that by Gibbs sampling.
+    EM is over-relaxed: ratios of expected numbers of tokens between rounds are squared, which
+    halves the number of rounds. Before small proportions have converged, a document seems to have
+    more topics than it has, so that a learnt :math:`\alpha` is several times that by Gibbs
+    sampling.
 
     Parameters
     ----------
@@ -184,7 +158,7 @@ class MaximumAPosteriori(TopicInference):
 
 
 def _scaled(sample_weight, scale, n):
-    """Weights as the kernel reads them."""
+    """Return weights as the kernel reads them."""
     if sample_weight is None:
         return _NO_WEIGHT if scale == 1.0 else np.full(n, scale)
     return scale * sample_weight
@@ -204,7 +178,7 @@ def check_topics(topics_T, alpha):
 
 
 def padded(topics_T, n_threads=1):
-    """Rows by word as kernels read them: in single precision, with zeros up to whole lanes."""
+    """Return rows by word as kernels read them: in single precision, padded to whole lanes."""
     n_words, n_components = topics_T.shape
     table = np.empty((n_words, -(-n_components // _LANES) * _LANES), dtype=np.float32)
     pad_rows(topics_T, table, n_threads)

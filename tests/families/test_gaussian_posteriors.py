@@ -124,7 +124,7 @@ def test_the_predictive_is_the_average_of_draws(shape, learnt, rng):
     X, labels, _, _ = random_rows(prior, rng, n=20)
     statistics = posterior_statistics(prior, Gaussian(shape()), X, labels)
     mode = Gaussian(shape()).m_step(statistics)
-    family = family.knowing(Gaussians(mode.mean + 0.3, 0.7 * mode.covariance))
+    family = family.with_fixed(Gaussians(mode.mean + 0.3, 0.7 * mode.covariance))
     expected = np.exp(family.predictive_log_density(statistics, X[:5]))
     drawn = [family.draw_from_posterior(statistics, rng) for _ in range(1000)]
     found = np.exp([family.log_density(parameters, X[:5]) for parameters in drawn])
@@ -183,7 +183,8 @@ def test_a_sweep_with_known_parameters_is_that_of_its_predictive(shape, learnt, 
     prior = Prior(shape, 4, 3, rng)
     X, labels, concentration, uniforms = random_rows(prior, rng)
     mode = Gaussian(shape()).m_step(posterior_statistics(prior, Gaussian(shape()), X, labels))
-    family = Gaussian(shape(), learns_means=learnt[0], learns_covariances=learnt[1]).knowing(mode)
+    family = Gaussian(shape(), learns_means=learnt[0], learns_covariances=learnt[1])
+    family = family.with_fixed(mode)
     prior.log_predictive = lambda rows, z, x: family.predictive_log_density(
         posterior_statistics(prior, family, rows, z), x[None]
     )[0]
@@ -310,7 +311,7 @@ def test_what_a_sweep_cannot_take_is_refused_and_changes_no_label(shape, rng):
 @pytest.mark.parametrize("setting", ["learns_means", "learns_covariances"])
 def test_parameters_that_are_not_learnt_have_to_be_known(shape, setting, rng):
     family, prior = Gaussian(shape(), **{setting: False}), Prior(shape, 2, 2, rng)
-    with pytest.raises(ValueError, match="knowing"):
+    with pytest.raises(ValueError, match="with_fixed"):
         family.predictive_log_density(prior.statistics(), np.zeros((1, 2)))
 
 
@@ -319,7 +320,7 @@ def test_known_covariances_give_normal_predictives(rng):
     X, labels, _, _ = random_rows(prior, rng)
     S = np.array([np.eye(3), 2.0 * np.eye(3) + 0.5])
     family = Gaussian(learns_covariances=False)
-    family = family.knowing(Gaussians(np.zeros((2, 3)), S))
+    family = family.with_fixed(Gaussians(np.zeros((2, 3)), S))
     found = family.predictive_log_density(posterior_statistics(prior, family, X, labels), X)
     k, m, _ = prior.updated(X, labels)
     expected = [stats.multivariate_normal.logpdf(X, m[j], S[j] * (1 + 1 / k[j])) for j in (0, 1)]

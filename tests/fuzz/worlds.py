@@ -291,7 +291,7 @@ def chain_objects(model, data, evidence):
     values = {
         "start": model.start,
         "transmat": model.transmat,
-        "transitions": model.termination.moves(model.transmat),
+        "transitions": model.termination.transitions(model.transmat),
         "last": model.start,
         "like": data,
         "row": data.X[0],
