@@ -354,15 +354,6 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             If the estimator is not fitted.
         ValueError
             If `estimator_` refuses X.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> from sklearn_onlineem.distributed import DistributedEM
-        >>> X = 10 * [[1], [2], [20], [22]]
-        >>> learner = DistributedEM(PoissonMixture(2, random_state=0), n_shards=2).fit(X)
-        >>> learner.score(X) == learner.estimator_.score(X)
-        True
         """
         return self._delegated("score", X, {"y": y, **arguments})
 
@@ -389,16 +380,6 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             If the estimator is not fitted.
         ValueError
             If `estimator_` refuses X.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> from sklearn_onlineem.distributed import DistributedEM
-        >>> X = 10 * [[1], [2], [20], [22]]
-        >>> learner = DistributedEM(PoissonMixture(2, random_state=0), n_shards=2).fit(X)
-        >>> usual, strange = learner.score_samples([[21], [60]])
-        >>> bool(usual > strange)
-        True
         """
         return self._delegated("score_samples", X, arguments)
 
@@ -424,15 +405,6 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             If the estimator is not fitted.
         ValueError
             If `estimator_` refuses X.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> from sklearn_onlineem.distributed import DistributedEM
-        >>> X = 10 * [[1], [2], [20], [22]]
-        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]])
-        >>> DistributedEM(mixture, n_shards=2).fit(X).predict([[0], [5], [15]])
-        array([0, 0, 1])
         """
         return self._delegated("predict", X, arguments)
 
@@ -459,17 +431,6 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             If the estimator is not fitted.
         ValueError
             If `estimator_` refuses X.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> from sklearn_onlineem.distributed import DistributedEM
-        >>> X = 10 * [[1], [2], [20], [22]]
-        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]])
-        >>> DistributedEM(mixture, n_shards=2).fit(X).predict_proba([[1], [7], [9]]).round(2)
-        array([[1.  , 0.  ],
-               [0.74, 0.26],
-               [0.01, 0.99]])
         """
         return self._delegated("predict_proba", X, arguments)
 
@@ -490,17 +451,6 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         ------
         ValueError
             If the parameters or the data are invalid.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> from sklearn_onlineem.distributed import DistributedEM
-        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]])
-        >>> DistributedEM(mixture, n_shards=2).fit_transform([[1], [2], [20], [22]]).round(2)
-        array([[1., 0.],
-               [1., 0.],
-               [0., 1.],
-               [0., 1.]])
         """
         with rollback(self):
             return self.fit(X, y, **arguments).transform(X)
@@ -527,15 +477,6 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             If the estimator is not fitted.
         ValueError
             If `estimator_` refuses X.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> from sklearn_onlineem.distributed import DistributedEM
-        >>> X = 10 * [[1], [2], [20], [22]]
-        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]])
-        >>> DistributedEM(mixture, n_shards=2).fit(X).transform([[2], [30]]).argmax(axis=1)
-        array([0, 1])
         """
         return self._delegated("transform", X, arguments)
 

@@ -1,4 +1,4 @@
-"""Estimators whose samples are sequences: what they read, and what they say of data."""
+"""Estimators whose samples are sequences: how they read, fit and score data."""
 
 from __future__ import annotations
 
@@ -37,26 +37,9 @@ __all__ = ["SequenceEstimator", "SequencesInput", "filled_rows"]
 
 
 class SequencesInput:
-    """Reads sequences in the forms that users have, and returns answers in the same form.
+    """Reads sequences in all forms of the user, and returns results in the same form.
 
-    Parameters
-    ----------
-    estimator : BaseEstimator
-    family : Family
-        It checks the values.
-    fresh : bool, default=False
-        Whether the sequences are the first that a new model meets.
-    n_states : int, default=1
-        Hidden states, or dimensions of them, which the work for a row grows with.
-    takes_labels : bool, default=False
-        Whether `y` holds known states; else it is ignored.
-
-    Attributes
-    ----------
-    attributes : dict
-        What the estimator is to remember of the first sequences.
-    form : SequenceForm
-        In which the user passed the sequences that were read.
+    The family checks the values, and first (`fresh`) data define the `attributes` of the estimator.
     """
 
     def __init__(self, estimator, family, fresh=False, n_states=1, takes_labels=False):
@@ -65,24 +48,7 @@ class SequencesInput:
         self.attributes, self.form = {}, None
 
     def read(self, X, y=None, lengths=None, groups=None, continues=False):
-        """Convert and check sequences.
-
-        Parameters
-        ----------
-        X, y, lengths, groups
-            As in `fit` of the estimators of sequences.
-        continues : bool, default=False
-            Whether the first sequence goes on from where the last one of the fit has ended.
-
-        Returns
-        -------
-        data : Sequences
-
-        Raises
-        ------
-        ValueError
-            If an argument is invalid; the message names the estimator.
-        """
+        """Return sequences, converted and checked; the first may continue the last of the fit."""
         with naming(self._estimator):
             self.form = sequence_form(X, lengths, groups, self._converted)
             check_rows_of_y(self.form, y)
@@ -92,7 +58,6 @@ class SequencesInput:
         )
 
     def _converted(self, X):
-        """Convert rows, and find what is to be remembered of the first ones."""
         if self._fresh or not is_ready(self._estimator, X):
             X, self.attributes = converted(self._estimator, X, self._fresh, "allow-nan")
         return X
@@ -107,11 +72,11 @@ class SequencesInput:
         return data
 
     def release(self):
-        """Let go of the sequences that were read."""
+        """Drop the sequences that were read."""
         self.form = None
 
     def restored(self, rows):
-        """Return an answer row by row as the user arranged the rows."""
+        """Return results for rows as the user arranged the rows."""
         return self.form.restored(rows)
 
 
@@ -183,15 +148,6 @@ class SequenceEstimator(
         ------
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0], [0.0]], [20, 40, 20], axis=0)
-        >>> hmm = GaussianHMM(2, random_state=0).fit(X, lengths=[50, 30])
-        >>> sorted(hmm.means_.ravel().round().tolist())
-        [0.0, 9.0]
         """
         return self._fit(X, y, lengths=lengths, groups=groups)
 
@@ -231,16 +187,6 @@ class SequenceEstimator(
         ------
         ValueError
             If the batch is invalid; the estimator is left as it was.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import CategoricalHMM
-        >>> stream = CategoricalHMM(1, n_features=2, schedule="harmonic", random_state=0)
-        >>> for piece in ([0, 0, 1, 1], [0, 1, 1, 1]):
-        ...     stream = stream.partial_fit(np.array(piece)[:, None], continues=True)
-        >>> stream.emissionprob_.round(3)
-        array([[0.417, 0.583]])
         """
         if continues is not False:
             check_bool(f"continues of {type(self).__name__}", continues)
@@ -259,7 +205,7 @@ class SequenceEstimator(
     # ---------------------------------------------------------------------------------- inference
 
     def _infer(self, X, lengths, groups, method, *arguments):
-        """Return what a method of the model says of X, and the input that has read X."""
+        """Return the result of a method of the model, and the input that has read X."""
         seen = self._seen()
         reader = seen._input()
         data = reader.read(X, None, lengths, groups)
@@ -287,15 +233,6 @@ class SequenceEstimator(
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import CategoricalHMM
-        >>> X = np.array([0, 0, 1, 0])[:, None]
-        >>> hmm = CategoricalHMM(1).fit(X)
-        >>> np.exp(hmm.score_samples([X[:1], X[:2]])).round(4)
-        array([0.75  , 0.5625])
         """
         return self._infer(X, lengths, groups, "log_likelihood")[0]
 
@@ -326,15 +263,6 @@ class SequenceEstimator(
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import CategoricalHMM
-        >>> X = np.array([0, 0, 1, 0])[:, None]
-        >>> hmm = CategoricalHMM(1).fit(X)
-        >>> bool(np.isclose(hmm.score(X), 3 * np.log(0.75) + np.log(0.25)))
-        True
         """
         log_likelihoods, reader = self._infer(X, lengths, groups, "log_likelihood")
         with naming(self):
@@ -365,15 +293,6 @@ class SequenceEstimator(
         ------
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0]], 20, axis=0)
-        >>> there, back = GaussianHMM(2, random_state=0).fit_transform([X, X[::-1]])
-        >>> bool(np.allclose(there, back[::-1], atol=1e-6))
-        True
         """
         with rollback(self):
             fitted = self.fit(X, y, lengths=lengths, groups=groups)
@@ -406,16 +325,6 @@ class SequenceEstimator(
             If `n_samples` or `n_sequences` is below 1, or there is no memory for so many rows; if
             sequences that end by themselves cannot end, or would have more than a million rows on
             average.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0], [0.0]], [20, 40, 20], axis=0)
-        >>> hmm = GaussianHMM(2, random_state=0).fit(X)
-        >>> rows, states = hmm.sample(50)
-        >>> rows.shape, bool(np.abs(rows - hmm.means_[states]).max() < 0.1)
-        ((50, 1), True)
         """
         seen, name = self._seen(), type(self).__name__
         check_count(f"n_samples of {name}", n_samples)
@@ -424,7 +333,7 @@ class SequenceEstimator(
             return seen._drawn(int(n_samples), n_sequences)
 
     def _drawn(self, n_samples, n_sequences):
-        """Rows and states of sequences, or (None) of one."""
+        """Return rows and states of sequences, or of one if their number is None."""
         n = int(n_sequences or 1)
         which = "n_samples" if n == 1 else "n_samples * n_sequences"
         room(which, (n, n_samples, getattr(self, "n_features_in_", 1)))
@@ -460,16 +369,6 @@ class SequenceEstimator(
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0]] * 5, 20, axis=0)
-        >>> X = X + np.random.default_rng(0).normal(size=X.shape)
-        >>> one, two = (GaussianHMM(n, random_state=0).fit(X).bic(X) for n in (1, 2))
-        >>> bool(two < one)
-        True
         """
         seen = self._seen()
         log_likelihoods, reader = seen._infer(X, lengths, groups, "log_likelihood")
@@ -500,15 +399,6 @@ class SequenceEstimator(
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import CategoricalHMM
-        >>> X = np.array([0, 0, 1, 0])[:, None]
-        >>> hmm = CategoricalHMM(1).fit(X)  # one probability that is free
-        >>> bool(np.isclose(hmm.aic(X), 2 - 2 * hmm.score(X)))
-        True
         """
         seen = self._seen()
         log_likelihoods, _ = seen._infer(X, lengths, groups, "log_likelihood")
@@ -522,12 +412,12 @@ class SequenceEstimator(
 
 
 def _filtered_end(model, data):
-    """In what state the last sequence has ended."""
+    """Return the distribution of the state at the end of the last sequence."""
     return model.filtered_end(data[len(data) - 1 :])
 
 
 def filled_rows(data):
-    """Rows to start from: without those not observed, and with column means for other gaps."""
+    """Return rows to start from: observed ones, with column means in their gaps."""
     rows = Rows(data.X, labels=data.rows.labels, n_threads=data.n_threads)
     if data.observed is None:
         return rows

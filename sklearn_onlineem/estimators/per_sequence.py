@@ -107,16 +107,6 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         ValueError
             If X or the transformer is invalid, or is not the one that has learnt, with the same
             parameters; what was learnt before is left as it was.
-
-        Examples
-        --------
-        >>> from sklearn.preprocessing import StandardScaler
-        >>> from sklearn_onlineem import PerSequence
-        >>> scaler = PerSequence(StandardScaler())
-        >>> for batch in ([[[0.0], [2.0]], [[4.0]]], [[[6.0]]]):
-        ...     scaler = scaler.partial_fit(batch)
-        >>> scaler.transformer_.mean_
-        array([3.])
         """
         transformer = self._new_transformer()
         if not hasattr(transformer, "partial_fit"):
@@ -170,16 +160,6 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
             If the estimator is not fitted.
         ValueError
             If X is invalid.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.preprocessing import StandardScaler
-        >>> from sklearn_onlineem import PerSequence
-        >>> X = [np.array([[0.0], [2.0]]), np.array([[4.0]])]
-        >>> PerSequence(StandardScaler(with_std=False)).fit(X).transform(X)
-        [array([[-2.],
-               [ 0.]]), array([[2.]])]
         """
         check_is_fitted(self)
         form = self._form(X)
@@ -205,17 +185,6 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
             If the transformer has no `inverse_transform`.
         ValueError
             If X is invalid.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.preprocessing import StandardScaler
-        >>> from sklearn_onlineem import PerSequence
-        >>> X = [np.array([[0.0], [2.0]]), np.array([[4.0]])]
-        >>> scaler = PerSequence(StandardScaler()).fit(X)
-        >>> [one.round(6) for one in scaler.inverse_transform(scaler.transform(X))]
-        [array([[0.],
-               [2.]]), array([[4.]])]
         """
         check_is_fitted(self)
         form = self._form(X)
@@ -240,14 +209,6 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         ------
         NotFittedError
             If the estimator is not fitted.
-
-        Examples
-        --------
-        >>> from sklearn.decomposition import PCA
-        >>> from sklearn_onlineem import PerSequence
-        >>> X = [[[0.0, 1.0], [2.0, 2.0]], [[4.0, 3.0]]]
-        >>> PerSequence(PCA(1)).fit(X).get_feature_names_out()
-        array(['pca0'], dtype=object)
         """
         check_is_fitted(self)
         return self.transformer_.get_feature_names_out(input_features)

@@ -196,15 +196,6 @@ class BaseHMM(SequenceEstimator):
             If the estimator is not fitted.
         ValueError
             If sequences end by themselves, so that there is none.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import CategoricalHMM
-        >>> X = np.array([0, 1, 1, 1] * 50)[:, None]
-        >>> hmm = CategoricalHMM(2, emissionprob_init=[[0.9, 0.1], [0.1, 0.9]]).fit(X)
-        >>> hmm.get_stationary_distribution().round(2)
-        array([0.25, 0.75])
         """
         check_is_fitted(self)
         model = self.model_
@@ -240,17 +231,6 @@ class BaseHMM(SequenceEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0]] * 5, 4, axis=0)
-        >>> hmm = GaussianHMM(2, means_init=[[0.0], [9.0]]).fit(X)
-        >>> hmm.predict_proba([[0.0], [np.nan], [9.0]]).round(2)
-        array([[1.  , 0.  ],
-               [0.49, 0.51],
-               [0.  , 1.  ]])
         """
         posterior, reader = self._infer(X, lengths, groups, "posterior")
         return reader.restored(posterior)
@@ -276,16 +256,6 @@ class BaseHMM(SequenceEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0]] * 5, 4, axis=0)
-        >>> hmm = GaussianHMM(2, means_init=[[0.0], [9.0]]).fit(X)
-        >>> hmm.transform([[0.0], [9.0]]).round(2)
-        array([[1., 0.],
-               [0., 1.]])
         """
         return self.predict_proba(X, lengths=lengths, groups=groups)
 
@@ -310,17 +280,6 @@ class BaseHMM(SequenceEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0]] * 5, 4, axis=0)
-        >>> hmm = GaussianHMM(2, means_init=[[0.0], [9.0]]).fit(X)
-        >>> hmm.filter([[0.0], [np.nan], [9.0]]).round(2)  # not knowing the last row yet
-        array([[1.  , 0.  ],
-               [0.75, 0.25],
-               [0.  , 1.  ]])
         """
         filtered, reader = self._infer(X, lengths, groups, "filtered")
         return reader.restored(filtered)
@@ -337,16 +296,6 @@ class BaseHMM(SequenceEstimator):
         ------
         NotFittedError
             If the estimator is not fitted.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0]] * 5, 4, axis=0)
-        >>> hmm = GaussianHMM(2, means_init=[[0.0], [9.0]]).fit(X)
-        >>> live = hmm.live_filter()
-        >>> live.update([0.0]).round(2), live.update([9.0]).round(2)
-        (array([1., 0.]), array([0., 1.]))
         """
         check_is_fitted(self)
         return StateFilter(self.model_)
@@ -372,15 +321,6 @@ class BaseHMM(SequenceEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0]] * 5, 4, axis=0)
-        >>> hmm = GaussianHMM(2, means_init=[[0.0], [9.0]]).fit(X)
-        >>> hmm.predict([[0.0], [0.1], [9.1], [9.0]])
-        array([0, 0, 1, 1])
         """
         return self._decoded(X, lengths, groups, self.algorithm)[1]
 
@@ -408,14 +348,6 @@ class BaseHMM(SequenceEstimator):
         ------
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0], [0.0]], 4, axis=0)
-        >>> GaussianHMM(2, means_init=[[0.0], [9.0]]).fit_predict(X)
-        array([0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0])
         """
         with rollback(self):
             fitted = self.fit(X, y, lengths=lengths, groups=groups)
@@ -454,16 +386,6 @@ class BaseHMM(SequenceEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid, or `algorithm` is unknown; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0]] * 5, 4, axis=0)
-        >>> hmm = GaussianHMM(2, means_init=[[0.0], [9.0]]).fit(X)
-        >>> log_probability, states = hmm.decode(X[:6])
-        >>> states, log_probability <= hmm.score(X[:6])
-        (array([0, 0, 0, 0, 1, 1]), True)
         """
         return self._decoded(X, lengths, groups, algorithm or self.algorithm)
 

@@ -304,14 +304,6 @@ class KalmanFilter(SequenceEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import KalmanFilter
-        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
-        >>> means, covariances = walk.fit([[0.0], [3.0]]).smooth([[0.0], [3.0]])
-        >>> means.ravel().round(2), covariances.ravel().round(2)
-        (array([0.6, 1.8]), array([0.4, 0.6]))
         """
         means, covariances, lag_covariances = self._moments(X, lengths, groups, "smoothed")
         return (means, covariances, lag_covariances) if lags else (means, covariances)
@@ -337,14 +329,6 @@ class KalmanFilter(SequenceEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import KalmanFilter
-        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
-        >>> walk.fit([[0.0], [3.0]]).transform([[0.0], [3.0]]).round(2)
-        array([[0.6],
-               [1.8]])
         """
         return self.smooth(X, lengths=lengths, groups=groups)[0]
 
@@ -376,13 +360,6 @@ class KalmanFilter(SequenceEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import KalmanFilter
-        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
-        >>> walk.fit([[0.0], [3.0]]).predict([[2.0], [3.0], [0.0]]).ravel().round(2)
-        array([0. , 1. , 2.2])
         """
         means, covariances = self._moments(X, lengths, groups, "predicted")
         return (means, covariances) if return_cov else means
@@ -486,13 +463,6 @@ class KalmanFilter(SequenceEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import KalmanFilter
-        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
-        >>> walk.fit([[0.0], [3.0]]).score_rows([[0.0], [0.1], [9.0], [8.0]]).round(1)
-        array([ -1.3,  -1.4, -16.8,  -2.5])
         """
         rows, reader = self._infer(X, lengths, groups, "row_log_likelihoods")
         return reader.restored(rows)
@@ -525,16 +495,6 @@ class KalmanFilter(SequenceEstimator):
             If the estimator is not fitted.
         ValueError
             If just one of the two moments is given, or a shape is wrong.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import KalmanFilter
-        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
-        >>> moments = walk.fit([[0.0], [3.0]]).filter_update(observation=[0.0])
-        >>> mean, covariance = walk.filter_update(*moments, observation=[3.0])
-        >>> mean.round(2), covariance.round(2)  # the last of what `filter` returns
-        (array([1.8]), array([[0.6]]))
         """
         seen = self._seen()
         live = seen.live_filter()
@@ -561,14 +521,6 @@ class KalmanFilter(SequenceEstimator):
         ------
         NotFittedError
             If the estimator is not fitted.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import KalmanFilter
-        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
-        >>> live = walk.fit([[0.0], [3.0]]).live_filter()
-        >>> live.update([0.0])[0].round(2), live.update([3.0])[0].round(2)
-        (array([0.]), array([1.8]))
         """
         check_is_fitted(self)
         return MomentFilter(self.model_)

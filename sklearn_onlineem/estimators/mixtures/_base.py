@@ -282,15 +282,6 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]]).fit([[1], [2], [20], [22]])
-        >>> mixture.predict_proba([[1], [7], [9]]).round(2)
-        array([[1.  , 0.  ],
-               [0.74, 0.26],
-               [0.01, 0.99]])
         """
         return self._infer(X, "posterior")
 
@@ -312,13 +303,6 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]]).fit([[1], [2], [20], [22]])
-        >>> mixture.predict([[0], [5], [15]])
-        array([0, 0, 1])
         """
         return self.predict_proba(X).argmax(axis=1)
 
@@ -344,12 +328,6 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         ------
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> PoissonMixture(2, means_init=[[1.0], [20.0]]).fit_predict([[1], [22], [2], [20]])
-        array([0, 1, 0, 1])
         """
         with rollback(self):
             return self.fit(X, y, sample_weight).predict(X)
@@ -426,13 +404,6 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]]).fit([[1], [2], [20], [22]])
-        >>> mixture.transform([[2], [30]]).argmax(axis=1)
-        array([0, 1])
         """
         return self.predict_proba(X)
 
@@ -456,14 +427,6 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             If the estimator is not fitted.
         ValueError
             If `n_samples` is below 1.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]], random_state=0)
-        >>> X, y = mixture.fit([[1], [2], [20], [22]]).sample(1000)
-        >>> float(X[y == 1].mean().round())
-        21.0
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)

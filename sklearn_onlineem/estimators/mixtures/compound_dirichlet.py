@@ -130,14 +130,6 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import CompoundDirichlet
-        >>> bag = CompoundDirichlet().fit([[4, 0], [0, 4], [2, 2], [3, 1]])
-        >>> bag.transform([[6, 0], [0, 6]]).argmax(axis=1)
-        array([0, 1])
         """
         seen = self._seen()
         data, model = seen._input().read(X), seen.model_
@@ -163,13 +155,6 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
             If the estimator is not fitted.
         ValueError
             If `n_samples` is below 1, or `lengths` are no whole numbers from 0 up.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import CompoundDirichlet
-        >>> bag = CompoundDirichlet(random_state=0).fit([[4, 0], [0, 4], [2, 2], [3, 1]])
-        >>> bag.sample(3).sum(axis=1)
-        array([4., 4., 4.])
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)
@@ -277,15 +262,6 @@ class CompoundDirichletMixture(BaseMixture):
             If the estimator is not fitted.
         ValueError
             If `n_samples` is below 1, or `lengths` are no whole numbers from 0 up.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import CompoundDirichletMixture
-        >>> X = 5 * [[9, 1, 0], [8, 2, 0], [0, 1, 9], [0, 3, 7]]
-        >>> mixture = CompoundDirichletMixture(2, random_state=0).fit(X)
-        >>> X, y = mixture.sample(4)
-        >>> X.sum(axis=1), y.shape
-        (array([10., 10., 10., 10.]), (4,))
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)

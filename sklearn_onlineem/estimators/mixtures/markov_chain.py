@@ -313,15 +313,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         ------
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> X = np.array([0, 1, 0, 1, 0, 1, 1, 1])[:, None]
-        >>> MarkovChainMixture().fit(X, lengths=[4, 4]).transmat_.round(2)
-        array([[[0.  , 1.  ],
-                [0.33, 0.67]]])
         """
         return super().fit(self._sequences(X, lengths, groups), y, sample_weight)
 
@@ -353,17 +344,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         ------
         ValueError
             If the batch is invalid; the estimator is left as it was.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> chain = MarkovChainMixture(n_symbols=2, schedule="harmonic")
-        >>> for piece in ([0, 0, 1], [1, 0, 1]):
-        ...     chain = chain.partial_fit([np.array(piece)[:, None]])
-        >>> chain.startprob_.round(2), chain.transmat_.round(2)
-        (array([[0.67, 0.33]]), array([[[0.4, 0.6],
-                [1. , 0. ]]]))
         """
         return super().partial_fit(self._sequences(X, lengths, groups), y, sample_weight)
 
@@ -419,16 +399,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         ------
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> X = np.array(4 * [0, 1] + 8 * [0] + 4 * [0, 1])[:, None]
-        >>> chains = MarkovChainMixture(2, random_state=0)
-        >>> a, b, c = chains.fit_transform(X, lengths=[8, 8, 8]).argmax(axis=1)
-        >>> bool(a == c != b)
-        True
         """
         with rollback(self):
             fitted = self.fit(X, y, sample_weight, lengths=lengths, groups=groups)
@@ -457,15 +427,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> swinging, resting = np.array(4 * [0, 1])[:, None], np.zeros((8, 1))
-        >>> chains = MarkovChainMixture(2, random_state=0).fit([swinging, resting])
-        >>> chains.predict_proba([swinging[:1], swinging[:2]]).max(axis=1).round(2)
-        array([0.5, 1. ])
         """
         return super().predict_proba(self._sequences(X, lengths, groups))
 
@@ -489,16 +450,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> swinging, resting = np.array(4 * [0, 1])[:, None], np.zeros((8, 1))
-        >>> chains = MarkovChainMixture(2, random_state=0).fit([swinging, resting])
-        >>> a, b, c = chains.predict([swinging[:3], resting[:3], swinging])
-        >>> bool(a == c != b)
-        True
         """
         return super().predict(self._sequences(X, lengths, groups))
 
@@ -523,15 +474,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> swinging, resting = np.array(4 * [0, 1])[:, None], np.zeros((8, 1))
-        >>> chains = MarkovChainMixture(2, random_state=0).fit([swinging, resting])
-        >>> chains.transform([swinging, resting]).round(2).max(axis=1)
-        array([1., 1.])
         """
         return self.predict_proba(X, lengths, groups=groups)
 
@@ -565,15 +507,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         ValueError
             If X is invalid, `predictive` is no truth value, or there are no running statistics;
             the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> X = np.array([0, 1, 0, 1, 0, 1, 1, 1])[:, None]
-        >>> chain = MarkovChainMixture().fit(X, lengths=[4, 4])
-        >>> np.exp(chain.score_samples([X[:1], X[:2], X[:3]])).round(2)
-        array([1.  , 1.  , 0.33])
         """
         return super().score_samples(self._sequences(X, lengths, groups), predictive)
 
@@ -604,15 +537,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> X = np.array([0, 1, 0, 1, 0, 1, 1, 1])[:, None]
-        >>> chain = MarkovChainMixture().fit(X, lengths=[4, 4])
-        >>> round(float(np.exp(chain.score([X[:1], X[:3]]))), 2)  # the root of 1 and 1/3
-        0.58
         """
         return super().score(self._sequences(X, lengths, groups))
 
@@ -639,15 +563,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> X = 10 * [np.array(4 * [0, 1])[:, None], np.zeros((8, 1))]
-        >>> one, two = (MarkovChainMixture(n, random_state=0).fit(X).bic(X) for n in (1, 2))
-        >>> two < one
-        True
         """
         return super().bic(self._sequences(X, lengths, groups))
 
@@ -674,15 +589,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> X = 10 * [np.array([0, 1, 0, 1])[:, None], np.array([1, 1, 0, 1])[:, None]]
-        >>> chain = MarkovChainMixture().fit(X)  # a start, and two rows of transitions
-        >>> bool(np.isclose(chain.aic(X), 2 * 3 - 2 * 20 * chain.score(X)))
-        True
         """
         return super().aic(self._sequences(X, lengths, groups))
 
@@ -711,15 +617,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         ValueError
             If `n_samples` is below 1, `lengths` are no whole numbers from 1 up, or there is no
             memory for so many symbols.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> chain = MarkovChainMixture(random_state=0).fit([np.array([0, 1, 0, 1])[:, None]])
-        >>> X, y = chain.sample(2, lengths=[3, 5])
-        >>> X[1].ravel(), y
-        (array([0., 1., 0., 1., 0.]), array([0, 0]))
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)

@@ -190,15 +190,6 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
             If the estimator is not fitted.
         ValueError
             If X or y is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import EditDistance, EditDistanceClassifier
-        >>> words = ["colour", "honour"]
-        >>> distance = EditDistance().fit([("color", "colour"), ("honor", "honour")])
-        >>> classifier = EditDistanceClassifier(distance).fit(words, words)
-        >>> classifier.score(["color", "honor", "color"], ["colour", "honour", "honour"])
-        0.6666666666666666
         """
         with naming(self):
             y = strings_of(y, "word {} of y")

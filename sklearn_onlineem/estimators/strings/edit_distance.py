@@ -283,16 +283,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         ------
         ValueError
             If the batch is invalid; the estimator is left as it was.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import EditDistance
-        >>> distance = EditDistance(alphabet="abc", random_state=0)
-        >>> before = distance.partial_fit([("aa", "ba")]).distance("a", "c")
-        >>> for _ in range(20):
-        ...     distance = distance.partial_fit([("ab", "cb"), ("ca", "cc")])
-        >>> distance.distance("a", "c") < before
-        True
         """
         self._partial_fit(X)
         return self
@@ -347,14 +337,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import EditDistance
-        >>> distance = EditDistance().fit([("colour", "color"), ("honour", "honor")])
-        >>> likely, unlikely = distance.score_samples([("odour", "odor"), ("odor", "run")])
-        >>> bool(likely > unlikely)
-        True
         """
         seen = self._seen()
         return seen.model_.log_likelihood(seen._input().read(X))
@@ -380,15 +362,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import EditDistance
-        >>> pairs = [("colour", "color"), ("honour", "honor")]
-        >>> distance = EditDistance().fit(pairs)
-        >>> bool(np.isclose(distance.score(pairs), distance.score_samples(pairs).mean()))
-        True
         """
         return float(self.score_samples(X).mean())
 
@@ -411,15 +384,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import EditDistance
-        >>> pairs = [("colour", "color"), ("honour", "honor")]
-        >>> distance = EditDistance().fit(pairs)
-        >>> bool(np.isclose(distance.transform(pairs).ravel()[0], distance.distance(*pairs[0])))
-        True
         """
         return self._seen()._distances(X, None)[:, None]
 
@@ -481,13 +445,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
             If the estimator is not fitted.
         ValueError
             If a string is invalid, or `kind` is unknown; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import EditDistance
-        >>> distance = EditDistance().fit([("colour", "color"), ("honour", "honor")])
-        >>> distance.pairwise(["colour", "honour"], ["color", "honor"]).argmin(axis=1)
-        array([0, 1])
         """
         seen = self._seen()
         best = seen._is_best(kind)
@@ -557,14 +514,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
             If the estimator is not fitted.
         ValueError
             If `n_samples` is below 1.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import EditDistance
-        >>> distance = EditDistance(random_state=0).fit([("aab", "ab"), ("ab", "b")])
-        >>> pairs, scripts = distance.sample(3)
-        >>> [max(map(len, pair)) <= len(script) for pair, script in zip(pairs, scripts)]
-        [True, True, True]
         """
         seen = self._seen()
         name = f"n_samples of {type(self).__name__}"

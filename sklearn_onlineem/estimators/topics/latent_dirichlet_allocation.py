@@ -569,16 +569,6 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             If the estimator is not fitted.
         ValueError
             If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import LatentDirichletAllocation
-        >>> X = np.repeat([[5, 4, 0, 0], [0, 0, 6, 3]], 20, axis=0)
-        >>> lda = LatentDirichletAllocation(2, random_state=0).fit(X)
-        >>> one_topic, both_topics = lda.score_samples([[4, 4, 0, 0], [2, 2, 2, 2]])
-        >>> bool(one_topic > both_topics)
-        True
         """
         return super().score_samples(X)
 
@@ -610,15 +600,6 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         ----------
         Wallach, Murray, Salakhutdinov & Mimno, "Evaluation Methods for Topic Models", ICML 2009
         (document completion).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import LatentDirichletAllocation
-        >>> X = np.repeat([[50, 50, 0, 0], [0, 0, 50, 50]], 20, axis=0)
-        >>> lda = LatentDirichletAllocation(2, random_state=0).fit(X)
-        >>> round(lda.perplexity(X), 1)  # each word is one of two, mostly
-        2.0
         """
         seen = self._seen()
         data = seen._reader().read(X)
@@ -699,15 +680,6 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         .. [1] Lau, Newman & Baldwin, "Machine Reading Tea Leaves", EACL 2014.
         .. [2] Mimno, Wallach, Talley, Leenders & McCallum, "Optimizing Semantic Coherence in Topic
            Models", EMNLP 2011.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import LatentDirichletAllocation
-        >>> X = np.repeat([[5, 4, 0, 0], [0, 0, 6, 3]], 20, axis=0)
-        >>> lda = LatentDirichletAllocation(2, random_state=0).fit(X)
-        >>> lda.topic_coherence(X, n=2).round(2)
-        array([1., 1.])
         """
         seen = self._seen()
         name = f"{type(self).__name__}.topic_coherence"
@@ -740,16 +712,6 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             If the estimator is not fitted.
         ValueError
             If `n_samples` is below 1, or `lengths` are no whole numbers from 0 up.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import LatentDirichletAllocation
-        >>> X = np.repeat([[5, 4, 0, 0], [0, 0, 6, 3]], 20, axis=0)
-        >>> lda = LatentDirichletAllocation(2, random_state=0).fit(X)
-        >>> X, proportions = lda.sample(3)
-        >>> X.sum(axis=1), proportions.shape
-        (array([9., 9., 9.]), (3, 2))
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)
