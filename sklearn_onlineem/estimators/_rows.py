@@ -120,11 +120,11 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         X : array-like of shape (n_samples, n_features)
             The rows; sparse where the class says so.
         y : array-like of int of shape (n_samples,), default=None
-            Ignored, unless the estimator has ``semi_supervised=True``: then known components,
-            0..n_components - 1, and -1 where unknown. None: none is known.
+            With ``semi_supervised=True`` known components, 0..n_components - 1, and -1 where
+            unknown; otherwise ignored. None: no component is known.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; a weight of 2 stands for two equal rows. Weights below 1e-100
-            count as 0; their sum must be above 0, and at most 1e100.
+            Non-negative weights; a weight of 2 is equivalent to two equal rows. Weights below
+            1e-100 count as 0; their sum must be above 0, and at most 1e100.
 
         Returns
         -------
@@ -142,17 +142,15 @@ class RowEstimator(FitTransformMixin, OnlineEM):
     ) -> Self:
         """Update the model with one batch of a stream.
 
-        The first batch also provides what the start needs: unless initial parameters are given,
-        it must have at least `n_components` rows. Parameters that were set since the last batch act
-        from this one on; those that shape the model cannot change.
+        The first batch also provides the start: unless initial parameters are given, it must have
+        at least `n_components` rows. Parameters that were set since the last batch take effect with
+        this one; those that shape the model cannot change.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             A batch of any size from one row up.
-        y : array-like of int of shape (n_samples,), default=None
-            Ignored, or known components, as in `fit`.
-        sample_weight : array-like of shape (n_samples,), default=None
+        y, sample_weight
             As in `fit`.
 
         Returns
@@ -162,7 +160,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         Raises
         ------
         ValueError
-            If the batch is invalid; the estimator is left as it was.
+            If the batch is invalid; the estimator is left unchanged.
         """
         self._partial_fit(X, y, sample_weight=sample_weight)
         return self

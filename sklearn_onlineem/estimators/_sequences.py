@@ -89,10 +89,10 @@ class SequenceEstimator(
     Parameters
     ----------
     batch_size : int, default=10
-        Sequences in a mini-batch of `fit`. With ``eta0="auto"``, no more sequences are fitted by
-        batch EM.
+        Sequences in a mini-batch of `fit`. With ``eta0="auto"``, data of no more sequences are
+        fitted by batch EM.
     tol : float, default=1e-2
-        Passes of `fit` end when `stopping` falls below, in nats per sequence.
+        `fit` ends when `stopping` falls below this, in nats per sequence.
     n_init : int, default=1
         Number of starts of `fit`; the best result is kept.
 
@@ -129,12 +129,12 @@ class SequenceEstimator(
         ----------
         X : list of array-likes of shape (length, n_features), or array-like
             Sequences: a list, an array of shape (n_sequences, length, n_features), or rows of shape
-            (n_rows, n_features), which are one sequence if nothing else is said. A row of NaN was
-            not observed.
+            (n_rows, n_features), which are one sequence without `lengths` and `groups`. A row of
+            NaN was not observed.
         y : array-like of int of shape (n_rows,) or list of those, default=None
-            Ignored, unless a hidden Markov model has ``semi_supervised=True``: then known states,
-            0..n_components - 1, and -1 where unknown. None: none is known. Lengths of sequences are
-            no `y`: with a 2-D X it must have an entry for each row.
+            With ``semi_supervised=True`` of a hidden Markov model known states, 0..n_components -
+            1, and -1 where unknown; otherwise ignored. None: no state is known. With a 2-D X it
+            must have an entry for each row, so that lengths are not taken for it.
         lengths : array-like of int of shape (n_sequences,), default=None
             With a 2-D X: lengths of the sequences, which follow each other.
         groups : array-like of shape (n_rows,), default=None
@@ -162,8 +162,8 @@ class SequenceEstimator(
     ) -> Self:
         """Update the model with a batch of sequences, or with a piece of one that continues.
 
-        Parameters that were set since the last batch act from this one on; those that shape the
-        model cannot change.
+        Parameters that were set since the last batch take effect with this one; those that shape
+        the model cannot change.
 
         Parameters
         ----------
@@ -171,13 +171,9 @@ class SequenceEstimator(
             As in `fit`.
         continues : bool, default=False
             Whether the first sequence of X continues the last one of the previous call that had
-            ``continues=True``. For one endless sequence, pass True with every piece, the first
-            included. The state before a piece has the distribution that the model, as it was after
-            the previous piece, filters from the past; the new piece smooths it, and the transition
-            between the pieces counts as any other. What is approximate: posteriors of rows of
-            earlier pieces are not revised, nor is the filtered distribution when the model changes.
-            Pieces may be of any sizes, as rates and priors go by rows; the first one gives the
-            start. Needs sequences that do not end by themselves (``termination="given_length"``).
+            ``continues=True``. For an endless sequence, pass True with every piece, including the
+            first. Pieces may have any sizes. States of earlier pieces are not revised: see
+            :ref:`sequences`. Requires ``termination="given_length"``.
 
         Returns
         -------
@@ -186,7 +182,7 @@ class SequenceEstimator(
         Raises
         ------
         ValueError
-            If the batch is invalid; the estimator is left as it was.
+            If the batch is invalid; the estimator is left unchanged.
         """
         if continues is not False:
             check_bool(f"continues of {type(self).__name__}", continues)
@@ -251,7 +247,8 @@ class SequenceEstimator(
         X, lengths, groups
             Sequences, as in `fit`.
         y : array-like of shape (n_rows,), default=None
-            Ignored; but with a 2-D X it must have an entry for each row, as lengths have not.
+            Ignored; but with a 2-D X it must have an entry for each row, so that lengths are not
+            taken for it.
 
         Returns
         -------
@@ -277,17 +274,16 @@ class SequenceEstimator(
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> FloatsOrList:
-        """Fit, and return what `transform` makes of X.
+        """Fit, and return the result of `transform` for X.
 
         Parameters
         ----------
         X, y, lengths, groups
-            Sequences and known states, as in `fit`.
+            As in `fit`.
 
         Returns
         -------
         transformed : ndarray of shape (n_rows, n_features_out), or list
-            What `transform` returns.
 
         Raises
         ------
@@ -307,9 +303,9 @@ class SequenceEstimator(
         Parameters
         ----------
         n_samples : int, default=1
-            Rows of a sequence; where sequences end by themselves it is not used.
+            Rows of a sequence; not used if the model determines the lengths.
         n_sequences : int, default=None
-            How many sequences to draw. None: one, as arrays instead of lists.
+            Number of sequences. None: one, as arrays instead of lists.
 
         Returns
         -------
@@ -322,9 +318,8 @@ class SequenceEstimator(
         NotFittedError
             If the estimator is not fitted.
         ValueError
-            If `n_samples` or `n_sequences` is below 1, or there is no memory for so many rows; if
-            sequences that end by themselves cannot end, or would have more than a million rows on
-            average.
+            If `n_samples` or `n_sequences` is below 1, or memory is too small; if sequences whose
+            lengths are modelled cannot end, or would have more than a million rows on average.
         """
         seen, name = self._seen(), type(self).__name__
         check_count(f"n_samples of {name}", n_samples)

@@ -45,21 +45,10 @@ _NO_ROWS = (
 
 
 class ChainsInput(RowsInput):
-    """Reads sequences as rows of counts, and takes such rows.
+    """Reads sequences as rows of counts, and such rows.
 
-    Entries of a list or of an array of three dimensions, and what `sequence_form` has made of other
-    X, are sequences if they have one column, and matrices of counts if they are square. Other X is
-    rows of counts.
-
-    Parameters
-    ----------
-    estimator : MarkovChainMixture
-    family : MarkovChain
-    fresh : bool
-        Whether the data are the first that a new model meets, and give it its symbols, unless
-        their number is a parameter.
-    n_components : int
-    takes_labels : bool
+    Entries of a list or of a 3-D array, and of a `SequenceForm`, are sequences if they have one
+    column, and matrices of counts if they are square. A 2-D X has rows of counts.
     """
 
     def __init__(self, estimator, family, fresh, n_components, takes_labels):
@@ -79,7 +68,7 @@ class ChainsInput(RowsInput):
         return super()._converted(X)
 
     def _counted(self, form):
-        """Count the transitions of sequences, in the columns that the first data had."""
+        """Return the counts of transitions in sequences, in the columns of the first data."""
         values = symbol_column(self._estimator, form.X)[:, 0]
         symbols, n_symbols, n_columns = self._symbols(values)
         counts = transition_counts(symbols, form.offsets, n_symbols, values.dtype)
@@ -88,7 +77,7 @@ class ChainsInput(RowsInput):
         return counts if n_columns == counts.shape[1] else counts[:, n_symbols:]
 
     def _symbols(self, values):
-        """Codes, the number of symbols, and that of the columns of counts."""
+        """Return codes, the number of symbols, and that of the columns of counts."""
         given = self._estimator.n_symbols
         if not self._fresh:
             n_columns = self._estimator.n_features_in_
@@ -117,13 +106,7 @@ class ChainsInput(RowsInput):
 
 
 def symbol_column(estimator, X):
-    """Return a column of symbols as floats, an array of shape (n_rows, 1).
-
-    Raises
-    ------
-    TypeError, ValueError
-        If X is no such column.
-    """
+    """Return a column of symbols as floats, an array of shape (n_rows, 1)."""
     if sparse.issparse(X):
         raise TypeError("Sequences must be dense, but X is sparse.")
     if not are_ready(X, 1):
@@ -151,7 +134,7 @@ def _is_column(X):
 
 
 def _codes(values, n_symbols, why):
-    """Values as integers; a ValueError names the first that is no code below `n_symbols`."""
+    """Return values as integers below `n_symbols`."""
     wrong = np.flatnonzero(~((values >= 0) & (values < n_symbols) & (values == np.floor(values))))
     if len(wrong):
         raise ValueError(
@@ -168,8 +151,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
     .. math::
         p(x_1, \dots, x_T \mid T) = \sum_k w_k \, \pi_{k x_1} \prod_{t > 1} A_{k x_{t-1} x_t}
 
-    One sample is one sequence, with its label and its weight. What is learnt from it are counts: of
-    its first symbol, and of the pairs of symbols that follow each other. X may be
+    One sample is one sequence, with its label and its weight. Its statistics are counts: of its
+    first symbol, and of pairs of consecutive symbols. X may be
 
     - sequences of codes 0, 1, ...: a list of arrays of shape (length, 1), an array of shape
       (n_samples, length, 1), or a column of shape (n_rows, 1) with `lengths` or `groups`;
@@ -178,26 +161,26 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
       (n_samples, S * S), the transitions alone. A row may add up several sequences;
     - matrices of counts: an array of shape (n_samples, S, S), S > 1, or a list of them.
 
-    All give the same model. Scores are log-likelihoods of the sequences, given their lengths, which
-    are not modelled; of counts, those of one sequence that has them. Where the first data are
-    transitions alone, so is what is scored: given the first symbol, also of sequences.
+    All give the same model. Scores are log-likelihoods of sequences given their lengths, which are
+    not modelled; scores of counts are those of one sequence with these counts. If the first data
+    are transitions alone, scores are given the first symbol, for sequences too.
 
     Parameters
     ----------
     n_symbols : int, default=None
         Number of symbols. None: one more than the largest code in the first data, which must then
-        be below 4096, or what the columns of counts say. A symbol that is met later is an error.
+        be below 4096, or according to the columns of counts. Symbols beyond are an error.
     init : str or array-like, default="k-means"
         Start, from rows of counts: "k-means", "k-means++", "random" (responsibilities),
         "random_from_data" (rows as centres), centres of shape (n_components, n_features), or
         responsibilities of shape (n_samples, n_components).
     means_init : array-like of shape (n_components, n_features), default=None
-        Expected counts to start from. The probabilities are their shares in the start and in each
-        row of the transitions.
+        Expected counts to start from. Probabilities are their shares in the first symbol and in
+        each row of the transitions.
     prior : dict, default=None
         Dirichlet priors: `concentration` of the rows of the transition matrices, which broadcasts
         to (n_components, S, S), and `start_concentration` of the first symbol, to (n_components,
-        S). 1 where not given, which is no prior; 2 adds a count to each. None: maximum likelihood,
+        S). 1, the default of each, is no prior; 2 adds a count to each. None: maximum likelihood,
         in which transitions that a component never saw get 1e-12, and those from a symbol that it
         never left are equal.
 
@@ -209,18 +192,14 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         Probabilities of the transitions from row to column.
     means_ : ndarray of shape (n_components, n_features)
         Expected counts, in the columns of rows of counts: probabilities times how often sequences
-        of the component visit each symbol.
+        of the component visit each symbol in the data, see
+        :class:`~sklearn_onlineem.families.MarkovChain`.
     n_features_in_ : int
         Columns of rows of counts, n_symbols + n_symbols**2 if the first data were sequences.
 
     See Also
     --------
     CategoricalHMM : Sequences that change between states on their way.
-
-    Notes
-    -----
-    Visits are those that the data had, weighted by the responsibilities, and not computed from the
-    chain: see :class:`~sklearn_onlineem.families.MarkovChain`.
 
     References
     ----------
@@ -258,7 +237,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         return ChainsInput(self, family, fresh, self.n_components, self._takes_labels)
 
     def _sequences(self, X, lengths, groups):
-        """X with what says where its sequences are, if that is said besides."""
+        """Return the form of X if `lengths` or `groups` are given, else X."""
         if lengths is None and groups is None:
             return X
         with naming(self):
@@ -266,13 +245,11 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
     @fitted_property
     def startprob_(self) -> Floats:
-        """Probabilities of the first symbol, an ndarray of shape (n_components, n_symbols)."""
         model = self.model_
         return self._exposed(model.family.start_probabilities(model.parameters))
 
     @fitted_property
     def transmat_(self) -> Floats:
-        """Transition probabilities, an ndarray of shape (n_components, n_symbols, n_symbols)."""
         model = self.model_
         return self._exposed(model.family.transition_probabilities(model.parameters))
 
@@ -294,16 +271,16 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         X : list of array-likes of shape (length, 1), or array-like
             Sequences or counts, see the class.
         y : array-like of int of shape (n_samples,), default=None
-            Ignored, unless the estimator has ``semi_supervised=True``: then known components of
-            the sequences, 0..n_components - 1, and -1 where unknown. None: none is known.
+            With ``semi_supervised=True`` known components of the sequences, 0..n_components - 1,
+            and -1 where unknown; otherwise ignored. None: no component is known.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights of the sequences; a weight of 2 stands for two equal ones. Those
-            below 1e-100 count as 0; their sum must be above 0, and at most 1e100.
+            Non-negative weights; a weight of 2 is equivalent to two equal sequences. Weights below
+            1e-100 count as 0; their sum must be above 0, and at most 1e100.
         lengths : array-like of int of shape (n_samples,), default=None
             With an X of one column: lengths of the sequences, which follow each other.
         groups : array-like of shape (n_rows,), default=None
-            With an X of one column: the sequence of each row; sequences are in the order in which
-            they begin.
+            With an X of one column: the sequence of each row; sequences have the order of their
+            first rows.
 
         Returns
         -------
@@ -327,9 +304,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
     ) -> Self:
         """Update the model with one batch of whole sequences.
 
-        The first batch also provides what the start needs: unless initial parameters are given,
-        it must have at least `n_components` sequences, and all symbols, unless `n_symbols` says how
-        many there are.
+        The first batch also provides the start: unless initial parameters are given, it must have
+        at least `n_components` sequences, and, without `n_symbols`, all symbols.
 
         Parameters
         ----------
@@ -343,7 +319,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         Raises
         ------
         ValueError
-            If the batch is invalid; the estimator is left as it was.
+            If the batch is invalid; the estimator is left unchanged.
         """
         return super().partial_fit(self._sequences(X, lengths, groups), y, sample_weight)
 
@@ -492,8 +468,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         X, lengths, groups
             Sequences or counts, as in `fit`.
         predictive : bool, default=False
-            Whether under the posterior predictive distribution, a product of Polya's over the
-            symbols, as in all mixtures: see `GaussianMixture`. It needs ``solver="bayesian"``.
+            Whether to use the posterior predictive distribution, a product of Polya distributions
+            over the symbols, instead of the model. It requires ``solver="bayesian"``.
 
         Returns
         -------
@@ -505,8 +481,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         NotFittedError
             If the estimator is not fitted.
         ValueError
-            If X is invalid, `predictive` is no truth value, or there are no running statistics;
-            the message names the estimator.
+            If X is invalid, `predictive` is not a bool, or there are no running statistics.
         """
         return super().score_samples(self._sequences(X, lengths, groups), predictive)
 
@@ -600,7 +575,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         Parameters
         ----------
         n_samples : int, default=1
-            How many sequences to draw, at least 1.
+            Number of sequences.
         lengths : int or array-like of shape (n_samples,), default=None
             Symbols in each. None: the mean length of its component, rounded.
 
@@ -615,8 +590,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         NotFittedError
             If the estimator is not fitted.
         ValueError
-            If `n_samples` is below 1, `lengths` are no whole numbers from 1 up, or there is no
-            memory for so many symbols.
+            If `n_samples` is below 1, `lengths` are not whole numbers from 1 up, or memory is too
+            small.
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)
