@@ -476,10 +476,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If the weight is not a number above 0.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or the weight is not a number above 0.
 
         Examples
         --------

@@ -189,10 +189,8 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return self._infer(X, "log_likelihood")
 
@@ -212,10 +210,8 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return float(self.score_samples(X).mean())
 
@@ -236,10 +232,8 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         log_likelihoods = seen.score_samples(X)
@@ -263,10 +257,8 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         log_likelihoods = seen.score_samples(X)

@@ -225,10 +225,8 @@ class SequenceEstimator(
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return self._infer(X, lengths, groups, "log_likelihood")[0]
 
@@ -256,10 +254,8 @@ class SequenceEstimator(
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         log_likelihoods, reader = self._infer(X, lengths, groups, "log_likelihood")
         with naming(self):
@@ -315,11 +311,10 @@ class SequenceEstimator(
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `n_samples` or `n_sequences` is below 1, or memory is too small; if sequences whose
-            lengths are modelled cannot end, or would have more than a million rows on average.
+        NotFittedError, ValueError
+            If the estimator is not fitted, `n_samples` or `n_sequences` is below 1, or memory is
+            too small; if sequences whose lengths are modelled cannot end, or would have more than a
+            million rows on average.
         """
         seen, name = self._seen(), type(self).__name__
         check_count(f"n_samples of {name}", n_samples)
@@ -360,10 +355,8 @@ class SequenceEstimator(
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         log_likelihoods, reader = seen._infer(X, lengths, groups, "log_likelihood")
@@ -390,10 +383,8 @@ class SequenceEstimator(
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         log_likelihoods, _ = seen._infer(X, lengths, groups, "log_likelihood")

@@ -156,10 +156,8 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         check_is_fitted(self)
         form = self._form(X)

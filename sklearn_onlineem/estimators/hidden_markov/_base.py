@@ -192,10 +192,8 @@ class BaseHMM(SequenceEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If sequences end by themselves, so that there is none.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or sequences end by themselves, so that there is none.
         """
         check_is_fitted(self)
         model = self.model_
@@ -227,10 +225,8 @@ class BaseHMM(SequenceEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         posterior, reader = self._infer(X, lengths, groups, "posterior")
         return reader.restored(posterior)
@@ -252,10 +248,8 @@ class BaseHMM(SequenceEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return self.predict_proba(X, lengths=lengths, groups=groups)
 
@@ -276,10 +270,8 @@ class BaseHMM(SequenceEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         filtered, reader = self._infer(X, lengths, groups, "filtered")
         return reader.restored(filtered)
@@ -317,10 +309,8 @@ class BaseHMM(SequenceEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return self._decoded(X, lengths, groups, self.algorithm)[1]
 
@@ -382,10 +372,8 @@ class BaseHMM(SequenceEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid, or `algorithm` is unknown; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, X is invalid, or `algorithm` is unknown.
         """
         return self._decoded(X, lengths, groups, algorithm or self.algorithm)
 

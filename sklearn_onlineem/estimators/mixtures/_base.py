@@ -259,10 +259,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return self._infer(X, "posterior")
 
@@ -280,10 +278,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return self.predict_proba(X).argmax(axis=1)
 
@@ -329,11 +325,9 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid, or `predictive` is not a bool; if it is True and there are no running
-            statistics, or no such distribution.
+        NotFittedError, ValueError
+            If the estimator is not fitted, X is invalid, or `predictive` is not a bool; if it is
+            True and there are no running statistics, or no such distribution.
 
         Examples
         --------
@@ -377,10 +371,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return self.predict_proba(X)
 
@@ -400,10 +392,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `n_samples` is below 1.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or `n_samples` is below 1.
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)

@@ -120,10 +120,8 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         data, model = seen._input().read(X), seen.model_
@@ -145,10 +143,9 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `n_samples` is below 1, or `lengths` are not whole numbers from 0 up.
+        NotFittedError, ValueError
+            If the estimator is not fitted, `n_samples` is below 1, or `lengths` are not whole
+            numbers from 0 up.
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)
@@ -248,10 +245,9 @@ class CompoundDirichletMixture(BaseMixture):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `n_samples` is below 1, or `lengths` are not whole numbers from 0 up.
+        NotFittedError, ValueError
+            If the estimator is not fitted, `n_samples` is below 1, or `lengths` are not whole
+            numbers from 0 up.
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)

@@ -399,10 +399,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return super().predict_proba(self._sequences(X, lengths, groups))
 
@@ -422,10 +420,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return super().predict(self._sequences(X, lengths, groups))
 
@@ -446,10 +442,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return self.predict_proba(X, lengths, groups=groups)
 
@@ -478,10 +472,9 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid, `predictive` is not a bool, or there are no running statistics.
+        NotFittedError, ValueError
+            If the estimator is not fitted, X is invalid, `predictive` is not a bool, or there are
+            no running statistics.
         """
         return super().score_samples(self._sequences(X, lengths, groups), predictive)
 
@@ -508,10 +501,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return super().score(self._sequences(X, lengths, groups))
 
@@ -534,10 +525,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return super().bic(self._sequences(X, lengths, groups))
 
@@ -560,10 +549,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return super().aic(self._sequences(X, lengths, groups))
 
@@ -587,11 +574,9 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `n_samples` is below 1, `lengths` are not whole numbers from 1 up, or memory is too
-            small.
+        NotFittedError, ValueError
+            If the estimator is not fitted, `n_samples` is below 1, `lengths` are not whole numbers
+            from 1 up, or memory is too small.
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)

@@ -161,10 +161,8 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         _, indices, classes = self._nearest(X, 1)
         return classes[indices[:, 0]]
@@ -186,10 +184,8 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X or y is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X or y is invalid.
         """
         with naming(self):
             y = strings_of(y, "word {} of y")
@@ -220,10 +216,9 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid, or the dictionary has fewer words than `n_neighbors`.
+        NotFittedError, ValueError
+            If the estimator is not fitted, X is invalid, or the dictionary has fewer words than
+            `n_neighbors`.
         """
         return self._nearest(X, n_neighbors)[:2]
 

@@ -333,10 +333,8 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         return seen.model_.log_likelihood(seen._input().read(X))
@@ -358,10 +356,8 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return float(self.score_samples(X).mean())
 
@@ -380,10 +376,8 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return self._seen()._distances(X, None)[:, None]
 
@@ -403,10 +397,8 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If a string is invalid, or `kind` is unknown; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, a string is invalid, or `kind` is unknown.
         """
         return float(self._seen()._distances([(x, y)], kind)[0])
 
@@ -441,10 +433,8 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If a string is invalid, or `kind` is unknown; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, a string is invalid, or `kind` is unknown.
         """
         seen = self._seen()
         best = seen._is_best(kind)
@@ -474,10 +464,8 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If a string is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or a string is invalid.
         """
         seen = self._seen()
         data, model = seen._input().read([(x, y)]), seen.model_
@@ -510,10 +498,8 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `n_samples` is below 1.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or `n_samples` is below 1.
         """
         seen = self._seen()
         name = f"n_samples of {type(self).__name__}"
