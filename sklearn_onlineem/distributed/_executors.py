@@ -68,7 +68,7 @@ class Heartbeats:
         self.heard = {}
 
     def silent_for(self, seconds, last_seen):
-        """Return the workers whose last sign of life, by name, is older."""
+        """Return workers with the same sign of life for so long, given the latest of each."""
         now, before = time.monotonic(), self.heard
         self.heard = {
             worker: before[worker] if before.get(worker, (None,))[0] == seen else (seen, now)
@@ -199,7 +199,6 @@ class DaskExecutor:
         return self._map(prepare, templates, self.numbers, self.firsts, *self._named(chosen))
 
     def reduce(self, task, chosen, *arguments):
-        """Map a task over the chosen shards, and merge, by one graph."""
         part = self._insisting(lambda: self._round(task, chosen, arguments))
         seconds = part.seconds / len(chosen)
         if seconds > _SHORT:
@@ -282,7 +281,6 @@ class DaskExecutor:
         return 1 << (min(share, n_shards) - 1).bit_length()
 
     def _is_connected(self):
-        """Return whether the scheduler answers."""
         if self.client.status != "running":
             return False
         try:

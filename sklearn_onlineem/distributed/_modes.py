@@ -26,18 +26,18 @@ class Round(NamedTuple):
     Attributes
     ----------
     seconds : float
-        From sending the model to having the next.
+        From sending the model until the next one is there.
     bytes_sent : int
-        Sizes of the model that goes to each shard, and of what comes back from it: an upper bound,
-        met where each shard has a worker of its own.
+        Sizes of the model sent to each shard, and of its result: an upper bound, reached if each
+        shard has another worker.
     n_seen : float
-        Rows, or sequences, that the round learnt from.
+        Rows, or sequences, of the round.
     log_likelihood : float
         Mean per observation of the data of the round, before their updates, in nats.
     kl_divergence : float
         Joint KL(new model || old model), in nats per observation.
     validation : float
-        Score of the new model on the validation data; NaN if there are none.
+        Score of the new model on the validation data; NaN without.
 
     Examples
     --------
@@ -72,7 +72,6 @@ class Shards:
         return sum(self.sizes)
 
     def reduce(self, task, chosen, *arguments):
-        """Run a task on chosen shards, and return the merged result."""
         return self.executor.reduce(task, chosen, *arguments)
 
 

@@ -143,7 +143,6 @@ def prepare(estimator, number, first, names, *values):
 
 
 def evidence(data, number, model, seed, n_steps):
-    """Return the result of an E-step on a shard."""
     data, rng = _own(data), _rng(model, seed, n_steps)
     with single_threaded_blas(data.n_rows):
         statistics, log_likelihood = _kernel_ready(model).e_step(data, rng=rng)

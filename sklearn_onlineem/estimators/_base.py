@@ -265,13 +265,11 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     @property
     def _learnt_prior(self):
-        """The prior that another estimator has learnt, or None."""
         prior = getattr(self, "prior", None)
         return prior if isinstance(prior, LearntPrior) else None
 
     @property
     def _hyperparameters(self):
-        """The hyper-parameters that `prior` holds, or None."""
         return None if self._learnt_prior is not None else self.prior
 
     def _start(self):
@@ -312,7 +310,6 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         )
 
     def _n_in_batch(self, data):
-        """Observations in a mini-batch of a fit."""
         return self.batch_size
 
     def _finish(self, progress, data, start, may_converge=True):
@@ -414,7 +411,6 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         )
 
     def _callbacks(self, attributes=None):
-        """Return the checked callbacks; `attributes` are those of first data."""
         return checked_callbacks(self.callbacks, self, attributes)
 
     def _validate_params(self):
@@ -425,7 +421,6 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             self._callbacks()
 
     def _solver(self):
-        """Return the solver as a value."""
         return SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
 
     def _schedule(self, state):

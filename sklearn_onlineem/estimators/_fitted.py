@@ -130,11 +130,9 @@ class Fitted(NamedTuple):
     end: object = None
 
     def after(self, state: State, history: History, end: object) -> Fitted:
-        """Return the fitted state after another update of a stream."""
         return Fitted(state, history, *self[2:-1], end)
 
     def check(self) -> None:
-        """Raise ValueError if a value has a wrong type."""
         for name, kind in _TYPES.items():
             if not isinstance(getattr(self, name), kind):
                 raise ValueError(f"{name} of what was learnt is {getattr(self, name)!r:.60}.")

@@ -201,12 +201,7 @@ def _refusal(method, instance, args, kwargs):
 
 
 def unknown_parameter(kind, name, known):
-    """Return the message that a class has no such parameter, with its name here if that is known.
-
-    >>> from sklearn_onlineem import GaussianHMM
-    >>> unknown_parameter(GaussianHMM, "n_iter", ["max_iter", "tol"])
-    "GaussianHMM has no parameter 'n_iter': it is called 'max_iter' here."
-    """
+    """Return the message that a class has no such parameter, with its name here if it has one."""
     whose = f"{kind.__name__} has no parameter {name!r}"
     for elsewhere, here, remedy in _ELSEWHERE:
         if elsewhere == name and (here is None or here in known):

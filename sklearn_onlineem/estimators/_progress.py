@@ -49,13 +49,11 @@ def say(estimator, what):
 
 
 def report_pass(estimator, n_iter, log_likelihood):
-    """Print the progress of a fit, every `verbose_interval` passes."""
     if n_iter % estimator.verbose_interval == 0:
         say(estimator, f"pass {n_iter}, log-likelihood {log_likelihood:.6f}")
 
 
 def report_end(estimator, progress):
-    """Print why a fit has ended."""
     if progress.n_iter == 0:
         say(estimator, "max_iter=0, so that nothing is learnt")
         return
@@ -66,7 +64,6 @@ def report_end(estimator, progress):
 
 
 def report_update(estimator, state):
-    """Print the progress of a stream, at first and every `verbose_interval` updates."""
     if state.n_steps == 1 or state.n_steps % estimator.verbose_interval == 0:
         what = f"update {state.n_steps}, {state.n_rows} rows, log-likelihood"
         say(estimator, f"{what} {state.step.log_likelihood:.6f}")
@@ -146,7 +143,6 @@ def _used_rates(estimator):
 
 
 def warn_of_reinitialisation(estimator, step):
-    """Warn that an empty component was reinitialised."""
     warn_user(
         f"{type(estimator).__name__}: component {step.reinitialised} was nearly empty, and has been"
         f" reinitialised as half of component {step.half_of}: the source of the rows may have"
@@ -247,7 +243,6 @@ class FitTasks:
             self._start.call_on_fit_task_end(**self._told)
 
     def end(self):
-        """Report that the fit is over."""
         self._end_start()
         if self._fit is not None:
             self._fit.call_on_fit_task_end(**self._told)

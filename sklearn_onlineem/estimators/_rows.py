@@ -168,14 +168,13 @@ class RowEstimator(FitTransformMixin, OnlineEM):
     # -------------------------------------------------------------------------------- inference
 
     def _infer(self, X, method, *arguments):
-        """Return the result of a method of the model for X."""
         seen = self._seen()
         data = seen._reader().read(X)
         with single_threaded_blas(len(data)):
             return getattr(seen.model_, method)(data, *arguments)
 
     def score_samples(self, X: RowData) -> Floats:
-        """Return the log-likelihood of each sample.
+        """Return the log-likelihood of each sample; of topic models, a lower bound of it.
 
         Parameters
         ----------
@@ -218,7 +217,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
     def bic(self, X: RowData) -> float:
         r"""Return the Bayesian information criterion on X; lower is better.
 
-        It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n rows.
+        It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n samples.
 
         Parameters
         ----------

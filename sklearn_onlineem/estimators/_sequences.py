@@ -201,7 +201,6 @@ class SequenceEstimator(
     # ---------------------------------------------------------------------------------- inference
 
     def _infer(self, X, lengths, groups, method, *arguments):
-        """Return the result of a method of the model, and the input that has read X."""
         seen = self._seen()
         reader = seen._input()
         data = reader.read(X, None, lengths, groups)
@@ -398,7 +397,6 @@ class SequenceEstimator(
 
 
 def _filtered_end(model, data):
-    """Return the distribution of the state at the end of the last sequence."""
     return model.filtered_end(data[len(data) - 1 :])
 
 

@@ -48,7 +48,6 @@ class Initialiser(ABC):
         """Return a model that is estimated from data, and from the given start values."""
 
     def model(self, data, random_state):
-        """Return the model for `fit` to start from."""
         given = self.given(data)
         return self.estimated(data, random_state) if given is None else given
 

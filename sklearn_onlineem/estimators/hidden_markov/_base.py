@@ -41,33 +41,33 @@ class BaseHMM(SequenceEstimator):
         Number of hidden states.
     termination : {"given_length", "end_state", "absorbing_states"}, default="given_length"
         What ends a sequence. "given_length": its length is given, not modelled. The others model
-        lengths: "end_state": after its last row a sequence moves to a silent end state, with the
-        probabilities `endprob_`; "absorbing_states": it ends at its first visit to one of
+        lengths. "end_state": after its last row a sequence moves to a silent end state, with the
+        probabilities `endprob_`. "absorbing_states": it ends at its first visit to one of
         `absorbing_states`, which emits the last row.
     absorbing_states : array-like of int, default=None
-        States that are never left. Where lengths are given they continue to emit.
+        States that are never left. If lengths are given they continue to emit.
     params : str, default="ste"
         Which of start (s), transitions (t) and emissions (e) are learnt.
     startprob_init : array-like of shape (n_components,), default=None
-        Start probabilities to begin with, which add up to 1. Zeros stay zero. None: all the same.
+        Start probabilities to begin with, which add up to 1. Zeros stay zero. None: uniform.
     transmat_init : array-like of shape (n_components, n_components), default=None
-        Transition probabilities to begin with, rows adding up to 1. Zeros stay zero, so that
-        left-to-right and banded models are made here. With an end state, rows may add up to less
-        than 1, or have a further column. None: all the same.
+        Transition probabilities to begin with, rows adding up to 1. Zeros stay zero, for
+        left-to-right and banded models. With an end state, rows may add up to less than 1, or have
+        a further column. None: uniform.
     startprob_prior, transmat_prior : float or array-like, default=None
-        Concentration of the Dirichlet priors on the start and on the rows of the transitions.
-        None: no prior, as 1.
+        Concentration of the Dirichlet priors on the start and on the rows of the transitions. None:
+        1, no prior.
     prior : dict or LearntPrior, default=None
         Hyper-parameters of the family's conjugate prior, the arguments of its `prior_statistics`;
-        or what `as_prior` of a fitted estimator returned. None: maximum likelihood.
+        or the result of `as_prior` of a fitted estimator. None: maximum likelihood.
     init : str or array-like, default="k-means"
-        Where emissions start: "k-means", "k-means++", "random" (responsibilities),
+        Start of the emissions: "k-means", "k-means++", "random" (responsibilities),
         "random_from_data" (rows as centres), or centres of shape (n_components, n_features).
     algorithm : {"viterbi", "map"}, default="viterbi"
         What `predict` and `decode` return: most probable paths, or most probable states.
     semi_supervised : bool, default=False
-        Whether the `y` of `fit` and `partial_fit` holds known states. If not it is ignored, so that
-        pipelines and searches may pass what they have.
+        Whether the `y` of `fit` and `partial_fit` holds known states. Otherwise it is ignored, as
+        pipelines and searches may pass one.
 
     Attributes
     ----------
@@ -167,33 +167,31 @@ class BaseHMM(SequenceEstimator):
 
     @fitted_property
     def startprob_(self) -> Floats:
-        """Probabilities of the first state, an ndarray of shape (n_components,)."""
         return self._exposed(self.model_.start)
 
     @fitted_property
     def transmat_(self) -> Floats:
-        """Probabilities of moves, an ndarray of shape (n_components, n_components)."""
         model = self.model_
         return self._exposed(model.transmat[:, : model.n_components])
 
     @fitted_property
     def endprob_(self) -> Floats | None:
-        """Probabilities of a silent end after each state, of shape (n_components,).
-
-        Only with ``termination="end_state"``.
-        """
         model = self.model_
         if not isinstance(model.termination, EndState):
             raise AttributeError("endprob_ is a value of models with silent ends only.")
         return self._exposed(model.transmat[:, -1])
 
     def get_stationary_distribution(self) -> Floats:
-        """Return the distribution that the transitions keep, an ndarray of shape (n_components,).
+        """Return the stationary distribution of the transitions.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_components,)
 
         Raises
         ------
         NotFittedError, ValueError
-            If the estimator is not fitted, or sequences end by themselves, so that there is none.
+            If the estimator is not fitted, or lengths are modelled, so that there is none.
         """
         check_is_fitted(self)
         model = self.model_
@@ -221,7 +219,7 @@ class BaseHMM(SequenceEstimator):
         Returns
         -------
         posterior : ndarray of shape (n_rows, n_components), or list
-            A list of arrays, one for each sequence, if X has one entry for each.
+            A list has an array for each sequence, if X has an entry for each. Rows add up to 1.
 
         Raises
         ------
@@ -244,7 +242,7 @@ class BaseHMM(SequenceEstimator):
         Returns
         -------
         posterior : ndarray of shape (n_rows, n_components), or list
-            A list of arrays, one for each sequence, if X has one entry for each. Rows add up to 1.
+            As of `predict_proba`.
 
         Raises
         ------
@@ -266,7 +264,7 @@ class BaseHMM(SequenceEstimator):
         Returns
         -------
         filtered : ndarray of shape (n_rows, n_components), or list
-            A list of arrays, one for each sequence, if X has one entry for each. Rows add up to 1.
+            A list has an array for each sequence, if X has an entry for each. Rows add up to 1.
 
         Raises
         ------
@@ -282,7 +280,7 @@ class BaseHMM(SequenceEstimator):
         Returns
         -------
         live_filter : StateFilter
-            Of the model as it is now; later updates do not change it.
+            Later updates of the estimator do not change it.
 
         Raises
         ------
@@ -295,7 +293,7 @@ class BaseHMM(SequenceEstimator):
     def predict(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> IntegersOrList:
-        """Return states: the most probable path, or with ``algorithm="map"`` one row at a time.
+        """Return the most probable path of states, or with ``algorithm="map"`` states of rows.
 
         Parameters
         ----------
@@ -305,7 +303,7 @@ class BaseHMM(SequenceEstimator):
         Returns
         -------
         states : ndarray of int of shape (n_rows,), or list
-            A list of arrays, one for each sequence, if X has one entry for each.
+            A list has an array for each sequence, if X has an entry for each.
 
         Raises
         ------
@@ -327,12 +325,11 @@ class BaseHMM(SequenceEstimator):
         Parameters
         ----------
         X, y, lengths, groups
-            Sequences and known states, as in `fit`.
+            As in `fit`.
 
         Returns
         -------
         states : ndarray of int of shape (n_rows,), or list
-            A list of arrays, one for each sequence, if X has one entry for each.
 
         Raises
         ------
@@ -351,17 +348,15 @@ class BaseHMM(SequenceEstimator):
         *,
         groups: ArrayLike | None = None,
     ) -> tuple[float, IntegersOrList]:
-        """Return states and how probable they are.
+        """Return states and their probability.
 
         Parameters
         ----------
-        X, lengths
+        X, lengths, groups
             Sequences, as in `fit`.
         algorithm : {"viterbi", "map"}, default=None
             "viterbi": the most probable path of each sequence; "map": the most probable state of
             each row. None: the estimator's.
-        groups
-            As in `fit`.
 
         Returns
         -------

@@ -116,7 +116,6 @@ def excess(concentration, name):
 
 
 def dirichlet_prior(concentration, family, n_components, n_features):
-    """Return `emissionprob_prior` as pseudo-statistics."""
     hyperparameters, name = {"concentration": concentration}, "emissionprob_prior"
     return prior_statistics(family, hyperparameters, n_components, n_features=n_features, name=name)
 

@@ -233,7 +233,6 @@ class KalmanFilter(SequenceEstimator):
         return self.model_.n_components
 
     def _moments(self, X, lengths, groups, method):
-        """Return moments of a method of the model, as the user arranged the rows."""
         seen = self._seen()
         parts, reader = seen._infer(X, lengths, groups, method)
         return tuple(reader.restored(seen._exposed(part)) for part in parts)
@@ -498,7 +497,7 @@ class KalmanFilter(SequenceEstimator):
         Returns
         -------
         live_filter : MomentFilter
-            Of the model as it is now; later updates do not change it.
+            Later updates of the estimator do not change it.
 
         Raises
         ------

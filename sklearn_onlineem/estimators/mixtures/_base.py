@@ -245,7 +245,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         return self.model_.n_components
 
     def predict_proba(self, X: RowData) -> Floats:
-        """Return the responsibility of each component for each row.
+        """Return the responsibility of each component for each sample.
 
         Parameters
         ----------
@@ -265,7 +265,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         return self._infer(X, "posterior")
 
     def predict(self, X: RowData) -> Integers:
-        """Return the most probable component of each row.
+        """Return the most probable component of each sample.
 
         Parameters
         ----------
@@ -286,7 +286,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     def fit_predict(
         self, X: RowData, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Integers:
-        """Fit, and return the most probable component of each row of X.
+        """Fit, and return the most probable component of each sample.
 
         Parameters
         ----------

@@ -27,7 +27,6 @@ class Mixture(BaseMixture):
     ----------
     parameters_ : object
         The family's parameters of all components.
-    means_ : ndarray of shape (n_components, n_features)
 
     See Also
     --------

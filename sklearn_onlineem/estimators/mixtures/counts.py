@@ -27,7 +27,6 @@ class PoissonMixture(BaseMixture):
     ----------
     rates_ : ndarray of shape (n_components, n_features)
         Expected counts.
-    means_ : ndarray of shape (n_components, n_features)
 
     See Also
     --------
@@ -131,7 +130,6 @@ class BernoulliMixture(BaseMixture):
     ----------
     probabilities_ : ndarray of shape (n_components, n_features)
         Probabilities of a one.
-    means_ : ndarray of shape (n_components, n_features)
 
     See Also
     --------

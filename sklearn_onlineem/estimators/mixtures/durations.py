@@ -26,7 +26,6 @@ class ExponentialMixture(BaseMixture):
     ----------
     rates_ : ndarray of shape (n_components, n_features)
         Inverse means.
-    means_ : ndarray of shape (n_components, n_features)
 
     See Also
     --------
@@ -74,7 +73,6 @@ class GammaMixture(BaseMixture):
     ----------
     shapes_, rates_ : ndarray of shape (n_components, n_features)
         Shapes and rates of the components.
-    means_ : ndarray of shape (n_components, n_features)
 
     See Also
     --------

@@ -56,7 +56,6 @@ class GaussianMixture(BaseMixture):
         Covariances, their inverses, and upper triangular factors P of these, P P' = precision. Of
         shape (n_components, n_features, n_features) full, (n_features, n_features) tied,
         (n_components, n_features) diagonal or (n_components,) spherical.
-    means_ : ndarray of shape (n_components, n_features)
 
     See Also
     --------
@@ -113,7 +112,6 @@ class GaussianMixture(BaseMixture):
         )
 
     def _given_parameters(self, family, rows):
-        """Return Gaussians with the given precisions and any means."""
         somewhere = np.zeros((self.n_components, rows.n_features))
         return Gaussians(somewhere, self._given_covariances(rows.n_features))
 

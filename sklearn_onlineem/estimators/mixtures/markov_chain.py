@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
 from numbers import Integral
 from typing import Self
@@ -12,7 +13,7 @@ from scipy import sparse
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._kernels._rows import are_ready
-from sklearn_onlineem._typing import Floats, Integers, SequenceData
+from sklearn_onlineem._typing import Floats, Integers, Method, SequenceData
 from sklearn_onlineem.data._batch import room
 from sklearn_onlineem.data._transitions import n_symbols_of, transition_counts
 from sklearn_onlineem.estimators._fitted import fitted_property, rollback
@@ -144,6 +145,25 @@ def _codes(values, n_symbols, why):
     return values.astype(np.int64)
 
 
+_DOCUMENTED = {
+    (
+        "X : array-like of shape (n_samples, n_features)\n"
+        "    The rows; sparse where the class says so."
+    ): "X, lengths, groups\n    Sequences or counts, as in `fit`.",
+    "X, y, sample_weight\n": "X, y, sample_weight, lengths, groups\n",
+    "X, y, **fit_params\n": "X, y, sample_weight, lengths, groups\n",
+}
+
+
+def _documented(method: Method) -> Method:
+    """Give a method the docstring of other mixtures, with the parameters of sequences."""
+    text = inspect.getdoc(getattr(BaseMixture, method.__name__)) or ""
+    for rows, sequences in _DOCUMENTED.items():
+        text = text.replace(rows, sequences)
+    method.__doc__ = text
+    return method
+
+
 @estimator
 class MarkovChainMixture(SequenceOutput, BaseMixture):
     r"""Mixture of Markov chains: clusters of sequences of symbols, learnt online or in batch.
@@ -170,10 +190,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
     n_symbols : int, default=None
         Number of symbols. None: one more than the largest code in the first data, which must then
         be below 4096, or according to the columns of counts. Symbols beyond are an error.
-    init : str or array-like, default="k-means"
-        Start, from rows of counts: "k-means", "k-means++", "random" (responsibilities),
-        "random_from_data" (rows as centres), centres of shape (n_components, n_features), or
-        responsibilities of shape (n_samples, n_components).
     means_init : array-like of shape (n_components, n_features), default=None
         Expected counts to start from. Probabilities are their shares in the first symbol and in
         each row of the transitions.
@@ -323,6 +339,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         """
         return super().partial_fit(self._sequences(X, lengths, groups), y, sample_weight)
 
+    @_documented
     def fit_predict(
         self,
         X: SequenceData,
@@ -332,24 +349,9 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Integers:
-        """Fit, and return the most probable component of each sequence.
-
-        Parameters
-        ----------
-        X, y, sample_weight, lengths, groups
-            As in `fit`.
-
-        Returns
-        -------
-        components : ndarray of int of shape (n_samples,)
-
-        Raises
-        ------
-        ValueError
-            If the parameters or the data are invalid; the message names the estimator.
-        """
         return super().fit_predict(self._sequences(X, lengths, groups), y, sample_weight)
 
+    @_documented
     def fit_transform(
         self,
         X: SequenceData,
@@ -359,92 +361,28 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Floats:
-        """Fit, and return the responsibilities.
-
-        Parameters
-        ----------
-        X, y, sample_weight, lengths, groups
-            As in `fit`.
-
-        Returns
-        -------
-        responsibilities : ndarray of shape (n_samples, n_components)
-            Rows add up to 1.
-
-        Raises
-        ------
-        ValueError
-            If the parameters or the data are invalid; the message names the estimator.
-        """
         with rollback(self):
             fitted = self.fit(X, y, sample_weight, lengths=lengths, groups=groups)
             return fitted.transform(X, lengths, groups=groups)
 
     # ---------------------------------------------------------------------------------- inference
 
+    @_documented
     def predict_proba(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> Floats:
-        """Return the responsibility of each component for each sequence.
-
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences or counts, as in `fit`.
-
-        Returns
-        -------
-        responsibilities : ndarray of shape (n_samples, n_components)
-            Rows add up to 1.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
-        """
         return super().predict_proba(self._sequences(X, lengths, groups))
 
+    @_documented
     def predict(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> Integers:
-        """Return the most probable component of each sequence.
-
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences or counts, as in `fit`.
-
-        Returns
-        -------
-        components : ndarray of int of shape (n_samples,)
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
-        """
         return super().predict(self._sequences(X, lengths, groups))
 
+    @_documented
     def transform(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> Floats:
-        """Return the responsibilities, as `predict_proba` does.
-
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences or counts, as in `fit`.
-
-        Returns
-        -------
-        responsibilities : ndarray of shape (n_samples, n_components)
-            Rows add up to 1.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
-        """
         return self.predict_proba(X, lengths, groups=groups)
 
     def score_samples(
@@ -478,6 +416,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         """
         return super().score_samples(self._sequences(X, lengths, groups), predictive)
 
+    @_documented
     def score(
         self,
         X: SequenceData,
@@ -486,72 +425,18 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> float:
-        """Return the mean log-likelihood of the sequences in nats; higher is better.
-
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences or counts, as in `fit`.
-        y : object
-            Ignored.
-
-        Returns
-        -------
-        log_likelihood : float
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
-        """
         return super().score(self._sequences(X, lengths, groups))
 
+    @_documented
     def bic(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> float:
-        r"""Return the Bayesian information criterion on X; lower is better.
-
-        It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n sequences.
-
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences or counts, as in `fit`.
-
-        Returns
-        -------
-        bic : float
-            With log-likelihoods in nats.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
-        """
         return super().bic(self._sequences(X, lengths, groups))
 
+    @_documented
     def aic(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> float:
-        r"""Return the Akaike information criterion on X; lower is better.
-
-        It is :math:`-2 \log L + 2 p`, of a model with p free parameters.
-
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences or counts, as in `fit`.
-
-        Returns
-        -------
-        aic : float
-            With log-likelihoods in nats.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
-        """
         return super().aic(self._sequences(X, lengths, groups))
 
     def sample(

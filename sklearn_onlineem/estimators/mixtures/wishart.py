@@ -30,9 +30,9 @@ class WishartMixture(BaseMixture):
     Attributes
     ----------
     degrees_of_freedom_ : ndarray of shape (n_components,)
+        Degrees of freedom.
     scales_ : ndarray of shape (n_components, side, side)
         Scale matrices; degrees of freedom times scale is the mean.
-    means_ : ndarray of shape (n_components, n_features)
 
     See Also
     --------

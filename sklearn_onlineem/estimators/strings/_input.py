@@ -20,12 +20,7 @@ _WORD = "a string or a sequence of hashable symbols as"
 
 
 class SymbolCodes:
-    """Gives symbols codes: known ones those of an alphabet, others the next free ones.
-
-    >>> codes = SymbolCodes({"a": 0, "b": 1})
-    >>> codes.encode(["abba", "cab"]).symbols
-    array([0, 1, 1, 0, 2, 0, 1], dtype=int32)
-    """
+    """Gives symbols codes: known ones those of an alphabet, others the next free ones."""
 
     def __init__(self, alphabet=None):
         self.codes = dict(alphabet or {})

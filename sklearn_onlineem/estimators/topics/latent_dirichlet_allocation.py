@@ -506,26 +506,6 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             proportions *= (data.lengths + seen.model_.alpha.sum())[:, None]
         return proportions.astype(data.dtype, copy=False)
 
-    def score_samples(self, X: RowData) -> Floats:
-        """Return a lower bound of the log-likelihood of the ordered tokens of each document.
-
-        Parameters
-        ----------
-        X : array-like or sparse array of shape (n_samples, n_features)
-            Counts of the words of each document.
-
-        Returns
-        -------
-        bounds : ndarray of shape (n_samples,)
-            In nats.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            If the estimator is not fitted, or X is invalid.
-        """
-        return super().score_samples(X)
-
     def perplexity(self, X: RowData) -> float:
         r"""Return the perplexity of documents by completion; lower is better.
 
