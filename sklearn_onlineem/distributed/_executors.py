@@ -1,7 +1,6 @@
 """Executors of tasks: this process and its children (joblib), or a cluster (Dask).
 
-Both map a task over the shards and merge what comes back by the same tree, so that they give the
-same bits.
+Both map a task over the shards and merge the results by the same tree, so that bits are the same.
 """
 
 from __future__ import annotations
@@ -59,28 +58,17 @@ _NO_END = (
 
 
 class DistributionError(RuntimeError):
-    """Loss of data that nobody can compute again, of workers, or of the scheduler."""
+    """Loss of data that cannot be computed again, of workers, or of the scheduler."""
 
 
 class Heartbeats:
-    """Signs of life of workers, timed by the clock of this process: those of machines differ."""
+    """Signs of life of workers, timed by the clock of this process, as those of machines differ."""
 
     def __init__(self):
         self.heard = {}
 
     def silent_for(self, seconds, last_seen):
-        """Workers whose sign of life has been the same for longer.
-
-        Parameters
-        ----------
-        seconds : float
-        last_seen : dict of str to float
-            When the scheduler last heard of each worker, by its own clock.
-
-        Returns
-        -------
-        workers : list of str
-        """
+        """Return workers with the same sign of life for so long, given the latest of each."""
         now, before = time.monotonic(), self.heard
         self.heard = {
             worker: before[worker] if before.get(worker, (None,))[0] == seen else (seen, now)
@@ -90,7 +78,7 @@ class Heartbeats:
 
 
 def _chosen(counts):
-    """Which shards are not empty, and how many rows the shards before each have."""
+    """Return which shards are not empty, and how many rows precede each."""
     sizes, n_counting = np.reshape(counts, (-1, 2)).T
     numbers = np.flatnonzero(n_counting).tolist()
     if not numbers:
@@ -103,14 +91,7 @@ def _runs(items, length):
 
 
 class JoblibExecutor:
-    """Tasks by joblib, under whatever backend is in force.
-
-    Parameters
-    ----------
-    columns : dict of str to list
-        Shards of local data: X, and what goes with it.
-    n_jobs : int or None
-    """
+    """Runs tasks by joblib, with the present backend."""
 
     def __init__(self, columns, n_jobs):
         self.names, self.n_jobs = tuple(columns), n_jobs
@@ -123,7 +104,7 @@ class JoblibExecutor:
         self.numbers, self.firsts = _chosen(counts)
 
     def begin(self, estimator):
-        """The estimator at its start, which the first shard gives."""
+        """Return the estimator at its start, from the first shard."""
         number = self.numbers[0]
         return begin(estimator, number, self.names, *self.source[number])
 
@@ -146,22 +127,11 @@ class JoblibExecutor:
 
 
 class DaskExecutor:
-    """Tasks by dask.distributed; the scheduler places them, and does again what a worker has lost.
+    """Runs tasks by dask.distributed, whose scheduler places them, and repeats lost ones.
 
-    A task costs the scheduler milliseconds. So where shards turn out to be short work, one task
-    takes as many as make some, and at least as many as there are for a thread; they move there
-    once, and few results are merged here. Else each shard has its own task, and the scheduler a
-    free hand. None of this changes a bit.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    columns : dict of str to list
-        Shards of local data, or delayed objects and futures: X, and what goes with it.
-    is_local : bool
-        Whether the data are here, and so can be sent again.
-    worker_timeout : float
-        Seconds to wait for a worker while none can run a task, or while one is silent.
+    A task costs the scheduler milliseconds. If shards are short work, a task takes as many as make
+    some, and at least as many as there are for a thread; they move there once, and few results are
+    merged here. Otherwise each shard has its own task. Bits do not depend on this.
     """
 
     def __init__(self, client, columns, is_local, worker_timeout):
@@ -172,7 +142,7 @@ class DaskExecutor:
         self.pack_size, self.last = None, []
 
     def _placed(self):
-        """Futures of the raw shards, a list for each name."""
+        """Return futures of the raw shards, a list for each name."""
         if self.is_local:
             return [self._sent(column) for column in self.source]
         return [
@@ -181,7 +151,7 @@ class DaskExecutor:
         ]
 
     def _sent(self, column):
-        """Futures of local shards; waits for workers to take them, but not without end."""
+        """Return futures of local shards; wait for workers to take them, up to the timeout."""
         from distributed.comm import CommClosedError
 
         timeout = self.worker_timeout
@@ -193,7 +163,6 @@ class DaskExecutor:
             raise CommClosedError(str(error)) from error
 
     def open(self):
-        """Find the shards that are not empty."""
         counts = self._insisting(self._counted)
         self.numbers, self.firsts = _chosen(counts)
 
@@ -201,7 +170,6 @@ class DaskExecutor:
         return self._gathered(n_entries, range(len(self.futures[0])), *self._named(self.futures))
 
     def begin(self, estimator):
-        """The estimator at its start, which the first shard gives."""
         return self._insisting(lambda: self._begun(estimator))
 
     def _begun(self, estimator):
@@ -211,7 +179,7 @@ class DaskExecutor:
         return self._fetched([start])[0]
 
     def _named(self, columns):
-        """Columns of arguments for a task on each shard: the names, and the values."""
+        """Return columns of arguments for a task on each shard: names, and values."""
         return [self.names] * len(columns[0]), *columns
 
     def _gathered(self, function, *columns):
@@ -221,7 +189,6 @@ class DaskExecutor:
         return self.client.map(function, *columns, pure=False)
 
     def prepare(self, template):
-        """Convert the shards; return their sizes and weights."""
         self.template = template
         return self._insisting(lambda: self._gathered(extent, self.data))
 
@@ -232,7 +199,6 @@ class DaskExecutor:
         return self._map(prepare, templates, self.numbers, self.firsts, *self._named(chosen))
 
     def reduce(self, task, chosen, *arguments):
-        """Map a task over the chosen shards, and merge, by one graph."""
         part = self._insisting(lambda: self._round(task, chosen, arguments))
         seconds = part.seconds / len(chosen)
         if seconds > _SHORT:
@@ -252,7 +218,7 @@ class DaskExecutor:
         return whole(self._fetched(futures), len(shards))
 
     def _fetched(self, futures):
-        """The results of tasks; waits for them, but not without end where nobody does them."""
+        """Return the results of tasks; wait for them, up to the timeout without progress."""
         from distributed.comm import CommClosedError
 
         try:
@@ -288,12 +254,12 @@ class DaskExecutor:
         return work.result()
 
     async def _last_seen(self):
-        """When the scheduler last heard of each worker."""
+        """Return when the scheduler last heard of each worker."""
         workers = (await self.client.scheduler.identity())["workers"]
         return {worker: known["last_seen"] for worker, known in workers.items()}
 
     async def _check_alive(self, silent, is_sending):
-        """Raise where a silent worker has work or data, or is being sent some."""
+        """Raise if a silent worker has work or data, or is being sent some."""
         if not silent:
             return
         scheduler = self.client.scheduler
@@ -305,10 +271,7 @@ class DaskExecutor:
                 raise DistributionError(_FROZEN.format(worker))
 
     def _pack_size(self, seconds):
-        """Number of shards of so much work to a task.
-
-        It is a power of 2, so that a pack is a branch of the tree of merges.
-        """
+        """Return the number of such shards for a task, a power of 2: a branch of the tree."""
         try:
             n_threads = sum(self.client.nthreads().values())
         except OSError:
@@ -318,7 +281,6 @@ class DaskExecutor:
         return 1 << (min(share, n_shards) - 1).bit_length()
 
     def _is_connected(self):
-        """Whether the scheduler answers."""
         if self.client.status != "running":
             return False
         try:
@@ -328,7 +290,7 @@ class DaskExecutor:
         return True
 
     def _insisting(self, compute):
-        """Place the shards, unless they are, and compute; again where workers are lost amid it."""
+        """Place the shards if they are not, and compute; repeat if workers are lost."""
         from distributed.client import FutureCancelledError
         from distributed.comm import CommClosedError
 
@@ -360,7 +322,7 @@ def _same(value):
 
 
 def _graph(task, packs, n_parts, arguments, most):
-    """A Dask graph that performs a task on packs of shards, and merges; and its last keys."""
+    """Return a Dask graph of a task on packs of shards and of merges, and its last keys."""
     from dask._task_spec import DataNode, List, Task, TaskRef, parse_input
 
     name, graph = uuid.uuid4().hex, {}

@@ -1,4 +1,4 @@
-"""Modes: solvers whose passes are rounds of work on shards, and what is made of what comes back."""
+"""Modes: solvers whose passes are rounds of tasks on shards, and of merging the results."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class Round(NamedTuple):
     Attributes
     ----------
     seconds : float
-        From sending the model to having the next.
+        From sending the model until the next one is there.
     bytes_sent : int
-        Sizes of the model that goes to each shard, and of what comes back from it: an upper bound,
-        met where each shard has a worker of its own.
+        Sizes of the model sent to each shard, and of its result: an upper bound, reached if each
+        shard has another worker.
     n_seen : float
-        Rows, or sequences, that the round learnt from.
+        Rows, or sequences, of the round.
     log_likelihood : float
         Mean per observation of the data of the round, before their updates, in nats.
     kl_divergence : float
         Joint KL(new model || old model), in nats per observation.
     validation : float
-        Score of the new model on the validation data; NaN if there are none.
+        Score of the new model on the validation data; NaN without.
 
     Examples
     --------
@@ -60,19 +60,7 @@ class Round(NamedTuple):
 
 @dataclass(frozen=True)
 class Shards:
-    """Data that never meet: where they are, and who is told what a round did.
-
-    Parameters
-    ----------
-    executor : JoblibExecutor or DaskExecutor
-    sizes : list of int
-        Rows, or sequences, of each shard.
-    total_weight : float
-        What all of them weigh.
-    n_rows : int
-        Rows of all of them, those of sequences too.
-    record : callable (Round)
-    """
+    """Data in shards: the executor that holds them, their sizes, and the callback of a round."""
 
     executor: object
     sizes: list
@@ -84,7 +72,6 @@ class Shards:
         return sum(self.sizes)
 
     def reduce(self, task, chosen, *arguments):
-        """Do a task on chosen shards; return what comes of all together."""
         return self.executor.reduce(task, chosen, *arguments)
 
 
@@ -97,7 +84,7 @@ class Mode(Solver):
 
     @staticmethod
     def take(progress, shards, state, result, start, n_shards):
-        """Let a state be the present one, and record the round."""
+        """Make a state the present one, and record the round."""
         sent = n_shards * (n_bytes(progress.state.model) + n_bytes(result.content))
         progress.take(state)
         seconds, step = time.perf_counter() - start, state.step
@@ -115,7 +102,7 @@ class Mode(Solver):
 
 @dataclass(frozen=True)
 class BatchMode(Mode):
-    """Batch EM: evidence of all shards, then one M-step."""
+    """Batch EM: an E-step on all shards, then one M-step."""
 
     def passes(self, progress, data, plan):
         settled, everyone = plan.stopping(), range(len(data.sizes))
@@ -133,16 +120,10 @@ class BatchMode(Mode):
 
 @dataclass(frozen=True)
 class LearnerMode(Mode):
-    """Online EM by learners, one a shard, whose models are merged.
+    """Online EM by one learner for each shard, whose models are merged.
 
-    Parameters
-    ----------
-    sync_every : int
-        Batches between merges; infinity: one merge at the end of a pass.
-    combine : str
-        How models are merged.
-    seed : tuple of int
-        Of the orders of the rows; empty where they are taken as they come.
+    With ``sync_every=inf`` they are merged once, at the end of a pass. An empty `seed` keeps the
+    order of the rows.
     """
 
     sync_every: float
@@ -168,7 +149,7 @@ class LearnerMode(Mode):
                 return
 
     def _round(self, progress, shards, plan, number, active, first, n_batches):
-        """Let learners take steps from the present model, and merge what becomes of it."""
+        """Let learners take steps from the present model, and merge their results."""
         start, state = time.perf_counter(), progress.state
         # Learners that are merged on the way take the rates of their pooled batches.
         n_learners = 1 if self.sync_every == math.inf else len(active)

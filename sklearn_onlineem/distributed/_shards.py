@@ -1,4 +1,4 @@
-"""Shards of data: cut here, or chunks and objects that live on a cluster."""
+"""Shards of data: cut here, or chunks and objects on a cluster."""
 
 from __future__ import annotations
 
@@ -14,20 +14,10 @@ __all__ = ["cut", "is_future", "remote_shards"]
 
 
 def remote_shards(columns, estimator):
-    """Shards of what lives on a cluster; None where nothing does.
+    """Return shards of data on a cluster by name; None if all data are local.
 
-    Rows are cut where a collection is, and sequences never: a collection of two dimensions, or a
-    data frame, is one sequence to an estimator of sequences, and so one shard.
-
-    Parameters
-    ----------
-    columns : dict of str to object
-        X, and what each of its rows or sequences has besides.
-    estimator : estimator
-
-    Returns
-    -------
-    columns : dict of str to list of Delayed or Future, or None
+    Collections are cut into rows as they are chunked. Sequences are never cut: to an estimator of
+    sequences, a 2-D collection or a data frame is one sequence, and one shard.
     """
     takes_sequences = get_tags(estimator).input_tags.three_d_array
     is_one = takes_sequences and getattr(columns["X"], "ndim", 1) == 2
@@ -42,19 +32,7 @@ def remote_shards(columns, estimator):
 
 
 def _remote(name, X, is_one):
-    """Shards of a Dask collection, or of a list of delayed objects or futures; None for others.
-
-    Parameters
-    ----------
-    name : str
-    X : object
-    is_one : bool
-        Whether a collection is to be one shard.
-
-    Returns
-    -------
-    shards : list of Delayed or Future, or None
-    """
+    """Return shards of a Dask collection, or of a list of delayed objects or futures; else None."""
     if "dask" not in sys.modules:
         return None
     from dask.base import is_dask_collection
@@ -83,26 +61,15 @@ def _remote(name, X, is_one):
 
 
 def is_future(x):
-    """Whether x is a future of dask.distributed, which need not be installed."""
+    """Return whether x is a future of dask.distributed, which need not be installed."""
     distributed = sys.modules.get("distributed")
     return distributed is not None and isinstance(x, distributed.Future)
 
 
 def cut(columns, n_shards, estimator):
-    """Cut local data into shards of about equal numbers of rows, or of sequences.
+    """Return local data cut into shards with about equal numbers of rows, or of sequences.
 
-    One long sequence is never cut.
-
-    Parameters
-    ----------
-    columns : dict of str to array-like
-        X first, then what each of its rows or sequences has besides.
-    n_shards : int
-    estimator : estimator
-
-    Returns
-    -------
-    columns : dict of str to list of shards
+    A single sequence is never cut.
     """
     X = _collection("X", columns.get("X"))
     is_nested = _is_nested(X, get_tags(estimator).input_tags)
@@ -116,7 +83,7 @@ def cut(columns, n_shards, estimator):
 
 
 def _collection(name, values):
-    """The values, if they have entries that slices choose from."""
+    """Return the values if they have entries to choose from; else ValueError."""
     is_one_thing = isinstance(values, str | bytes | dict | set | frozenset)
     has_entries = hasattr(values, "__len__") or hasattr(values, "__array__")
     if is_one_thing or not has_entries or getattr(values, "ndim", 1) == 0:
@@ -128,7 +95,7 @@ def _collection(name, values):
 
 
 def _is_nested(X, tags):
-    """Whether each entry of X is a sequence, or a pair of them."""
+    """Return whether each entry of X is a sequence, or a pair of them."""
     is_list = isinstance(X, list | tuple)
     if tags.string:
         return is_list
@@ -136,7 +103,7 @@ def _is_nested(X, tags):
 
 
 def _entries(name, values, is_nested):
-    """The values with entries that can be counted: a list if they come in one as sequences do."""
+    """Return the values as a list of sequences, or as something with countable rows."""
     values = _collection(name, values)
     if is_nested and isinstance(values, list | tuple):
         return list(iter(values))

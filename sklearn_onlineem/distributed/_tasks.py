@@ -1,6 +1,6 @@
 """Tasks of workers: pure functions of their arguments, so that any worker may repeat them.
 
-What comes back are parts, which merge in a fixed order; bits depend on how the data are cut and on
+They return parts that are merged in a fixed order: bits depend on how the data are cut, and on
 nothing else.
 """
 
@@ -43,37 +43,23 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Result:
-    """Result of a task over one shard, or merged results of several.
-
-    Parameters
-    ----------
-    total_weight : float
-        Rows, or sequences.
-    content : Statistics or Model
-        Statistics per observation; or a model, where parameters are averaged.
-    log_likelihood : float
-        Mean per observation.
-    length_distribution : LengthDistribution, default=None
-        Distribution of the lengths, where the model asks for one.
-    seconds : float, default=0.0
-        CPU time that it took, for the planning of the next rounds.
-    n_rows : int, default=0
-        Rows, of sequences too, or pairs of strings.
-    """
+    """Result of a task over one shard, or merged results of several."""
 
     total_weight: float
+    # Statistics per observation; or a model, where parameters are averaged.
     content: Statistics | Model
+    # Mean per observation.
     log_likelihood: float
     length_distribution: LengthDistribution | None = None
+    # CPU time, for the planning of the next rounds.
     seconds: float = 0.0
     n_rows: int = 0
 
-    # To a model it is the data that it was made of.
+    # Models take it for the data that it was computed from.
     before = None
 
     @property
     def survival(self):
-        """Share of the sequences with more than t rows, t = 0, 1, ..."""
         return self.length_distribution.survival
 
     def __sizeof__(self):
@@ -83,49 +69,32 @@ class Result:
 
 @dataclass(frozen=True)
 class LearningTask:
-    """Plan of a learner between two merges.
-
-    Parameters
-    ----------
-    schedule : callable
-    batch_size : int
-    first, n_batches : int
-        Which batches of its shard it learns from.
-    size_seen : float
-        Size of the data that all learners have seen before.
-    size_unit : float
-        Size of an observation: learning rates count in these.
-    n_learners : int
-        Learners that take such steps at the same time; rates are those of their pooled batches.
-    prior : tuple of (float, Statistics)
-        For an observation of the unit of size.
-    order_seed : tuple of int
-        Of the order of the rows; empty where they are taken as they come.
-    seed : tuple of int
-        Of the state: with the number of a step it makes the generator of its draws.
-    n_steps : int
-        Steps before.
-    returns_model : bool
-        Whether models come back, not their statistics.
-    """
+    """Plan of a learner between two merges."""
 
     schedule: object
     batch_size: int
+    # Which batches of its shard it learns from.
     first: int
     n_batches: int
+    # Of the data that all learners have seen, and of an observation: learning rates count in it.
     size_seen: float
     size_unit: float
+    # Learners that take such steps at the same time; rates are those of their pooled batches.
     n_learners: int
+    # Pairs of (share, Statistics), for an observation of the unit of size.
     prior: tuple
+    # Of the order of the rows; empty: as they come.
     order_seed: tuple
+    # With the number of a step it makes the generator of its draws.
     seed: tuple
     n_steps: int
+    # Whether models come back, not their statistics.
     returns_model: bool
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Arguments that Dask knows by name: to hash a model takes longer than to send it."""
+    """Arguments that Dask identifies by name: hashing a model takes longer than sending it."""
 
     name: str
     content: tuple
@@ -139,7 +108,7 @@ class Arguments:
 
 @contextmanager
 def _naming(number):
-    """Let invalid input be reported with the number of its shard."""
+    """Return a context whose errors of invalid input name the shard."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -147,13 +116,13 @@ def _naming(number):
 
 
 def begin(estimator, number, names, *values):
-    """A fitted estimator at its start."""
+    """Return a fitted estimator at its start."""
     with _naming(number):
         return estimator._begin(**dict(zip(names, values, strict=True)))
 
 
 def n_entries(number, names, *values):
-    """Number of rows, or of sequences, of a shard, and of those whose weight is not 0."""
+    """Return the numbers of rows, or sequences, of a shard: all, and those of weight above 0."""
     counted = dict(zip(names, values, strict=True))
     with _naming(number):
         n = _num_samples(countable(counted["X"]))
@@ -162,19 +131,18 @@ def n_entries(number, names, *values):
 
 
 def extent(data):
-    """Rows, or sequences, of a shard, what they weigh, and rows of all sequences."""
+    """Return the number of rows, or sequences, of a shard, their weight, and the number of rows."""
     return len(data), data.total_weight, data.n_rows
 
 
 def prepare(estimator, number, first, names, *values):
-    """The data of a shard, whose rows are those from `first` on, as kernels take them."""
+    """Return the data of a shard as kernels take them; its rows are numbered from `first`."""
     with _naming(number):
         data = estimator._input().read(**dict(zip(names, values, strict=True)))
     return data.numbered_from(first)
 
 
 def evidence(data, number, model, seed, n_steps):
-    """E-step of a shard."""
     data, rng = _own(data), _rng(model, seed, n_steps)
     with single_threaded_blas(data.n_rows):
         statistics, log_likelihood = _kernel_ready(model).e_step(data, rng=rng)
@@ -183,7 +151,7 @@ def evidence(data, number, model, seed, n_steps):
 
 
 def learn(data, number, model, task):
-    """Online EM on some batches of a shard, from the model that all learners share."""
+    """Run online EM on some batches of a shard, from the model that all learners share."""
     data, model = _own(data), _kernel_ready(model)
     order = _order(len(data), (*task.order_seed, number) if task.order_seed else ())
     begin = task.first * task.batch_size
@@ -207,17 +175,16 @@ def learn(data, number, model, task):
 
 
 def _rng(model, seed, n_steps):
-    """The generator of a step, the same for all shards; None where nothing is drawn."""
+    """Return the generator of a step, the same for all shards; None for exact E-steps."""
     return step_rng(seed, n_steps) if model.draws else None
 
 
 def _order(n, seed):
-    """Row numbers, shuffled; None where they stay as they are."""
     return np.random.default_rng(seed).permutation(n) if seed else None
 
 
 def perform(task, data, places, numbers, n_parts, arguments):
-    """Do a task on the data of some shards, and merge what comes of neighbours."""
+    """Run a task on the data of some shards, and merge neighbouring results."""
     shards = zip(places, data, numbers, strict=True)
     parts = {(0, place): _timed(task, X, number, *arguments.content) for place, X, number in shards}
     return merge([parts], n_parts)
@@ -230,21 +197,10 @@ def _timed(task, *arguments):
 
 
 def merge(groups, n_parts):
-    """Merge branches of a binary tree over parts with their siblings, where these are here.
+    """Merge branches of a binary tree with their siblings, where these are among them.
 
-    Parts may meet in any order and company, and what comes out has the same bits.
-
-    Parameters
-    ----------
-    groups : list of dicts of (int, int) to Result
-        Branches by level and place; parts are at level 0.
-    n_parts : int
-        Parts of the whole tree.
-
-    Returns
-    -------
-    branches : dict of (int, int) to Result
-        The root alone, once all parts are in.
+    Branches are dicts from level and place to `Result`; parts are at level 0. They may arrive in
+    any order and grouping: the root, left alone once all parts are in, has the same bits.
     """
     branches = {place: branch for group in groups for place, branch in group.items()}
     level, width = 0, n_parts
@@ -259,13 +215,12 @@ def merge(groups, n_parts):
 
 
 def whole(groups, n_parts):
-    """Merged results of all parts; groups are as in `merge`."""
+    """Return the merged result of all parts."""
     (part,) = merge(groups, n_parts).values()
     return _kernel_ready(part)
 
 
 def _sum(parts):
-    """Merged results of several parts."""
     parts = [_kernel_ready(part) for part in parts]
     total = sum(part.total_weight for part in parts)
     shares = [part.total_weight / total for part in parts]
@@ -286,15 +241,15 @@ def _lengths(parts):
 
 
 def _own(data):
-    """The data, aligned, without what earlier tasks have computed about them.
+    """Return aligned data without cached values of earlier tasks.
 
-    That is kept by object, and each task has a model of its own.
+    These are cached by object, and each task has another model.
     """
     return _kernel_ready(data)[:]
 
 
 def _kernel_ready(value):
-    """Arrays as kernels take them: a network hands over some at any address."""
+    """Return arrays aligned as kernels need them: those from a network may have any address."""
     if isinstance(value, np.ndarray):
         return np.require(value, requirements=["A", "C"])
     if sparse.issparse(value):

@@ -50,35 +50,35 @@ def _estimator_has(name):
 
 @naming_calls
 class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[Estimator]):
-    r"""Fit an estimator of this library to data in shards, which never meet.
+    r"""Fit an estimator of this library to data in shards, which stay where they are.
 
-    What the shards send back adds up. In each round of ``mode="batch"`` that is their evidence,
+    Results of the shards are added. In each round of ``mode="batch"`` these are expected
+    statistics,
 
     .. math:: \Theta^+ = \mathrm{M}\Big(\sum_m \tfrac{n_m}{n} \, \bar S_m(\Theta)\Big),
 
     which is batch EM on all of the data, to rounding. In the other modes each shard has a learner
-    that takes steps of online EM on its own, and what adds up are the own statistics of their
-    models (see :func:`~sklearn_onlineem.combine_estimators`).
+    that takes steps of online EM, and their models are merged (see
+    :func:`~sklearn_onlineem.combine_estimators`).
 
-    Bits depend on the shards and on `random_state`, and on nothing else: not on the number of
-    workers, where they are, or whether some of them die on the way. Where an
-    E-step draws, as that of :class:`~sklearn_onlineem.LatentDirichletAllocation` does, random
-    numbers depend on the step and on the place of a document among those of all shards: with
-    ``mode="batch"`` they are those of one machine, however the data are cut.
+    Bits depend only on the shards and on `random_state`, not on the workers, their number, or loss
+    of some. If an E-step draws, as that of :class:`~sklearn_onlineem.LatentDirichletAllocation`,
+    random numbers depend on the step and on the position of a document among those of all shards:
+    with ``mode="batch"`` they do not depend on how the data are cut.
 
     Parameters
     ----------
     estimator : estimator
-        A mixture, a hidden Markov model or another estimator of this library. Its parameters say
-        how it learns (`max_iter`, `tol`, `batch_size`, `eta0`, ...), but for `solver`, in whose
-        place is `mode`; the first shard provides its start.
+        A mixture, a hidden Markov model or another estimator of this library. Its parameters set
+        how it learns (`max_iter`, `tol`, `batch_size`, `eta0`, ...), except `solver`, which `mode`
+        replaces; the first shard provides its start.
     mode : {"batch", "synchronous", "asynchronous"}, default="batch"
-        "batch": rounds of batch EM until `tol`. "synchronous": learners are merged, and all
-        continue from there, after every `sync_every` of their batches. "asynchronous": learners
-        are merged once, at the end of a pass.
+        "batch": rounds of batch EM until `tol`. "synchronous": learners are merged after every
+        `sync_every` batches, and continue from the result. "asynchronous": learners are merged
+        once, at the end of a pass.
     sync_every : int, default=1
-        With ``mode="synchronous"``. Learners take the rates that one learner would take for the
-        batches of all, so that 1 is online EM with batches that many times larger.
+        With ``mode="synchronous"``. Learners take the learning rates of their pooled batches: 1 is
+        online EM with batches as many times larger as there are shards.
     n_passes : int, default=1
         Passes over the data of modes other than "batch".
     combine : {"entropic", "averaging"}, default="entropic"
@@ -86,15 +86,14 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
     shuffle : bool, default=True
         Whether learners take the rows of their shard in random order.
     n_shards : int, default=8
-        How many shards to cut local data into. Dask collections and lists of delayed objects or
-        futures are shards already.
+        Number of shards of local data. Dask collections and lists of delayed objects or futures are
+        shards already.
     n_jobs : int, default=None
-        Without a client: jobs of joblib, at most one for each shard, under whatever backend is in
-        force.
+        Without a client: jobs of joblib, at most one for each shard, with the present backend.
     worker_timeout : float, default=300.0
-        Seconds to wait while a cluster has no worker that takes tasks, or while a worker that has
-        work or data gives no sign of life, which is looked at every few seconds; ``math.inf``
-        waits for ever, where a cluster scales up from nothing through a queue.
+        Seconds to wait while a cluster has no worker that takes tasks, or while a worker with work
+        or data gives no sign of life, checked every few seconds. ``math.inf``: without limit, for
+        clusters that scale up from nothing through a queue.
     warm_start : bool, default=False
         Whether `fit` starts from `estimator_`.
     progress : bool, default=False
@@ -103,10 +102,11 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
     Attributes
     ----------
     estimator_ : estimator
-        The fitted estimator, local and plain: it can be used, pickled and updated by itself.
+        The fitted estimator, local, which can be used, pickled and updated independently.
     history_ : list of Round
+        Records of the rounds.
     n_features_in_ : int
-        Not of strings.
+        Columns of the data; strings have none.
 
     Notes
     -----
@@ -191,12 +191,11 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         X : array-like, list of sequences, Dask array or data frame, or list of shards
             Shards are delayed objects or futures. Local data are cut into `n_shards`.
         y, sample_weight : as X, default=None
-            As the estimator's `fit` takes them (`y` is ignored, unless the estimator has
-            ``semi_supervised=True``), in shards as X: local data are cut alike, chunks of
-            Dask arrays are those of X, and lists of shards are as long. A shard whose weights are
-            all 0 is left out.
+            As in `fit` of the estimator, in shards as X: local data are cut alike, chunks of Dask
+            arrays are those of X, and lists of shards are as long. `y` is ignored unless the
+            estimator has ``semi_supervised=True``. A shard whose weights are all 0 is left out.
         client : distributed.Client, default=None
-            None: the present client for what lives on a cluster, and joblib for local data.
+            None: the present client for data on a cluster, and joblib for local data.
         validation : array-like, default=None
             Local data to score the model on after each round.
 
@@ -208,12 +207,12 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         ------
         ValueError
             If a parameter or a shard is invalid; the message names the shard. If the estimator has
-            several starts, or a solver that is none of "auto", "online" and "batch".
+            several starts, or a solver other than "auto", "online" and "batch".
         DistributionError
-            If the cluster has lost data that cannot be computed again, or its scheduler, or all
-            workers for longer than `worker_timeout`, or workers time and again.
+            If the cluster has lost data that cannot be computed again, its scheduler, all workers
+            for longer than `worker_timeout`, or workers repeatedly.
         distributed.KilledWorker
-            If the same task took down one worker after the other, by its memory for example.
+            If one task has killed several workers, for example by its memory.
         """
         columns = {"X": X, "y": self._labels(X, y), "sample_weight": sample_weight}
         columns = {
@@ -242,11 +241,9 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
 
     @property
     def n_features_in_(self) -> int:
-        """Columns of the data."""
         return self.estimator_.n_features_in_
 
     def _learn(self, estimator, progress, shards):
-        """Let the mode take its passes over the shards."""
         seed = estimator._drawn_seed()
         mode = MODES[self.mode](self.sync_every, self.combine, seed if self.shuffle else ())
         start, is_batch = progress.state, self.mode == "batch"
@@ -261,7 +258,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         estimator._commit(progress, None)
 
     def _labels(self, X, y):
-        """The `y` of an estimator that learns from labels; any other is ignored."""
+        """Return `y` if the estimator learns from labels, else None."""
         estimator = self.estimator
         if y is None or getattr(estimator, "semi_supervised", False):
             return y
@@ -299,7 +296,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         return DaskExecutor(client, shards, True, worker_timeout)
 
     def _started(self, executor):
-        """An estimator that has its start, or what it learnt in the last fit."""
+        """Return an estimator at its start, or as of the last fit."""
         parameters = clone(self.estimator).get_params()
         resumes = self.warm_start and hasattr(self, "estimator_")
         if resumes:
@@ -339,30 +336,11 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         X : array-like, or what else `estimator_` takes
             Local data, not shards.
         y : object
-            As `score` of `estimator_` takes it: ignored.
-        **arguments
-            Further arguments of the method.
+            Ignored.
 
         Returns
         -------
         log_likelihood : float
-            Mean over samples, in nats.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `estimator_` refuses X.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> from sklearn_onlineem.distributed import DistributedEM
-        >>> X = 10 * [[1], [2], [20], [22]]
-        >>> learner = DistributedEM(PoissonMixture(2, random_state=0), n_shards=2).fit(X)
-        >>> learner.score(X) == learner.estimator_.score(X)
-        True
         """
         return self._delegated("score", X, {"y": y, **arguments})
 
@@ -375,30 +353,10 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         ----------
         X : array-like, or what else `estimator_` takes
             Local data, not shards.
-        **arguments
-            Further arguments of the method.
 
         Returns
         -------
         log_likelihoods : ndarray of shape (n_samples,)
-            In nats.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `estimator_` refuses X.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> from sklearn_onlineem.distributed import DistributedEM
-        >>> X = 10 * [[1], [2], [20], [22]]
-        >>> learner = DistributedEM(PoissonMixture(2, random_state=0), n_shards=2).fit(X)
-        >>> usual, strange = learner.score_samples([[21], [60]])
-        >>> bool(usual > strange)
-        True
         """
         return self._delegated("score_samples", X, arguments)
 
@@ -411,28 +369,10 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         ----------
         X : array-like, or what else `estimator_` takes
             Local data, not shards.
-        **arguments
-            Further arguments of the method.
 
         Returns
         -------
-        prediction : ndarray of shape (n_samples,), or what else `estimator_` predicts
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `estimator_` refuses X.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> from sklearn_onlineem.distributed import DistributedEM
-        >>> X = 10 * [[1], [2], [20], [22]]
-        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]])
-        >>> DistributedEM(mixture, n_shards=2).fit(X).predict([[0], [5], [15]])
-        array([0, 0, 1])
+        prediction : ndarray of shape (n_samples,), or list
         """
         return self._delegated("predict", X, arguments)
 
@@ -445,37 +385,16 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         ----------
         X : array-like, or what else `estimator_` takes
             Local data, not shards.
-        **arguments
-            Further arguments of the method.
 
         Returns
         -------
-        posterior : ndarray of shape (n_samples, n_components)
-            Rows add up to 1.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `estimator_` refuses X.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> from sklearn_onlineem.distributed import DistributedEM
-        >>> X = 10 * [[1], [2], [20], [22]]
-        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]])
-        >>> DistributedEM(mixture, n_shards=2).fit(X).predict_proba([[1], [7], [9]]).round(2)
-        array([[1.  , 0.  ],
-               [0.74, 0.26],
-               [0.01, 0.99]])
+        posterior : ndarray of shape (n_samples, n_components), or list
         """
         return self._delegated("predict_proba", X, arguments)
 
     @available_if(_estimator_has("transform"))
     def fit_transform(self, X: SequenceData, y: object = None, **arguments: object) -> FloatsOrList:
-        """Fit, and return what `transform` makes of X, which is local data.
+        """Fit, and return the result of `transform` for X, which is local data.
 
         Parameters
         ----------
@@ -484,23 +403,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
 
         Returns
         -------
-        transformed : ndarray of shape (n_samples, n_features_out)
-
-        Raises
-        ------
-        ValueError
-            If the parameters or the data are invalid.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> from sklearn_onlineem.distributed import DistributedEM
-        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]])
-        >>> DistributedEM(mixture, n_shards=2).fit_transform([[1], [2], [20], [22]]).round(2)
-        array([[1., 0.],
-               [1., 0.],
-               [0., 1.],
-               [0., 1.]])
+        transformed : ndarray of shape (n_samples, n_features_out), or list
         """
         with rollback(self):
             return self.fit(X, y, **arguments).transform(X)
@@ -514,40 +417,22 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         ----------
         X : array-like, or what else `estimator_` takes
             Local data, not shards.
-        **arguments
-            Further arguments of the method.
 
         Returns
         -------
-        transformed : ndarray of shape (n_samples, n_features_out)
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `estimator_` refuses X.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> from sklearn_onlineem.distributed import DistributedEM
-        >>> X = 10 * [[1], [2], [20], [22]]
-        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]])
-        >>> DistributedEM(mixture, n_shards=2).fit(X).transform([[2], [30]]).argmax(axis=1)
-        array([0, 1])
+        transformed : ndarray of shape (n_samples, n_features_out), or list
         """
         return self._delegated("transform", X, arguments)
 
 
 def _is_plain(solver):
-    """Whether a solver asks for nothing that learners of shards do not do."""
+    """Return whether learners of shards can do what a solver asks for."""
     plain = "auto", "online", "batch"
     return solver in (*plain, *(SOLVERS[name]() for name in plain))
 
 
 def _seconds(worker_timeout):
-    """A timeout as a float; whole numbers of many digits are for ever."""
+    """Return a timeout as a float; infinity for whole numbers of too many digits."""
     try:
         return float(worker_timeout)
     except OverflowError:
@@ -555,12 +440,12 @@ def _seconds(worker_timeout):
 
 
 def _for_workers(estimator):
-    """A copy that runs on one thread, as shards are what runs in parallel, and calls nobody."""
+    """Return a copy with one thread and no callbacks: shards are what runs in parallel."""
     return copy.copy(estimator).set_params(n_jobs=1, callbacks=None)
 
 
 def _present(client):
-    """The client that was passed, or the one that is there."""
+    """Return the given client, or the present one."""
     if client is not None:
         return client
     from distributed import default_client
@@ -576,7 +461,7 @@ def _present(client):
 
 @contextmanager
 def _bar(is_shown, name):
-    """A function to call after each round."""
+    """Return a context with a function to call after each round."""
     if not is_shown:
         yield lambda: None
         return

@@ -84,63 +84,59 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     Parameters
     ----------
     solver : str or Solver, default="auto"
-        How `fit` learns. "auto": online EM where `eta0` is a number, so that the user has chosen a
-        rate; with ``eta0="auto"`` a pass in mini-batches, which comes most of the way, and then
-        batch EM until `tol`. "online": online EM and nothing else, at most `max_iter` passes over
-        shuffled mini-batches. "batch": batch EM. "stochastic": `max_iter` passes of batch EM with
-        hidden variables that are drawn, which `tol` and `batch_size` do not concern. "bayesian":
-        Bayesian online EM, one pass whose learning rates come from the prior and the data. Strings
-        stand for values, which may have settings of their own: :class:`~sklearn_onlineem.em.Auto`,
-        :class:`~sklearn_onlineem.em.Online`, :class:`~sklearn_onlineem.em.Batch`,
-        :class:`~sklearn_onlineem.em.Stochastic`, :class:`~sklearn_onlineem.em.BayesianOnline`.
-        `partial_fit` takes an online step, with drawn variables if the solver draws, and with
-        running statistics if it is "bayesian".
+        How `fit` learns. "auto": online EM if `eta0` is a number; if it is "auto", a pass in
+        mini-batches, and then batch EM until `tol`. "online": only online EM, at most `max_iter`
+        passes over shuffled mini-batches. "batch": batch EM. "stochastic": `max_iter` passes of
+        batch EM that draw the hidden variables; they use neither `tol` nor `batch_size`.
+        "bayesian": Bayesian online EM, one pass whose learning rates come from the prior and the
+        data. Strings are short for values, which have further settings: see :ref:`solvers`.
+        `partial_fit` takes an online step, which draws the hidden variables if the solver does, and
+        keeps running statistics if it is "bayesian".
     eta0 : float or "auto", default="auto"
-        First learning rate, above 0. "auto" fits it to the size of the batches: it is
-        (b / m)**(1 - beta) for batches of b observations, m of which determine the model (as many
-        numbers as it has parameters), where ``schedule="power"``, and 1 for the others. Where
-        lengths of sequences are given, not modelled, rates go by rows: time t is
-        1 + (rows seen before) / (rows of the batch), so that pieces may be of any sizes.
+        First learning rate, above 0. "auto" depends on the number b of observations in a batch, and
+        on the number m that determines the model (as many numbers as it has parameters). It is (b /
+        m)**(1 - beta) with ``schedule="power"``, and 1 with the others. If the lengths of sequences
+        are given, not modelled, rates count rows: time t is 1 + (rows seen before) / (rows of the
+        batch), and pieces may have any sizes.
     beta : float, default=0.6
-        Decay of the learning rate, in [0, 1]; the forgetting factor where
-        ``schedule="forgetting"``.
+        Decay of the learning rate, in [0, 1]; the forgetting factor with ``schedule="forgetting"``.
     schedule : str or callable, default="power"
-        "power": ``eta0 / t**beta``; "harmonic": ``1 / (t - 1 + 1 / eta0)``; "constant":
-        ``eta0``; "forgetting": batches that are k steps old weigh ``beta**k``; or any
-        callable t -> eta, such as :class:`~sklearn_onlineem.em.PowerDecay`.
+        "power": ``eta0 / t**beta``; "harmonic": ``1 / (t - 1 + 1 / eta0)``; "constant": ``eta0``;
+        "forgetting": batches that are k steps old weigh ``beta**k``; or any callable t -> eta, such
+        as :class:`~sklearn_onlineem.em.PowerDecay`.
     batch_size : int, default=1000
         Observations in a mini-batch of `fit`. With ``eta0="auto"``, data of no more observations
         are fitted by batch EM.
     max_iter : int, default=100
-        Most passes of `fit` over the data. 0: the model that a fit starts from, nothing learnt.
+        Maximum number of passes of `fit` over the data. 0: `fit` only sets the start.
     tol : float, default=1e-3
-        Passes of `fit` end when `stopping` falls below, in nats per observation.
+        `fit` ends when `stopping` falls below this, in nats per observation.
     stopping : {"likelihood", "kl"}, default="likelihood"
         What `fit` compares with `tol`: the change of the mean log-likelihood, or the KL divergence
         between the models before and after a pass.
     warm_start : bool, default=False
-        Whether `fit` starts from the fitted model. Then its first pass is compared with the last
-        one of the fit before, so that fits of one pass notice convergence, too.
+        Whether `fit` starts from the fitted model. Its first pass is then compared with the last
+        one of the previous fit, so that fits of one pass notice convergence, too.
     random_state : int, RandomState instance or None, default=None
         Of starts, of the order of observations in `fit`, of drawn variables, and of `sample`.
     n_jobs : int, default=None
         Number of threads; -1 uses all processors, and None one, unless in a context of
         `joblib.parallel_config`. Results do not depend on it.
     verbose : int, default=0
-        From 1 on, `fit` prints each start, every `verbose_interval`-th pass over the data with its
-        mean log-likelihood, and why and after how many passes it ended; `partial_fit` prints the
-        first and every `verbose_interval`-th update, with the rows read so far.
+        From 1 on, `fit` prints each start, every `verbose_interval`-th pass with its mean
+        log-likelihood, and why it ended; `partial_fit` prints the first and every
+        `verbose_interval`-th update, with the rows read so far.
     verbose_interval : int, default=10
         Passes, or updates of a stream, between messages.
     callbacks : list of callables, default=None
-        Each is called after every update with what it did, a tuple (eta, log_likelihood,
-        kl_divergence, n_rows), see :class:`~sklearn_onlineem.em.state.Step`. Learning rates begin
-        anew if one returns :class:`~sklearn_onlineem.em.Restart`; any other true value ends the
-        fit. One that needs a second argument gets a copy of the estimator, fitted as of that update
-        and without callbacks; see :class:`~sklearn_onlineem.diagnostics.EarlyStopping`. It must not
-        be a coroutine function, nor call `fit` or `partial_fit` of the estimator itself.
-        If one raises, the estimator is as it was before `fit` or `partial_fit`. Meanwhile the
-        estimator answers as it did before.
+        Each is called after every update with a :class:`~sklearn_onlineem.em.state.Step`, a tuple
+        (eta, log_likelihood, kl_divergence, n_rows). Learning rates restart if one returns
+        :class:`~sklearn_onlineem.em.Restart`; any other true value ends the fit. A callback with a
+        second argument also gets a copy of the estimator, fitted as of that update and without
+        callbacks, such as :class:`~sklearn_onlineem.diagnostics.EarlyStopping`. A callback must not
+        be a coroutine function, nor call `fit` or `partial_fit` of the estimator itself. If it
+        raises, the estimator stays unchanged; other threads see the previous model until the fit
+        has ended.
 
     Attributes
     ----------
@@ -153,13 +149,13 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     n_samples_seen_ : int
         Observations so far, by their weights.
     lower_bound_, lower_bounds_ : float, list of float
-        Mean log-likelihood of the last pass, and of each pass of the last `fit`; NaN, and none,
-        after ``max_iter=0``.
+        Mean log-likelihood of the last pass, and of each pass of the last `fit`, before or during
+        its updates; NaN, and none, after ``max_iter=0``.
     history_ : sequence of (eta, log_likelihood, kl_divergence, n_rows)
-        The latest updates; log-likelihoods are from before each update, and `n_rows` counts the
-        rows read up to and including it, in all passes. With ``solver="bayesian"`` components have
-        rates of their own besides, and where the number of components has changed it is there:
-        :class:`~sklearn_onlineem.em.state.ComponentStep`.
+        The latest updates. Log-likelihoods are from before each update, and `n_rows` counts the
+        rows read so far, in all passes. Entries are
+        :class:`~sklearn_onlineem.em.state.ComponentStep` if components have their own rates
+        (``solver="bayesian"``), or if their number has changed.
     model_ : Model
         The fitted model, a frozen value.
     """
@@ -197,11 +193,11 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     @abstractmethod
     def _input(self, fresh=False):
-        """Return what reads data of the user: for a new model if `fresh`, or for the fitted."""
+        """Return the input that reads data, for a new model if `fresh`, else for the fitted one."""
 
     @abstractmethod
     def _initialiser(self):
-        """Return the `Initialiser`: parameters and data to a model."""
+        """Return the `Initialiser` of the parameters."""
 
     def _prior(self, model, n_features):
         """Return the prior of hyper-parameters as pseudo-statistics, or None."""
@@ -209,17 +205,17 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     @property
     def _expected_size(self):
-        """The size of a stream, where it is known; else 0."""
+        """The size of a stream if it is known, else 0."""
         return getattr(self, "total_samples", None) or 0.0
 
     def _with_settings(self, state):
-        """Return a state whose model has the settings that parameters now say, where it has any."""
+        """Return the state with a model that has the present settings."""
         return state
 
     # ----------------------------------------------------------------------------------- fitting
 
     def _fit(self, X, y=None, **where):
-        """Fit to X; `where` is what the input takes besides. Parameters are valid already."""
+        """Fit to X, with further arguments of the input. Parameters are already validated."""
         random_state, best, best_score = check_random_state(self.random_state), None, -math.inf
         with self._lock(), naming(self):
             resumes = self.warm_start and self.__sklearn_is_fitted__()
@@ -263,22 +259,20 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     @property
     def _learnt_prior(self):
-        """The prior that another estimator has learnt, or None."""
         prior = getattr(self, "prior", None)
         return prior if isinstance(prior, LearntPrior) else None
 
     @property
     def _hyperparameters(self):
-        """The hyper-parameters that `prior` holds, or None."""
         return None if self._learnt_prior is not None else self.prior
 
     def _start(self):
-        """Return the initialiser: that of the parameters, or what a prior has learnt."""
+        """Return the initialiser of the parameters, or of a learnt prior."""
         learnt = self._learnt_prior
         return self._initialiser() if learnt is None else LearntStart(learnt)
 
     def _pseudo_statistics(self, model, n_features):
-        """Return all that the parameters say of the prior as pseudo-statistics, or None."""
+        """Return the whole prior as pseudo-statistics, or None."""
         prior, learnt = self._prior(model, n_features), self._learnt_prior
         if learnt is None:
             return prior
@@ -286,7 +280,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         return learnt.pseudo_statistics if prior is None else prior + learnt.pseudo_statistics
 
     def _state_of(self, model, data, random_state):
-        """The state from which a model begins to learn."""
+        """Return the state in which a model starts to learn."""
         return State(
             model,
             seed=_drawn_seed(random_state),
@@ -297,10 +291,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         )
 
     def _plan(self, state, data, bounds):
-        """Arguments of passes that the parameters stand for, whatever the solver.
-
-        `bounds` are those of the fit before, where this goes on from one.
-        """
+        """Return the arguments of passes; `bounds` are of the fit before, if it continues."""
         bound_before = bounds[-1] if bounds else -math.inf
         return Plan(
             self._schedule(state),
@@ -313,11 +304,10 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         )
 
     def _n_in_batch(self, data):
-        """Observations in a mini-batch of a fit."""
         return self.batch_size
 
     def _finish(self, progress, data, start, may_converge=True):
-        """Count the observations, once however many passes; warn of what was not as expected."""
+        """Count the observations once for all passes; warn of convergence and unused rates."""
         if progress.n_iter == 0:
             return
         state = progress.state
@@ -327,10 +317,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         warn_of_unused_rates(self, progress)
 
     def _partial_fit(self, X, y=None, end_of=None, **where):
-        """Update with a batch of a stream.
-
-        `end_of` makes the `end` of what is fitted, of the new model and the data.
-        """
+        """Update with a batch; `end_of` returns the `end` of the fitted state."""
         with self._lock():
             if "_fitted" not in self.__dict__:
                 self._learn_first(X, y, end_of, **where)
@@ -341,7 +328,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 raise_named(error, self)
 
     def _learn_first(self, X, y, end_of, **where):
-        """Learn the first batch of a stream, which gives it its start."""
+        """Learn the first batch of a stream, which also provides its start."""
         self._validate_params()
         random_state = check_random_state(self.random_state)
         with naming(self):
@@ -367,7 +354,6 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         report_update(self, progress.state)
 
     def _learn_next(self, X, y, end_of, **where):
-        """Learn a batch of a stream that is not the first."""
         rules, fitted = self._rules(), self._fitted
         try:
             data = rules.reader.read(X, y, **where)
@@ -401,7 +387,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             report_update(self, state)
 
     def _rules(self):
-        """Update rules of the parameters; when one has changed, all are validated anew."""
+        """Return the update rules of the parameters; validate all when one has changed."""
         rules = self.__dict__.get("_present_rules")
         if rules is not None:
             return rules
@@ -419,7 +405,6 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         )
 
     def _callbacks(self, attributes=None):
-        """The callbacks, checked; with what validation found in data, if these are the first."""
         return checked_callbacks(self.callbacks, self, attributes)
 
     def _validate_params(self):
@@ -430,18 +415,16 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             self._callbacks()
 
     def _solver(self):
-        """The value that `solver` is, or stands for."""
         return SOLVERS[self.solver]() if isinstance(self.solver, str) else self.solver
 
     def _schedule(self, state):
-        """The schedule that the parameters describe."""
         if not isinstance(self.schedule, str):
             return self.schedule
         needed = state.observations_needed
         return named_schedule(self.schedule, self.eta0, self.beta, needed)
 
     def _start_parameters(self):
-        """Names of parameters that say where to start."""
+        """Return names of parameters that set the start."""
         return [
             name for name in self._defaults if name == "init" or name.endswith(("s_init", "a_init"))
         ]
@@ -466,25 +449,24 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     @available_if(_may_be_prior)
     def as_prior(self, weight: float) -> LearntPrior:
-        """Return what was learnt as a prior: yesterday's model for today's data.
+        """Return the fitted model as a prior, for example for the data of the next day.
 
         Parameters
         ----------
         weight : float
-            Observations that it is to count for, above 0; ``n_samples_seen_`` is all of its own.
+            Number of observations that it counts for, above 0; ``n_samples_seen_`` keeps all of its
+            weight.
 
         Returns
         -------
         prior : LearntPrior
-            For the parameter `prior` of an estimator of the same class and shape, which starts from
-            its model.
+            For the parameter `prior` of an estimator of the same class and shape, which then starts
+            from its model.
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If the weight is no number above 0.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or the weight is not a number above 0.
 
         Examples
         --------
@@ -501,12 +483,12 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     # ------------------------------------------------------------------- what a fit leaves behind
 
     def _commit(self, progress, attributes, end=None):
-        """Take what was learnt, and what validation found if the data are the first, at once."""
+        """Set the fitted state after a progress, in one assignment."""
         self._fitted = self._fitted_with(progress, attributes, end)
         self.__dict__.pop("_present_rules", None)
 
     def _fitted_with(self, progress, attributes, end=None):
-        """What is fitted after a progress, in data of which validation found these attributes."""
+        """Return the fitted state after a progress; `attributes` are those of first data."""
         if attributes:
             values = (getattr(self, name) for name in self._structural_parameters)
             structure = tuple(copy.deepcopy(x) if hasattr(x, "__len__") else x for x in values)
@@ -518,7 +500,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         )  # fmt: skip
 
     def _as_of(self, progress, attributes):
-        """Return a copy that is fitted as of a progress, and calls nobody when it goes on."""
+        """Return a copy that is fitted as of a progress, without callbacks."""
         copied = object.__new__(type(self))
         left_out = {*self._transient, CALLBACKS}
         kept = {name: value for name, value in vars(self).items() if name not in left_out}
@@ -527,7 +509,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         return copied
 
     def _seen(self):
-        """Return the estimator as it is now, read at once: nothing learnt meanwhile changes it."""
+        """Return a copy of the estimator as it is now, which later updates do not change."""
         seen = object.__new__(type(self))
         seen.__dict__ = self.__dict__.copy()
         if "_fitted" not in seen.__dict__:
@@ -549,7 +531,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 )
 
     def _lock(self):
-        """One lock for each estimator, held while it learns, and taken once by a thread."""
+        """Return the lock of the estimator, held while it learns; a thread takes it once."""
         try:
             lock = self.__dict__["_mutex"]
         except KeyError:
@@ -563,7 +545,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         return lock
 
     def _exposed(self, values):
-        """Parameters as users see them: copies in the type of the data that they come from."""
+        """Return a copy of fitted values in the type of the first data."""
         return values.astype(self._dtype)
 
     def _drawn_seed(self):
@@ -573,36 +555,10 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         return np.random.default_rng(self._drawn_seed())
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
-        """Return the parameters by name, as they were given.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether those of a solver come, too, as ``solver__average_from``.
-
-        Returns
-        -------
-        params : dict
-        """
         params = super().get_params(deep)
         return params | {name: self.__dict__.get(name, params[name]) for name in self._defaults}
 
     def set_params(self, **params: object) -> Self:
-        """Set parameters; one within a value, such as ``solver__average_from``, makes a new value.
-
-        Parameters
-        ----------
-        **params : dict
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If there is no such parameter.
-        """
         for name in (key.partition("__")[0] for key in params):
             if name not in self._defaults:
                 raise ValueError(unknown_parameter(type(self), name, list(self._defaults)))
@@ -624,7 +580,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     @property
     def _fitted_at_once(self):
-        """What was learnt; an AttributeError, as for any attribute, before."""
+        """The fitted state; before a fit an AttributeError, as for any attribute."""
         try:
             return self.__dict__["_fitted"]
         except KeyError:
@@ -635,46 +591,36 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     @property
     def model_(self) -> Model:
-        """The fitted model, a frozen value."""
         return self._fitted_at_once.state.model
 
     @property
     def n_steps_(self) -> int:
-        """Number of updates so far."""
         return self._fitted_at_once.state.n_steps
 
     @property
     def n_samples_seen_(self) -> float:
-        """Number of observations (their total weight) that the model has learnt from."""
         seen = self._fitted_at_once.state.n_seen
         return int(seen) if float(seen).is_integer() else seen
 
     @property
     def history_(self) -> Sequence[Step]:
-        """The latest updates, a list of (eta, log_likelihood, kl_divergence, n_rows)."""
         return self._fitted_at_once.history.steps()
 
     @property
     def n_iter_(self) -> int:
-        """Number of passes of the last `fit` over its data."""
         return self._fitted_at_once.n_iter
 
     @property
     def converged_(self) -> bool:
-        """Whether the last `fit` stopped because of `tol`."""
         return self._fitted_at_once.converged
 
     @property
     def lower_bounds_(self) -> list[float]:
-        """Mean log-likelihood of each pass of the last `fit`, before or during its updates."""
         return list(self._fitted_at_once.lower_bounds)
 
     @property
     def chains_(self) -> Chains:
-        """Record of the chains of the last `fit` by Gibbs sampling, a `Chains` of `em`.
-
-        An AttributeError if another solver fitted.
-        """
+        """Record of the chains of the last ``fit`` with ``solver="gibbs"``, a `Chains` of `em`."""
         chains = self._fitted_at_once.chains
         if chains is None:
             raise AttributeError(
@@ -684,7 +630,6 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     @property
     def lower_bound_(self) -> float:
-        """The last of `lower_bounds_`; NaN where nothing is learnt since a start or a merge."""
         fitted = self._fitted_at_once
         bounds, step = fitted.lower_bounds, fitted.state.step
         if bounds:
@@ -713,7 +658,7 @@ _LOCKED = WeakValueDictionary()
 
 
 def _drop_locks():
-    """In a forked process, drop the locks that threads of its parent have held."""
+    """Drop the locks that threads of the parent hold, in a forked process."""
     for learner in [*_LOCKED.values()]:
         if "_mutex" in vars(learner) and not vars(learner)["_mutex"]._is_owned():
             for name in learner._transient:
@@ -725,7 +670,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _rule(kind, tol, bound):
-    """A stopping rule that has seen the last pass before the fit, if it goes on from one."""
+    """Return a stopping rule that has seen the last pass of the fit before, if there is one."""
     rule = kind(tol)
     rule(bound, math.inf)
     return rule

@@ -1,4 +1,4 @@
-"""Names of families, as estimators take them."""
+"""Families by the names that estimators take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fit leaves behind: how users read it, and how it is saved and checked on loading."""
+"""State of a fitted estimator: how users read it, and how it is saved, loaded and checked."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ _VERSION, _CHECKSUM = "_sklearn_onlineem_version", "_checksum"
 
 
 class PersistentState:
-    """Mixin of estimators: their states say of what version they are, and add up to a checksum.
+    """Mixin of estimators whose pickled state has a version and a checksum.
 
-    It finds accidents, not attacks: who can write a pickle can make it execute code.
+    The checksum finds accidents, not attacks: whoever can write a pickle can make it execute code.
     """
 
     # Names of attributes that serve this process only.
     _transient = ()
 
     def _kept(self):
-        """Return what is kept, parameters and what was learnt, as it is now."""
+        """Return the present parameters and fitted state, to be saved."""
         state = vars(self).copy()
         for name in self._transient:
             state.pop(name, None)
         return state
 
     def _check_learnt(self, state):
-        """Raise ValueError if what was learnt is not of the types that it must be of."""
+        """Raise ValueError if the fitted state has wrong types."""
 
     def __getstate__(self):
         state = self._kept()
@@ -97,7 +97,7 @@ def _warn_of_version(name, version):
 
 
 def _checksum_of(kind, state):
-    """A checksum of names of parameters, and of all that was learnt."""
+    """Return a checksum of the names of parameters, and of all fitted state."""
     names = _names(kind)
     learnt = {name: value for name, value in state.items() if name not in {*names, CALLBACKS}}
     return checksum((sorted(names & state.keys()), sorted(learnt.items())))
@@ -110,53 +110,29 @@ def _names(kind):
 
 @cache
 def _defaults(kind):
-    """Values of parameters that an earlier version did not have."""
     return getattr(kind, "_defaults", {})
 
 
 class Fitted(NamedTuple):
-    """What learning leaves behind: a frozen value, replaced by one assignment.
-
-    So readers find it whole, and what fails leaves an estimator as it was.
-
-    Attributes
-    ----------
-    state : State
-        From which a stream goes on.
-    history : History
-        The latest updates.
-    attributes : dict
-        What validation found in the first data: their width and names, say. It never changes.
-    structure : tuple
-        Values of the parameters that shape the model.
-    lower_bounds : tuple of float
-        Mean log-likelihood of each pass of the last fit.
-    n_iter : int
-        Passes of the last fit.
-    converged : bool
-        Whether it ended by its rule.
-    chains : Chains or None
-        Record of its Markov chains, if it ran any.
-    end : object
-        Distribution of the state in which a sequence that goes on has ended, or None.
-    """
+    """Fitted state, a frozen value: replaced in one assignment, so that readers see it whole."""
 
     state: State
     history: History
+    # Those that validation found in the first data; they never change.
     attributes: dict
+    # Values of the structural parameters.
     structure: tuple
     lower_bounds: tuple = ()
     n_iter: int = 0
     converged: bool = False
     chains: Chains | None = None
+    # Distribution of the state at the end of a sequence that continues.
     end: object = None
 
     def after(self, state: State, history: History, end: object) -> Fitted:
-        """Return what is fitted after one more update of a stream, with what it changes."""
         return Fitted(state, history, *self[2:-1], end)
 
     def check(self) -> None:
-        """Raise ValueError if it is not of the types that it must be of."""
         for name, kind in _TYPES.items():
             if not isinstance(getattr(self, name), kind):
                 raise ValueError(f"{name} of what was learnt is {getattr(self, name)!r:.60}.")
@@ -177,7 +153,7 @@ _TYPES = {
 
 @contextmanager
 def rollback(estimator):
-    """Context that leaves an estimator as it was before, where it ends with an exception."""
+    """Return a context that restores an estimator if an exception leaves it."""
     before = vars(estimator).copy()
     try:
         yield
@@ -191,10 +167,10 @@ Value = TypeVar("Value")
 
 
 class FittedAttribute(Generic[Value]):
-    """One of the attributes that validation found.
+    """Descriptor of an attribute that validation found in the first data.
 
-    An instance may have a value of its own: that is how scikit-learn's validation writes it to the
-    blank estimator that first data are checked with.
+    An instance may hold a value: scikit-learn's validation writes it to the blank estimator that
+    checks first data.
     """
 
     def __init__(self, doc: str) -> None:
@@ -218,7 +194,7 @@ if TYPE_CHECKING:
 else:
 
     def fitted_property(function):
-        """A property of what was learnt, all of which it reads at once."""
+        """Return a property that reads one consistent fitted state."""
 
         @wraps(function)
         def value(self):
@@ -228,10 +204,10 @@ else:
 
 
 class FitTransformMixin(TransformerMixin):
-    """Mixin of transformers, whose `fit_transform` learns nothing where `transform` fails."""
+    """Mixin of transformers: `fit_transform` is rolled back if `transform` fails."""
 
     def fit_transform(self, X: object, y: object = None, **fit_params: object) -> FloatsOrList:
-        """Fit, and return what `transform` makes of X.
+        """Fit, and return the result of `transform` for X.
 
         Parameters
         ----------
@@ -245,17 +221,7 @@ class FitTransformMixin(TransformerMixin):
         Raises
         ------
         ValueError
-            If the parameters or the data are invalid. The estimator stays as it was.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]])
-        >>> mixture.fit_transform([[1], [2], [20], [22]]).round(2)
-        array([[1., 0.],
-               [1., 0.],
-               [0., 1.],
-               [0., 1.]])
+            If the parameters or the data are invalid. The estimator is left unchanged.
         """
         with rollback(self):
             return self.fit(X, y, **fit_params).transform(X)

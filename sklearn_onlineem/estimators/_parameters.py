@@ -1,14 +1,13 @@
-"""Parameters of estimators, declared once: name, default, what is valid, and what it means.
+"""Parameters of estimators, declared once: name, default, valid values, and documentation.
 
 An estimator is a dataclass whose fields are its parameters. So its signature is explicit, and its
-`__init__` only stores, as scikit-learn asks for; `clone`, `get_params` and editors see nothing
-unusual. A field says besides what values are valid, and whether a fitted model is shaped by it. Its
-meaning stands in the docstring of the class that declares it, and is inserted in those of the
-classes that inherit it. Calls with wrong arguments are refused in the name of the user's class:
-Python names the one that defines a method, which may be a base that no user has heard of.
+`__init__` only stores, as scikit-learn requires; `clone`, `get_params` and editors work as usual.
+A field also lists its valid values, and whether it shapes the fitted model. Its documentation is in
+the class that declares it, and is inserted into the docstrings of subclasses. Errors of calls name
+the user's class: Python would name the base that defines the method.
 
-NumPy's numbers are read as Python's, as arithmetic in int8 overflows from 128 on. They are kept as
-they were given, and `get_params` returns them so.
+NumPy numbers are read as Python numbers, as arithmetic in int8 overflows from 128 on. They are
+stored as they were given, and `get_params` returns them so.
 """
 
 from __future__ import annotations
@@ -45,21 +44,10 @@ _ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
 
 
 def completed(cls, names):
-    """Return the docstring of a class with the parameters and attributes that it inherits.
+    """Return a class's docstring with the parameters and attributes that it inherits.
 
-    Parameters come in the order of the signature, attributes after the class's own. A base
-    documents what it declares, and a class may document an inherited one anew.
-
-    Parameters
-    ----------
-    cls : type
-    names : list of str
-        Parameters, in the order of the signature.
-
-    Returns
-    -------
-    text : str
-        In numpydoc's form.
+    Parameters have the order of `names`, attributes follow the class's own. A class may document an
+    inherited one again.
     """
     summary, sections = _sections(cls.__dict__.get("__doc__"))
     bases = [_sections(base.__dict__.get("_own_doc")) for base in cls.__mro__[1:]]
@@ -82,13 +70,12 @@ _ENTRIES = ("Parameters", "Attributes")
 
 
 def _sections(doc):
-    """Text before the first section, and sections by name."""
     pieces = _HEADER.split(inspect.cleandoc(doc or ""))
     return pieces[0], dict(zip(pieces[1::2], pieces[2::2], strict=True))
 
 
 def _merged(section, own, inherited):
-    """Entries of a section by their names; those of the class win over those of its bases."""
+    """Return entries of a section by their names; those of the class replace inherited ones."""
     found = {}
     for sections in (own, *inherited):
         for entry in filter(None, _ENTRY.split(sections.get(section, "").strip("\n"))):
@@ -99,7 +86,6 @@ def _merged(section, own, inherited):
 
 
 def _in_order(entries, names):
-    """Entries in the order of the signature."""
     position = {name: i for i, name in enumerate(names)}
     return [entries[key] for key in sorted(entries, key=lambda key: position[key[0]])]
 
@@ -149,13 +135,7 @@ _ELSEWHERE = [
 
 
 def by_name(remedy: str) -> Callable[[Method], Method]:
-    """Let a method say what to do where users of other libraries pass one argument too many.
-
-    Parameters
-    ----------
-    remedy : str
-        Which arguments are passed by name.
-    """
+    """Let a method say which arguments users of other libraries have to pass by name."""
 
     def decorated(method):
         method.remedy = remedy
@@ -165,7 +145,7 @@ def by_name(remedy: str) -> Callable[[Method], Method]:
 
 
 def naming_calls(cls: Method) -> Method:
-    """Let public methods and the constructor of a class refuse wrong arguments in its own name."""
+    """Let errors of wrong arguments name this class, in public methods and the constructor."""
     for name, method in inspect.getmembers_static(cls, inspect.isfunction):
         is_public = name == "__init__" or not name.startswith("_")
         is_ours = getattr(BaseEstimator, name, None) is not method
@@ -175,7 +155,7 @@ def naming_calls(cls: Method) -> Method:
 
 
 def with_named_calls(method: Method) -> Method:
-    """Decorate a method that refuses wrong arguments in the name of the class of its instance."""
+    """Decorate a method so that errors of wrong arguments name its instance's class."""
 
     @wraps(method)
     def called(self, /, *args, **kwargs):
@@ -193,7 +173,7 @@ def with_named_calls(method: Method) -> Method:
 
 
 def _refusal(method, instance, args, kwargs):
-    """What is wrong with arguments, or None if a method takes them."""
+    """Return what is wrong with arguments, or None if a method takes them."""
     signature = inspect.signature(method)
     try:
         signature.bind(instance, *args, **kwargs)
@@ -221,22 +201,7 @@ def _refusal(method, instance, args, kwargs):
 
 
 def unknown_parameter(kind, name, known):
-    """Say that a class has no such parameter, and what it is called here.
-
-    Parameters
-    ----------
-    kind : type
-    name : str
-        As another library calls it, or misspelt.
-    known : sequence of str
-        Parameters of the class.
-
-    Examples
-    --------
-    >>> from sklearn_onlineem import GaussianHMM
-    >>> unknown_parameter(GaussianHMM, "n_iter", ["max_iter", "tol"])
-    "GaussianHMM has no parameter 'n_iter': it is called 'max_iter' here."
-    """
+    """Return the message that a class has no such parameter, with its name here if it has one."""
     whose = f"{kind.__name__} has no parameter {name!r}"
     for elsewhere, here, remedy in _ELSEWHERE:
         if elsewhere == name and (here is None or here in known):
@@ -248,7 +213,7 @@ def unknown_parameter(kind, name, known):
 
 
 class _Parameter:
-    """What reads a parameter of an instance, and the default of the class."""
+    """Descriptor of a parameter: value of the instance, or default of the class."""
 
     def __init__(self, name, default):
         self._name, self._default = name, default
@@ -280,16 +245,8 @@ def parameter(
 ) -> Any:
     """Declare a parameter of an estimator.
 
-    Parameters
-    ----------
-    default : object
-        Immutable.
-    valid : list
-        Constraints of scikit-learn's parameter validation, any of which is to hold.
-    structural : bool, default=False
-        Whether it shapes the model, so that a fitted one can't change it.
-    kw_only : bool, default=True
-        Whether it must be passed by name.
+    `valid` lists constraints of scikit-learn's validation, one of which must hold. A `structural`
+    one shapes the model, and cannot change once that is fitted.
     """
     metadata = {"valid": valid, "structural": structural}
     return field(default=default, kw_only=kw_only, metadata=metadata)
@@ -297,7 +254,7 @@ def parameter(
 
 @dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(parameter,))
 def estimator(cls: Estimator) -> Estimator:
-    """Give an estimator its `__init__`, its constraints and a docstring with all parameters."""
+    """Give an estimator its `__init__`, its constraints and a docstring of all parameters."""
     cls = dataclass(cls, eq=False, repr=False)
     declared = fields(cls)
     cls._parameter_constraints = {f.name: f.metadata["valid"] for f in declared}
@@ -313,7 +270,7 @@ def estimator(cls: Estimator) -> Estimator:
 
 
 def are_same(a, b):
-    """Whether two values of a parameter are equal, or of one class that can't say."""
+    """Return whether two values of a parameter are equal, or of a class without equality."""
     if a is b or (type(a) is type(b) and type(a).__eq__ is object.__eq__):
         return True
     # NumPy 2.0 can't compare strings with numbers.
@@ -321,7 +278,7 @@ def are_same(a, b):
 
 
 def _own_first(cls):
-    """Names of parameters: the positional one, the class's own, and those of its bases."""
+    """Return names of parameters: the positional one, the class's own, then inherited ones."""
     positional = [f.name for f in fields(cls) if not f.kw_only]
     declared = (inspect.get_annotations(kind) for kind in cls.__mro__)
     names = dict.fromkeys([*positional, *(name for part in declared for name in part)])
@@ -329,7 +286,6 @@ def _own_first(cls):
 
 
 def _reordered(signature, names):
-    """The signature as it is shown: types stand in the docstring."""
     ordered = [
         signature.parameters[name].replace(annotation=inspect.Parameter.empty)
         for name in ("self", *names)
@@ -338,11 +294,10 @@ def _reordered(signature, names):
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Method], Method]:
-    """Decorate a `fit` that validates parameters before it runs."""
     return _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
 
 
 def available_if(check: Callable[..., bool]) -> Callable[[Method], Method]:
-    """Decorate a method that instances have if a check of them is true."""
+    """Decorate a method that instances have only if a check of them is true."""
     available = metaestimators.available_if(check)
     return lambda method: available(with_named_calls(method))

@@ -1,4 +1,4 @@
-"""What an estimator tells of its progress: messages, warnings, and calls of users' callbacks."""
+"""Progress of an estimator: printed lines, warnings, and calls of callbacks."""
 
 from __future__ import annotations
 
@@ -44,19 +44,16 @@ def warn_user(message, category=UserWarning):
 
 
 def say(estimator, what):
-    """Print a line, if the estimator is to say what it does."""
     if estimator.verbose:
         print(f"{type(estimator).__name__}: {what}", flush=True)
 
 
 def report_pass(estimator, n_iter, log_likelihood):
-    """Say how far a fit is, every `verbose_interval` passes."""
     if n_iter % estimator.verbose_interval == 0:
         say(estimator, f"pass {n_iter}, log-likelihood {log_likelihood:.6f}")
 
 
 def report_end(estimator, progress):
-    """Say why a fit has ended."""
     if progress.n_iter == 0:
         say(estimator, "max_iter=0, so that nothing is learnt")
         return
@@ -67,7 +64,6 @@ def report_end(estimator, progress):
 
 
 def report_update(estimator, state):
-    """Say how far a stream is, at first and every `verbose_interval` updates."""
     if state.n_steps == 1 or state.n_steps % estimator.verbose_interval == 0:
         what = f"update {state.n_steps}, {state.n_rows} rows, log-likelihood"
         say(estimator, f"{what} {state.step.log_likelihood:.6f}")
@@ -77,7 +73,7 @@ def report_update(estimator, state):
 
 
 def warn_of_passes(estimator, progress, may_converge=True):
-    """Warn if a fit has not converged though it may, or ended before it averaged."""
+    """Warn if a fit did not converge although it could, or ended before it averaged."""
     solver, name = estimator._solver(), type(estimator).__name__
     may_converge &= estimator.tol > 0 and not solver.is_stochastic
     if may_converge and not (progress.converged or progress.stopped):
@@ -95,7 +91,7 @@ def warn_of_passes(estimator, progress, may_converge=True):
 
 
 def _outlook(estimator, progress):
-    """What the last passes say of those that are lacking."""
+    """Describe the last passes, and how many more `tol` needs."""
     gains, divergences = progress.latest_gains(), progress.latest_divergences()
     values = divergences if estimator.stopping == "kl" else gains
     parts = [f"changed the log-likelihood by {gains[-1]:.2g} nats"] if gains else []
@@ -112,7 +108,7 @@ def _outlook(estimator, progress):
 
 
 def warn_of_unused_rates(estimator, progress):
-    """Warn of parameters of learning rates that were set, and that no step has used."""
+    """Warn of parameters of learning rates that were set, but that no step has used."""
     has_own_rates, used = estimator._solver().has_own_rates, set()
     if progress.used_rates and not has_own_rates:
         used = {"schedule"}
@@ -142,7 +138,6 @@ def _why_unused(estimator, progress, has_own_rates):
 
 
 def warn_of_reinitialisation(estimator, step):
-    """Warn that an empty component has been reinitialised."""
     warn_user(
         f"{type(estimator).__name__}: component {step.reinitialised} was nearly empty, and has been"
         f" reinitialised as half of component {step.half_of}: the source of the rows may have"
@@ -156,21 +151,10 @@ _POSITIONAL = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR
 
 
 def checked_callbacks(callbacks, estimator, attributes):
-    """Return callbacks as `Progress` calls them; their list may have grown since the last time.
+    """Return callbacks as `Progress` calls them, with a copy of the estimator where one needs it.
 
-    Parameters
-    ----------
-    callbacks : list of callables or None
-        Each takes a step, or a step and an estimator.
-    estimator : OnlineEM
-        Which learns.
-    attributes : dict or None
-        What validation found in the data, if these are its first.
-
-    Raises
-    ------
-    ValueError
-        If they are anything else.
+    `attributes` is what validation found in the first data, or None. The list of callbacks is
+    checked at each call, as it may have grown. Anything but a list of callables is a ValueError.
     """
     if callbacks is None:
         return ()
@@ -182,7 +166,7 @@ def checked_callbacks(callbacks, estimator, attributes):
 
 
 def _call(callback, estimator, attributes, progress):
-    """Call a callback; one that asks for the estimator gets a copy, as of the update."""
+    """Call a callback; one with two arguments also gets a copy of the fitted estimator."""
     step = progress.state.step
     if _asks_for_estimator(callback):
         return callback(step, estimator._as_of(progress, attributes))
@@ -190,7 +174,7 @@ def _call(callback, estimator, attributes, progress):
 
 
 def _asks_for_estimator(callback):
-    """Whether a function needs two arguments; a second one that has a default is its own."""
+    """Return whether a callback needs two arguments; defaults do not count."""
     try:
         return _ASKING[callback]
     except (KeyError, TypeError):  # new, or nothing that can be a key
@@ -213,19 +197,11 @@ try:
 except ImportError:
 
     class CallbackSupportMixin:
-        """Nothing, where scikit-learn has no callbacks."""
+        """An empty mixin where scikit-learn has no callbacks."""
 
 
 class FitTasks:
-    """The tasks that callbacks are told of: the fit, its starts if there are several, passes.
-
-    Parameters
-    ----------
-    estimator : OnlineEM
-    X, y : object
-        As the user has passed them.
-    n_starts : int
-    """
+    """The tasks of scikit-learn's callbacks: the fit, its starts if there are several, passes."""
 
     def __init__(self, estimator, X, y, n_starts):
         self._told = {"estimator": estimator, "X": X, "y": y}
@@ -237,16 +213,7 @@ class FitTasks:
             self._fit.call_on_fit_task_begin(**self._told)
 
     def observed(self, passes, progress, attributes):
-        """Yield passes; callbacks are told before and after each, and may end the fit.
-
-        Parameters
-        ----------
-        passes : iterator
-            As a solver yields them.
-        progress : Progress
-        attributes : dict or None
-            What validation found in the data.
-        """
+        """Yield the passes of a solver; callbacks are called around each, and may end the fit."""
         if self._fit is None:
             yield from passes
             return
@@ -273,7 +240,6 @@ class FitTasks:
             self._start.call_on_fit_task_end(**self._told)
 
     def end(self):
-        """Say that the fit is over."""
         self._end_start()
         if self._fit is not None:
             self._fit.call_on_fit_task_end(**self._told)

@@ -1,4 +1,4 @@
-"""Estimators whose samples are rows: what they read, and what they say of data."""
+"""Estimators whose samples are rows: how they read, fit and score data."""
 
 from __future__ import annotations
 
@@ -32,24 +32,8 @@ __all__ = ["RowEstimator", "RowsInput"]
 class RowsInput:
     """Reads rows as `fit`, `partial_fit` and `predict` take them.
 
-    Parameters
-    ----------
-    estimator : BaseEstimator
-    family : Family
-        It checks the values.
-    fresh : bool, default=False
-        Whether the rows are the first that a new model meets.
-    n_components : int, default=1
-        What the work for a row grows with.
-    prepare : callable, default=None
-        Turns checked values into those that the family takes.
-    takes_labels : bool, default=False
-        Whether `y` holds known components; else it is ignored.
-
-    Attributes
-    ----------
-    attributes : dict
-        What the estimator is to remember of the first rows.
+    The family checks the values, after `prepare` if that is given. First (`fresh`) data define the
+    `attributes` of the estimator.
     """
 
     def __init__(
@@ -61,32 +45,14 @@ class RowsInput:
         self.attributes = {}
 
     def read(self, X, y=None, sample_weight=None):
-        """Convert and check rows, and what belongs to each.
-
-        Parameters
-        ----------
-        X : array-like or sparse array of shape (n_rows, n_features)
-        y : array-like of int of shape (n_rows,), default=None
-            Component labels, if the input takes any; -1 where unknown.
-        sample_weight : array-like of shape (n_rows,), default=None
-
-        Returns
-        -------
-        rows : Rows
-            Without those of weight 0.
-
-        Raises
-        ------
-        ValueError
-            If an argument is invalid; the message names the estimator.
-        """
+        """Return rows, converted and checked, without those of weight 0."""
         try:
             return self._read(X, y, sample_weight)
         except INVALID as error:
             raise_named(error, self._estimator)
 
     def release(self):
-        """Let go of the rows that were read: nothing of them is kept."""
+        """Drop the rows that were read, of which nothing is kept."""
 
     def _read(self, X, y, sample_weight):
         X = self._converted(X)
@@ -101,13 +67,12 @@ class RowsInput:
         return rows
 
     def _converted(self, X):
-        """Convert rows, and find what is to be remembered of the first ones."""
         if self._fresh or not is_ready(self._estimator, X):
             X, self.attributes = converted(self._estimator, X, self._fresh)
         return X
 
     def _batch(self, X, weight, y, n_threads):
-        """Put converted rows together with what belongs to each; y if it is to be read."""
+        """Combine converted rows with their weights and labels."""
         labels = None if y is None else checked_labels(y, X.shape[0], self._n_components)
         return Rows.unchecked(X, weight, labels, n_threads)
 
@@ -116,7 +81,7 @@ class RowsInput:
 class RowEstimator(FitTransformMixin, OnlineEM):
     """Base of the estimators whose samples are rows.
 
-    They say which family, by `_family`, or have an `_input` and `_reader` of their own.
+    Subclasses define `_family`, or override `_input` and `_reader`.
 
     Attributes
     ----------
@@ -134,7 +99,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         return RowsInput(self, family, fresh, n_components, self._prepared, takes_labels)
 
     def _reader(self):
-        """Return what reads data that the fitted model is to say something of."""
+        """Return the input that reads data for inference."""
         return self._input()
 
     @property
@@ -155,11 +120,11 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         X : array-like of shape (n_samples, n_features)
             The rows; sparse where the class says so.
         y : array-like of int of shape (n_samples,), default=None
-            Ignored, unless the estimator has ``semi_supervised=True``: then known components,
-            0..n_components - 1, and -1 where unknown. None: none is known.
+            With ``semi_supervised=True`` known components, 0..n_components - 1, and -1 where
+            unknown; otherwise ignored. None: no component is known.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; a weight of 2 stands for two equal rows. Weights below 1e-100
-            count as 0; their sum must be above 0, and at most 1e100.
+            Non-negative weights; a weight of 2 is equivalent to two equal rows. Weights below
+            1e-100 count as 0; their sum must be above 0, and at most 1e100.
 
         Returns
         -------
@@ -169,13 +134,6 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         ------
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> mixture = PoissonMixture(2, random_state=0).fit([[1], [2], [20], [22]])
-        >>> sorted(mixture.means_.ravel().round(1).tolist())
-        [1.5, 21.0]
         """
         return self._fit(X, y, sample_weight=sample_weight)
 
@@ -184,17 +142,15 @@ class RowEstimator(FitTransformMixin, OnlineEM):
     ) -> Self:
         """Update the model with one batch of a stream.
 
-        The first batch also provides what the start needs: unless initial parameters are given,
-        it must have at least `n_components` rows. Parameters that were set since the last batch act
-        from this one on; those that shape the model cannot change.
+        The first batch also provides the start: unless initial parameters are given, it must have
+        at least `n_components` rows. Parameters that were set since the last batch take effect with
+        this one; those that shape the model cannot change.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             A batch of any size from one row up.
-        y : array-like of int of shape (n_samples,), default=None
-            Ignored, or known components, as in `fit`.
-        sample_weight : array-like of shape (n_samples,), default=None
+        y, sample_weight
             As in `fit`.
 
         Returns
@@ -204,16 +160,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
         Raises
         ------
         ValueError
-            If the batch is invalid; the estimator is left as it was.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> mixture = PoissonMixture(schedule="harmonic")
-        >>> for batch in ([[1], [3]], [[4], [8]]):
-        ...     mixture = mixture.partial_fit(batch)
-        >>> mixture.means_, mixture.n_steps_
-        (array([[3.33333333]]), 2)
+            If the batch is invalid; the estimator is left unchanged.
         """
         self._partial_fit(X, y, sample_weight=sample_weight)
         return self
@@ -221,14 +168,13 @@ class RowEstimator(FitTransformMixin, OnlineEM):
     # -------------------------------------------------------------------------------- inference
 
     def _infer(self, X, method, *arguments):
-        """Return what a method of the model says of X, given further arguments."""
         seen = self._seen()
         data = seen._reader().read(X)
         with single_threaded_blas(len(data)):
             return getattr(seen.model_, method)(data, *arguments)
 
     def score_samples(self, X: RowData) -> Floats:
-        """Return the log-likelihood of each sample.
+        """Return the log-likelihood of each sample; of topic models, a lower bound of it.
 
         Parameters
         ----------
@@ -242,18 +188,8 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import CompoundDirichlet
-        >>> bag = CompoundDirichlet().fit([[4, 0], [0, 4], [2, 2], [3, 1]])
-        >>> one_word, both_words = bag.score_samples([[9, 0], [5, 4]])
-        >>> bool(one_word > both_words)
-        True
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return self._infer(X, "log_likelihood")
 
@@ -273,26 +209,15 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> X = [[1], [2], [20], [22]]
-        >>> mixture = PoissonMixture(2, random_state=0).fit(X)
-        >>> bool(np.isclose(mixture.score(X), mixture.score_samples(X).mean()))
-        True
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return float(self.score_samples(X).mean())
 
     def bic(self, X: RowData) -> float:
         r"""Return the Bayesian information criterion on X; lower is better.
 
-        It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n rows.
+        It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n samples.
 
         Parameters
         ----------
@@ -306,18 +231,8 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> X = 10 * [[1], [2], [20], [22]]
-        >>> one, two = (PoissonMixture(n, random_state=0).fit(X).bic(X) for n in (1, 2))
-        >>> two < one
-        True
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         log_likelihoods = seen.score_samples(X)
@@ -341,19 +256,8 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> X = 10 * [[1], [2], [20], [22]]
-        >>> mixture = PoissonMixture(2, random_state=0).fit(X)  # two means, and one weight besides
-        >>> bool(np.isclose(mixture.aic(X), 2 * 3 - 2 * 40 * mixture.score(X)))
-        True
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         log_likelihoods = seen.score_samples(X)

@@ -1,7 +1,7 @@
 """Forms of sequences: four forms of input, one form inside.
 
-X may be a list of arrays or a 3-D array (one entry, one sequence), or a 2-D array: one sequence, or
-several that `lengths` or `groups` tell apart. What comes out row by row has the form that went in.
+X may be a list of arrays or a 3-D array (an entry is a sequence), or a 2-D array: one sequence, or
+several that `lengths` or `groups` separate. Output for rows has the form of the input.
 """
 
 from __future__ import annotations
@@ -30,18 +30,10 @@ __all__ = ["SequenceForm", "SequenceOutput", "check_rows_of_y", "is_nested", "se
 
 @dataclass(frozen=True)
 class SequenceForm:
-    """Form in which the user passed sequences.
+    """Rows of all sequences, one after the other, and the form in which the user passed them.
 
-    Parameters
-    ----------
-    X : array-like of shape (n_rows, n_features)
-        All rows, the sequences one after the other, with NaN for what is missing; a data frame of
-        data frames.
-    offsets : ndarray of shape (n_sequences + 1,)
-    order : ndarray of shape (n_rows,), default=None
-        Where the rows lay, if groups had to be gathered.
-    is_nested : bool, default=False
-        Whether there was one entry for each sequence.
+    Rows lay in another `order` if groups had to be gathered. `is_nested` input had one entry for
+    each sequence.
     """
 
     X: object
@@ -50,21 +42,7 @@ class SequenceForm:
     is_nested: bool = False
 
     def flat(self, y):
-        """Return what the user has for each row in the order of `X`.
-
-        Parameters
-        ----------
-        y : array-like of shape (n_rows,), or list of those if there is one entry a sequence
-
-        Returns
-        -------
-        y : ndarray of shape (n_rows,)
-
-        Raises
-        ------
-        ValueError
-            If it is not cut as `X` is.
-        """
+        """Return values for each row, cut as X was, in the order of `X`."""
         if self.is_nested and _has_parts(y):
             parts = [column(f"y[{i}]", part) for i, part in enumerate(y)]
             self._check_cut([len(part) for part in parts])
@@ -85,7 +63,7 @@ class SequenceForm:
                 )
 
     def restored(self, rows):
-        """Return rows as the user arranged them: a list if there was one entry a sequence."""
+        """Return rows as the user arranged them: a list if an entry was a sequence."""
         if self.is_nested:
             bounds = zip(self.offsets[:-1], self.offsets[1:], strict=True)
             sliced = rows.iloc if hasattr(rows, "iloc") else rows
@@ -102,19 +80,7 @@ def _has_parts(y):
 
 
 def check_rows_of_y(form, y):
-    """Refuse lengths in the place of `y`, which hmmlearn has there, where X has two dimensions.
-
-    Parameters
-    ----------
-    form : SequenceForm
-    y : object
-        As in `fit` of the estimators of sequences.
-
-    Raises
-    ------
-    ValueError
-        If `y` has not one entry for each row.
-    """
+    """Refuse a `y` without an entry for each row of a 2-D X: hmmlearn has lengths there."""
     if y is None or form.is_nested:
         return
     check_in_memory("y", y)
@@ -143,29 +109,10 @@ def _adds_up(y, n_rows):
 
 
 def sequence_form(X, lengths=None, groups=None, convert=countable):
-    """Find out where the sequences are.
+    """Return the form of sequences in X; `lengths` and `groups` require a 2-D X.
 
-    Parameters
-    ----------
-    X : list of array-likes of shape (length, n_features), or array-like of 2 or 3 dimensions
-    lengths : array-like of int of shape (n_sequences,), default=None
-        Only with a 2-D X: lengths of the sequences, which follow each other.
-    groups : array-like of shape (n_rows,), default=None
-        Only with a 2-D X: what sequence each row belongs to.
-    convert : callable X -> array, CSR array, list or data frame
-        Called once, with all rows. What it returns is what is counted, cut and reordered: what
-        users pass may be corrupt, or say that it has other rows than it has.
-
-    Returns
-    -------
-    form : SequenceForm
-
-    Raises
-    ------
-    ValueError
-        If an argument is invalid.
-    TypeError
-        If lengths are not integers.
+    `convert` is called once, with all rows. Its result is counted, cut and reordered, as the data
+    of the user may be corrupt, or have another number of rows than they claim.
     """
     check_in_memory("X", X)
     if is_nested(X):
@@ -187,7 +134,7 @@ def sequence_form(X, lengths=None, groups=None, convert=countable):
 
 
 def is_nested(X):
-    """Whether each entry of X is a sequence."""
+    """Return whether each entry of X is a sequence."""
     if sparse.issparse(X) or isinstance(X, numbers.Number | str | bytes):
         return False
     if isinstance(X, np.ndarray) and X.dtype != object:
@@ -227,7 +174,7 @@ def _form_of_list(X, convert):
 
 
 def _common_library(X):
-    """The library that all data frames of a list come from; None where there are but arrays."""
+    """Return the library of the data frames in a list; None if all are arrays."""
     first = _library_of(X[0])
     for i, part in enumerate(X):
         if type(part) is np.ndarray and first is None:
@@ -251,7 +198,7 @@ def _common_library(X):
 
 
 def _library_of(part):
-    """The library that a data frame comes from, which has been imported if there is one."""
+    """Return the library of a data frame, which has been imported if there is one."""
     for name in ("pandas", "polars"):
         library = sys.modules.get(name)
         if library is not None and isinstance(part, library.DataFrame):
@@ -300,11 +247,10 @@ def _running_sums(lengths):
 
 
 class SequenceOutput:
-    """Mixin that makes scikit-learn's `set_output` act on lists of sequences, too.
+    """Mixin that makes scikit-learn's `set_output` work for lists of sequences.
 
-    For X with an entry for each sequence, `transform` and `fit_transform` may return a list; each
-    of its arrays becomes a data frame, with the index of the data frame that it belongs to. What
-    has a row for each sequence has no index of X's rows.
+    `transform` and `fit_transform` may return a list for nested X. Each of its arrays becomes a
+    data frame with the index of its sequence. Output with a row for each sequence has no index.
     """
 
     def __init_subclass__(cls, **kwargs):

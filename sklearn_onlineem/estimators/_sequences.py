@@ -1,4 +1,4 @@
-"""Estimators whose samples are sequences: what they read, and what they say of data."""
+"""Estimators whose samples are sequences: how they read, fit and score data."""
 
 from __future__ import annotations
 
@@ -37,26 +37,9 @@ __all__ = ["SequenceEstimator", "SequencesInput", "filled_rows"]
 
 
 class SequencesInput:
-    """Reads sequences in the forms that users have, and returns answers in the same form.
+    """Reads sequences in all forms of the user, and returns results in the same form.
 
-    Parameters
-    ----------
-    estimator : BaseEstimator
-    family : Family
-        It checks the values.
-    fresh : bool, default=False
-        Whether the sequences are the first that a new model meets.
-    n_states : int, default=1
-        Hidden states, or dimensions of them, which the work for a row grows with.
-    takes_labels : bool, default=False
-        Whether `y` holds known states; else it is ignored.
-
-    Attributes
-    ----------
-    attributes : dict
-        What the estimator is to remember of the first sequences.
-    form : SequenceForm
-        In which the user passed the sequences that were read.
+    The family checks the values, and first (`fresh`) data define the `attributes` of the estimator.
     """
 
     def __init__(self, estimator, family, fresh=False, n_states=1, takes_labels=False):
@@ -65,24 +48,7 @@ class SequencesInput:
         self.attributes, self.form = {}, None
 
     def read(self, X, y=None, lengths=None, groups=None, continues=False):
-        """Convert and check sequences.
-
-        Parameters
-        ----------
-        X, y, lengths, groups
-            As in `fit` of the estimators of sequences.
-        continues : bool, default=False
-            Whether the first sequence goes on from where the last one of the fit has ended.
-
-        Returns
-        -------
-        data : Sequences
-
-        Raises
-        ------
-        ValueError
-            If an argument is invalid; the message names the estimator.
-        """
+        """Return sequences, converted and checked; the first may continue the last of the fit."""
         with naming(self._estimator):
             self.form = sequence_form(X, lengths, groups, self._converted)
             check_rows_of_y(self.form, y)
@@ -92,7 +58,6 @@ class SequencesInput:
         )
 
     def _converted(self, X):
-        """Convert rows, and find what is to be remembered of the first ones."""
         if self._fresh or not is_ready(self._estimator, X):
             X, self.attributes = converted(self._estimator, X, self._fresh, "allow-nan")
         return X
@@ -107,11 +72,11 @@ class SequencesInput:
         return data
 
     def release(self):
-        """Let go of the sequences that were read."""
+        """Drop the sequences that were read."""
         self.form = None
 
     def restored(self, rows):
-        """Return an answer row by row as the user arranged the rows."""
+        """Return results for rows as the user arranged the rows."""
         return self.form.restored(rows)
 
 
@@ -124,10 +89,10 @@ class SequenceEstimator(
     Parameters
     ----------
     batch_size : int, default=10
-        Sequences in a mini-batch of `fit`. With ``eta0="auto"``, no more sequences are fitted by
-        batch EM.
+        Sequences in a mini-batch of `fit`. With ``eta0="auto"``, data of no more sequences are
+        fitted by batch EM.
     tol : float, default=1e-2
-        Passes of `fit` end when `stopping` falls below, in nats per sequence.
+        `fit` ends when `stopping` falls below this, in nats per sequence.
     n_init : int, default=1
         Number of starts of `fit`; the best result is kept.
 
@@ -164,12 +129,12 @@ class SequenceEstimator(
         ----------
         X : list of array-likes of shape (length, n_features), or array-like
             Sequences: a list, an array of shape (n_sequences, length, n_features), or rows of shape
-            (n_rows, n_features), which are one sequence if nothing else is said. A row of NaN was
-            not observed.
+            (n_rows, n_features), which are one sequence without `lengths` and `groups`. A row of
+            NaN was not observed.
         y : array-like of int of shape (n_rows,) or list of those, default=None
-            Ignored, unless a hidden Markov model has ``semi_supervised=True``: then known states,
-            0..n_components - 1, and -1 where unknown. None: none is known. Lengths of sequences are
-            no `y`: with a 2-D X it must have an entry for each row.
+            With ``semi_supervised=True`` of a hidden Markov model known states, 0..n_components -
+            1, and -1 where unknown; otherwise ignored. None: no state is known. With a 2-D X it
+            must have an entry for each row, so that lengths are not taken for it.
         lengths : array-like of int of shape (n_sequences,), default=None
             With a 2-D X: lengths of the sequences, which follow each other.
         groups : array-like of shape (n_rows,), default=None
@@ -183,15 +148,6 @@ class SequenceEstimator(
         ------
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0], [0.0]], [20, 40, 20], axis=0)
-        >>> hmm = GaussianHMM(2, random_state=0).fit(X, lengths=[50, 30])
-        >>> sorted(hmm.means_.ravel().round().tolist())
-        [0.0, 9.0]
         """
         return self._fit(X, y, lengths=lengths, groups=groups)
 
@@ -206,8 +162,8 @@ class SequenceEstimator(
     ) -> Self:
         """Update the model with a batch of sequences, or with a piece of one that continues.
 
-        Parameters that were set since the last batch act from this one on; those that shape the
-        model cannot change.
+        Parameters that were set since the last batch take effect with this one; those that shape
+        the model cannot change.
 
         Parameters
         ----------
@@ -215,13 +171,9 @@ class SequenceEstimator(
             As in `fit`.
         continues : bool, default=False
             Whether the first sequence of X continues the last one of the previous call that had
-            ``continues=True``. For one endless sequence, pass True with every piece, the first
-            included. The state before a piece has the distribution that the model, as it was after
-            the previous piece, filters from the past; the new piece smooths it, and the transition
-            between the pieces counts as any other. What is approximate: posteriors of rows of
-            earlier pieces are not revised, nor is the filtered distribution when the model changes.
-            Pieces may be of any sizes, as rates and priors go by rows; the first one gives the
-            start. Needs sequences that do not end by themselves (``termination="given_length"``).
+            ``continues=True``. For an endless sequence, pass True with every piece, including the
+            first. Pieces may have any sizes. States of earlier pieces are not revised: see
+            :ref:`sequences`. Requires ``termination="given_length"``.
 
         Returns
         -------
@@ -230,17 +182,7 @@ class SequenceEstimator(
         Raises
         ------
         ValueError
-            If the batch is invalid; the estimator is left as it was.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import CategoricalHMM
-        >>> stream = CategoricalHMM(1, n_features=2, schedule="harmonic", random_state=0)
-        >>> for piece in ([0, 0, 1, 1], [0, 1, 1, 1]):
-        ...     stream = stream.partial_fit(np.array(piece)[:, None], continues=True)
-        >>> stream.emissionprob_.round(3)
-        array([[0.417, 0.583]])
+            If the batch is invalid; the estimator is left unchanged.
         """
         if continues is not False:
             check_bool(f"continues of {type(self).__name__}", continues)
@@ -259,7 +201,6 @@ class SequenceEstimator(
     # ---------------------------------------------------------------------------------- inference
 
     def _infer(self, X, lengths, groups, method, *arguments):
-        """Return what a method of the model says of X, and the input that has read X."""
         seen = self._seen()
         reader = seen._input()
         data = reader.read(X, None, lengths, groups)
@@ -283,19 +224,8 @@ class SequenceEstimator(
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import CategoricalHMM
-        >>> X = np.array([0, 0, 1, 0])[:, None]
-        >>> hmm = CategoricalHMM(1).fit(X)
-        >>> np.exp(hmm.score_samples([X[:1], X[:2]])).round(4)
-        array([0.75  , 0.5625])
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return self._infer(X, lengths, groups, "log_likelihood")[0]
 
@@ -314,7 +244,8 @@ class SequenceEstimator(
         X, lengths, groups
             Sequences, as in `fit`.
         y : array-like of shape (n_rows,), default=None
-            Ignored; but with a 2-D X it must have an entry for each row, as lengths have not.
+            Ignored; but with a 2-D X it must have an entry for each row, so that lengths are not
+            taken for it.
 
         Returns
         -------
@@ -322,19 +253,8 @@ class SequenceEstimator(
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import CategoricalHMM
-        >>> X = np.array([0, 0, 1, 0])[:, None]
-        >>> hmm = CategoricalHMM(1).fit(X)
-        >>> bool(np.isclose(hmm.score(X), 3 * np.log(0.75) + np.log(0.25)))
-        True
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         log_likelihoods, reader = self._infer(X, lengths, groups, "log_likelihood")
         with naming(self):
@@ -349,31 +269,21 @@ class SequenceEstimator(
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> FloatsOrList:
-        """Fit, and return what `transform` makes of X.
+        """Fit, and return the result of `transform` for X.
 
         Parameters
         ----------
         X, y, lengths, groups
-            Sequences and known states, as in `fit`.
+            As in `fit`.
 
         Returns
         -------
         transformed : ndarray of shape (n_rows, n_features_out), or list
-            What `transform` returns.
 
         Raises
         ------
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0]], 20, axis=0)
-        >>> there, back = GaussianHMM(2, random_state=0).fit_transform([X, X[::-1]])
-        >>> bool(np.allclose(there, back[::-1], atol=1e-6))
-        True
         """
         with rollback(self):
             fitted = self.fit(X, y, lengths=lengths, groups=groups)
@@ -388,9 +298,9 @@ class SequenceEstimator(
         Parameters
         ----------
         n_samples : int, default=1
-            Rows of a sequence; where sequences end by themselves it is not used.
+            Rows of a sequence; not used if the model determines the lengths.
         n_sequences : int, default=None
-            How many sequences to draw. None: one, as arrays instead of lists.
+            Number of sequences. None: one, as arrays instead of lists.
 
         Returns
         -------
@@ -400,22 +310,10 @@ class SequenceEstimator(
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `n_samples` or `n_sequences` is below 1, or there is no memory for so many rows; if
-            sequences that end by themselves cannot end, or would have more than a million rows on
-            average.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0], [0.0]], [20, 40, 20], axis=0)
-        >>> hmm = GaussianHMM(2, random_state=0).fit(X)
-        >>> rows, states = hmm.sample(50)
-        >>> rows.shape, bool(np.abs(rows - hmm.means_[states]).max() < 0.1)
-        ((50, 1), True)
+        NotFittedError, ValueError
+            If the estimator is not fitted, `n_samples` or `n_sequences` is below 1, or memory is
+            too small; if sequences whose lengths are modelled cannot end, or would have more than a
+            million rows on average.
         """
         seen, name = self._seen(), type(self).__name__
         check_count(f"n_samples of {name}", n_samples)
@@ -424,7 +322,7 @@ class SequenceEstimator(
             return seen._drawn(int(n_samples), n_sequences)
 
     def _drawn(self, n_samples, n_sequences):
-        """Rows and states of sequences, or (None) of one."""
+        """Return rows and states of sequences, or of one if their number is None."""
         n = int(n_sequences or 1)
         which = "n_samples" if n == 1 else "n_samples * n_sequences"
         room(which, (n, n_samples, getattr(self, "n_features_in_", 1)))
@@ -456,20 +354,8 @@ class SequenceEstimator(
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0]] * 5, 20, axis=0)
-        >>> X = X + np.random.default_rng(0).normal(size=X.shape)
-        >>> one, two = (GaussianHMM(n, random_state=0).fit(X).bic(X) for n in (1, 2))
-        >>> bool(two < one)
-        True
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         log_likelihoods, reader = seen._infer(X, lengths, groups, "log_likelihood")
@@ -496,19 +382,8 @@ class SequenceEstimator(
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import CategoricalHMM
-        >>> X = np.array([0, 0, 1, 0])[:, None]
-        >>> hmm = CategoricalHMM(1).fit(X)  # one probability that is free
-        >>> bool(np.isclose(hmm.aic(X), 2 - 2 * hmm.score(X)))
-        True
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         log_likelihoods, _ = seen._infer(X, lengths, groups, "log_likelihood")
@@ -522,12 +397,11 @@ class SequenceEstimator(
 
 
 def _filtered_end(model, data):
-    """In what state the last sequence has ended."""
     return model.filtered_end(data[len(data) - 1 :])
 
 
 def filled_rows(data):
-    """Rows to start from: without those not observed, and with column means for other gaps."""
+    """Return rows to start from: observed ones, with column means in their gaps."""
     rows = Rows(data.X, labels=data.rows.labels, n_threads=data.n_threads)
     if data.observed is None:
         return rows

@@ -1,6 +1,6 @@
-"""Where EM starts: initialisers, what another estimator has learnt, and clusters of rows.
+"""Start of EM: initialisers, learnt priors, and clusters of rows.
 
-Clusters are responsibilities, of which one M-step makes a model.
+Clusters are responsibilities, from which one M-step makes a model.
 """
 
 from __future__ import annotations
@@ -37,52 +37,31 @@ __all__ = [
 
 
 class Initialiser(ABC):
-    """Makes the model that EM starts from."""
+    """Contract: returns the model that EM starts from."""
 
     def given(self, data):
-        """Return the model that the parameters alone give, or None if they do not."""
+        """Return the model that the parameters alone determine, or None."""
         return None
 
     @abstractmethod
     def estimated(self, data, random_state):
-        """Return a model that is estimated from data, with what the parameters give of it."""
+        """Return a model that is estimated from data, and from the given start values."""
 
     def model(self, data, random_state):
-        """Return the model for `fit` to start from."""
         given = self.given(data)
         return self.estimated(data, random_state) if given is None else given
 
     @abstractmethod
     def stream_model(self, data, random_state):
-        """Return the model that a stream starts from, estimated from its first batch.
-
-        Returns
-        -------
-        model : Model
-        pseudo_statistics : Statistics or None
-            What keeps a start from few data proper.
-        """
+        """Return a start from the first batch, and pseudo-statistics to keep it proper, or None."""
 
 
 @dataclass(frozen=True, eq=False)
 class LearntPrior:
-    """A fitted model as a prior: its own statistics, and what they count for.
+    """A fitted model as a prior, which `as_prior` returns and the parameter `prior` takes.
 
-    It is what `as_prior` of estimators returns, and what their parameter `prior` takes. Learning
-    starts from its model, so that components keep their numbers.
-
-    Parameters
-    ----------
-    made_by : str
-        Class of the estimator.
-    structure : dict
-        Its parameters that shape the model.
-    n_features : int
-    model : Model
-    statistics : Statistics
-        Those of the model itself, per observation.
-    weight : float
-        Observations that it counts for.
+    Its `statistics` are those of the model itself, per observation, and count for `weight`
+    observations. Learning starts from its model, so that components keep their numbers.
     """
 
     made_by: str
@@ -94,13 +73,7 @@ class LearntPrior:
 
     @classmethod
     def of(cls, fitted, weight):
-        """Return what an estimator has learnt, to count for so many observations.
-
-        Raises
-        ------
-        ValueError
-            If the weight is no number above 0.
-        """
+        """Return a fitted estimator as a prior that counts for so many observations, above 0."""
         check_number("weight", weight, 0.0, math.inf)
         state = fitted._fitted.state
         names = fitted._structural_parameters
@@ -111,16 +84,11 @@ class LearntPrior:
 
     @property
     def pseudo_statistics(self):
-        """The statistics of as many observations as it counts for."""
+        """Statistics of as many observations as it counts for."""
         return self.statistics.scale(self.weight)
 
     def check(self, estimator):
-        """Raise ValueError unless an estimator has a model of the same shape, and no other start.
-
-        Parameters
-        ----------
-        estimator : OnlineEM
-        """
+        """Raise ValueError unless an estimator has a model of the same shape and no other start."""
         if type(estimator).__name__ != self.made_by:
             raise ValueError(f"prior was learnt by a {self.made_by}.")
         for name, value in self.structure.items():
@@ -139,7 +107,7 @@ class LearntPrior:
 
 @dataclass(frozen=True)
 class LearntStart(Initialiser):
-    """The start that a learnt prior is."""
+    """The model of a learnt prior as the start."""
 
     prior: LearntPrior
 
@@ -159,21 +127,9 @@ class LearntStart(Initialiser):
 
 
 def prior_statistics(family, hyperparameters, *sizes, name="prior", **named_sizes):
-    """Return hyper-parameters as a family's pseudo-statistics.
+    """Return hyper-parameters as pseudo-statistics; errors call them `name`.
 
-    Parameters
-    ----------
-    family : Family
-    hyperparameters : dict
-    *sizes, **named_sizes
-        Further arguments of the family's `prior_statistics`.
-    name : str, default="prior"
-        What the user calls the hyper-parameters.
-
-    Raises
-    ------
-    ValueError
-        If one is unknown or out of range.
+    Sizes are further arguments of the family's `prior_statistics`.
     """
     if not isinstance(hyperparameters, dict):
         raise ValueError(f"{name} must be a dict, got {hyperparameters!r}.")
@@ -201,24 +157,9 @@ _WIDE_SHARE = 0.2
 def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=None):
     """Return the mixture that one M-step makes of first responsibilities.
 
-    Parameters
-    ----------
-    start : str or ndarray
-        A key of `STARTS`, centres of shape (n_components, n_features), or responsibilities of
-        shape (n_rows, n_components).
-    family : Family
-    rows : Rows
-        At least `n_components`.
-    n_components : int
-    rng : numpy.random.RandomState
-    pseudo_rows : Statistics, default=None
-        Sums over further rows that each component starts with.
-    prior : callable (family, n_features) -> Statistics or None, default=None
-        Pseudo-statistics that join where rows alone determine no parameters.
-
-    Returns
-    -------
-    model : MixtureModel
+    `start` is a key of `STARTS`, an array of centres, or one of responsibilities. Each component
+    also starts with the `pseudo_rows`, sums over further rows; `prior`, a function of the family
+    and the number of features, is added where the rows alone determine no parameters.
     """
     if isinstance(start, str) and len(rows) > _MOST_ROWS:
         rows = rows[_some_rows(rows, n_components, rng)]
@@ -242,7 +183,7 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=
 
 
 def _maximiser(family, statistics, n_features, prior):
-    """Parameters that maximise the statistics, with the prior where these alone have no maximum."""
+    """Return the parameters of statistics, with the prior added if these have no maximum."""
     try:
         return family.m_step(statistics)
     except ValueError:
@@ -253,10 +194,9 @@ def _maximiser(family, statistics, n_features, prior):
 
 
 def _stored_alike(family, rows):
-    """Rows as CSR without zeros where the family takes that: equal values, equal starts.
+    """Return rows as CSR without zeros if the family takes that, so that equal values start alike.
 
-    Dense and CSR rows are added up in different orders, and rounding breaks ties of distances, of
-    which whole numbers have many.
+    Sums of dense and of CSR rows differ in rounding, which breaks ties of distances.
     """
     if not family.takes_sparse:
         return rows
@@ -268,7 +208,7 @@ def _stored_alike(family, rows):
 
 
 def _some_rows(rows, n_components, rng):
-    """Indices of rows that stand for all of them, in order; few labelled rows all stay."""
+    """Return sorted indices of a sample of rows, with all labelled rows if they are few."""
     chosen = np.sort(rng.choice(len(rows), _MOST_ROWS, replace=False))
     if rows.labels is None:
         return chosen
@@ -282,10 +222,9 @@ def _some_rows(rows, n_components, rng):
 
 
 def wide_pseudo_rows(family, rows, n_components, prior=None):
-    """Statistics of a few pseudo-rows for each component, from one wide component of all rows.
+    """Return statistics of a few pseudo-rows for each component, from one wide component.
 
-    With few rows for each component, as at the start of a stream, they keep densities proper; the
-    prior is that of `start_model`.
+    They keep densities proper at the start of a stream, with few rows for each component.
     """
     rows = _stored_alike(family, rows[:_MOST_ROWS])
     weight = np.ones(len(rows)) if rows.sample_weight is None else rows.sample_weight
@@ -299,7 +238,6 @@ def wide_pseudo_rows(family, rows, n_components, prior=None):
 
 
 def _warn_of_few(X, n_components):
-    """Warn where there are fewer distinct rows than components."""
     distinct = set()
     for i in range(X.shape[0]):
         distinct.add(_row_bytes(X, i))
@@ -319,22 +257,6 @@ def _row_bytes(X, i):
 
 
 def start_responsibilities(start, rows, n_components, rng):
-    """Return responsibilities of shape (n_rows, n_components) to start from.
-
-    Parameters
-    ----------
-    start : str or ndarray
-        A key of `STARTS`, centres of shape (n_components, n_features), or responsibilities of
-        shape (n_rows, n_components).
-    rows : Rows
-    n_components : int
-    rng : numpy.random.RandomState
-
-    Returns
-    -------
-    responsibilities : ndarray of shape (n_rows, n_components)
-        float64, rows adding up to 1.
-    """
     if n_components == 1:
         return np.ones((len(rows), 1))
     if isinstance(start, str):
@@ -372,7 +294,7 @@ def _random_rows(rows, n_components, rng):
 
 
 def _narrow(X):
-    """CSR with 64-bit indices as CSR with 32-bit ones, for scikit-learn's k-means."""
+    """Return CSR with 32-bit indices, for scikit-learn's k-means."""
     if not sparse.issparse(X) or X.indices.dtype == np.int32:
         return X
     parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
@@ -380,7 +302,7 @@ def _narrow(X):
 
 
 def _with_labels(responsibilities, rows):
-    """Let labelled rows decide which cluster is which component, and belong to theirs."""
+    """Match clusters to components by labelled rows, which get their labels."""
     n_components = responsibilities.shape[1]
     known = np.flatnonzero(rows.labels >= 0)
     labelled = _one_hot(rows.labels[known], n_components)
@@ -392,10 +314,10 @@ def _with_labels(responsibilities, rows):
 
 
 def _nearest(X, centres):
-    """Give each row to its nearest centre.
+    """Assign each row to its nearest centre.
 
-    Squares are taken of differences from the centres' median: far from 0, those of the data
-    would leave no digits to distances. Medians of whole numbers are exact, and so ties stay ties.
+    The centres' median is subtracted first, as far from 0 squares would lose all digits. Medians of
+    whole numbers are exact, so that ties stay ties.
     """
     if not sparse.issparse(X):
         origin = np.median(centres, axis=0)

@@ -1,4 +1,4 @@
-"""Threads are ours to place: over blocks of rows, with a single-threaded BLAS inside."""
+"""Threads run over blocks of rows, each with a single-threaded BLAS."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_LIMIT = nullcontext()
 
 
 def _renew_lock():
-    """Let a forked process not wait for a thread that it does not have, and that sets limits."""
+    """Drop the lock of a forked process: the thread that holds it is in the parent."""
     # From threadpoolctl 3.8 on.
     if hasattr(OpenBLASController, "_SHARED_STATE"):
         OpenBLASController._SHARED_STATE.lock = threading.Lock()
@@ -32,17 +32,17 @@ if hasattr(os, "register_at_fork"):
 
 
 def threads_for(n_jobs, work):
-    """Number of threads for so many values times components; None is 1, as in scikit-learn."""
+    """Return the number of threads for so many values times components; None is 1."""
     return 1 if work < _LEAST_WORK else effective_n_threads(n_jobs)
 
 
 def single_threaded_blas(n_rows):
-    """Context in which BLAS keeps to one thread; free for small batches, where it does anyway."""
+    """Return a context of single-threaded BLAS, which costs nothing for small batches."""
     return _NO_LIMIT if n_rows < _FEWEST_ROWS_FOR_BLAS else _BlasLimit()
 
 
 def single_threaded_openmp():
-    """Context for scikit-learn's k-means.
+    """Return a context of single-threaded OpenMP, for scikit-learn's k-means.
 
     Its sums depend on the number of threads, and its OpenMP hangs in a forked process.
     """
@@ -60,7 +60,7 @@ def _blas_libraries():
 
 
 class _BlasLimit:
-    """One thread in each BLAS; threadpoolctl's own context costs as much as a small batch."""
+    """A single thread in each BLAS; threadpoolctl's own context takes as long as a small batch."""
 
     def __enter__(self):
         counts = ((library, library.get_num_threads()) for library in _blas_libraries())

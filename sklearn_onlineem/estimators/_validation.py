@@ -1,4 +1,4 @@
-"""Validation of data: everything is converted once, here, and errors name the estimator."""
+"""Validation of data: all input is converted once, here, and errors name the estimator."""
 
 from __future__ import annotations
 
@@ -44,14 +44,7 @@ __all__ = [
 
 
 def check_in_memory(name, values):
-    """Raise TypeError if data are a Dask collection, a future, or a list with some of these.
-
-    Parameters
-    ----------
-    name : str
-        Of the argument.
-    values : object
-    """
+    """Raise TypeError if data are a Dask collection, a future, or a list with one."""
     if type(values) is np.ndarray or "dask" not in sys.modules:
         return
     parts = values if isinstance(values, list | tuple) else (values,)
@@ -75,19 +68,7 @@ def _is_remote(values):
 
 
 def filled(X):
-    """Return data with NaN where a value is masked or NA; what has none of these as it is.
-
-    Parameters
-    ----------
-    X : object
-        A masked array, a list of masked arrays, a data frame or an array of objects with NA, or
-        anything else.
-
-    Returns
-    -------
-    X : object
-        A copy where something was missing: the user's data stay as they are.
-    """
+    """Return data with NaN where a value is masked or NA: a copy then, else the data themselves."""
     if type(X) is np.ndarray:
         return _without_na(X) if X.dtype == object and X.ndim == 2 else X
     if isinstance(X, np.ma.MaskedArray):
@@ -111,21 +92,14 @@ def _filled_array(X):
 
 
 def _without_na(X):
-    """Objects with NaN for NA, which is pandas', and in `X` only if that has been imported."""
+    """Return objects with NaN for NA, which occurs only if pandas has been imported."""
     pandas = sys.modules.get("pandas")
     missing = False if pandas is None else pandas.isna(X)
     return np.where(missing, np.nan, X) if np.any(missing) else X
 
 
 def check_complete(name, values):
-    """Raise ValueError if a value is masked of what must be complete, TypeError if it is not here.
-
-    Parameters
-    ----------
-    name : str
-        Of the argument.
-    values : object
-    """
+    """Raise ValueError if a value is masked, TypeError if data are not in this process."""
     check_in_memory(name, values)
     parts = values if isinstance(values, list | tuple) else (values,)
     if any(isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part) for part in parts):
@@ -133,7 +107,7 @@ def check_complete(name, values):
 
 
 def checked_lengths(name, lengths, n_samples, least=0):
-    """One length, or one for each document; ValueError, with the name, if they are no such."""
+    """Return one length, or one for each document, as an array of whole numbers."""
     lengths = np.asarray(lengths)
     if not np.issubdtype(lengths.dtype, np.integer) or lengths.min(initial=least) < least:
         raise ValueError(f"{name} must be whole numbers from {least} up, got {lengths}.")
@@ -160,7 +134,7 @@ INVALID = (TypeError, ValueError, OverflowError)
 
 @contextmanager
 def naming(estimator):
-    """Let invalid input be reported in the name of the estimator."""
+    """Return a context whose errors of invalid input name the estimator."""
     try:
         yield
     except INVALID as error:
@@ -168,7 +142,7 @@ def naming(estimator):
 
 
 def raise_named(error, estimator):
-    """Raise the error again, in the name of the estimator."""
+    """Raise the error again, with the name of the estimator."""
     if isinstance(error, OverflowError):
         error = ValueError(f"a number is too large: {error}.")
     name = type(estimator).__name__
@@ -182,27 +156,10 @@ def raise_named(error, estimator):
 
 
 def converted(estimator, X, fresh, ensure_all_finite=True):
-    """Convert rows to what kernels take.
+    """Return rows as kernels take them, and the attributes that first data define.
 
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        It is not changed.
-    X : array-like or sparse array of shape (n_rows, n_features)
-    fresh : bool
-        Whether X defines what an estimator expects of data, or is checked for it.
-    ensure_all_finite : bool or "allow-nan", default=True
-
-    Returns
-    -------
-    X : ndarray or CSR array
-    attributes : dict
-        With `fresh`: `n_features_in_` and `feature_names_in_`, where X has names.
-
-    Raises
-    ------
-    ValueError
-        If X is invalid.
+    `fresh` data define `n_features_in_` and `feature_names_in_`; others are checked for agreement.
+    The estimator is not changed.
     """
     if not fresh:
         return _checked(estimator, X, False, ensure_all_finite), {}
@@ -215,15 +172,15 @@ def converted(estimator, X, fresh, ensure_all_finite=True):
 
 
 def is_ready(estimator, X):
-    """Whether X needs no conversion: the hot path of streams of small batches."""
+    """Return whether X needs no conversion: the hot path of streams of small batches."""
     known = estimator._fitted.attributes
     return "feature_names_in_" not in known and _rows.are_ready(X, known["n_features_in_"])
 
 
 def check_values(data, family, first=True):
-    """Let the family check the rows that have all of their values; refuse others it can't take.
+    """Let the family check all complete rows, and refuse gaps that it cannot handle.
 
-    A model that has its start may see nothing but gaps: time passes.
+    A model that has started may get nothing but gaps: time passes.
     """
     if data.observed is None:
         family.check(data.X)
@@ -271,7 +228,7 @@ _LONGEST_DETAIL = 40
 
 @contextmanager
 def _plainly(X):
-    """Let what scikit-learn says of X be said in a sentence, without a print of X."""
+    """Return a context that replaces scikit-learn's messages on X by shorter ones, without X."""
     try:
         yield
     except OverflowError:
@@ -291,21 +248,7 @@ def _plainly(X):
 
 
 def countable(X):
-    """Return X, or an array of it where its class may say that it has other rows than it gives.
-
-    Parameters
-    ----------
-    X : object
-
-    Returns
-    -------
-    X : array, canonical CSR array, list, tuple or data frame
-
-    Raises
-    ------
-    ValueError
-        If a sparse X is corrupt, or no array can be made of X.
-    """
+    """Return X, or an array of it if its class may claim a wrong number of rows."""
     if sparse.issparse(X):
         return canonical_csr(X)
     is_frame = hasattr(X, "columns") or hasattr(X, "iloc")
@@ -359,7 +302,7 @@ def _checked(estimator, X, reset, ensure_all_finite):
 
 
 def _check_scale(values, first):
-    """Refuse values whose squares are too large, or in the first data too small, for their type."""
+    """Refuse values whose squares overflow, or in the first data underflow, their type."""
     square = _sum_of_squares(values)
     if math.isnan(square):
         values = values[~np.isnan(values)]
@@ -371,13 +314,13 @@ def _check_scale(values, first):
 
 
 def _sum_of_squares(values):
-    """Sum of squares without BLAS, whose threads would go on waiting beside ours."""
+    """Return a sum of squares without BLAS, whose threads would keep spinning beside ours."""
     flat = values.ravel()
     return float(np.einsum("i,i->", flat, flat))
 
 
 def checked_labels(y, n_rows, n_components):
-    """Known components of rows, int32; None where none is known."""
+    """Return known components of rows as int32; None if none is known."""
     y = column("y", y)
     if len(y) != n_rows:
         raise ValueError(f"X has {n_rows} rows, and y {len(y)}.")
@@ -393,13 +336,7 @@ def checked_labels(y, n_rows, n_components):
 
 
 def column(name, values):
-    """Return what each row has as an array of one dimension.
-
-    Raises
-    ------
-    ValueError
-        If it is no such thing, or has masked entries.
-    """
+    """Return an array of one value for each row; refuse masked entries and other shapes."""
     check_complete(name, values)
     try:
         values = np.asarray(values)
@@ -413,7 +350,7 @@ def column(name, values):
 
 
 def checked_weight(sample_weight, X):
-    """Weights of rows, float64; those that would vanish in products are 0."""
+    """Return weights of rows as float64, with 0 for those that would vanish in products."""
     check_complete("sample_weight", sample_weight)
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     weight = np.where(weight < _SMALLEST_WEIGHT, 0.0, weight)
@@ -429,7 +366,7 @@ def checked_weight(sample_weight, X):
 
 
 def finite_start(name, values, shape, largest=_LARGEST_START):
-    """Copy a start value as kernels take it; check its shape and its size."""
+    """Return a copy of a start value as kernels take it, checked for shape and size."""
     values = np.array(values, dtype=np.float64, order="C")
     if values.shape != shape or not np.isfinite(values).all():
         raise ValueError(f"{name} must be finite and of shape {shape}, got shape {values.shape}.")
@@ -441,7 +378,7 @@ def finite_start(name, values, shape, largest=_LARGEST_START):
 
 
 def relative_shares(name, values, shape):
-    """Convert start values that are shares of their sum: not negative, and not all 0 in a row."""
+    """Return start values that are not negative, and not all 0 in a row."""
     values = finite_start(name, values, shape)
     if values.min() < 0 or not values.sum(axis=-1).all():
         raise ValueError(f"{name} must not be negative, nor all 0.")
@@ -449,10 +386,7 @@ def relative_shares(name, values, shape):
 
 
 def shares(name, values, shape, may_lack=False):
-    """Convert start values that are shares: not negative, and adding up to 1 in each row.
-
-    With `may_lack` rows may add up to less, as what they lack belongs to something else.
-    """
+    """Return start values that add up to 1 in each row, or to less with `may_lack`."""
     values = relative_shares(name, values, shape)
     totals = np.atleast_1d(values.sum(axis=-1))
     wrong = np.flatnonzero(totals > 1.0 + _ROUNDING if may_lack else abs(totals - 1.0) > _ROUNDING)

@@ -1,4 +1,4 @@
-"""Merging of estimators that were fitted apart, on data that need not meet."""
+"""Merging of estimators that were fitted apart."""
 
 from __future__ import annotations
 
@@ -50,29 +50,28 @@ def combine_estimators(
         \mathrm{KL}\big(p(h, v \mid \Theta_m) \,\|\, p(h, v \mid \tilde\Theta)\big) \\
         &= \mathrm{M}\Big(\sum_m \alpha_m \mathrm{E}_{\Theta_m}[S]\Big)
 
-    so each component, or state, is the average of what the members make of it, weighed by its
-    expected occupancy in each. Members must agree on which component is which: those that started
-    from one model do, and others are aligned to the first.
+    so each component, or state, is the average of those of the members, weighed by their expected
+    occupancies. Components must have the same numbers in all members: they have if these started
+    from one model, and others are aligned to the first.
 
     Parameters
     ----------
     estimators : list of fitted estimators
         Of one class, with models of the same shape.
     weights : array-like of shape (n_estimators,), default=None
-        :math:`\alpha`, not negative, of any sum: only ratios matter, and members with less than
-        1e-100 of the largest are left out. None: the rows, or sequences, seen.
+        :math:`\alpha`, not negative, of any sum; members with less than 1e-100 of the largest are
+        left out. None: the rows, or sequences, seen.
     method : {"entropic", "averaging", "sampled"}, default="entropic"
-        "entropic": the minimiser above. "averaging": parameters averaged one by one, covariances
-        too, as is common [2]_; a baseline. "sampled": as "entropic", with the statistics of
-        `n_pseudo_samples` drawn from each member; a baseline for models whose own statistics
-        have no closed form.
+        "entropic": the minimiser above. "averaging": the averages of all parameters, as is common
+        [2]_; a baseline. "sampled": as "entropic", with the statistics of `n_pseudo_samples` drawn
+        from each member; a baseline for models whose own statistics have no closed form.
     align : bool or "auto", default="auto"
-        Whether to number components or states as the first estimator does, by the least KL
-        divergence of one model to the other (of hidden Markov models: of occupancies and
-        emissions). States of Kalman filters are moved by the linear map that brings what rows
-        read of them, now and later, closest to the first estimator's. Edit operations have names
-        already. "auto": of each member, where that brings its joint KL divergence to the first
-        estimator down to less than half, so that members that correspond are merged as they are.
+        Whether to renumber components or states as in the first estimator, by the smallest KL
+        divergence between the models (of hidden Markov models: of occupancies and emissions).
+        States of Kalman filters are transformed by the linear map that brings their effect on rows,
+        present and later, closest to the first estimator's. Edit operations need none. "auto": each
+        member for which this reduces its joint KL divergence to the first estimator to less than
+        half.
     n_pseudo_samples : int, default=10000
         For ``method="sampled"``.
     random_state : int, RandomState instance or None, default=None
@@ -82,9 +81,8 @@ def combine_estimators(
     -------
     merged : estimator
         Of the same class, with the parameters of the first estimator; `n_samples_seen_` and
-        `n_steps_` are sums. It can learn on with `partial_fit`. Its attribute `aligned_members_`,
-        a list of bool, says which members were aligned. Names of features are those of the
-        members that have them.
+        `n_steps_` are sums. It can continue with `partial_fit`. Its attribute `aligned_members_` is
+        a list of bool, whether members were aligned.
 
     Raises
     ------
@@ -97,15 +95,15 @@ def combine_estimators(
 
     Notes
     -----
-    Merging is associative: a merged estimator stands for its members, until it learns more. Where
-    lengths of sequences are given, not modelled, expected occupancies are those for the lengths
-    that each member has learnt from; a piece of a sequence that continues counts as a sequence.
+    Merging is associative until a merged estimator learns more. If lengths of sequences are given,
+    not modelled, expected occupancies are those for the lengths that each member has learnt from; a
+    piece of a sequence that continues counts as a sequence.
 
     References
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden Variable
        Models", UAI 2020, section 6; for chains of given lengths with expected occupancies for
-       departures and for emissions.
+       transitions and for emissions.
     .. [2] Sanderson & Curtin, "gmm_diag and gmm_full: C++ classes for multi-threaded Gaussian
        mixture models and Expectation-Maximisation", JOSS 2017.
 
@@ -173,7 +171,7 @@ _METHODS = {"entropic": _entropic, "averaging": _averaging, "sampled": _sampled}
 
 
 def _aligned_state(state, reference, align):
-    """The state, in the numbers or coordinates of the reference, if that is wanted."""
+    """Return the state, aligned to the reference if requested."""
     if align == "auto":
         model = _closer(state.model, reference)
     else:
@@ -183,7 +181,7 @@ def _aligned_state(state, reference, align):
 
 
 def _closer(model, reference):
-    """The model, aligned to the reference if that makes it another, much closer one."""
+    """Return the model, aligned to the reference if that is much closer."""
     like = reference.lengths
     try:
         aligned = model.aligned_to(reference.model, like)
@@ -196,7 +194,7 @@ def _closer(model, reference):
 
 
 def _estimator_of(model: Model, statistics: Statistics | None, estimators, aligned):
-    """A fitted estimator with the parameters of the first, that has seen what all have."""
+    """Return a fitted estimator with the parameters of the first, that has seen all data."""
     first, states = estimators[0], [estimator._fitted.state for estimator in estimators]
     seen = [state.n_seen for state in states]
     needed, unit, size_seen = _sizes(states, seen)
@@ -222,7 +220,7 @@ def _estimator_of(model: Model, statistics: Statistics | None, estimators, align
 
 
 def _sizes(states, seen):
-    """Observations needed, size of an observation, and size seen, as learning rates count them."""
+    """Return observations needed, size of an observation, and size seen, for learning rates."""
     units = [state.size_unit for state in states]
     unit = float(np.average(units, weights=seen)) if len(set(units)) > 1 else units[0]
     shares = [own / unit for own in units]
@@ -232,14 +230,14 @@ def _sizes(states, seen):
 
 
 def _feature_names(estimators):
-    """Names of features, as an attribute, if any of the estimators has learnt them."""
+    """Return names of features, as an attribute, if an estimator has any."""
     known = (estimator._fitted.attributes.get("feature_names_in_") for estimator in estimators)
     names = next((names for names in known if names is not None), None)
     return {} if names is None else {"feature_names_in_": names}
 
 
 def _lengths_of(states):
-    """The distribution of lengths of all data that any has seen."""
+    """Return the distribution of lengths in all data."""
     known = [(state.n_seen, state.lengths) for state in states if state.lengths is not None]
     return pooled(known) if known else None
 
@@ -281,7 +279,6 @@ def _check_members(estimators):
 
 
 def _check_names(estimators):
-    """Raise ValueError if members that have names of features have others."""
     learnt = [estimator._fitted.attributes.get("feature_names_in_") for estimator in estimators]
     known = [(i, names.tolist()) for i, names in enumerate(learnt) if names is not None]
     for i, names in known[1:]:
@@ -293,7 +290,7 @@ def _check_names(estimators):
 
 
 def _mismatches(estimator, first):
-    """Yield (name, own, the first's) of what differs, the most telling first."""
+    """Yield (name, own value, the first's) of differences, the most informative first."""
     for name in first._fitted.attributes:
         if name.startswith("_") or name in _OF_MEMBERS:
             continue
@@ -314,7 +311,6 @@ def _mismatches(estimator, first):
 
 
 def _other_parameters(estimator, first):
-    """Yield names and values of parameters that shaped the models otherwise."""
     names = first._structural_parameters
     structures = estimator._fitted.structure, first._fitted.structure
     for name, own, other in zip(names, *structures, strict=True):

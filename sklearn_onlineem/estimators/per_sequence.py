@@ -30,8 +30,8 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
     Parameters
     ----------
     transformer : estimator with `fit` and `transform`
-        Anything that transforms row by row: ``StandardScaler()``, ``PCA(5)``. What it raises of
-        values passes through, and so does what it returns, be it infinite or NaN.
+        Any transformer of rows, such as ``StandardScaler()`` or ``PCA(5)``. Its errors, and its
+        results even if infinite or NaN, are passed on.
 
     Attributes
     ----------
@@ -40,8 +40,8 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
 
     See Also
     --------
-    GaussianHMM : Takes the sequences that it returns.
-    KalmanFilter : Likewise.
+    GaussianHMM : Takes the transformed sequences.
+    KalmanFilter : Takes the transformed sequences.
 
     Examples
     --------
@@ -87,14 +87,12 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
 
     @fit_context(prefer_skip_nested_validation=False)
     def partial_fit(self, X: SequenceData, y: object = None) -> Self:
-        """Update the transformer with the rows of further sequences; it must have `partial_fit`.
+        """Update the transformer with the rows of further sequences.
 
         Parameters
         ----------
-        X : list of array-likes of shape (length, n_features), or array-like of 2 or 3 dimensions
-            The sequences, in any form that hidden Markov models take.
-        y : object, default=None
-            Ignored.
+        X, y
+            As in `fit`.
 
         Returns
         -------
@@ -105,18 +103,8 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         TypeError
             If the transformer has no `partial_fit`.
         ValueError
-            If X or the transformer is invalid, or is not the one that has learnt, with the same
-            parameters; what was learnt before is left as it was.
-
-        Examples
-        --------
-        >>> from sklearn.preprocessing import StandardScaler
-        >>> from sklearn_onlineem import PerSequence
-        >>> scaler = PerSequence(StandardScaler())
-        >>> for batch in ([[[0.0], [2.0]], [[4.0]]], [[[6.0]]]):
-        ...     scaler = scaler.partial_fit(batch)
-        >>> scaler.transformer_.mean_
-        array([3.])
+            If X or the transformer is invalid, or it has changed since it was fitted. The fitted
+            transformer is left unchanged.
         """
         transformer = self._new_transformer()
         if not hasattr(transformer, "partial_fit"):
@@ -133,7 +121,7 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
             return clone(self.transformer)
 
     def _check_unchanged(self, transformer):
-        """Raise ValueError if a transformer is another than the fitted one, or set otherwise."""
+        """Raise ValueError if a transformer has another class or parameters than the fitted one."""
         fitted, name = self.transformer_, type(self).__name__
         if type(transformer) is not type(fitted):
             raise ValueError(
@@ -157,8 +145,8 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
 
         Parameters
         ----------
-        X : list of array-likes of shape (length, n_features), or array-like of 2 or 3 dimensions
-            The sequences, in any form that hidden Markov models take.
+        X : list of array-likes, or array-like
+            As in `fit`.
 
         Returns
         -------
@@ -166,20 +154,8 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.preprocessing import StandardScaler
-        >>> from sklearn_onlineem import PerSequence
-        >>> X = [np.array([[0.0], [2.0]]), np.array([[4.0]])]
-        >>> PerSequence(StandardScaler(with_std=False)).fit(X).transform(X)
-        [array([[-2.],
-               [ 0.]]), array([[2.]])]
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         check_is_fitted(self)
         form = self._form(X)
@@ -190,8 +166,8 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
 
         Parameters
         ----------
-        X : list of array-likes of shape (length, n_features), or array-like of 2 or 3 dimensions
-            The sequences, in any form that hidden Markov models take.
+        X : list of array-likes, or array-like
+            Transformed sequences, as in `fit`.
 
         Returns
         -------
@@ -205,17 +181,6 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
             If the transformer has no `inverse_transform`.
         ValueError
             If X is invalid.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.preprocessing import StandardScaler
-        >>> from sklearn_onlineem import PerSequence
-        >>> X = [np.array([[0.0], [2.0]]), np.array([[4.0]])]
-        >>> scaler = PerSequence(StandardScaler()).fit(X)
-        >>> [one.round(6) for one in scaler.inverse_transform(scaler.transform(X))]
-        [array([[0.],
-               [2.]]), array([[4.]])]
         """
         check_is_fitted(self)
         form = self._form(X)
@@ -225,12 +190,12 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         return form.restored(self.transformer_.inverse_transform(form.X))
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """Return what the transformer calls its outputs.
+        """Return the names of the outputs of the transformer.
 
         Parameters
         ----------
         input_features : array-like of str, default=None
-            Names of the columns that go in. None: those of the data, or x0, x1, ...
+            Names of the input columns. None: those of the data, or x0, x1, ...
 
         Returns
         -------
@@ -240,14 +205,6 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         ------
         NotFittedError
             If the estimator is not fitted.
-
-        Examples
-        --------
-        >>> from sklearn.decomposition import PCA
-        >>> from sklearn_onlineem import PerSequence
-        >>> X = [[[0.0, 1.0], [2.0, 2.0]], [[4.0, 3.0]]]
-        >>> PerSequence(PCA(1)).fit(X).get_feature_names_out()
-        array(['pca0'], dtype=object)
         """
         check_is_fitted(self)
         return self.transformer_.get_feature_names_out(input_features)
@@ -266,7 +223,7 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
 
 
 def _are_alike(a, b):
-    """Whether values of a parameter are the same; estimators among them are parameters, too."""
+    """Return whether values of a parameter are the same, compared item by item in lists."""
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(map(_are_alike, a, b))
     return are_same(a, b)

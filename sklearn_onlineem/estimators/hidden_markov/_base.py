@@ -41,33 +41,33 @@ class BaseHMM(SequenceEstimator):
         Number of hidden states.
     termination : {"given_length", "end_state", "absorbing_states"}, default="given_length"
         What ends a sequence. "given_length": its length is given, not modelled. The others model
-        lengths: "end_state": after its last row a sequence moves to a silent end state, with the
-        probabilities `endprob_`; "absorbing_states": it ends at its first visit to one of
+        lengths. "end_state": after its last row a sequence moves to a silent end state, with the
+        probabilities `endprob_`. "absorbing_states": it ends at its first visit to one of
         `absorbing_states`, which emits the last row.
     absorbing_states : array-like of int, default=None
-        States that are never left. Where lengths are given they continue to emit.
+        States that are never left. If lengths are given they continue to emit.
     params : str, default="ste"
         Which of start (s), transitions (t) and emissions (e) are learnt.
     startprob_init : array-like of shape (n_components,), default=None
-        Start probabilities to begin with, which add up to 1. Zeros stay zero. None: all the same.
+        Start probabilities to begin with, which add up to 1. Zeros stay zero. None: uniform.
     transmat_init : array-like of shape (n_components, n_components), default=None
-        Transition probabilities to begin with, rows adding up to 1. Zeros stay zero, so that
-        left-to-right and banded models are made here. With an end state, rows may add up to less
-        than 1, or have a further column. None: all the same.
+        Transition probabilities to begin with, rows adding up to 1. Zeros stay zero, for
+        left-to-right and banded models. With an end state, rows may add up to less than 1, or have
+        a further column. None: uniform.
     startprob_prior, transmat_prior : float or array-like, default=None
-        Concentration of the Dirichlet priors on the start and on the rows of the transitions.
-        None: no prior, as 1.
+        Concentration of the Dirichlet priors on the start and on the rows of the transitions. None:
+        1, no prior.
     prior : dict or LearntPrior, default=None
         Hyper-parameters of the family's conjugate prior, the arguments of its `prior_statistics`;
-        or what `as_prior` of a fitted estimator returned. None: maximum likelihood.
+        or the result of `as_prior` of a fitted estimator. None: maximum likelihood.
     init : str or array-like, default="k-means"
-        Where emissions start: "k-means", "k-means++", "random" (responsibilities),
+        Start of the emissions: "k-means", "k-means++", "random" (responsibilities),
         "random_from_data" (rows as centres), or centres of shape (n_components, n_features).
     algorithm : {"viterbi", "map"}, default="viterbi"
         What `predict` and `decode` return: most probable paths, or most probable states.
     semi_supervised : bool, default=False
-        Whether the `y` of `fit` and `partial_fit` holds known states. If not it is ignored, so that
-        pipelines and searches may pass what they have.
+        Whether the `y` of `fit` and `partial_fit` holds known states. Otherwise it is ignored, as
+        pipelines and searches may pass one.
 
     Attributes
     ----------
@@ -167,44 +167,31 @@ class BaseHMM(SequenceEstimator):
 
     @fitted_property
     def startprob_(self) -> Floats:
-        """Probabilities of the first state, an ndarray of shape (n_components,)."""
         return self._exposed(self.model_.start)
 
     @fitted_property
     def transmat_(self) -> Floats:
-        """Probabilities of moves, an ndarray of shape (n_components, n_components)."""
         model = self.model_
         return self._exposed(model.transmat[:, : model.n_components])
 
     @fitted_property
     def endprob_(self) -> Floats | None:
-        """Probabilities of a silent end after each state, of shape (n_components,).
-
-        Only with ``termination="end_state"``.
-        """
         model = self.model_
         if not isinstance(model.termination, EndState):
             raise AttributeError("endprob_ is a value of models with silent ends only.")
         return self._exposed(model.transmat[:, -1])
 
     def get_stationary_distribution(self) -> Floats:
-        """Return the distribution that the transitions keep, an ndarray of shape (n_components,).
+        """Return the stationary distribution of the transitions.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_components,)
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If sequences end by themselves, so that there is none.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import CategoricalHMM
-        >>> X = np.array([0, 1, 1, 1] * 50)[:, None]
-        >>> hmm = CategoricalHMM(2, emissionprob_init=[[0.9, 0.1], [0.1, 0.9]]).fit(X)
-        >>> hmm.get_stationary_distribution().round(2)
-        array([0.25, 0.75])
+        NotFittedError, ValueError
+            If the estimator is not fitted, or lengths are modelled, so that there is none.
         """
         check_is_fitted(self)
         model = self.model_
@@ -232,25 +219,12 @@ class BaseHMM(SequenceEstimator):
         Returns
         -------
         posterior : ndarray of shape (n_rows, n_components), or list
-            A list of arrays, one for each sequence, if X has one entry for each.
+            A list has an array for each sequence, if X has an entry for each. Rows add up to 1.
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0]] * 5, 4, axis=0)
-        >>> hmm = GaussianHMM(2, means_init=[[0.0], [9.0]]).fit(X)
-        >>> hmm.predict_proba([[0.0], [np.nan], [9.0]]).round(2)
-        array([[1.  , 0.  ],
-               [0.49, 0.51],
-               [0.  , 1.  ]])
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         posterior, reader = self._infer(X, lengths, groups, "posterior")
         return reader.restored(posterior)
@@ -268,24 +242,12 @@ class BaseHMM(SequenceEstimator):
         Returns
         -------
         posterior : ndarray of shape (n_rows, n_components), or list
-            A list of arrays, one for each sequence, if X has one entry for each. Rows add up to 1.
+            As of `predict_proba`.
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0]] * 5, 4, axis=0)
-        >>> hmm = GaussianHMM(2, means_init=[[0.0], [9.0]]).fit(X)
-        >>> hmm.transform([[0.0], [9.0]]).round(2)
-        array([[1., 0.],
-               [0., 1.]])
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return self.predict_proba(X, lengths=lengths, groups=groups)
 
@@ -302,25 +264,12 @@ class BaseHMM(SequenceEstimator):
         Returns
         -------
         filtered : ndarray of shape (n_rows, n_components), or list
-            A list of arrays, one for each sequence, if X has one entry for each. Rows add up to 1.
+            A list has an array for each sequence, if X has an entry for each. Rows add up to 1.
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0]] * 5, 4, axis=0)
-        >>> hmm = GaussianHMM(2, means_init=[[0.0], [9.0]]).fit(X)
-        >>> hmm.filter([[0.0], [np.nan], [9.0]]).round(2)  # not knowing the last row yet
-        array([[1.  , 0.  ],
-               [0.75, 0.25],
-               [0.  , 1.  ]])
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         filtered, reader = self._infer(X, lengths, groups, "filtered")
         return reader.restored(filtered)
@@ -331,22 +280,12 @@ class BaseHMM(SequenceEstimator):
         Returns
         -------
         live_filter : StateFilter
-            Of the model as it is now; later updates do not change it.
+            Later updates of the estimator do not change it.
 
         Raises
         ------
         NotFittedError
             If the estimator is not fitted.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0]] * 5, 4, axis=0)
-        >>> hmm = GaussianHMM(2, means_init=[[0.0], [9.0]]).fit(X)
-        >>> live = hmm.live_filter()
-        >>> live.update([0.0]).round(2), live.update([9.0]).round(2)
-        (array([1., 0.]), array([0., 1.]))
         """
         check_is_fitted(self)
         return StateFilter(self.model_)
@@ -354,7 +293,7 @@ class BaseHMM(SequenceEstimator):
     def predict(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> IntegersOrList:
-        """Return states: the most probable path, or with ``algorithm="map"`` one row at a time.
+        """Return the most probable path of states, or with ``algorithm="map"`` states of rows.
 
         Parameters
         ----------
@@ -364,23 +303,12 @@ class BaseHMM(SequenceEstimator):
         Returns
         -------
         states : ndarray of int of shape (n_rows,), or list
-            A list of arrays, one for each sequence, if X has one entry for each.
+            A list has an array for each sequence, if X has an entry for each.
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0]] * 5, 4, axis=0)
-        >>> hmm = GaussianHMM(2, means_init=[[0.0], [9.0]]).fit(X)
-        >>> hmm.predict([[0.0], [0.1], [9.1], [9.0]])
-        array([0, 0, 1, 1])
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return self._decoded(X, lengths, groups, self.algorithm)[1]
 
@@ -397,25 +325,16 @@ class BaseHMM(SequenceEstimator):
         Parameters
         ----------
         X, y, lengths, groups
-            Sequences and known states, as in `fit`.
+            As in `fit`.
 
         Returns
         -------
         states : ndarray of int of shape (n_rows,), or list
-            A list of arrays, one for each sequence, if X has one entry for each.
 
         Raises
         ------
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0], [0.0]], 4, axis=0)
-        >>> GaussianHMM(2, means_init=[[0.0], [9.0]]).fit_predict(X)
-        array([0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0])
         """
         with rollback(self):
             fitted = self.fit(X, y, lengths=lengths, groups=groups)
@@ -429,17 +348,15 @@ class BaseHMM(SequenceEstimator):
         *,
         groups: ArrayLike | None = None,
     ) -> tuple[float, IntegersOrList]:
-        """Return states and how probable they are.
+        """Return states and their probability.
 
         Parameters
         ----------
-        X, lengths
+        X, lengths, groups
             Sequences, as in `fit`.
         algorithm : {"viterbi", "map"}, default=None
             "viterbi": the most probable path of each sequence; "map": the most probable state of
             each row. None: the estimator's.
-        groups
-            As in `fit`.
 
         Returns
         -------
@@ -450,20 +367,8 @@ class BaseHMM(SequenceEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid, or `algorithm` is unknown; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> X = np.repeat([[0.0], [9.0]] * 5, 4, axis=0)
-        >>> hmm = GaussianHMM(2, means_init=[[0.0], [9.0]]).fit(X)
-        >>> log_probability, states = hmm.decode(X[:6])
-        >>> states, log_probability <= hmm.score(X[:6])
-        (array([0, 0, 0, 0, 1, 1]), True)
+        NotFittedError, ValueError
+            If the estimator is not fitted, X is invalid, or `algorithm` is unknown.
         """
         return self._decoded(X, lengths, groups, algorithm or self.algorithm)
 

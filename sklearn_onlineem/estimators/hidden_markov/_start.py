@@ -1,4 +1,4 @@
-"""Where hidden Markov models start: the chain that parameters describe, and clusters of rows."""
+"""Start of hidden Markov models: the chain of the parameters, and clusters of rows."""
 
 from __future__ import annotations
 
@@ -31,17 +31,7 @@ TERMINATIONS = {
 
 @dataclass(frozen=True)
 class Chain:
-    """Parameters of an estimator that describe its hidden chain.
-
-    Parameters
-    ----------
-    n_states : int
-    termination : str
-        A key of `TERMINATIONS`.
-    absorbing_states : array-like of int, default=None
-    start, transmat : array-like, default=None
-        Given start values.
-    """
+    """Parameters of an estimator that describe its hidden chain."""
 
     n_states: int
     termination: str
@@ -50,19 +40,12 @@ class Chain:
     transmat: object = None
 
     def parts(self, mean_length):
-        """Return start, transition matrix and termination of a model.
-
-        Parameters
-        ----------
-        mean_length : float
-            Rows of a sequence, from which ends that are not given start.
-        """
+        """Return start, transition matrix and termination of a model."""
         absorbing = self._absorbing()
         termination = TERMINATIONS[self.termination](absorbing)
         return self._start(absorbing), self._transmat(absorbing, mean_length), termination
 
     def _absorbing(self):
-        """Indices of the absorbing states."""
         given = [] if self.absorbing_states is None else self.absorbing_states
         states = np.unique(np.asarray(given, dtype=np.int64))
         if len(states) and (states[0] < 0 or states[-1] >= self.n_states):
@@ -106,7 +89,7 @@ class Chain:
         return transmat
 
     def _given_transmat(self, has_end):
-        """`transmat_init`; with an end state, a column for it that rows may leave out."""
+        """Return `transmat_init`, with a column for the end state if there is one."""
         n_states = self.n_states
         with_end = has_end and np.shape(self.transmat) == (n_states, n_states + 1)
         lacks_end = has_end and not with_end
@@ -126,20 +109,19 @@ class Chain:
 
 
 def excess(concentration, name):
-    """Pseudo-counts of a Dirichlet prior beyond those of the uniform one."""
+    """Return the pseudo-counts of a Dirichlet prior beyond those of the uniform one."""
     if concentration is None:
         return 0.0
     return above(name, concentration, 0.0, np.shape(concentration)) - 1.0
 
 
 def dirichlet_prior(concentration, family, n_components, n_features):
-    """`emissionprob_prior` as pseudo-statistics."""
     hyperparameters, name = {"concentration": concentration}, "emissionprob_prior"
     return prior_statistics(family, hyperparameters, n_components, n_features=n_features, name=name)
 
 
 def checked_probabilities(emissionprob_init, shape):
-    """`emissionprob_init`, its rows adding up to 1."""
+    """Return `emissionprob_init` with rows that add up to 1."""
     given = finite_start("emissionprob_init", emissionprob_init, shape)
     totals = given.sum(axis=1, keepdims=True)
     if given.min() < 0 or not totals.all():
@@ -149,25 +131,11 @@ def checked_probabilities(emissionprob_init, shape):
 
 @dataclass(frozen=True)
 class HiddenMarkovInitialiser(Initialiser):
-    """Emissions are clusters of the rows, whatever their order; the chain is as it is given.
+    """Emissions start from clusters of the rows in any order, the chain from given probabilities.
 
-    Parameters
-    ----------
-    family : Family
-        Of the emissions, not yet bound to data.
-    chain : Chain
-    learnt : str
-        Which of start, transitions and emissions are learnt, of "ste".
-    init : str or array-like
-        A kind of start of mixtures, or centres.
-    prior : callable (family, n_features) -> Statistics or None, default=None
-        Prior of the emissions, for rows that alone make no start.
-    given_emissions : callable (family, rows) -> parameters or None, default=None
-        What start values of the estimator's own give of the emissions, without clusters.
-    with_given : callable (family, parameters) -> parameters, default=None
-        Puts start values of the estimator's own into parameters that clusters gave.
-    bind : callable (rows) -> family, default=None
-        Fixes what depends on the first data. None: as the family does.
+    Given start values make the emissions without clusters (`given_emissions`), or replace part of
+    them (`with_given`). `bind` fixes the family to the first data. The `prior` of the emissions is
+    for rows that alone determine no parameters.
     """
 
     family: Family
@@ -220,9 +188,9 @@ class HiddenMarkovInitialiser(Initialiser):
         return HiddenMarkovModel(family, start, transmat, parameters, termination, self.learnt)
 
     def _all_rows(self, family, rows):
-        """Return statistics of all rows for each state, where clusters of rows say too much.
+        """Return statistics of all rows for each state of nominal families, else None.
 
-        No symbol is in two clusters, so that emissions made of them never share one, and EM cannot
+        No symbol is in two clusters. Emissions made of them would never share one, and EM could not
         change that.
         """
         if not family.is_nominal:

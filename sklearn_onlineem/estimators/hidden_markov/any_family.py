@@ -20,9 +20,8 @@ class HMM(BaseHMM):
     .. math:: p(v, h) = \pi_{h_1} p(v_1 \mid h_1) \prod_{t > 1} a_{h_{t-1} h_t} p(v_t \mid h_t)
 
     Each step minimises the EM bound of a batch of sequences plus 1/eta times the joint KL
-    divergence to the old model. With expected starts g, moves X and emission sums F of the batch
-    (averages per sequence), and the expected occupancies u of the states under the
-    old model,
+    divergence to the old model. With expected starts g, transitions X and emission sums F of the
+    batch (averages per sequence), and expected occupancies u of the states under the old model,
 
     .. math::
         \tilde\pi_h &= \frac{\pi_h / \eta + g_h}{1 / \eta + 1}, \qquad
@@ -77,11 +76,9 @@ class HMM(BaseHMM):
 
     @property
     def parameters_(self) -> object:
-        """The family's parameters of all states."""
         return self.model_.parameters
 
     @property
     def _handles_missing(self):
-        """Whether single values may be missing; else whole rows only."""
         family = FAMILIES.get(self.family) if isinstance(self.family, str) else self.family
         return isinstance(family, Marginals)

@@ -25,7 +25,7 @@ __all__ = ["CategoricalHMM"]
 
 @estimator
 class CategoricalHMM(BaseHMM):
-    r"""Hidden Markov model of symbols: like hmmlearn's, with `partial_fit`.
+    """Hidden Markov model of symbols: like hmmlearn's, with `partial_fit`.
 
     X has a column of codes 0, 1, ...; further columns are independent given the state.
 
@@ -33,20 +33,19 @@ class CategoricalHMM(BaseHMM):
     ----------
     solver : str or Solver, default="auto"
         How `fit` learns. "auto", "online", "batch", "stochastic" and "bayesian" as for all
-        estimators. "recursive": an M-step after each row, for streams too,
-        :class:`~sklearn_onlineem.em.Recursive`.
+        estimators. "recursive": an M-step after each row, for streams too (see :ref:`recursive`).
     n_features : int, default=None
-        Number of symbols. None: as many as `emissionprob_init` has, and without it one more than
-        the largest code in the first data.
+        Number of symbols. None: that of `emissionprob_init`, and without it one more than the
+        largest code in the first data.
     emissionprob_init : array-like of shape (n_components, n_features), default=None
         Probabilities to start from.
     emissionprob_prior : float or array-like of shape (n_components, n_features), default=None
-        Concentration of the Dirichlet prior of the probabilities. None: no prior, as 1.
+        Concentration of the Dirichlet prior of the probabilities. None: 1, no prior.
 
     Attributes
     ----------
     emissionprob_ : ndarray of shape (n_components, n_features)
-        Probabilities of the symbols; one that a state never saw has 1e-10.
+        Probabilities of the symbols, at least 1e-10.
 
     See Also
     --------
@@ -113,5 +112,4 @@ class CategoricalHMM(BaseHMM):
 
     @fitted_property
     def emissionprob_(self) -> Floats:
-        """Probabilities of the symbols, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self.model_.parameters)

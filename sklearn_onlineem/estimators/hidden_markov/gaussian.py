@@ -22,14 +22,14 @@ __all__ = ["GaussianHMM"]
 
 @estimator
 class GaussianHMM(BaseHMM):
-    r"""Hidden Markov model with Gaussian emissions: like hmmlearn's, with `partial_fit`.
+    """Hidden Markov model with Gaussian emissions: like hmmlearn's, with `partial_fit`.
 
-    NaN stands for what was not observed, be it a row or single values, and is marginalised.
+    Rows and single values may be missing (NaN), and are marginalised.
 
     Parameters
     ----------
     covariance_type : {"diag", "full", "tied", "spherical"}, default="diag"
-        Whether states have variances of features, matrices of their own, share one, or have one
+        Whether each state has variances of features or a matrix, all share one, or each has one
         variance.
     reg_covar : float or "relative", default="relative"
         What each M-step adds to the variances; "relative" is 1e-6 times the variance of each
@@ -44,11 +44,11 @@ class GaussianHMM(BaseHMM):
     means_weight : float, default=0.0
         Its precision, in pseudo-rows; 0: no prior.
     covars_prior : float or array-like of shape (n_features, n_features), default=None
-        Scale of the prior of the covariances: what is added to the sums of squares, on the
-        diagonal if it is a number. None: nothing.
+        Scale of the prior of the covariances, added to the sums of squares; a number is added to
+        the diagonal. None: no prior.
     covars_weight : float, default=1.0
-        Its weight. As in hmmlearn, what exceeds 1 (diagonal and spherical) or n_features (full and
-        tied) is added to the numbers of rows that the sums are divided by.
+        Its weight. As in hmmlearn, its excess over 1 (diagonal and spherical) or n_features (full
+        and tied) is added to the numbers of rows that divide the sums.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class GaussianHMM(BaseHMM):
         return finite_start("means_init", self.means_init, (self.n_components, d))
 
     def _given_covars(self, family, d):
-        """`covars_init` in the shape of the family, which has further axes of length 1."""
+        """Return `covars_init` in the shape of the family, with further axes of length 1."""
         matrices = np.broadcast_to(np.eye(d), (self.n_components, d, d))
         shape = family.covariance.from_matrices(matrices).shape
         values = np.asarray(self.covars_init, dtype=np.float64)
@@ -164,12 +164,10 @@ class GaussianHMM(BaseHMM):
 
     @fitted_property
     def means_(self) -> Floats:
-        """Means of the states, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self.model_.parameters.mean)
 
     @fitted_property
     def covars_(self) -> Floats:
-        """Covariance matrices of the states, (n_components, n_features, n_features)."""
         return self._exposed(self.model_.parameters.covariance_matrices)
 
 

@@ -22,20 +22,18 @@ __all__ = ["MultinomialHMM"]
 
 @estimator
 class MultinomialHMM(BaseHMM):
-    r"""Hidden Markov model of counts of categories: like hmmlearn's, with `partial_fit`.
+    """Hidden Markov model of counts of categories: like hmmlearn's, with `partial_fit`.
 
-    A row holds how often each category occurred; totals may differ, and are not modelled.
-
-    Counts need not be whole, but not negative: the likelihood is continued by the gamma function,
-    with :math:`x! = \Gamma(x + 1)`. That is no probability any more, so that scores compare only on
-    the same data. Scale matters: a row of sum 1, as of tf-idf, tells no more than one draw.
+    A row has the counts of the categories; totals may differ, and are not modelled. Counts may be
+    fractions, but not negative: factorials are continued by the gamma function. Scores then compare
+    models only on the same data.
 
     Parameters
     ----------
     emissionprob_init : array-like of shape (n_components, n_features), default=None
         Probabilities to start from.
     emissionprob_prior : float or array-like of shape (n_components, n_features), default=None
-        Concentration of the Dirichlet prior of the probabilities. None: no prior, as 1.
+        Concentration of the Dirichlet prior of the probabilities. None: 1, no prior.
 
     Attributes
     ----------
@@ -90,6 +88,5 @@ class MultinomialHMM(BaseHMM):
 
     @fitted_property
     def emissionprob_(self) -> Floats:
-        """Probabilities of the categories, an ndarray of shape (n_components, n_features)."""
         model = self.model_
         return self._exposed(model.family.probabilities(model.parameters))

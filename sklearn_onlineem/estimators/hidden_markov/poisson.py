@@ -21,19 +21,18 @@ __all__ = ["PoissonHMM"]
 
 @estimator
 class PoissonHMM(BaseHMM):
-    r"""Hidden Markov model of Poisson counts: like hmmlearn's, with `partial_fit`.
+    """Hidden Markov model of Poisson counts: like hmmlearn's, with `partial_fit`.
 
-    Counts need not be whole, but not negative: the likelihood is continued by the gamma function,
-    with :math:`x! = \Gamma(x + 1)`. That is no probability any more, so that scores compare only on
-    the same data. Scale matters: a row of sum 1, as of tf-idf, tells no more than one event.
+    Counts may be fractions, but not negative: factorials are continued by the gamma function.
+    Scores then compare models only on the same data.
 
     Parameters
     ----------
     lambdas_init : array-like of shape (n_components, n_features), default=None
         Rates to start from.
     lambdas_prior, lambdas_weight : float, default=0.0
-        Gamma prior of the rates: counts and rows that are added to those of each state. (hmmlearn
-        0.3 weighs the prior of each state against the rows of all.)
+        Gamma prior of the rates: counts and rows that are added to those of each state. (In
+        hmmlearn 0.3 the rows of all states count against the prior of each.)
 
     Attributes
     ----------
@@ -93,5 +92,4 @@ class PoissonHMM(BaseHMM):
 
     @fitted_property
     def lambdas_(self) -> Floats:
-        """Rates of the states, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self.model_.parameters)

@@ -1,4 +1,4 @@
-"""Arrays of a Kalman filter: what users give of them, and how the others start from data."""
+"""Arrays of a Kalman filter: those that users give, and how the others start from data."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SHAPES = {
 
 
 class Field(NamedTuple):
-    """Place in the model of a parameter that pykalman names."""
+    """Place in the model of a parameter with a name of pykalman."""
 
     part: str
     parameter: str
@@ -63,7 +63,7 @@ RELATIVE_FLOOR = 1e-6
 
 
 def array_of(model, name):
-    """Return the array of a model that pykalman names so."""
+    """Return the array of a model with this name of pykalman."""
     return getattr(_part(model, FIELDS[name]), FIELDS[name].parameter)
 
 
@@ -75,15 +75,8 @@ def _part(model, field):
 class System:
     """Parameters of an estimator that describe its linear dynamical system.
 
-    Parameters
-    ----------
-    given : dict
-        Arrays by pykalman's names, None where they are not given.
-    n_dim_state : int, default=None
-    em_vars : list of str or "all", default=None
-    noise_types : dict
-        Shapes of the noise by the names of the covariances.
-    reg_covar : float or "relative", default="relative"
+    `given` has arrays, or None, by pykalman's names; `noise_types` has shapes by names of
+    covariances.
     """
 
     given: dict
@@ -94,7 +87,7 @@ class System:
 
     @property
     def n_states(self):
-        """Dimension of the state: what `n_dim_state` or else the given arrays say, or 1."""
+        """Dimension of the state: `n_dim_state`, else that of the given arrays, else 1."""
         if self.n_dim_state is not None:
             return self.n_dim_state
         given = (
@@ -105,7 +98,7 @@ class System:
         return next((shape[-1] if shape else 1 for shape in given), 1)
 
     def learnt(self):
-        """Return the names of what the M-step changes."""
+        """Return the names of the arrays that the M-step changes."""
         if self.em_vars is None:
             return frozenset(_IDENTIFIABLE)
         names = FIELDS if isinstance(self.em_vars, str) else list(self.em_vars)
@@ -115,7 +108,7 @@ class System:
         return frozenset(names)
 
     def known(self, n_features):
-        """Return arrays that are given, and defaults of what is neither given nor learnt."""
+        """Return given arrays, and defaults of those neither given nor learnt."""
         sizes, learnt, known = {"k": self.n_states, "d": n_features}, self.learnt(), {}
         for name, field in FIELDS.items():
             shape = tuple(sizes[axis] for axis in field.axes)
@@ -126,7 +119,7 @@ class System:
         return known
 
     def start_arrays(self, X, begins, states, random_state):
-        """Return arrays to start from; noise that is learnt has its shape."""
+        """Return arrays to start from; learnt noise has its shape."""
         given = self.known(X.shape[1])
         known = {FIELDS[name][:2]: array for name, array in given.items()}
         arrays = start_arrays(X, begins, self.n_states, known, states, random_state)
@@ -136,7 +129,7 @@ class System:
         return arrays
 
     def model(self, arrays, floor):
-        """Return the model of arrays; `floor` is that of the rows' variances."""
+        """Return the model of arrays, with a floor of the variances of rows."""
         state_floors = (
             self._state_floor(arrays[name])
             for name in ("initial_state_covariance", "transition_covariance")
@@ -156,7 +149,7 @@ class System:
         return Regression(family, AffineGaussian.single(**values), learnt)
 
     def _state_floor(self, covariance):
-        """Floor of the variances of the state, whose units the start decides."""
+        """Return the floor of the variances of the state, in the units of the start."""
         if isinstance(self.reg_covar, Real):
             return np.full(len(covariance), float(self.reg_covar))
         return np.full(len(covariance), RELATIVE_FLOOR * np.diag(covariance).mean())
@@ -187,7 +180,6 @@ def _check_covariance(name, values):
 
 
 def system_prior(prior, model):
-    """Return the priors of the parts as pseudo-statistics."""
     unknown = set(prior) - set(_PARTS)
     if unknown:
         raise ValueError(f"prior has keys {unknown} not of {tuple(_PARTS)}.")
@@ -217,14 +209,7 @@ _START_SHARE = 0.2
 
 @dataclass(frozen=True)
 class SystemInitialiser(Initialiser):
-    """States that are guessed from the rows, and the regressions that they stand for.
-
-    Parameters
-    ----------
-    system : System
-    init : str
-        A key of `START_STATES`.
-    """
+    """States that are guessed from the rows, and the regressions that follow from them."""
 
     system: System
     init: str

@@ -46,14 +46,14 @@ class KalmanFilter(SequenceEstimator):
 
     Each step minimises the EM bound of a batch of sequences plus 1/eta times the joint KL
     divergence to the old model. With the moments :math:`P` of the states given the batch, and
-    :math:`U` those under the old model, summed over a sequence and averaged over sequences,
+    :math:`U` under the old model, summed over a sequence and averaged over sequences,
 
     .. math::
         \tilde A &= \Big(\tfrac{1}{\eta} A U' + P_{t, t-1}\Big)
         \Big(\tfrac{1}{\eta} U' + P_{t-1}\Big)^{-1} \\
         \tilde C &= \Big(\tfrac{1}{\eta} C U + v h'\Big) \Big(\tfrac{1}{\eta} U + P_t\Big)^{-1}
 
-    and the covariances are those of the residuals. Any value may be missing (NaN): it is
+    and the covariances are those of the residuals. Any value may be missing (NaN), and is
     integrated out.
 
     Parameters
@@ -61,9 +61,9 @@ class KalmanFilter(SequenceEstimator):
     n_dim_state : int, default=None
         Dimension of the state. None: that of the arrays given, or 1.
     transition_matrices : array-like of shape (n_dim_state, n_dim_state), default=None
-        A. This and the next seven, which have pykalman's names, are start values for what is
-        learnt (`em_vars`), and kept as they are for the rest. None: found by `init` for what is
-        learnt; the unit matrix, or zeros for means and offsets, for the rest.
+        A. This and the next seven arrays, which have pykalman's names, are start values if they are
+        learnt (`em_vars`), and fixed otherwise. None: found by `init` if learnt; otherwise the unit
+        matrix, or zeros for means and offsets.
     observation_matrices : array-like of shape (n_features, n_dim_state), default=None
         C.
     transition_covariance : array-like of shape (n_dim_state, n_dim_state), default=None
@@ -79,27 +79,26 @@ class KalmanFilter(SequenceEstimator):
     initial_state_covariance : array-like of shape (n_dim_state, n_dim_state), default=None
         V_1.
     em_vars : list of str or "all", default=None
-        Names of the parameters that are learnt; ``[]`` is for a model that is known. None: all but
-        `transition_offsets`, as the offsets of the observations, with the mean of the first state,
-        can stand in for those.
+        Names of the parameters that are learnt; ``[]`` for a known model. None: all but
+        `transition_offsets`, which the offsets of the observations, with the mean of the first
+        state, can replace.
     transition_covariance_type : {"full", "diag", "spherical"}, default="full"
-        What noise the state has; "diagonal" is "diag".
+        Shape of the noise of the state; "diagonal" is "diag".
     observation_covariance_type : {"full", "diag", "spherical"}, default="full"
-        What noise the rows have.
+        Shape of the noise of the rows.
     reg_covar : float or "relative", default="relative"
-        What each M-step adds to variances. "relative" is 1e-6 times the variance of each feature
-        in the first data; for states, and where all start values are given, it is 1e-6 times the
+        What each M-step adds to variances. "relative" is 1e-6 times the variance of each feature in
+        the first data; for states, and if all start values are given, it is 1e-6 times the
         variances at the start.
     prior : dict or LearntPrior, default=None
         Conjugate priors, as dicts of the arguments of
         :class:`~sklearn_onlineem.families.linear_gaussian.LinearGaussian`'s `prior_statistics`: at
         "initial" (normal inverse Wishart; `offset` is the mean), "transition" and "observation"
-        (matrix-normal inverse Wishart). Or what `as_prior` of a fitted estimator returned. None:
+        (matrix-normal inverse Wishart). Or the result of `as_prior` of a fitted estimator. None:
         maximum likelihood.
     init : {"pca", "random"}, default="pca"
-        Where what is not given starts: states are the principal components of the rows, together
-        with rows before them if there are more states than features, or random ones; the arrays
-        are the regressions that they stand for.
+        Start of arrays that are not given: regressions on states which are principal components of
+        the rows (together with earlier rows if there are more states than features), or random.
 
     Attributes
     ----------
@@ -119,8 +118,8 @@ class KalmanFilter(SequenceEstimator):
 
     Notes
     -----
-    States are known only up to an invertible linear map, unless enough of the matrices are fixed:
-    compare likelihoods, predictions and imputed values, not matrices.
+    States are identified only up to an invertible linear map, unless enough of the matrices are
+    fixed: compare likelihoods, predictions and imputed values, not matrices.
 
     References
     ----------
@@ -132,7 +131,7 @@ class KalmanFilter(SequenceEstimator):
 
     Examples
     --------
-    A slow wave in noise, learnt from pieces of 50 rows, and what comes after it:
+    A slow wave in noise, learnt from pieces of 50 rows, and forecast:
 
     >>> import numpy as np
     >>> from sklearn_onlineem import KalmanFilter
@@ -234,7 +233,6 @@ class KalmanFilter(SequenceEstimator):
         return self.model_.n_components
 
     def _moments(self, X, lengths, groups, method):
-        """Results of a method of the model for each row, as the user arranged the rows."""
         seen = self._seen()
         parts, reader = seen._infer(X, lengths, groups, method)
         return tuple(reader.restored(seen._exposed(part)) for part in parts)
@@ -247,7 +245,7 @@ class KalmanFilter(SequenceEstimator):
         Parameters
         ----------
         X, lengths, groups
-            Sequences, as in `fit`; NaN is what was not observed.
+            Sequences, as in `fit`, with NaN for missing values.
 
         Returns
         -------
@@ -257,14 +255,12 @@ class KalmanFilter(SequenceEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
 
         Examples
         --------
-        A random walk of steps of variance 1, read with noise of variance 1, from a known start:
+        A random walk with steps and noise of variance 1:
 
         >>> from sklearn_onlineem import KalmanFilter
         >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
@@ -287,9 +283,9 @@ class KalmanFilter(SequenceEstimator):
         Parameters
         ----------
         X, lengths, groups
-            Sequences, as in `fit`; NaN is what was not observed.
+            Sequences, as in `fit`, with NaN for missing values.
         lags : bool, default=False
-            Whether to return the covariances with the states before, too.
+            Whether to also return the covariances of consecutive states.
 
         Returns
         -------
@@ -300,18 +296,8 @@ class KalmanFilter(SequenceEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import KalmanFilter
-        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
-        >>> means, covariances = walk.fit([[0.0], [3.0]]).smooth([[0.0], [3.0]])
-        >>> means.ravel().round(2), covariances.ravel().round(2)
-        (array([0.6, 1.8]), array([0.4, 0.6]))
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         means, covariances, lag_covariances = self._moments(X, lengths, groups, "smoothed")
         return (means, covariances, lag_covariances) if lags else (means, covariances)
@@ -324,7 +310,7 @@ class KalmanFilter(SequenceEstimator):
         Parameters
         ----------
         X, lengths, groups
-            Sequences, as in `fit`; NaN is what was not observed.
+            Sequences, as in `fit`, with NaN for missing values.
 
         Returns
         -------
@@ -333,18 +319,8 @@ class KalmanFilter(SequenceEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import KalmanFilter
-        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
-        >>> walk.fit([[0.0], [3.0]]).transform([[0.0], [3.0]]).round(2)
-        array([[0.6],
-               [1.8]])
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return self.smooth(X, lengths=lengths, groups=groups)[0]
 
@@ -356,14 +332,14 @@ class KalmanFilter(SequenceEstimator):
         return_cov: bool = False,
         groups: ArrayLike | None = None,
     ) -> FloatsOrList | tuple[FloatsOrList, FloatsOrList]:
-        """Return what each row is expected to be, given those before it.
+        """Return the expectation of each row given those before it.
 
         Parameters
         ----------
         X, lengths, groups
-            Sequences, as in `fit`; NaN is what was not observed.
+            Sequences, as in `fit`, with NaN for missing values.
         return_cov : bool, default=False
-            Whether to return covariances, too.
+            Whether to also return covariances.
 
         Returns
         -------
@@ -372,17 +348,8 @@ class KalmanFilter(SequenceEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import KalmanFilter
-        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
-        >>> walk.fit([[0.0], [3.0]]).predict([[2.0], [3.0], [0.0]]).ravel().round(2)
-        array([0. , 1. , 2.2])
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         means, covariances = self._moments(X, lengths, groups, "predicted")
         return (means, covariances) if return_cov else means
@@ -396,16 +363,16 @@ class KalmanFilter(SequenceEstimator):
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Floats | tuple[Floats, Floats]:
-        """Return what the rows after the end of each sequence are expected to be.
+        """Return the expectations of the rows after the end of each sequence.
 
         Parameters
         ----------
         X, lengths, groups
-            Sequences, as in `fit`; NaN is what was not observed.
+            Sequences, as in `fit`, with NaN for missing values.
         n_steps : int, default=1
             Rows ahead.
         return_cov : bool, default=False
-            Whether to return covariances, too.
+            Whether to also return covariances.
 
         Returns
         -------
@@ -415,11 +382,9 @@ class KalmanFilter(SequenceEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid, or `n_steps` is no whole number above 0; the message names the
-            estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, X is invalid, or `n_steps` is not a whole number above
+            0.
         """
         seen = self._seen()
         check_count(f"n_steps of {type(self).__name__}", n_steps)
@@ -431,24 +396,22 @@ class KalmanFilter(SequenceEstimator):
     def impute(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> FloatsOrList:
-        """Return X with its gaps filled by what they are expected to be, given whole sequences.
+        """Return X with missing values replaced by their expectations given whole sequences.
 
         Parameters
         ----------
         X, lengths, groups
-            Sequences, as in `fit`; NaN is what was not observed.
+            Sequences, as in `fit`, with NaN for missing values.
 
         Returns
         -------
         X : ndarray of shape (n_rows, n_features), or list
-            What was observed is as it was.
+            Observed values are unchanged.
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
 
         Examples
         --------
@@ -467,32 +430,22 @@ class KalmanFilter(SequenceEstimator):
     ) -> FloatsOrList:
         """Return the log-likelihood of each row given those before it, log p(v_t | v_1..t-1).
 
-        Low values are what the filter did not foresee; the sum over a sequence is what
-        `score_samples` returns.
+        They are low for unexpected rows; their sum over a sequence is that of `score_samples`.
 
         Parameters
         ----------
         X, lengths, groups
-            Sequences, as in `fit`; NaN is what was not observed.
+            Sequences, as in `fit`, with NaN for missing values.
 
         Returns
         -------
         log_likelihoods : ndarray of shape (n_rows,), or list
-            In nats; 0 for a row of which nothing was observed.
+            In nats; 0 for a row of NaN.
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import KalmanFilter
-        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
-        >>> walk.fit([[0.0], [3.0]]).score_rows([[0.0], [0.1], [9.0], [8.0]]).round(1)
-        array([ -1.3,  -1.4, -16.8,  -2.5])
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         rows, reader = self._infer(X, lengths, groups, "row_log_likelihoods")
         return reader.restored(rows)
@@ -512,7 +465,7 @@ class KalmanFilter(SequenceEstimator):
         filtered_state_covariance : array-like of shape (n_dim_state, n_dim_state), default=None
             Its covariance; None with the mean, before the first row.
         observation : array-like of shape (n_features,), default=None
-            The row, with NaN or a mask for what was not observed; None: nothing was.
+            The row, with NaN or a mask for missing values; None: nothing was observed.
 
         Returns
         -------
@@ -521,20 +474,9 @@ class KalmanFilter(SequenceEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If just one of the two moments is given, or a shape is wrong.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import KalmanFilter
-        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
-        >>> moments = walk.fit([[0.0], [3.0]]).filter_update(observation=[0.0])
-        >>> mean, covariance = walk.filter_update(*moments, observation=[3.0])
-        >>> mean.round(2), covariance.round(2)  # the last of what `filter` returns
-        (array([1.8]), array([[0.6]]))
+        NotFittedError, ValueError
+            If the estimator is not fitted, only one of the two moments is given, or a shape is
+            wrong.
         """
         seen = self._seen()
         live = seen.live_filter()
@@ -555,20 +497,12 @@ class KalmanFilter(SequenceEstimator):
         Returns
         -------
         live_filter : MomentFilter
-            Of the model as it is now; later updates do not change it.
+            Later updates of the estimator do not change it.
 
         Raises
         ------
         NotFittedError
             If the estimator is not fitted.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import KalmanFilter
-        >>> walk = KalmanFilter(em_vars=[], transition_covariance=1.0, observation_covariance=1.0)
-        >>> live = walk.fit([[0.0], [3.0]]).live_filter()
-        >>> live.update([0.0])[0].round(2), live.update([3.0])[0].round(2)
-        (array([0.]), array([1.8]))
         """
         check_is_fitted(self)
         return MomentFilter(self.model_)
@@ -577,40 +511,32 @@ class KalmanFilter(SequenceEstimator):
 
     @fitted_property
     def transition_matrices_(self) -> Floats:
-        """Fitted `transition_matrices`, an ndarray of shape (n_dim_state, n_dim_state)."""
         return self._exposed(array_of(self.model_, "transition_matrices"))
 
     @fitted_property
     def observation_matrices_(self) -> Floats:
-        """Fitted `observation_matrices`, an ndarray of shape (n_features, n_dim_state)."""
         return self._exposed(array_of(self.model_, "observation_matrices"))
 
     @fitted_property
     def transition_covariance_(self) -> Floats:
-        """Fitted `transition_covariance`, an ndarray of shape (n_dim_state, n_dim_state)."""
         return self._exposed(array_of(self.model_, "transition_covariance"))
 
     @fitted_property
     def observation_covariance_(self) -> Floats:
-        """Fitted `observation_covariance`, an ndarray of shape (n_features, n_features)."""
         return self._exposed(array_of(self.model_, "observation_covariance"))
 
     @fitted_property
     def transition_offsets_(self) -> Floats:
-        """Fitted `transition_offsets`, an ndarray of shape (n_dim_state,)."""
         return self._exposed(array_of(self.model_, "transition_offsets"))
 
     @fitted_property
     def observation_offsets_(self) -> Floats:
-        """Fitted `observation_offsets`, an ndarray of shape (n_features,)."""
         return self._exposed(array_of(self.model_, "observation_offsets"))
 
     @fitted_property
     def initial_state_mean_(self) -> Floats:
-        """Fitted `initial_state_mean`, an ndarray of shape (n_dim_state,)."""
         return self._exposed(array_of(self.model_, "initial_state_mean"))
 
     @fitted_property
     def initial_state_covariance_(self) -> Floats:
-        """Fitted `initial_state_covariance`, an ndarray of shape (n_dim_state, n_dim_state)."""
         return self._exposed(array_of(self.model_, "initial_state_covariance"))

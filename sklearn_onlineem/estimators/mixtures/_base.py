@@ -36,25 +36,11 @@ __all__ = ["BaseMixture", "MixtureInitialiser", "check_rows_to_start"]
 
 @dataclass(frozen=True)
 class MixtureInitialiser(Initialiser):
-    """Clusters of rows, and what the user gave of the model instead.
+    """Clusters of rows, and start values that the user gave.
 
-    Parameters
-    ----------
-    family : Family
-        Not yet bound to data.
-    n_components : int
-    init : str or array-like
-        As mixtures have it: a kind of start, centres, or responsibilities.
-    weights, means : array-like, default=None
-        Given start values.
-    prior : callable (family, n_features) -> Statistics or None, default=None
-        Prior of the components, for rows that alone make no start.
-    given_parameters : callable (family, rows) -> parameters, default=None
-        What start values of the estimator's own give of the components, without clusters.
-    with_given : callable (family, parameters) -> parameters, default=None
-        Puts start values of the estimator's own into parameters that clusters gave.
-    sufficient : tuple of str, default=()
-        Names of start values that together make clusters unnecessary.
+    An estimator's own start values make the components without clusters (`given_parameters`), or
+    replace part of them (`with_given`); those named `sufficient` together need no clusters. The
+    `prior` of the components is for rows that alone determine no parameters.
     """
 
     family: Family
@@ -111,7 +97,7 @@ class MixtureInitialiser(Initialiser):
         return finite_start("init", init, (self.n_components, data.n_features))
 
     def _with_given(self, model, data):
-        """Replace what the user gave start values for."""
+        """Return the model with the given start values."""
         weights, parameters = model.weights, model.parameters
         if self.weights is not None:
             weights = shares("weights_init", self.weights, (self.n_components,))
@@ -148,12 +134,11 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     Parameters
     ----------
     solver : str or Solver, default="auto"
-        How `fit` learns. "auto", "online", "batch" and "stochastic" as for all estimators. "gibbs":
-        `max_iter` sweeps of collapsed Gibbs sampling, :class:`~sklearn_onlineem.em.Gibbs`, for
-        families whose posterior predictive has a closed form, under a `prior` that is proper;
-        `chains_` is a record of them, :class:`~sklearn_onlineem.em.solvers.Chains`.
-        "componentwise": generalised EM, which refreshes one component at a time,
-        :class:`~sklearn_onlineem.em.Componentwise`.
+        How `fit` learns. "auto", "online", "batch", "stochastic" and "bayesian" as for all
+        estimators. "gibbs": `max_iter` sweeps of collapsed Gibbs sampling, recorded in `chains_`,
+        for families whose posterior predictive has a closed form, under a `prior` that is proper
+        (see :ref:`sampling`). "componentwise": generalised EM, which refreshes one component at a
+        time (see :ref:`componentwise`).
     n_components : int, default=1
         Number of components.
     n_init : int, default=1
@@ -168,20 +153,19 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Means to start from.
     weight_concentration_prior : float, default=None
         Concentration of a symmetric Dirichlet prior on the weights. None: no prior. Below 1 the
-        prior is sparse: of components whose rows are fewer than 1 minus the concentration, one in
-        each step loses its weight for good. At 0 and below it is improper, and no Dirichlet any
-        more; one half of the numbers of a component below 1 is Figueiredo & Jain's prior.
+        prior is sparse: of the components with fewer rows than 1 minus the concentration, each step
+        removes one for good. It is improper at 0 and below; see :ref:`number_of_components`.
     prior : dict or LearntPrior, default=None
         Hyper-parameters of the family's conjugate prior, the arguments of its `prior_statistics`;
-        or what `as_prior` of a fitted estimator returned. None: maximum likelihood.
+        or the result of `as_prior` of a fitted estimator. None: maximum likelihood.
     semi_supervised : bool, default=False
-        Whether the `y` of `fit` and `partial_fit` holds known components. If not it is ignored, so
-        that pipelines and searches may pass what they have.
+        Whether the `y` of `fit` and `partial_fit` holds known components. Otherwise it is ignored,
+        as pipelines and searches may pass one.
 
     Attributes
     ----------
     weights_ : ndarray of shape (n_components,)
-        Shares of the components.
+        Weights of the components.
     means_ : ndarray of shape (n_components, n_features)
         Means of the components.
     n_components_ : int
@@ -235,17 +219,14 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     @fitted_property
     def weights_(self) -> Floats:
-        """Mixture weights, an ndarray of shape (n_components,)."""
         return self._exposed(self.model_.weights)
 
     @fitted_property
     def n_components_(self) -> int:
-        """Number of components that have any weight."""
         return self.model_.n_active
 
     @fitted_property
     def means_(self) -> Floats:
-        """Means of the components, an ndarray of shape (n_components, n_features)."""
         model = self.model_
         return self._exposed(model.family.means(model.parameters))
 
@@ -254,7 +235,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         return self.model_.n_components
 
     def predict_proba(self, X: RowData) -> Floats:
-        """Return the responsibility of each component for each row.
+        """Return the responsibility of each component for each sample.
 
         Parameters
         ----------
@@ -268,24 +249,13 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]]).fit([[1], [2], [20], [22]])
-        >>> mixture.predict_proba([[1], [7], [9]]).round(2)
-        array([[1.  , 0.  ],
-               [0.74, 0.26],
-               [0.01, 0.99]])
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return self._infer(X, "posterior")
 
     def predict(self, X: RowData) -> Integers:
-        """Return the most probable component of each row.
+        """Return the most probable component of each sample.
 
         Parameters
         ----------
@@ -298,32 +268,19 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]]).fit([[1], [2], [20], [22]])
-        >>> mixture.predict([[0], [5], [15]])
-        array([0, 0, 1])
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return self.predict_proba(X).argmax(axis=1)
 
     def fit_predict(
         self, X: RowData, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Integers:
-        """Fit, and return the most probable component of each row of X.
+        """Fit, and return the most probable component of each sample.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The rows; sparse where the class says so.
-        y : array-like of int of shape (n_samples,), default=None
-            Ignored, or known components, as in `fit`.
-        sample_weight : array-like of shape (n_samples,), default=None
+        X, y, sample_weight
             As in `fit`.
 
         Returns
@@ -334,12 +291,6 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         ------
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> PoissonMixture(2, means_init=[[1.0], [20.0]]).fit_predict([[1], [22], [2], [20]])
-        array([0, 1, 0, 1])
         """
         with rollback(self):
             return self.fit(X, y, sample_weight).predict(X)
@@ -352,10 +303,10 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         X : array-like of shape (n_samples, n_features)
             The rows; sparse where the class says so.
         predictive : bool, default=False
-            Whether under the posterior predictive distribution, which knows how few observations
-            parameters come from, instead of under the model. It needs running statistics, so
-            ``solver="bayesian"``, and a family that has it in closed form: Student's t for
-            Gaussians, negative binomials for Poisson rates, Polya's for multinomials, ...
+            Whether to use the posterior predictive distribution, which accounts for the uncertainty
+            of the parameters, instead of the model. It requires ``solver="bayesian"``, and a family
+            that has it in closed form: Student's t for Gaussians, negative binomials for Poisson
+            rates, Polya's for multinomials, ...
 
         Returns
         -------
@@ -364,11 +315,9 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid, or `predictive` is no truth value; the message names the estimator. If
-            it is true and there are no running statistics, or no such distribution.
+        NotFittedError, ValueError
+            If the estimator is not fitted, X is invalid, or `predictive` is not a bool; if it is
+            True and there are no running statistics, or no such distribution.
 
         Examples
         --------
@@ -390,7 +339,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             return seen._infer(X, "predictive_log_likelihood", statistics)
 
     def _posterior_statistics(self):
-        """Statistics of all that was seen, as sums over rows, and of the prior."""
+        """Return statistics of all data seen, as sums over rows, and of the prior."""
         running, prior = self._fitted.state.kept, self._fitted.state.prior
         if not isinstance(running, RunningStatistics):
             raise ValueError("predictive=True needs running statistics: solver='bayesian'.")
@@ -412,17 +361,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]]).fit([[1], [2], [20], [22]])
-        >>> mixture.transform([[2], [30]]).argmax(axis=1)
-        array([0, 1])
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return self.predict_proba(X)
 
@@ -442,18 +382,8 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `n_samples` is below 1.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> mixture = PoissonMixture(2, means_init=[[1.0], [20.0]], random_state=0)
-        >>> X, y = mixture.fit([[1], [2], [20], [22]]).sample(1000)
-        >>> float(X[y == 1].mean().round())
-        21.0
+        NotFittedError, ValueError
+            If the estimator is not fitted, or `n_samples` is below 1.
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)

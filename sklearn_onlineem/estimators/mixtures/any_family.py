@@ -14,7 +14,7 @@ __all__ = ["Mixture"]
 
 @estimator
 class Mixture(BaseMixture):
-    r"""Mixture of any family of distributions, also of your own.
+    """Mixture of any family of distributions, also of your own.
 
     Parameters
     ----------
@@ -27,7 +27,6 @@ class Mixture(BaseMixture):
     ----------
     parameters_ : object
         The family's parameters of all components.
-    means_ : ndarray of shape (n_components, n_features)
 
     See Also
     --------
@@ -38,8 +37,6 @@ class Mixture(BaseMixture):
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
        Variable Models", UAI 2020, section 4.
-    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
-       JRSS-B 2009.
 
     Examples
     --------
@@ -61,5 +58,4 @@ class Mixture(BaseMixture):
 
     @property
     def parameters_(self) -> object:
-        """The family's parameters of all components."""
         return self.model_.parameters

@@ -30,30 +30,25 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
 
     .. math:: h \sim \mathrm{Dir}(\alpha), \quad v \mid h \sim \mathrm{Mult}(L, h)
 
-    Each document has proportions h of its own. Lengths L are given, not modelled. Takes dense
-    arrays and CSR; `transform` returns a dense array.
-
-    Counts need not be whole, but not negative: the likelihood is continued by the gamma function,
-    and all solvers maximise that. It is no probability any more, so that scores compare only on the
-    same data. Scale matters: a row of sum 1, as of tf-idf, tells no more than one word. Each
-    fraction is computed by itself, where equal counts share their work.
+    Each document has its own proportions h. Lengths L are given, not modelled. Takes dense arrays
+    and CSR; `transform` returns a dense array. Counts may be fractions, such as tf-idf, but not
+    negative: factorials are continued by the gamma function. Scores then compare models only on the
+    same data.
 
     Parameters
     ----------
     solver : str or Solver, default="auto"
-        How `fit` learns. Besides "auto", "online", "batch" and "stochastic", as in all estimators,
-        there is "newton": Newton's method on the likelihood itself, which needs a few passes
-        where EM needs hundreds. It and batch EM walk the documents once, to count them, however
-        many passes there are. Given the proportions, words know nothing of alpha, so that the
-        divergence between two models is that of their Dirichlets, and the inertia of online steps
-        is exact; ``Online(inertia=Sampled(2000))`` estimates it from documents that are drawn,
-        for comparison: it is as good in the first pass and then stalls.
+        How `fit` learns. "auto", "online", "batch", "stochastic" and "bayesian" as for all
+        estimators. "newton": Newton's method on the likelihood, which needs a few passes where EM
+        needs hundreds. It and batch EM read the documents once, to count them, for all passes. The
+        inertia of online steps is exact: the divergence between two models is that of their
+        Dirichlet distributions.
     prior : dict or LearntPrior, default=None
         ``pseudo_count`` further documents whose proportions come from a Dirichlet distribution with
-        all parameters equal to ``concentration``; or what `as_prior` of a fitted estimator
-        returned. None: maximum likelihood.
+        all parameters equal to ``concentration``; or the result of `as_prior` of a fitted
+        estimator. None: maximum likelihood.
     alpha_init : array-like of shape (n_features,), default=None
-        Where to start. None: mean proportions, times the precision that the data's moments give.
+        Start. None: mean proportions, times the precision that the data's moments give.
 
     Attributes
     ----------
@@ -108,7 +103,6 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
 
     @fitted_property
     def alpha_(self) -> Floats:
-        """Parameters of the Dirichlet distribution, an ndarray of shape (n_features,)."""
         return self._exposed(self.model_.parameters.alpha[0])
 
     def transform(self, X: RowData) -> Floats:
@@ -126,18 +120,8 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import CompoundDirichlet
-        >>> bag = CompoundDirichlet().fit([[4, 0], [0, 4], [2, 2], [3, 1]])
-        >>> bag.transform([[6, 0], [0, 6]]).argmax(axis=1)
-        array([0, 1])
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         data, model = seen._input().read(X), seen.model_
@@ -149,7 +133,7 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
         Parameters
         ----------
         n_samples : int, default=1
-            How many documents to draw, at least 1.
+            Number of documents.
         lengths : int or array-like of shape (n_samples,), default=None
             Words in each. None: the mean length of the data, rounded.
 
@@ -159,17 +143,9 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `n_samples` is below 1, or `lengths` are no whole numbers from 0 up.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import CompoundDirichlet
-        >>> bag = CompoundDirichlet(random_state=0).fit([[4, 0], [0, 4], [2, 2], [3, 1]])
-        >>> bag.sample(3).sum(axis=1)
-        array([4., 4., 4.])
+        NotFittedError, ValueError
+            If the estimator is not fitted, `n_samples` is below 1, or `lengths` are not whole
+            numbers from 0 up.
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)
@@ -184,24 +160,21 @@ class CompoundDirichletMixture(BaseMixture):
         p(v \mid L) = \sum_k w_k \frac{L! \, \Gamma(\alpha_{k0})}{\Gamma(\alpha_{k0} + L)}
         \prod_j \frac{\Gamma(\alpha_{kj} + v_j)}{v_j! \, \Gamma(\alpha_{kj})}
 
-    The first use of a word tells more than the next ones, unlike in :class:`MultinomialMixture`.
-    Documents may have any length; their lengths are not modelled. Takes dense arrays and CSR, which
-    is never made dense.
-
-    Counts need not be whole, but not negative: the likelihood is continued by the gamma function,
-    and all solvers maximise that. It is no probability any more, so that scores compare only on the
-    same data. Scale matters: a row of sum 1, as of tf-idf, tells no more than one word. Each
-    fraction is computed by itself, where equal counts share their work.
+    The first use of a word is more informative than the next ones, unlike in
+    :class:`MultinomialMixture`. Documents may have any length; their lengths are not modelled.
+    Takes dense arrays and CSR, which is never made dense. Counts may be fractions, such as tf-idf,
+    but not negative: factorials are continued by the gamma function. Scores then compare models
+    only on the same data.
 
     Parameters
     ----------
     prior : dict or LearntPrior, default=None
         ``pseudo_count`` further documents whose proportions come from a Dirichlet distribution with
-        all parameters equal to ``concentration``; or what `as_prior` of a fitted estimator
-        returned. None: maximum likelihood.
+        all parameters equal to ``concentration``; or the result of `as_prior` of a fitted
+        estimator. None: maximum likelihood.
     alpha_init : array-like of shape (n_components, n_features), default=None
-        Where to start. None: mean proportions of the components of `init`, times the precisions
-        that their moments give.
+        Start. None: mean proportions of the components of `init`, times the precisions that their
+        moments give.
 
     Attributes
     ----------
@@ -250,7 +223,6 @@ class CompoundDirichletMixture(BaseMixture):
 
     @fitted_property
     def alpha_(self) -> Floats:
-        """Parameters of the Dirichlet distributions, an ndarray (n_components, n_features)."""
         return self._exposed(self.model_.parameters.alpha)
 
     def sample(
@@ -261,7 +233,7 @@ class CompoundDirichletMixture(BaseMixture):
         Parameters
         ----------
         n_samples : int, default=1
-            How many documents to draw, at least 1.
+            Number of documents.
         lengths : int or array-like of shape (n_samples,), default=None
             Words in each. None: the mean length of its component, rounded.
 
@@ -273,19 +245,9 @@ class CompoundDirichletMixture(BaseMixture):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `n_samples` is below 1, or `lengths` are no whole numbers from 0 up.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import CompoundDirichletMixture
-        >>> X = 5 * [[9, 1, 0], [8, 2, 0], [0, 1, 9], [0, 3, 7]]
-        >>> mixture = CompoundDirichletMixture(2, random_state=0).fit(X)
-        >>> X, y = mixture.sample(4)
-        >>> X.sum(axis=1), y.shape
-        (array([10., 10., 10., 10.]), (4,))
+        NotFittedError, ValueError
+            If the estimator is not fitted, `n_samples` is below 1, or `lengths` are not whole
+            numbers from 0 up.
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)
@@ -295,12 +257,7 @@ class CompoundDirichletMixture(BaseMixture):
 
 @dataclass(frozen=True)
 class SingleInitialiser(Initialiser):
-    """A single component: given, or of the moments of the documents.
-
-    Parameters
-    ----------
-    alpha : array-like of shape (n_features,), default=None
-    """
+    """A single component: the given one, or that of the moments of the documents."""
 
     alpha: object = None
 
@@ -319,7 +276,7 @@ class SingleInitialiser(Initialiser):
 
 
 def given_dirichlets(family, alpha, n_components, rows):
-    """Return parameters of the given alpha, and of the mean length of the documents."""
+    """Return parameters of the given alpha, with the mean length of the documents."""
     n_features = rows.n_features
     shape = (n_features,) if np.ndim(alpha) == 1 else (n_components, n_features)
     alpha = finite_start("alpha_init", alpha, shape)
@@ -330,7 +287,6 @@ def given_dirichlets(family, alpha, n_components, rows):
 
 
 def _sampled(estimator, n_samples, lengths):
-    """Draw documents and their components."""
     model, rng = estimator.model_, estimator._generator()
     components = rng.choice(model.n_components, size=n_samples, p=model.weights)
     if lengths is not None:

@@ -17,19 +17,16 @@ __all__ = ["BernoulliMixture", "MultinomialMixture", "PoissonMixture"]
 
 @estimator
 class PoissonMixture(BaseMixture):
-    r"""Mixture of products of Poisson distributions, learnt online or in batch.
+    """Mixture of products of Poisson distributions, learnt online or in batch.
 
-    Takes dense arrays and CSR, which is never made dense.
-
-    Counts need not be whole, but not negative: the likelihood is continued by the gamma function,
-    with :math:`x! = \Gamma(x + 1)`. That is no probability any more, so that scores compare only on
-    the same data. Scale matters: a row of sum 1, as of tf-idf, tells no more than one event.
+    Takes dense arrays and CSR, which is never made dense. Counts may be fractions, such as tf-idf,
+    but not negative: factorials are continued by the gamma function. Scores then compare models
+    only on the same data.
 
     Attributes
     ----------
     rates_ : ndarray of shape (n_components, n_features)
         Expected counts.
-    means_ : ndarray of shape (n_components, n_features)
 
     See Also
     --------
@@ -40,8 +37,6 @@ class PoissonMixture(BaseMixture):
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
        Variable Models", UAI 2020, section 4.
-    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
-       JRSS-B 2009.
 
     Examples
     --------
@@ -63,20 +58,16 @@ class PoissonMixture(BaseMixture):
 
     @property
     def rates_(self) -> Floats:
-        """Rates of the components, an ndarray of shape (n_components, n_features)."""
         return self.means_
 
 
 @estimator
 class MultinomialMixture(BaseMixture):
-    r"""Mixture of multinomials: clusters of documents, learnt online or in batch.
+    """Mixture of multinomials: clusters of documents, learnt online or in batch.
 
     Documents may have any length; their lengths are not modelled. Takes dense arrays and CSR, which
-    is never made dense.
-
-    Counts need not be whole, but not negative: the likelihood is continued by the gamma function,
-    with :math:`x! = \Gamma(x + 1)`. That is no probability any more, so that scores compare only on
-    the same data. Scale matters: a row of sum 1, as of tf-idf, tells no more than one word.
+    is never made dense. Counts may be fractions, such as tf-idf, but not negative: factorials are
+    continued by the gamma function. Scores then compare models only on the same data.
 
     Attributes
     ----------
@@ -117,7 +108,6 @@ class MultinomialMixture(BaseMixture):
 
     @fitted_property
     def probabilities_(self) -> Floats:
-        """Probabilities of the words, an ndarray of shape (n_components, n_features)."""
         model = self.model_
         return self._exposed(model.family.probabilities(model.parameters))
 
@@ -127,8 +117,8 @@ class BernoulliMixture(BaseMixture):
     r"""Mixture of products of Bernoulli distributions: clusters of bit vectors.
 
     With ``binarize=None`` values between 0 and 1 are expected bits, and their log-likelihood is the
-    expectation :math:`\sum_j x_j \log p_j + (1 - x_j) \log (1 - p_j)`. That is of no density, so
-    that scores compare only on the same data.
+    expectation :math:`\sum_j x_j \log p_j + (1 - x_j) \log (1 - p_j)`. Scores then compare models
+    only on the same data.
 
     Parameters
     ----------
@@ -140,7 +130,6 @@ class BernoulliMixture(BaseMixture):
     ----------
     probabilities_ : ndarray of shape (n_components, n_features)
         Probabilities of a one.
-    means_ : ndarray of shape (n_components, n_features)
 
     See Also
     --------
@@ -150,8 +139,6 @@ class BernoulliMixture(BaseMixture):
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
        Variable Models", UAI 2020, section 4.
-    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
-       JRSS-B 2009.
 
     Examples
     --------
@@ -175,5 +162,4 @@ class BernoulliMixture(BaseMixture):
 
     @property
     def probabilities_(self) -> Floats:
-        """Probabilities of a one, an ndarray of shape (n_components, n_features)."""
         return self.means_

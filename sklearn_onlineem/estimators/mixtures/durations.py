@@ -20,13 +20,12 @@ __all__ = ["ExponentialMixture", "GammaMixture"]
 
 @estimator
 class ExponentialMixture(BaseMixture):
-    r"""Mixture of products of exponential distributions, learnt online or in batch.
+    """Mixture of products of exponential distributions, learnt online or in batch.
 
     Attributes
     ----------
     rates_ : ndarray of shape (n_components, n_features)
         Inverse means.
-    means_ : ndarray of shape (n_components, n_features)
 
     See Also
     --------
@@ -36,8 +35,6 @@ class ExponentialMixture(BaseMixture):
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
        Variable Models", UAI 2020, section 4.
-    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
-       JRSS-B 2009.
 
     Examples
     --------
@@ -57,26 +54,25 @@ class ExponentialMixture(BaseMixture):
 
     @property
     def rates_(self) -> Floats:
-        """Rates of the components, an ndarray of shape (n_components, n_features)."""
         return 1.0 / self.means_
 
 
 @estimator
 class GammaMixture(BaseMixture):
-    r"""Mixture of products of gamma distributions, their shapes learnt or given.
+    """Mixture of products of gamma distributions, their shapes learnt or given.
 
     Parameters
     ----------
     shape : float, default=None
-        Shape of all variables. None: learnt, one for each component and feature.
+        Shape of all variables. None: learnt, for each component and feature.
     zero_value : float or None, default=1e-6
-        What an exact 0, at which gamma densities are 0 or infinite, is taken to be (with a
-        warning). None: zeros are an error.
+        Value that replaces exact zeros, at which gamma densities are 0 or infinite, with a warning.
+        None: zeros are an error.
 
     Attributes
     ----------
     shapes_, rates_ : ndarray of shape (n_components, n_features)
-    means_ : ndarray of shape (n_components, n_features)
+        Shapes and rates of the components.
 
     See Also
     --------
@@ -87,8 +83,6 @@ class GammaMixture(BaseMixture):
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
        Variable Models", UAI 2020, section 4.
-    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
-       JRSS-B 2009.
 
     Examples
     --------
@@ -122,12 +116,10 @@ class GammaMixture(BaseMixture):
 
     @fitted_property
     def shapes_(self) -> Floats:
-        """Shapes, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self._shapes_and_rates()[0])
 
     @fitted_property
     def rates_(self) -> Floats:
-        """Rates, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self._shapes_and_rates()[1])
 
     def _shapes_and_rates(self):

@@ -26,8 +26,8 @@ _LEAST_PRECISION = 1e-300
 class GaussianMixture(BaseMixture):
     r"""Gaussian mixture, learnt online or in batch: like scikit-learn's, with `partial_fit`.
 
-    Each step minimises the EM bound of a batch plus 1/eta times the joint KL divergence to the
-    old model, which for each component is
+    Each step minimises the EM bound of a batch plus 1/eta times the joint KL divergence to the old
+    model, which for each component is
 
     .. math::
         \tilde m &= \frac{a m + \sum_n g_n x_n}{a + g}, \qquad
@@ -40,23 +40,22 @@ class GaussianMixture(BaseMixture):
     Parameters
     ----------
     covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
-        Whether components have matrices of their own, share one, or have variances of features or
-        one variance.
+        Whether each component has a matrix, all share one, or each has variances of features or one
+        variance.
     reg_covar : float or "relative", default="relative"
-        What each M-step adds to the variances. A number is taken as it is, as in scikit-learn
-        (whose default is 1e-6); "relative" is 1e-6 times the variance of each feature in the first
-        data.
+        What each M-step adds to the variances. A number is added as in scikit-learn (whose default
+        is 1e-6); "relative" is 1e-6 times the variance of each feature in the first data.
     precisions_init : array-like, default=None
         Precisions to start from, shaped like `precisions_`.
     init_params : str, default=None
-        scikit-learn's name for `init`, the start; if given, it wins.
+        scikit-learn's name for `init`, which it overrides.
 
     Attributes
     ----------
     covariances_, precisions_, precisions_cholesky_ : ndarray
-        Of shape (n_components, n_features, n_features) full, (n_features, n_features) tied,
+        Covariances, their inverses, and upper triangular factors P of these, P P' = precision. Of
+        shape (n_components, n_features, n_features) full, (n_features, n_features) tied,
         (n_components, n_features) diagonal or (n_components,) spherical.
-    means_ : ndarray of shape (n_components, n_features)
 
     See Also
     --------
@@ -113,7 +112,6 @@ class GaussianMixture(BaseMixture):
         )
 
     def _given_parameters(self, family, rows):
-        """Gaussians somewhere, of the given precisions."""
         somewhere = np.zeros((self.n_components, rows.n_features))
         return Gaussians(somewhere, self._given_covariances(rows.n_features))
 
@@ -141,7 +139,7 @@ class GaussianMixture(BaseMixture):
     # ----------------------------------------------------------------------------- fitted values
 
     def _in_shape(self, values):
-        """Drop the axes of length 1 along which something is shared."""
+        """Drop the axes of length 1 of shared values."""
         covariance = self.model_.family.covariance
         if isinstance(covariance, Tied):
             values = values[0]
@@ -151,17 +149,14 @@ class GaussianMixture(BaseMixture):
 
     @fitted_property
     def covariances_(self) -> Floats:
-        """Covariances of the components."""
         return self._in_shape(self.model_.parameters.covariance)
 
     @fitted_property
     def precisions_(self) -> Floats:
-        """Inverse covariances of the components."""
         return self._in_shape(self.model_.parameters.precision)
 
     @fitted_property
     def precisions_cholesky_(self) -> Floats:
-        """Upper triangular factors P of the precisions, P P' = precision."""
         return self._in_shape(self.model_.parameters.precision_factor)
 
 

@@ -17,15 +17,15 @@ class LaplaceMixture(BaseMixture):
 
     .. math:: p(x) = \sum_k w_k \prod_j \frac{1}{2 b_{kj}} e^{-|x_j - m_{kj}| / b_{kj}}
 
-    Outliers move a component of it less than one of a `GaussianMixture`. Laplace distributions are
+    Outliers move its components less than those of a `GaussianMixture`. Laplace distributions are
     no exponential family: statistics list rows, so that a pass of batch EM takes memory for a copy
-    of the data and a share of each row for each component. Each step is exact all the same.
+    of the data and their responsibilities. Each step is exact nevertheless.
 
     Parameters
     ----------
     prior : dict or LearntPrior, default=None
         Hyper-parameters of the conjugate prior: ``pseudo_count``, ``location`` and ``scale``; or
-        what `as_prior` of a fitted estimator returned. None: maximum likelihood.
+        the result of `as_prior` of a fitted estimator. None: maximum likelihood.
 
     Attributes
     ----------
@@ -61,10 +61,8 @@ class LaplaceMixture(BaseMixture):
 
     @fitted_property
     def locations_(self) -> Floats:
-        """Medians of the components, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self.model_.parameters.location)
 
     @fitted_property
     def scales_(self) -> Floats:
-        """Mean distances from the medians, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self.model_.parameters.scale)

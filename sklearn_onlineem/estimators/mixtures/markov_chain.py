@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
 from numbers import Integral
 from typing import Self
@@ -12,7 +13,7 @@ from scipy import sparse
 from sklearn.utils._param_validation import Interval
 
 from sklearn_onlineem._kernels._rows import are_ready
-from sklearn_onlineem._typing import Floats, Integers, SequenceData
+from sklearn_onlineem._typing import Floats, Integers, Method, SequenceData
 from sklearn_onlineem.data._batch import room
 from sklearn_onlineem.data._transitions import n_symbols_of, transition_counts
 from sklearn_onlineem.estimators._fitted import fitted_property, rollback
@@ -45,21 +46,10 @@ _NO_ROWS = (
 
 
 class ChainsInput(RowsInput):
-    """Reads sequences as rows of counts, and takes such rows.
+    """Reads sequences as rows of counts, and such rows.
 
-    Entries of a list or of an array of three dimensions, and what `sequence_form` has made of other
-    X, are sequences if they have one column, and matrices of counts if they are square. Other X is
-    rows of counts.
-
-    Parameters
-    ----------
-    estimator : MarkovChainMixture
-    family : MarkovChain
-    fresh : bool
-        Whether the data are the first that a new model meets, and give it its symbols, unless
-        their number is a parameter.
-    n_components : int
-    takes_labels : bool
+    Entries of a list or of a 3-D array, and of a `SequenceForm`, are sequences if they have one
+    column, and matrices of counts if they are square. A 2-D X has rows of counts.
     """
 
     def __init__(self, estimator, family, fresh, n_components, takes_labels):
@@ -79,7 +69,7 @@ class ChainsInput(RowsInput):
         return super()._converted(X)
 
     def _counted(self, form):
-        """Count the transitions of sequences, in the columns that the first data had."""
+        """Return the counts of transitions in sequences, in the columns of the first data."""
         values = symbol_column(self._estimator, form.X)[:, 0]
         symbols, n_symbols, n_columns = self._symbols(values)
         counts = transition_counts(symbols, form.offsets, n_symbols, values.dtype)
@@ -88,7 +78,7 @@ class ChainsInput(RowsInput):
         return counts if n_columns == counts.shape[1] else counts[:, n_symbols:]
 
     def _symbols(self, values):
-        """Codes, the number of symbols, and that of the columns of counts."""
+        """Return codes, the number of symbols, and that of the columns of counts."""
         given = self._estimator.n_symbols
         if not self._fresh:
             n_columns = self._estimator.n_features_in_
@@ -117,13 +107,7 @@ class ChainsInput(RowsInput):
 
 
 def symbol_column(estimator, X):
-    """Return a column of symbols as floats, an array of shape (n_rows, 1).
-
-    Raises
-    ------
-    TypeError, ValueError
-        If X is no such column.
-    """
+    """Return a column of symbols as floats, an array of shape (n_rows, 1)."""
     if sparse.issparse(X):
         raise TypeError("Sequences must be dense, but X is sparse.")
     if not are_ready(X, 1):
@@ -151,7 +135,7 @@ def _is_column(X):
 
 
 def _codes(values, n_symbols, why):
-    """Values as integers; a ValueError names the first that is no code below `n_symbols`."""
+    """Return values as integers below `n_symbols`."""
     wrong = np.flatnonzero(~((values >= 0) & (values < n_symbols) & (values == np.floor(values))))
     if len(wrong):
         raise ValueError(
@@ -161,6 +145,25 @@ def _codes(values, n_symbols, why):
     return values.astype(np.int64)
 
 
+_DOCUMENTED = {
+    (
+        "X : array-like of shape (n_samples, n_features)\n"
+        "    The rows; sparse where the class says so."
+    ): "X, lengths, groups\n    Sequences or counts, as in `fit`.",
+    "X, y, sample_weight\n": "X, y, sample_weight, lengths, groups\n",
+    "X, y, **fit_params\n": "X, y, sample_weight, lengths, groups\n",
+}
+
+
+def _documented(method: Method) -> Method:
+    """Give a method the docstring of other mixtures, with the parameters of sequences."""
+    text = inspect.getdoc(getattr(BaseMixture, method.__name__)) or ""
+    for rows, sequences in _DOCUMENTED.items():
+        text = text.replace(rows, sequences)
+    method.__doc__ = text
+    return method
+
+
 @estimator
 class MarkovChainMixture(SequenceOutput, BaseMixture):
     r"""Mixture of Markov chains: clusters of sequences of symbols, learnt online or in batch.
@@ -168,8 +171,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
     .. math::
         p(x_1, \dots, x_T \mid T) = \sum_k w_k \, \pi_{k x_1} \prod_{t > 1} A_{k x_{t-1} x_t}
 
-    One sample is one sequence, with its label and its weight. What is learnt from it are counts: of
-    its first symbol, and of the pairs of symbols that follow each other. X may be
+    One sample is one sequence, with its label and its weight. Its statistics are counts: of its
+    first symbol, and of pairs of consecutive symbols. X may be
 
     - sequences of codes 0, 1, ...: a list of arrays of shape (length, 1), an array of shape
       (n_samples, length, 1), or a column of shape (n_rows, 1) with `lengths` or `groups`;
@@ -178,26 +181,22 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
       (n_samples, S * S), the transitions alone. A row may add up several sequences;
     - matrices of counts: an array of shape (n_samples, S, S), S > 1, or a list of them.
 
-    All give the same model. Scores are log-likelihoods of the sequences, given their lengths, which
-    are not modelled; of counts, those of one sequence that has them. Where the first data are
-    transitions alone, so is what is scored: given the first symbol, also of sequences.
+    All give the same model. Scores are log-likelihoods of sequences given their lengths, which are
+    not modelled; scores of counts are those of one sequence with these counts. If the first data
+    are transitions alone, scores are given the first symbol, for sequences too.
 
     Parameters
     ----------
     n_symbols : int, default=None
         Number of symbols. None: one more than the largest code in the first data, which must then
-        be below 4096, or what the columns of counts say. A symbol that is met later is an error.
-    init : str or array-like, default="k-means"
-        Start, from rows of counts: "k-means", "k-means++", "random" (responsibilities),
-        "random_from_data" (rows as centres), centres of shape (n_components, n_features), or
-        responsibilities of shape (n_samples, n_components).
+        be below 4096, or according to the columns of counts. Symbols beyond are an error.
     means_init : array-like of shape (n_components, n_features), default=None
-        Expected counts to start from. The probabilities are their shares in the start and in each
-        row of the transitions.
+        Expected counts to start from. Probabilities are their shares in the first symbol and in
+        each row of the transitions.
     prior : dict, default=None
         Dirichlet priors: `concentration` of the rows of the transition matrices, which broadcasts
         to (n_components, S, S), and `start_concentration` of the first symbol, to (n_components,
-        S). 1 where not given, which is no prior; 2 adds a count to each. None: maximum likelihood,
+        S). 1, the default of each, is no prior; 2 adds a count to each. None: maximum likelihood,
         in which transitions that a component never saw get 1e-12, and those from a symbol that it
         never left are equal.
 
@@ -209,18 +208,14 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         Probabilities of the transitions from row to column.
     means_ : ndarray of shape (n_components, n_features)
         Expected counts, in the columns of rows of counts: probabilities times how often sequences
-        of the component visit each symbol.
+        of the component visit each symbol in the data, see
+        :class:`~sklearn_onlineem.families.MarkovChain`.
     n_features_in_ : int
         Columns of rows of counts, n_symbols + n_symbols**2 if the first data were sequences.
 
     See Also
     --------
     CategoricalHMM : Sequences that change between states on their way.
-
-    Notes
-    -----
-    Visits are those that the data had, weighted by the responsibilities, and not computed from the
-    chain: see :class:`~sklearn_onlineem.families.MarkovChain`.
 
     References
     ----------
@@ -258,7 +253,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         return ChainsInput(self, family, fresh, self.n_components, self._takes_labels)
 
     def _sequences(self, X, lengths, groups):
-        """X with what says where its sequences are, if that is said besides."""
+        """Return the form of X if `lengths` or `groups` are given, else X."""
         if lengths is None and groups is None:
             return X
         with naming(self):
@@ -266,13 +261,11 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
     @fitted_property
     def startprob_(self) -> Floats:
-        """Probabilities of the first symbol, an ndarray of shape (n_components, n_symbols)."""
         model = self.model_
         return self._exposed(model.family.start_probabilities(model.parameters))
 
     @fitted_property
     def transmat_(self) -> Floats:
-        """Transition probabilities, an ndarray of shape (n_components, n_symbols, n_symbols)."""
         model = self.model_
         return self._exposed(model.family.transition_probabilities(model.parameters))
 
@@ -294,16 +287,16 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         X : list of array-likes of shape (length, 1), or array-like
             Sequences or counts, see the class.
         y : array-like of int of shape (n_samples,), default=None
-            Ignored, unless the estimator has ``semi_supervised=True``: then known components of
-            the sequences, 0..n_components - 1, and -1 where unknown. None: none is known.
+            With ``semi_supervised=True`` known components of the sequences, 0..n_components - 1,
+            and -1 where unknown; otherwise ignored. None: no component is known.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights of the sequences; a weight of 2 stands for two equal ones. Those
-            below 1e-100 count as 0; their sum must be above 0, and at most 1e100.
+            Non-negative weights; a weight of 2 is equivalent to two equal sequences. Weights below
+            1e-100 count as 0; their sum must be above 0, and at most 1e100.
         lengths : array-like of int of shape (n_samples,), default=None
             With an X of one column: lengths of the sequences, which follow each other.
         groups : array-like of shape (n_rows,), default=None
-            With an X of one column: the sequence of each row; sequences are in the order in which
-            they begin.
+            With an X of one column: the sequence of each row; sequences have the order of their
+            first rows.
 
         Returns
         -------
@@ -313,15 +306,6 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         ------
         ValueError
             If the parameters or the data are invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> X = np.array([0, 1, 0, 1, 0, 1, 1, 1])[:, None]
-        >>> MarkovChainMixture().fit(X, lengths=[4, 4]).transmat_.round(2)
-        array([[[0.  , 1.  ],
-                [0.33, 0.67]]])
         """
         return super().fit(self._sequences(X, lengths, groups), y, sample_weight)
 
@@ -336,9 +320,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
     ) -> Self:
         """Update the model with one batch of whole sequences.
 
-        The first batch also provides what the start needs: unless initial parameters are given,
-        it must have at least `n_components` sequences, and all symbols, unless `n_symbols` says how
-        many there are.
+        The first batch also provides the start: unless initial parameters are given, it must have
+        at least `n_components` sequences, and, without `n_symbols`, all symbols.
 
         Parameters
         ----------
@@ -352,21 +335,11 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         Raises
         ------
         ValueError
-            If the batch is invalid; the estimator is left as it was.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> chain = MarkovChainMixture(n_symbols=2, schedule="harmonic")
-        >>> for piece in ([0, 0, 1], [1, 0, 1]):
-        ...     chain = chain.partial_fit([np.array(piece)[:, None]])
-        >>> chain.startprob_.round(2), chain.transmat_.round(2)
-        (array([[0.67, 0.33]]), array([[[0.4, 0.6],
-                [1. , 0. ]]]))
+            If the batch is invalid; the estimator is left unchanged.
         """
         return super().partial_fit(self._sequences(X, lengths, groups), y, sample_weight)
 
+    @_documented
     def fit_predict(
         self,
         X: SequenceData,
@@ -376,24 +349,9 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Integers:
-        """Fit, and return the most probable component of each sequence.
-
-        Parameters
-        ----------
-        X, y, sample_weight, lengths, groups
-            As in `fit`.
-
-        Returns
-        -------
-        components : ndarray of int of shape (n_samples,)
-
-        Raises
-        ------
-        ValueError
-            If the parameters or the data are invalid; the message names the estimator.
-        """
         return super().fit_predict(self._sequences(X, lengths, groups), y, sample_weight)
 
+    @_documented
     def fit_transform(
         self,
         X: SequenceData,
@@ -403,136 +361,28 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Floats:
-        """Fit, and return the responsibilities.
-
-        Parameters
-        ----------
-        X, y, sample_weight, lengths, groups
-            As in `fit`.
-
-        Returns
-        -------
-        responsibilities : ndarray of shape (n_samples, n_components)
-            Rows add up to 1.
-
-        Raises
-        ------
-        ValueError
-            If the parameters or the data are invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> X = np.array(4 * [0, 1] + 8 * [0] + 4 * [0, 1])[:, None]
-        >>> chains = MarkovChainMixture(2, random_state=0)
-        >>> a, b, c = chains.fit_transform(X, lengths=[8, 8, 8]).argmax(axis=1)
-        >>> bool(a == c != b)
-        True
-        """
         with rollback(self):
             fitted = self.fit(X, y, sample_weight, lengths=lengths, groups=groups)
             return fitted.transform(X, lengths, groups=groups)
 
     # ---------------------------------------------------------------------------------- inference
 
+    @_documented
     def predict_proba(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> Floats:
-        """Return the responsibility of each component for each sequence.
-
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences or counts, as in `fit`.
-
-        Returns
-        -------
-        responsibilities : ndarray of shape (n_samples, n_components)
-            Rows add up to 1.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> swinging, resting = np.array(4 * [0, 1])[:, None], np.zeros((8, 1))
-        >>> chains = MarkovChainMixture(2, random_state=0).fit([swinging, resting])
-        >>> chains.predict_proba([swinging[:1], swinging[:2]]).max(axis=1).round(2)
-        array([0.5, 1. ])
-        """
         return super().predict_proba(self._sequences(X, lengths, groups))
 
+    @_documented
     def predict(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> Integers:
-        """Return the most probable component of each sequence.
-
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences or counts, as in `fit`.
-
-        Returns
-        -------
-        components : ndarray of int of shape (n_samples,)
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> swinging, resting = np.array(4 * [0, 1])[:, None], np.zeros((8, 1))
-        >>> chains = MarkovChainMixture(2, random_state=0).fit([swinging, resting])
-        >>> a, b, c = chains.predict([swinging[:3], resting[:3], swinging])
-        >>> bool(a == c != b)
-        True
-        """
         return super().predict(self._sequences(X, lengths, groups))
 
+    @_documented
     def transform(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> Floats:
-        """Return the responsibilities, as `predict_proba` does.
-
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences or counts, as in `fit`.
-
-        Returns
-        -------
-        responsibilities : ndarray of shape (n_samples, n_components)
-            Rows add up to 1.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> swinging, resting = np.array(4 * [0, 1])[:, None], np.zeros((8, 1))
-        >>> chains = MarkovChainMixture(2, random_state=0).fit([swinging, resting])
-        >>> chains.transform([swinging, resting]).round(2).max(axis=1)
-        array([1., 1.])
-        """
         return self.predict_proba(X, lengths, groups=groups)
 
     def score_samples(
@@ -550,8 +400,8 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         X, lengths, groups
             Sequences or counts, as in `fit`.
         predictive : bool, default=False
-            Whether under the posterior predictive distribution, a product of Polya's over the
-            symbols, as in all mixtures: see `GaussianMixture`. It needs ``solver="bayesian"``.
+            Whether to use the posterior predictive distribution, a product of Polya distributions
+            over the symbols, instead of the model. It requires ``solver="bayesian"``.
 
         Returns
         -------
@@ -560,23 +410,13 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid, `predictive` is no truth value, or there are no running statistics;
-            the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> X = np.array([0, 1, 0, 1, 0, 1, 1, 1])[:, None]
-        >>> chain = MarkovChainMixture().fit(X, lengths=[4, 4])
-        >>> np.exp(chain.score_samples([X[:1], X[:2], X[:3]])).round(2)
-        array([1.  , 1.  , 0.33])
+        NotFittedError, ValueError
+            If the estimator is not fitted, X is invalid, `predictive` is not a bool, or there are
+            no running statistics.
         """
         return super().score_samples(self._sequences(X, lengths, groups), predictive)
 
+    @_documented
     def score(
         self,
         X: SequenceData,
@@ -585,105 +425,18 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         lengths: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> float:
-        """Return the mean log-likelihood of the sequences in nats; higher is better.
-
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences or counts, as in `fit`.
-        y : object
-            Ignored.
-
-        Returns
-        -------
-        log_likelihood : float
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> X = np.array([0, 1, 0, 1, 0, 1, 1, 1])[:, None]
-        >>> chain = MarkovChainMixture().fit(X, lengths=[4, 4])
-        >>> round(float(np.exp(chain.score([X[:1], X[:3]]))), 2)  # the root of 1 and 1/3
-        0.58
-        """
         return super().score(self._sequences(X, lengths, groups))
 
+    @_documented
     def bic(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> float:
-        r"""Return the Bayesian information criterion on X; lower is better.
-
-        It is :math:`-2 \log L + p \log n`, of a model with p free parameters and n sequences.
-
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences or counts, as in `fit`.
-
-        Returns
-        -------
-        bic : float
-            With log-likelihoods in nats.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> X = 10 * [np.array(4 * [0, 1])[:, None], np.zeros((8, 1))]
-        >>> one, two = (MarkovChainMixture(n, random_state=0).fit(X).bic(X) for n in (1, 2))
-        >>> two < one
-        True
-        """
         return super().bic(self._sequences(X, lengths, groups))
 
+    @_documented
     def aic(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> float:
-        r"""Return the Akaike information criterion on X; lower is better.
-
-        It is :math:`-2 \log L + 2 p`, of a model with p free parameters.
-
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences or counts, as in `fit`.
-
-        Returns
-        -------
-        aic : float
-            With log-likelihoods in nats.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> X = 10 * [np.array([0, 1, 0, 1])[:, None], np.array([1, 1, 0, 1])[:, None]]
-        >>> chain = MarkovChainMixture().fit(X)  # a start, and two rows of transitions
-        >>> bool(np.isclose(chain.aic(X), 2 * 3 - 2 * 20 * chain.score(X)))
-        True
-        """
         return super().aic(self._sequences(X, lengths, groups))
 
     def sample(
@@ -694,7 +447,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         Parameters
         ----------
         n_samples : int, default=1
-            How many sequences to draw, at least 1.
+            Number of sequences.
         lengths : int or array-like of shape (n_samples,), default=None
             Symbols in each. None: the mean length of its component, rounded.
 
@@ -706,20 +459,9 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `n_samples` is below 1, `lengths` are no whole numbers from 1 up, or there is no
-            memory for so many symbols.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import MarkovChainMixture
-        >>> chain = MarkovChainMixture(random_state=0).fit([np.array([0, 1, 0, 1])[:, None]])
-        >>> X, y = chain.sample(2, lengths=[3, 5])
-        >>> X[1].ravel(), y
-        (array([0., 1., 0., 1., 0.]), array([0, 0]))
+        NotFittedError, ValueError
+            If the estimator is not fitted, `n_samples` is below 1, `lengths` are not whole numbers
+            from 1 up, or memory is too small.
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)

@@ -18,21 +18,21 @@ __all__ = ["WishartMixture"]
 
 @estimator
 class WishartMixture(BaseMixture):
-    r"""Mixture of Wishart distributions: clusters of covariance matrices.
+    """Mixture of Wishart distributions: clusters of covariance matrices.
 
     Each row of the data is a symmetric positive-definite matrix, flattened.
 
     Parameters
     ----------
     degrees_of_freedom : float, default=None
-        Of all components. None: learnt, one for each.
+        Degrees of freedom of all components. None: learnt, for each component.
 
     Attributes
     ----------
     degrees_of_freedom_ : ndarray of shape (n_components,)
+        Degrees of freedom.
     scales_ : ndarray of shape (n_components, side, side)
         Scale matrices; degrees of freedom times scale is the mean.
-    means_ : ndarray of shape (n_components, n_features)
 
     See Also
     --------
@@ -43,8 +43,6 @@ class WishartMixture(BaseMixture):
     ----------
     .. [1] Amid & Warmuth, "Divergence-Based Motivation for Online EM and Combining Hidden
        Variable Models", UAI 2020, section 4.
-    .. [2] Cappe & Moulines, "On-line expectation-maximization algorithm for latent data models",
-       JRSS-B 2009.
 
     Examples
     --------
@@ -69,12 +67,10 @@ class WishartMixture(BaseMixture):
 
     @fitted_property
     def degrees_of_freedom_(self) -> Floats:
-        """Degrees of freedom, an ndarray of shape (n_components,)."""
         return self._exposed(self._degrees_and_scales()[0])
 
     @fitted_property
     def scales_(self) -> Floats:
-        """Scale matrices, an ndarray of shape (n_components, side, side)."""
         return self._exposed(self._degrees_and_scales()[1])
 
     def _degrees_and_scales(self):

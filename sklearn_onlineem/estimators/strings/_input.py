@@ -14,36 +14,19 @@ from sklearn_onlineem.estimators._validation import check_in_memory, naming
 
 __all__ = ["PairsInput", "SymbolCodes", "are_text", "entries_of", "pairs_of", "strings_of"]
 
-# They have lengths and can be walked, but in no order, or to numbers instead of symbols.
+# They have lengths and can be iterated, but have no order, or yield numbers instead of symbols.
 _NO_SEQUENCES = (Mapping, Set, bytes, bytearray, memoryview)
 _WORD = "a string or a sequence of hashable symbols as"
 
 
 class SymbolCodes:
-    """Gives symbols codes: those of an alphabet their own, others the next that are free.
-
-    Parameters
-    ----------
-    alphabet : dict, default={}
-        Codes of the symbols that are known. It is not changed.
-
-    Attributes
-    ----------
-    codes : dict
-        Of all symbols so far, in the order of the codes.
-
-    Examples
-    --------
-    >>> codes = SymbolCodes({"a": 0, "b": 1})
-    >>> codes.encode(["abba", "cab"]).symbols
-    array([0, 1, 1, 0, 2, 0, 1], dtype=int32)
-    """
+    """Gives symbols codes: known ones those of an alphabet, others the next free ones."""
 
     def __init__(self, alphabet=None):
         self.codes = dict(alphabet or {})
 
     def encode(self, sequences):
-        """Return sequences as `Strings`; each is a str or tuple, as `strings_of` returns them."""
+        """Return words, each a str or a tuple, as `Strings`."""
         lengths = np.fromiter(map(len, sequences), dtype=np.int64, count=len(sequences))
         encode = self._encode_text if are_text(sequences) else self._encode_symbols
         symbols = np.asarray(encode(sequences), dtype=np.intc)
@@ -53,7 +36,7 @@ class SymbolCodes:
         return [self._code(symbol) for sequence in sequences for symbol in sequence]
 
     def _encode_text(self, strings):
-        """Look each code point up once."""
+        """Return codes of text, looking each code point up once."""
         text = "".join(strings).encode("utf-32-le", "surrogatepass")
         points, places = np.unique(np.frombuffer(text, dtype="<u4"), return_inverse=True)
         codes = [self._code(chr(point)) for point in points]
@@ -75,26 +58,12 @@ class SymbolCodes:
 
 
 def are_text(sequences):
-    """Whether all sequences are strings, so that symbols are code points."""
+    """Return whether all sequences are strings, so that symbols are code points."""
     return all(isinstance(sequence, str) for sequence in sequences)
 
 
 def pairs_of(X):
-    """Return sources and targets, two lists of words.
-
-    Parameters
-    ----------
-    X : list of pairs, or array-like of shape (n_pairs, 2)
-
-    Returns
-    -------
-    sources, targets : list of str or tuple
-
-    Raises
-    ------
-    ValueError
-        If X is empty, or has an entry that is not a pair of sequences.
-    """
+    """Return the sources and targets of a list of pairs, two lists of words."""
     if _is_table(X) and hasattr(X, "to_numpy"):
         X = X.to_numpy()
     if isinstance(X, str):
@@ -121,22 +90,10 @@ def _pair(entry, i):
 
 
 def strings_of(sequences, name):
-    """Return a list of words, each copied once: what users pass may say what it does not hold.
+    """Return a list of words, each str or tuple, copied once.
 
-    Parameters
-    ----------
-    sequences : list of strings or of sequences of hashables
-    name : str
-        What a word is called in messages; its number takes the place of ``{}``.
-
-    Returns
-    -------
-    words : list of str or tuple
-
-    Raises
-    ------
-    ValueError
-        If it is no list, or has an entry that is no sequence of symbols.
+    `name` is the name of a word in messages, with ``{}`` for its number. A copy is needed as
+    collections of users may change, or claim a wrong length.
     """
     if isinstance(sequences, str):
         raise _unlike("a list of strings, or of sequences of symbols,", sequences)
@@ -154,20 +111,7 @@ def _word(entry, name):
 
 
 def entries_of(value, expected):
-    """Return what a sequence holds, as a list, by one walk that ends.
-
-    Parameters
-    ----------
-    value : object
-        Lists, tuples, arrays, series, and what else has a length and an order.
-    expected : str
-        What it should be, for the message.
-
-    Raises
-    ------
-    ValueError
-        If it is no sequence, or does not hold as many entries as it says.
-    """
+    """Return the entries of a sequence as a list, by one pass that ends; else ValueError."""
     if type(value) in (list, tuple):
         return list(value)
     if isinstance(value, _NO_SEQUENCES) or _is_table(value) or np.ma.is_masked(value):
@@ -188,12 +132,12 @@ def entries_of(value, expected):
 
 
 def _is_table(value):
-    """Whether it is a data frame, which is walked by the names of its columns."""
+    """Return whether this is a data frame, which iterates over names of columns."""
     return hasattr(value, "columns")
 
 
 def _unlike(expected, value):
-    """Error of something that has another form than expected."""
+    """Return an error that says what was expected and how to get there."""
     if isinstance(value, bytes | bytearray | memoryview):
         remedy = " Decode bytes to str; list(...) makes them integers."
     elif _is_table(value):
@@ -212,17 +156,8 @@ def _unlike(expected, value):
 class PairsInput:
     """Reads pairs of strings as codes of symbols.
 
-    Parameters
-    ----------
-    estimator : BaseEstimator
-    fresh : bool, default=False
-        Whether the pairs are the first that a new model meets, and give it its alphabet, unless
-        that is a parameter.
-
-    Attributes
-    ----------
-    attributes : dict
-        What the estimator is to remember of the first pairs.
+    First (`fresh`) pairs define the `attributes` of the estimator: its alphabet, unless that is
+    given.
     """
 
     def __init__(self, estimator, fresh=False):
@@ -230,23 +165,7 @@ class PairsInput:
         self.attributes = {}
 
     def read(self, X, y=None):
-        """Convert and check pairs.
-
-        Parameters
-        ----------
-        X : list of (source, target), or array-like of shape (n_pairs, 2)
-        y : object
-            Ignored.
-
-        Returns
-        -------
-        pairs : StringPairs
-
-        Raises
-        ------
-        ValueError
-            If X is invalid; the message names the estimator.
-        """
+        """Return pairs, converted and checked."""
         with naming(self._estimator):
             check_in_memory("X", X)
             sources, targets = pairs_of(X)
@@ -259,10 +178,10 @@ class PairsInput:
         return StringPairs(sources, targets, n_threads, n_symbols=len(known) + 1)
 
     def release(self):
-        """Let go of the pairs that were read: nothing of them is kept."""
+        """Drop the pairs that were read, of which nothing is kept."""
 
     def _new_codes(self, sources, targets):
-        """Codes of the alphabet, which is that of the pairs unless it is given."""
+        """Return codes of the alphabet: the given one, or that of the pairs."""
         codes, alphabet = SymbolCodes(), self._estimator.alphabet
         for strings in (sources, targets) if alphabet is None else ([_ordered(alphabet)],):
             codes.encode(strings)
@@ -280,7 +199,7 @@ class PairsInput:
 
 
 def _ordered(alphabet):
-    """The alphabet; a set is put in an order that all machines agree on."""
+    """Return the alphabet as a list; sets in an order that all machines share."""
     if isinstance(alphabet, set | frozenset):
         return sorted(alphabet, key=repr)
     if isinstance(alphabet, str):

@@ -1,4 +1,4 @@
-"""The nearest words of a dictionary, by a distance that is learnt."""
+"""The nearest words of a dictionary, by a learnt distance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["EditDistanceClassifier"]
 
 
 class Learnt(NamedTuple):
-    """What a fit leaves behind, replaced by one assignment, so that a reader finds it whole."""
+    """Fitted state, replaced in one assignment, so that readers see it whole."""
 
     edit_distance: EditDistance
     classes: np.ndarray
@@ -40,12 +40,9 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
     .. math:: \hat y(x) = \operatorname*{arg\,min}_{y \in dictionary} d(x, y) + \log p(y)
 
     With the probability :math:`p(y) = \sum_x p(x, y)` that the transducer itself gives a target,
-    this is the noisy channel, :math:`-\log p(x \mid y)`: the transducer takes words for random
-    symbols, so that :math:`d(x, y)` alone prefers short words.
-
-    Words that can't be among the nearest are not compared: a script that has k substitutions, of
-    which at most c, the symbols that both words share, are matches, has at most a certain
-    probability, and so have all scripts together. The answer is that of comparing all.
+    this is the noisy channel, :math:`-\log p(x \mid y)`: to the transducer words are random
+    symbols, so that :math:`d(x, y)` alone prefers short words. Words are skipped if an upper bound
+    of their probability shows that they are not among the nearest; results are exact.
 
     Parameters
     ----------
@@ -54,10 +51,10 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
     dictionary : list of strings or of sequences of hashables, default=None
         The words to choose from. None: those in `y`.
     conditional : bool, default=True
-        Whether :math:`\log p(y)` is added; without, the nearest words by the distance alone.
+        Whether to add :math:`\log p(y)` to the distance.
     prefit : bool, default=False
-        Whether `edit_distance` is fitted already and taken as it is. Else a clone of it learns from
-        the pairs of X and y.
+        Whether `edit_distance` is already fitted and used unchanged. Otherwise a clone of it learns
+        from the pairs of X and y.
 
     Attributes
     ----------
@@ -110,14 +107,14 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
     # The distance may be fitted already.
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: object, y: ArrayLike) -> Self:
-        """Learn the distance from pairs, and take the dictionary.
+        """Learn the distance from pairs, and set the dictionary.
 
         Parameters
         ----------
         X : list of strings or of sequences of hashables
-            Words as they are written.
+            Misspelt words.
         y : list of strings or of sequences of hashables
-            Words of the dictionary that they stand for.
+            The correct word of each.
 
         Returns
         -------
@@ -157,14 +154,12 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         Returns
         -------
         words : ndarray of object of shape (n_words_of_X,)
-            Of `classes_`, the first where distances are equal.
+            From `classes_`, the first if distances are equal.
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         _, indices, classes = self._nearest(X, 1)
         return classes[indices[:, 0]]
@@ -177,7 +172,7 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         X : list of strings or of sequences of hashables
             The words to look up.
         y : list of strings or of sequences of hashables
-            What each word of X stands for.
+            The correct word of each.
 
         Returns
         -------
@@ -186,19 +181,8 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X or y is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import EditDistance, EditDistanceClassifier
-        >>> words = ["colour", "honour"]
-        >>> distance = EditDistance().fit([("color", "colour"), ("honor", "honour")])
-        >>> classifier = EditDistanceClassifier(distance).fit(words, words)
-        >>> classifier.score(["color", "honor", "color"], ["colour", "honour", "honour"])
-        0.6666666666666666
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X or y is invalid.
         """
         with naming(self):
             y = strings_of(y, "word {} of y")
@@ -218,26 +202,25 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         X : list of strings or of sequences of hashables
             The words to look up.
         n_neighbors : int, default=5
-            How many words of the dictionary to return, at most as many as it has.
+            Number of words to return, at most the size of the dictionary.
 
         Returns
         -------
         distances : ndarray of shape (n_words_of_X, n_neighbors)
             In nats, in ascending order; of :math:`-\log p(x \mid y)` if `conditional`.
         indices : ndarray of shape (n_words_of_X, n_neighbors)
-            Of words in `classes_`, the first where distances are equal.
+            Of words in `classes_`, the first if distances are equal.
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid, or the dictionary has fewer words than `n_neighbors`.
+        NotFittedError, ValueError
+            If the estimator is not fitted, X is invalid, or the dictionary has fewer words than
+            `n_neighbors`.
         """
         return self._nearest(X, n_neighbors)[:2]
 
     def _nearest(self, X, n_neighbors):
-        """Distances and indices of the nearest words, and all words that these are of."""
+        """Return distances and indices of the nearest words, and the dictionary."""
         check_is_fitted(self)
         fitted = self._fitted
         n_words = len(fitted.classes)
@@ -262,12 +245,10 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
 
     @property
     def edit_distance_(self) -> EditDistance:
-        """The fitted distance."""
         return self._fitted.edit_distance
 
     @property
     def classes_(self) -> NDArray[np.object_]:
-        """The dictionary without repetitions, an ndarray of objects of shape (n_words,)."""
         return self._fitted.classes
 
     def __sklearn_tags__(self):
@@ -278,7 +259,7 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
 
 
 def _distinct(words):
-    """Words without repetitions, in the order of first appearance."""
+    """Return words without repetitions, in the order of first appearance."""
     try:
         return list(dict.fromkeys(words))
     except TypeError:
@@ -286,7 +267,6 @@ def _distinct(words):
 
 
 def _learnt(edit_distance, words, conditional):
-    """What a fit leaves behind, of a fitted distance and the words of the dictionary."""
     seen = edit_distance._seen()
     codes = SymbolCodes(seen._codes)
     coded = codes.encode(words)

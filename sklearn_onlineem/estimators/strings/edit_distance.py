@@ -1,4 +1,4 @@
-"""A distance of strings that is learnt: memoryless transducers."""
+"""A learnt distance of strings: memoryless transducers."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _MARKS = {"match": "|", "mismatch": ".", "delete": " ", "insert": " "}
 
 
 class Alignment(NamedTuple):
-    """Which symbols of a source became which of a target.
+    """Alignment of the symbols of a source and of a target.
 
     Attributes
     ----------
     operations : list of (kind, source symbol, target symbol)
-        "match", "mismatch", "delete" or "insert"; None stands for no symbol.
+        "match", "mismatch", "delete" or "insert"; None for no symbol.
     distance : float
         Minus the log-probability of this script, in nats.
 
@@ -82,15 +82,7 @@ _LARGEST_FULL_ALPHABET = 3000
 
 @dataclass(frozen=True)
 class TransducerInitialiser(Initialiser):
-    """Shares of the kinds of operations, and scripts as long as the strings.
-
-    Parameters
-    ----------
-    parametrization : str
-        A key of `PARAMETRIZATIONS`.
-    operations_init : dict, default=None
-        Given shares.
-    """
+    """Start probabilities of the kinds of operations, with scripts as long as the strings."""
 
     parametrization: str
     operations_init: dict | None = None
@@ -128,7 +120,7 @@ class TransducerInitialiser(Initialiser):
 
 
 def by_kind(name, given, kinds, least):
-    """Return numbers for each kind of operation from a dict; `least` where it has none."""
+    """Return a number for each kind of operation from a dict; `least` for those it lacks."""
     values = np.array([given.get(kind, least) for kind in kinds], dtype=np.float64)
     unknown = set(given) - set(kinds)
     if unknown or not ((values >= least) & (values <= LARGEST)).all():
@@ -148,50 +140,51 @@ _FULL_PRIOR = {"match": 1.5, "mismatch": 1.01, "delete": 1.1, "insert": 1.1}
 class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM):
     r"""Stochastic edit distance, learnt from pairs of strings by online or batch EM.
 
-    A script of independent operations makes both strings, and an end, drawn with probability
-    :math:`\delta_\#`, stops it. The distance is minus the log-probability of all scripts
-    (stochastic), or of the best one (Viterbi):
+    Both strings are made by a script of independent operations, which an end with probability
+    :math:`\delta_\#` stops. The distance is minus the log-probability of all scripts (stochastic),
+    or of the best one (Viterbi):
 
     .. math:: d_S(x, y) = -\log p(x, y), \qquad d_V(x, y) = -\log \max_{script} p(x, y, script)
 
-    With the mean numbers :math:`\bar\gamma_c` of operations of kind c that the pairs of a batch are
-    expected to have, a step is
+    With the expected numbers :math:`\bar\gamma_c` of operations of kind c in the pairs of a batch,
+    a step is
 
     .. math::
         \gamma_c = \frac{\delta_c / (\eta \delta_\#) + \bar\gamma_c}{1 / \eta + 1}, \qquad
         \tilde\delta_c = \frac{\gamma_c}{1 + \sum_{c'} \gamma_{c'}}, \qquad
         \tilde\delta_\# = \frac{1}{1 + \sum_{c'} \gamma_{c'}}
 
-    Neither is a metric: a string has a distance from itself. Distances grow with length.
+    Neither is a metric: the distance of a string from itself is not 0. Distances grow with length.
 
     Parameters
     ----------
     parametrization : {"tied", "full"}, default="tied"
-        "tied": probabilities of match, mismatch, deletion, insertion and end, where symbols of a
-        kind are equally probable. "full": one for each pair of symbols, each deletion and each
+        "tied": probabilities of match, mismatch, deletion, insertion and end, with equal
+        probabilities of the symbols. "full": one for each pair of symbols, each deletion and each
         insertion.
     alphabet : iterable of hashables, default=None
-        The symbols that are known, for streams. None: those in the first data.
+        The known symbols, for streams. None: those in the first data.
     operations_init : dict, default=None
-        Probabilities to begin with, of "match", "mismatch", "delete", "insert" and "end". They are
-        scaled to add up to 1.
+        Probabilities to begin with, of "match", "mismatch", "delete", "insert" and "end", scaled to
+        add up to 1.
     operation_prior : float or dict, default=None
-        Concentration, 1 or more, of the Dirichlet prior on the operations: what it is for each
-        probability, or a dict from "match", "mismatch", "delete" and "insert" to what it is for
-        each operation of that kind. None: 1 (no prior) where they are tied. In the full
-        parametrization, where most pairs of symbols are never seen, 1.5 for each match, 1.01 for
-        each mismatch, 1.1 for each deletion and insertion.
+        Concentration, 1 or more, of the Dirichlet prior on the operations: one number for all
+        probabilities, or a dict from "match", "mismatch", "delete" and "insert" to numbers for each
+        operation of the kind. None: 1 (no prior) if tied. In the full parametrization, where most
+        pairs of symbols are never seen, 1.5 for each match, 1.01 for each mismatch, 1.1 for each
+        deletion and insertion.
     kind : {"stochastic", "viterbi"}, default="stochastic"
-        The distance that `transform` returns, and other methods unless told.
+        The distance of `transform`, and the default of other methods.
     batch_size : int, default=500
-        Pairs in a mini-batch of `fit`. With ``eta0="auto"``, no more pairs are fitted by batch EM.
+        Pairs in a mini-batch of `fit`. With ``eta0="auto"``, data of no more pairs are fitted by
+        batch EM.
 
     Attributes
     ----------
     symbols_ : list
-        The alphabet. Symbols that are not in it share one more place: where operations are tied, an
-        unknown symbol is as probable as any other, and equal ones match; in the full
-        parametrization all have the probabilities of that place.
+        The alphabet. All unknown symbols share one more place. If operations are tied, an unknown
+        symbol is as probable as any other, and equal ones match; in the full parametrization all
+        have the probabilities of that place.
     operations_ : dict
         Probabilities of "match", "mismatch", "delete", "insert" and "end", summed over symbols.
     substitution_probabilities_ : ndarray of shape (n_symbols + 1, n_symbols + 1)
@@ -202,12 +195,6 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
     See Also
     --------
     EditDistanceClassifier : The nearest word of a dictionary by such a distance.
-
-    Notes
-    -----
-    Neither needs a whole lattice in memory. Distances need one row of it; expected operations a few
-    dozen, and every so many of the others, which are then done again. Targets of 2000 symbols and
-    more are taken one by one, shorter ones 16 at a time.
 
     References
     ----------
@@ -251,8 +238,8 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         ----------
         X : list of (source, target), or array-like of shape (n_pairs, 2)
             Strings, or sequences of hashable symbols.
-        y : ignored
-            There because scikit-learn's pipelines pass it.
+        y : object
+            Ignored.
 
         Returns
         -------
@@ -271,9 +258,9 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         Parameters
         ----------
         X : list of (source, target), or array-like of shape (n_pairs, 2)
-            The first batch also gives the alphabet, unless that is a parameter.
-        y : ignored
-            There because scikit-learn's pipelines pass it.
+            The first batch also defines the alphabet, unless that is a parameter.
+        y : object
+            Ignored.
 
         Returns
         -------
@@ -282,17 +269,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         Raises
         ------
         ValueError
-            If the batch is invalid; the estimator is left as it was.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import EditDistance
-        >>> distance = EditDistance(alphabet="abc", random_state=0)
-        >>> before = distance.partial_fit([("aa", "ba")]).distance("a", "c")
-        >>> for _ in range(20):
-        ...     distance = distance.partial_fit([("ab", "cb"), ("ca", "cc")])
-        >>> distance.distance("a", "c") < before
-        True
+            If the batch is invalid; the estimator is left unchanged.
         """
         self._partial_fit(X)
         return self
@@ -329,12 +306,12 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         return 1
 
     def score_samples(self, X: object) -> Floats:
-        """Log-likelihood of each pair.
+        """Return the log-likelihood of each pair.
 
         Parameters
         ----------
         X : list of (source, target), or array-like of shape (n_pairs, 2)
-            The pairs.
+            As in `fit`.
 
         Returns
         -------
@@ -343,62 +320,40 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import EditDistance
-        >>> distance = EditDistance().fit([("colour", "color"), ("honour", "honor")])
-        >>> likely, unlikely = distance.score_samples([("odour", "odor"), ("odor", "run")])
-        >>> bool(likely > unlikely)
-        True
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
         return seen.model_.log_likelihood(seen._input().read(X))
 
     def score(self, X: object, y: object = None) -> float:
-        """Mean log-likelihood per pair; higher is better.
+        """Return the mean log-likelihood of the pairs in nats; higher is better.
 
         Parameters
         ----------
         X : list of (source, target), or array-like of shape (n_pairs, 2)
-            The pairs.
+            As in `fit`.
         y : object
             Ignored.
 
         Returns
         -------
         log_likelihood : float
-            In nats.
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import EditDistance
-        >>> pairs = [("colour", "color"), ("honour", "honor")]
-        >>> distance = EditDistance().fit(pairs)
-        >>> bool(np.isclose(distance.score(pairs), distance.score_samples(pairs).mean()))
-        True
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return float(self.score_samples(X).mean())
 
     def transform(self, X: object) -> Floats:
-        """Distances of pairs, by the parameter `kind`.
+        """Return the distances of pairs, of the kind of the parameter `kind`.
 
         Parameters
         ----------
         X : list of (source, target), or array-like of shape (n_pairs, 2)
-            The pairs.
+            As in `fit`.
 
         Returns
         -------
@@ -407,31 +362,20 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import EditDistance
-        >>> pairs = [("colour", "color"), ("honour", "honor")]
-        >>> distance = EditDistance().fit(pairs)
-        >>> bool(np.isclose(distance.transform(pairs).ravel()[0], distance.distance(*pairs[0])))
-        True
+        NotFittedError, ValueError
+            If the estimator is not fitted, or X is invalid.
         """
         return self._seen()._distances(X, None)[:, None]
 
     def distance(self, x: object, y: object, kind: str | None = None) -> float:
-        """Distance of a source and a target, in nats.
+        """Return the distance of a source and a target, in nats.
 
         Parameters
         ----------
         x, y : str or sequence of hashables
             A source and a target; the symbols of a str are its code points.
         kind : {"stochastic", "viterbi"}, default=None
-            Over all scripts, or of the best one. None: the parameter of the estimator.
+            Of all scripts, or of the best one. None: the parameter of the estimator.
 
         Returns
         -------
@@ -439,10 +383,8 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If a string is invalid, or `kind` is unknown; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, a string is invalid, or `kind` is unknown.
         """
         return float(self._seen()._distances([(x, y)], kind)[0])
 
@@ -459,14 +401,14 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         return kind == "viterbi"
 
     def pairwise(self, X: object, Y: object = None, kind: str | None = None) -> Floats:
-        """Distances of all sources from all targets.
+        """Return the distances of all sources from all targets.
 
         Parameters
         ----------
         X : list of strings or of sequences of hashables
             Sources.
         Y : list of strings or of sequences of hashables, default=None
-            Targets. None: those of X.
+            Targets. None: X.
         kind : {"stochastic", "viterbi"}, default=None
             As in `distance`.
 
@@ -477,17 +419,8 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If a string is invalid, or `kind` is unknown; the message names the estimator.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import EditDistance
-        >>> distance = EditDistance().fit([("colour", "color"), ("honour", "honor")])
-        >>> distance.pairwise(["colour", "honour"], ["color", "honor"]).argmin(axis=1)
-        array([0, 1])
+        NotFittedError, ValueError
+            If the estimator is not fitted, a string is invalid, or `kind` is unknown.
         """
         seen = self._seen()
         best = seen._is_best(kind)
@@ -502,7 +435,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         return -seen.model_.pairwise(sources, targets, best, n_threads)
 
     def align(self, x: object, y: object) -> Alignment:
-        """The most probable script that makes a source and a target.
+        """Return the most probable script of a source and a target.
 
         Parameters
         ----------
@@ -512,15 +445,14 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         Returns
         -------
         alignment : Alignment
-            Its `operations` and `distance`; printed, the strings one above the other, "|" between
-            symbols that match and "." between others. It takes a byte for each pair of symbols.
+            Its `operations` and `distance`. It prints the strings one above the other, with "|"
+            between symbols that match and "." between others. It takes a byte for each pair of
+            symbols.
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If a string is invalid; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, or a string is invalid.
         """
         seen = self._seen()
         data, model = seen._input().read([(x, y)]), seen.model_
@@ -541,30 +473,20 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         Parameters
         ----------
         n_samples : int, default=1
-            How many pairs to draw, at least 1.
+            Number of pairs.
 
         Returns
         -------
         X : list of (source, target)
-            Strings if the data were, else tuples of symbols. Unknown symbols are U+FFFD in strings,
-            and None in tuples.
+            Strings if the data were strings, else tuples of symbols. Unknown symbols are U+FFFD in
+            strings, and None in tuples.
         scripts : list of ndarray
-            Operations of each pair, indices of ``model_.probabilities``.
+            Operations of each pair, as indices of ``model_.probabilities``.
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `n_samples` is below 1.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import EditDistance
-        >>> distance = EditDistance(random_state=0).fit([("aab", "ab"), ("ab", "b")])
-        >>> pairs, scripts = distance.sample(3)
-        >>> [max(map(len, pair)) <= len(script) for pair, script in zip(pairs, scripts)]
-        [True, True, True]
+        NotFittedError, ValueError
+            If the estimator is not fitted, or `n_samples` is below 1.
         """
         seen = self._seen()
         name = f"n_samples of {type(self).__name__}"
@@ -588,23 +510,19 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
 
     @property
     def operations_(self) -> object:
-        """Probabilities of the kinds of operations, summed over symbols."""
         model = self.model_
         return dict(zip(KINDS, model.operations.by_kind(model.probabilities).tolist(), strict=True))
 
     @property
     def substitution_probabilities_(self) -> Floats:
-        """Probabilities of all pairs of symbols."""
         return self._table(0)
 
     @property
     def deletion_probabilities_(self) -> Floats:
-        """Probabilities of deleting each symbol."""
         return self._table(1)
 
     @property
     def insertion_probabilities_(self) -> Floats:
-        """Probabilities of inserting each symbol."""
         return self._table(2)
 
     def _table(self, i):

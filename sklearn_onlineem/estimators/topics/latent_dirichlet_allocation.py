@@ -45,20 +45,7 @@ COHERENCES = ["npmi", "umass"]
 
 
 def coherence(X, words, measure):
-    """Return the mean over pairs of words of a measure.
-
-    Parameters
-    ----------
-    X : CSR array of shape (n_documents, n_words)
-    words : ndarray of int of shape (n,)
-        The most probable first.
-    measure : {"npmi", "umass"}
-
-    Returns
-    -------
-    coherence : float
-        0.0 of a single word.
-    """
+    """Return the mean of a measure over pairs of words, most probable first; 0.0 of one word."""
     occurs = (X[:, words] > 0).astype(np.float64)
     both = (occurs.T @ occurs).toarray()
     first, second = np.triu_indices(len(words), 1)
@@ -75,7 +62,7 @@ def _umass(both, first, second, n):
 
 
 def _npmi(both, first, second, n):
-    """Normalised pointwise mutual information; -1 of words that never meet, 1 in the limit."""
+    """Return normalised pointwise mutual information; -1 of words that never meet, at most 1."""
     values = np.full_like(both, -1.0)
     values[both == n] = 1.0
     meet = (both > 0.0) & (both < n)
@@ -95,19 +82,8 @@ _ELSEWHERE = (
 class DocumentsInput(RowsInput):
     """Reads documents as `fit`, `partial_fit` and `transform` take them.
 
-    If topics are read, `y` is of shape (n_documents,), one topic each, -1 where any may be; or of
-    shape (n_documents, n_components), nonzero for the topics that may be.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-    fresh : bool
-        Whether the documents are the first that a new model meets.
-    n_components : int
-    reads_topics : bool
-        Whether `y` says which topics documents may have; else it is ignored.
-    takes_fractions : bool
-        Whether counts need not be whole.
+    If topics are read, `y` has one topic for each document, -1 where any is allowed; or it is an
+    array of shape (n_documents, n_components), nonzero for allowed topics.
     """
 
     def __init__(self, estimator, fresh, n_components, reads_topics, takes_fractions):
@@ -115,7 +91,7 @@ class DocumentsInput(RowsInput):
         self._takes_fractions = takes_fractions
 
     def check(self, X):
-        """Raise ValueError unless values are counts of words; as families check rows."""
+        """Raise ValueError unless values are counts of words, as families check rows."""
         if X.data.min(initial=0.0) < 0.0:
             name = type(self._estimator).__name__
             raise ValueError(f"Negative values in data passed to {name}: X must hold counts.")
@@ -142,7 +118,7 @@ class DocumentsInput(RowsInput):
         return Documents.unchecked(rows, np.arange(X.shape[0]), allowed)
 
     def _allowed(self, y, n):
-        """Topics that documents may have, uint8; None if these are all."""
+        """Return the allowed topics of documents, uint8; None if these are all."""
         if np.ndim(y) == 2 and np.shape(y)[1] != 1:
             return _indicators(y, (n, self._n_components))
         topics = checked_labels(y, n, self._n_components)
@@ -181,18 +157,9 @@ _LEAST_COUNT = 0.1
 
 @dataclass(frozen=True)
 class TopicInitialiser(Initialiser):
-    """First topics: half what Gibbs sampling of some documents finds, half the mean topic.
+    """First topics: half from Gibbs sampling of some documents, half the mean topic.
 
-    Expectations would not tell topics that are alike from each other for long; draws do at once.
-
-    Parameters
-    ----------
-    n_components : int
-    alpha : float
-        Of each topic.
-    inference : TopicInference
-        Of the model.
-    learns_alpha : bool
+    Expectations would not separate similar topics for a long time; draws do at once.
     """
 
     n_components: int
@@ -208,7 +175,7 @@ class TopicInitialiser(Initialiser):
         return self._model(topics_T, data, self.inference)
 
     def _drawn(self, data, frequency, random_state):
-        """Counts of words and topics in some documents, by sampling from topics nearly alike."""
+        """Return counts of words and topics in some documents, sampled from similar topics."""
         noise = random_state.gamma(_NOISE, 1.0 / _NOISE, (data.n_features, self.n_components))
         topics_T = frequency * noise
         chosen = random_state.permutation(len(data))[:_MOST_DOCUMENTS]
@@ -227,7 +194,7 @@ class TopicInitialiser(Initialiser):
 
 
 def _tokens(data):
-    """The documents with fractions rounded up, and long ones made short, so that tokens are few."""
+    """Return documents with few tokens: fractions are rounded up, long documents shortened."""
     if data.is_whole and data.lengths.max(initial=0.0) <= _MOST_TOKENS:
         return data
     X, lengths = data.X.copy(), np.repeat(data.lengths, np.diff(data.offsets))
@@ -260,8 +227,8 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         w_{dn} \sim \phi_{z_{dn}}, \quad \phi_k \sim \mathrm{Dir}(\beta)
 
     Numbers of tokens are given, not modelled. Takes dense arrays, CSR and CSC of counts. By default
-    topics are inferred by Gibbs sampling within each document, and topics of all documents learnt
-    by online EM [1]_, in `fit` and in `partial_fit`: one pass comes as far as many of batch
+    topics of words are inferred by Gibbs sampling within each document, and the topics are learnt
+    by online EM [1]_, in `fit` and in `partial_fit`: one pass is as good as many passes of batch
     variational Bayes.
 
     Parameters
@@ -269,27 +236,26 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     n_components : int, default=10
         Number of topics.
     doc_topic_prior : float, default=None
-        :math:`\alpha` of each topic, from 1e-20 to 1e20: where it starts, if it is learnt.
-        None: 5 / n_components.
+        :math:`\alpha` of each topic, from 1e-20 to 1e20; the start, if it is learnt. None: 5 /
+        n_components.
     topic_word_prior : float, default=None
-        :math:`\beta`, of each word, added to its expected counts; from 1e-20 to 1e20. None:
-        1 / n_components.
+        :math:`\beta`, of each word, added to its expected counts; from 1e-20 to 1e20. None: 1 /
+        n_components.
     learn_doc_topic_prior : bool, default=True
-        Whether to learn :math:`\alpha`, one for each topic, by maximum likelihood. With
-        ``e_step="map"`` and ``solver="batch"``, whose few rounds see more topics in a document than
-        there are, it comes out several times too large, and False is better by about a per cent.
+        Whether to learn :math:`\alpha`, one for each topic, by maximum likelihood. It is
+        overestimated with ``e_step="map"`` and ``solver="batch"``, where False is better by about a
+        per cent.
     solver : str or Solver, default="online"
         How `fit` learns. "online": online EM, `max_iter` passes over shuffled mini-batches.
         "batch": batch EM, which infers topics by ``e_step="map"``. "stochastic": stochastic EM,
-        `max_iter` sweeps that draw topics of all tokens at once, given the counts of the last
-        sweep [3]_. "gibbs": collapsed Gibbs sampling, `max_iter` sweeps [4]_. Strings stand for
-        values: :class:`~sklearn_onlineem.em.Online`, :class:`~sklearn_onlineem.em.Batch`,
-        :class:`~sklearn_onlineem.em.Stochastic`, :class:`~sklearn_onlineem.em.Gibbs`.
-        `partial_fit` takes an online step whichever it is, with ``"stochastic"`` from one draw.
+        `max_iter` sweeps that draw topics of all tokens at once, given the counts of the last sweep
+        [3]_. "gibbs": collapsed Gibbs sampling, `max_iter` sweeps [4]_. Strings are short for
+        values, which have further settings: see :ref:`solvers`. `partial_fit` always takes an
+        online step, with "stochastic" from one draw.
     e_step : {"gibbs", "map"}, default="gibbs"
         How online EM infers the topics of a document. "gibbs": `n_sweeps` sweeps of Gibbs sampling
         within the document, whose conditional probabilities are averaged. "map": rounds of EM,
-        three times as fast, and worse where documents are short and topics many.
+        three times as fast, but worse if documents are short and topics many.
     n_sweeps : int, default=20
         Sweeps of ``e_step="gibbs"`` over a document.
     burn_in : int, default=10
@@ -297,31 +263,32 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     average : int, default=50
         Last sweeps of `fit` that are averaged, with ``solver="gibbs"`` and ``"stochastic"``.
     eta0 : float or "auto", default=1.0
-        First learning rate, above 0; "auto" fits it to the size of the batches, which is slow where
-        topics have far more numbers than a batch has tokens.
+        First learning rate, above 0. "auto" depends on the size of the batches, and is slow if
+        topics have far more parameters than a batch has tokens.
     batch_size : int, default=None
         Documents in a mini-batch of `fit`. None: 100, or fewer so that a pass takes 20 steps.
     max_iter : int, default=10
-        Passes of `fit` over the data, or sweeps. Samplers need some 200. 0: the model that a fit
-        starts from, nothing learnt.
+        Passes of `fit` over the data, or sweeps, of which samplers need some 200. 0: `fit` only
+        sets the start.
     tol : float, default=0.0
-        Passes of `fit` end when `stopping` falls below, in nats per document. 0.0: they do not.
+        `fit` ends when `stopping` falls below this, in nats per document. 0.0: only after
+        `max_iter`.
     total_samples : float, default=None
         Documents in a stream, over which the prior on topics is spread. None: those seen so far.
     semi_supervised : bool, default=False
-        Whether the `y` of `fit` and `partial_fit` says which topics documents may have (labelled
+        Whether the `y` of `fit` and `partial_fit` holds the allowed topics of documents (labelled
         LDA [5]_): of shape (n_samples,), one topic each, or -1 for any; or of shape (n_samples,
-        n_components), nonzero for those that may be. If not it is ignored.
+        n_components), nonzero for allowed ones. Otherwise it is ignored.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Pseudo-counts of words in topics: expected numbers of tokens in the documents seen, and the
-        prior, so that rows divided by their sums are :math:`\phi`.
+        Pseudo-counts of words in topics: expected numbers of tokens in the documents seen, plus the
+        prior. Rows divided by their sums are :math:`\phi`.
     exp_dirichlet_component_ : ndarray of shape (n_components, n_features)
         :math:`\exp E[\log \phi]` of Dirichlet distributions with these pseudo-counts.
     doc_topic_prior_ : ndarray of shape (n_components,)
-        :math:`\alpha`, as it was learnt.
+        Learnt :math:`\alpha`.
     topic_word_prior_ : float
         :math:`\beta`.
     n_batch_iter_ : int
@@ -331,8 +298,8 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         after a fit by "gibbs" or "stochastic", which has none.
     lower_bound_, lower_bounds_ : float, list of float
         The same, and that of each pass of the last `fit`. After a fit by "gibbs" or "stochastic"
-        they are no bounds, but the log-likelihood of the tokens of a document, each given all the
-        others: it is higher than that of the document.
+        they are not bounds, but log-likelihoods of the tokens of a document, each given all the
+        others, which are higher.
 
     See Also
     --------
@@ -341,10 +308,9 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     Notes
     -----
     The likelihood of a document has no closed form. `score_samples` is a lower bound of it, and
-    `perplexity` that of the second halves of documents given the first, by sampling.
-
-    Topics are drawn by random numbers that depend on `random_state`, on the update, and on the
-    place of a document in X, not on the number of threads, nor on the shards that X is cut into.
+    `perplexity` estimates that of the second halves of documents given the first, by sampling.
+    Random numbers depend on `random_state`, on the update, and on the position of a document in X,
+    not on the number of threads or shards.
 
     References
     ----------
@@ -469,12 +435,10 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     @fitted_property
     def components_(self) -> Floats:
-        """Pseudo-counts of words in topics, an ndarray of shape (n_components, n_features)."""
         return self._exposed(self._pseudo_counts())
 
     @fitted_property
     def exp_dirichlet_component_(self) -> Floats:
-        """Exp E[log phi], an ndarray of shape (n_components, n_features)."""
         counts = self._pseudo_counts()
         return self._exposed(np.exp(psi(counts) - psi(counts.sum(axis=1, keepdims=True))))
 
@@ -487,22 +451,18 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     @fitted_property
     def doc_topic_prior_(self) -> Floats:
-        """Prior of proportions, an ndarray of shape (n_components,)."""
         return self._exposed(self.model_.alpha)
 
     @fitted_property
     def topic_word_prior_(self) -> Floats:
-        """Prior of each word in each topic."""
         return self._fitted.state.prior.smoothing
 
     @property
     def n_batch_iter_(self) -> int:
-        """Number of updates so far."""
         return self.n_steps_
 
     @property
     def bound_(self) -> float:
-        """Mean lower bound per document of the last pass, in nats; samplers have none."""
         fitted = self._fitted_at_once
         is_drawn = fitted.chains is not None or fitted.state.model.inference.takes_draw
         if fitted.lower_bounds and is_drawn:
@@ -526,7 +486,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         X : array-like or sparse array of shape (n_samples, n_features)
             Counts of the words of each document.
         normalize : bool, default=True
-            Whether rows add up to 1. If not, they are pseudo-counts: the prior, and expected
+            Whether rows add up to 1. Otherwise they are pseudo-counts: the prior plus expected
             numbers of tokens.
 
         Returns
@@ -535,10 +495,8 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid, or `normalize` is no truth value; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, X is invalid, or `normalize` is not a bool.
         """
         seen = self._seen()
         check_bool(f"normalize of {type(self).__name__}.transform", normalize)
@@ -548,52 +506,18 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             proportions *= (data.lengths + seen.model_.alpha.sum())[:, None]
         return proportions.astype(data.dtype, copy=False)
 
-    def score_samples(self, X: RowData) -> Floats:
-        """Return a lower bound of the log-likelihood of each document.
-
-        It is that of its tokens in their order, given their number.
-
-        Parameters
-        ----------
-        X : array-like or sparse array of shape (n_samples, n_features)
-            Counts of the words of each document.
-
-        Returns
-        -------
-        bounds : ndarray of shape (n_samples,)
-            In nats.
-
-        Raises
-        ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import LatentDirichletAllocation
-        >>> X = np.repeat([[5, 4, 0, 0], [0, 0, 6, 3]], 20, axis=0)
-        >>> lda = LatentDirichletAllocation(2, random_state=0).fit(X)
-        >>> one_topic, both_topics = lda.score_samples([[4, 4, 0, 0], [2, 2, 2, 2]])
-        >>> bool(one_topic > both_topics)
-        True
-        """
-        return super().score_samples(X)
-
     def perplexity(self, X: RowData) -> float:
         r"""Return the perplexity of documents by completion; lower is better.
 
-        The tokens of each document are split into halves at random. One gives the proportions of
-        topics, by 200 sweeps of Gibbs sampling, and the other is scored:
-        :math:`\exp(-\sum \log \sum_k \theta_{dk} \phi_{kw} / n)` over its n tokens. So it is the
-        same for all solvers, and no bound; scikit-learn's is a bound of the joint likelihood.
+        The tokens of each document are split into halves at random [1]_. One half determines the
+        proportions of topics, by 200 sweeps of Gibbs sampling, and the other is scored:
+        :math:`\exp(-\sum \log \sum_k \theta_{dk} \phi_{kw} / n)` over its n tokens. So all solvers
+        are comparable; scikit-learn's perplexity is a bound instead.
 
         Parameters
         ----------
         X : array-like or sparse array of shape (n_samples, n_features)
-            Whole counts; documents of a single token tell nothing.
+            Whole counts; documents of a single token are ignored.
 
         Returns
         -------
@@ -601,24 +525,13 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X is invalid, or no document has two tokens; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, X is invalid, or no document has two tokens.
 
         References
         ----------
-        Wallach, Murray, Salakhutdinov & Mimno, "Evaluation Methods for Topic Models", ICML 2009
-        (document completion).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import LatentDirichletAllocation
-        >>> X = np.repeat([[50, 50, 0, 0], [0, 0, 50, 50]], 20, axis=0)
-        >>> lda = LatentDirichletAllocation(2, random_state=0).fit(X)
-        >>> round(lda.perplexity(X), 1)  # each word is one of two, mostly
-        2.0
+        .. [1] Wallach, Murray, Salakhutdinov & Mimno, "Evaluation Methods for Topic Models", ICML
+           2009 (document completion).
         """
         seen = self._seen()
         data = seen._reader().read(X)
@@ -636,7 +549,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         feature_names : array-like of shape (n_features,), default=None
             The vocabulary. None: `feature_names_in_`, or numbers of columns where there is none.
         n : int, default=10
-            How many words of each topic.
+            Number of words of each topic.
 
         Returns
         -------
@@ -645,10 +558,9 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If names are not as many as columns, or `n` is below 1.
+        NotFittedError, ValueError
+            If the estimator is not fitted, there is not one name for each column, or `n` is below
+            1.
         """
         seen = self._seen()
         name = type(self).__name__
@@ -668,7 +580,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         return np.argsort(-self.model_.topics_T.T, axis=1, kind="stable")[:, :n]
 
     def topic_coherence(self, X: RowData, n: int = 10, measure: str = "npmi") -> Floats:
-        """Return how often the top words of each topic occur together in documents.
+        """Return the coherence of each topic: how often its top words occur together in documents.
 
         Parameters
         ----------
@@ -677,10 +589,10 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         n : int, default=10
             Number of top words.
         measure : {"npmi", "umass"}, default="npmi"
-            "npmi": mean over pairs of words of the pointwise mutual information of their occurring
-            in a document, divided by -log of the probability of both; from -1, never together, to
-            1, always [1]_. "umass": mean of log((D(v, w) + 1) / D(w)), with D the number of
-            documents that have the words, and w before v [2]_; pairs whose w never occurs count 0.
+            "npmi": mean over pairs of words of their pointwise mutual information in documents,
+            divided by -log of the probability of both; from -1, never together, to 1, always [1]_.
+            "umass": mean of log((D(v, w) + 1) / D(w)), with the number D of documents that have the
+            words, and w before v [2]_; pairs whose w never occurs count 0.
 
         Returns
         -------
@@ -689,25 +601,14 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If X or `n` is invalid, or there is no such measure; the message names the estimator.
+        NotFittedError, ValueError
+            If the estimator is not fitted, X or `n` is invalid, or `measure` is unknown.
 
         References
         ----------
         .. [1] Lau, Newman & Baldwin, "Machine Reading Tea Leaves", EACL 2014.
         .. [2] Mimno, Wallach, Talley, Leenders & McCallum, "Optimizing Semantic Coherence in Topic
            Models", EMNLP 2011.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import LatentDirichletAllocation
-        >>> X = np.repeat([[5, 4, 0, 0], [0, 0, 6, 3]], 20, axis=0)
-        >>> lda = LatentDirichletAllocation(2, random_state=0).fit(X)
-        >>> lda.topic_coherence(X, n=2).round(2)
-        array([1., 1.])
         """
         seen = self._seen()
         name = f"{type(self).__name__}.topic_coherence"
@@ -723,7 +624,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         Parameters
         ----------
         n_samples : int, default=1
-            How many documents to draw, at least 1.
+            Number of documents.
         lengths : int or array-like of shape (n_samples,), default=None
             Tokens in each. None: the mean length of the data, rounded.
 
@@ -732,24 +633,13 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         X : ndarray of shape (n_samples, n_features)
             Counts.
         proportions : ndarray of shape (n_samples, n_components)
-            Of topics in each document.
+            Proportions of topics in each document.
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        ValueError
-            If `n_samples` is below 1, or `lengths` are no whole numbers from 0 up.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import LatentDirichletAllocation
-        >>> X = np.repeat([[5, 4, 0, 0], [0, 0, 6, 3]], 20, axis=0)
-        >>> lda = LatentDirichletAllocation(2, random_state=0).fit(X)
-        >>> X, proportions = lda.sample(3)
-        >>> X.sum(axis=1), proportions.shape
-        (array([9., 9., 9.]), (3, 2))
+        NotFittedError, ValueError
+            If the estimator is not fitted, `n_samples` is below 1, or `lengths` are not whole
+            numbers from 0 up.
         """
         seen = self._seen()
         seen._check_n_samples(n_samples)
