@@ -1,12 +1,9 @@
 r"""Learning rates: small frozen values that map the step number t = 1, 2, ... to eta_t > 0.
 
-The rate :math:`\eta` weighs the new batch against the old model: a step adds the evidence of the
-batch and :math:`1/\eta` times the old model's own statistics. The step size of stochastic
-approximation (Cappe & Moulines 2009) is :math:`\gamma = \eta / (1 + \eta)`, which stays below 1:
-the old model is never erased unless :math:`\eta = \infty`, which is batch EM.
-
-Any callable ``t -> eta`` is a schedule too. Time t counts batches; where their sizes differ it is
-1 + (rows seen before) / (rows in the batch), see :func:`rate_of`.
+A step adds the evidence of the batch and :math:`1/\eta` times the old model's own statistics. The
+step size of stochastic approximation (Cappe & Moulines 2009) is :math:`\gamma = \eta / (1 + \eta)`;
+:math:`\eta = \infty` is batch EM, which forgets the old model. Any callable ``t -> eta`` is a
+schedule too; :func:`rate_of` defines t for batches of different sizes.
 """
 
 from __future__ import annotations
@@ -44,17 +41,17 @@ __all__ = [
 
 RateSchedule: TypeAlias = Callable[[float], float]
 
-# Inertia of more than its inverse would overflow in sums.
+# The inverse of a smaller rate would overflow in sums.
 _SMALLEST_RATE = 1e-250
 
 
 def step_size(eta: float) -> float:
-    """Step size of stochastic approximation, ``gamma = eta / (1 + eta)``.
+    """Return the step size of stochastic approximation, ``gamma = eta / (1 + eta)``.
 
     Parameters
     ----------
     eta : float
-        Learning rate, above 0; infinity stands for a step of batch EM.
+        Learning rate, above 0; infinity for a step of batch EM.
 
     Returns
     -------
@@ -70,28 +67,18 @@ def step_size(eta: float) -> float:
 
 
 def learning_rate(gamma: float) -> float:
-    """Learning rate of a step size, ``eta = gamma / (1 - gamma)``; the inverse of `step_size`.
+    """Return the learning rate of a step size, ``eta = gamma / (1 - gamma)``.
 
     Parameters
     ----------
     gamma : float
-        Step size, above 0 and at most 1, which stands for a step of batch EM.
-
-    Returns
-    -------
-    eta : float
-        Above 0, or infinity.
-
-    Examples
-    --------
-    >>> learning_rate(0.5), learning_rate(1.0)
-    (1.0, inf)
+        In (0, 1]; the rate of 1, a step of batch EM, is infinity.
     """
     return math.inf if gamma == 1.0 else gamma / (1.0 - gamma)
 
 
 class Schedule(Settings, ABC):
-    """Base of the schedules of this library; any other callable t -> eta is one, too."""
+    """Base of the schedules; any other callable ``t -> eta`` is a schedule, too."""
 
     @abstractmethod
     def __call__(self, t: float) -> float:
@@ -116,14 +103,9 @@ class PowerDecay(Schedule):
     Parameters
     ----------
     eta0 : float, default=1.0
-        First learning rate, above 0.
+        First learning rate, above 0 and finite.
     beta : float, default=0.9
         Exponent in [0, 1]. The iterates converge for 0.5 < beta <= 1.
-
-    Raises
-    ------
-    ValueError
-        If `eta0` is not above 0 and finite, or `beta` is not in [0, 1].
 
     References
     ----------
@@ -148,7 +130,7 @@ class PowerDecay(Schedule):
 
 @dataclass(frozen=True)
 class PowerDecayInRows(Schedule):
-    r"""Power decay that does not depend on how the rows are cut into batches.
+    r"""Power decay that hardly depends on the sizes of batches.
 
     After n rows, this batch of b among them, the rate is
 
@@ -156,19 +138,13 @@ class PowerDecayInRows(Schedule):
         = \Big(\frac{b}{m}\Big)^{1 - \beta} t^{-\beta}, \qquad t = n / b,
 
     so that the model remembers about :math:`m (n/m)^\beta` rows, whatever the batches.
-    :math:`\gamma = \eta / (1 + \eta)`.
 
     Parameters
     ----------
     rows_needed : float
-        m, the rows that determine a model: its number of parameters per feature. Above 0.
+        m, the rows that determine a model: its parameters per feature; above 0 and finite.
     beta : float, default=0.6
         Exponent in [0, 1].
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
 
     Examples
     --------
@@ -189,19 +165,12 @@ class PowerDecayInRows(Schedule):
         return self.for_batch(t - 1, 1.0)
 
     def for_batch(self, n_seen: float, n_rows: float) -> float:
-        """Learning rate of a batch of `n_rows` rows after `n_seen` rows.
+        """Return the learning rate of a batch.
 
         Parameters
         ----------
-        n_seen : float
-            Rows seen before, by their weights, from 0 up.
-        n_rows : float
-            Rows of the batch, by their weights, above 0.
-
-        Returns
-        -------
-        eta : float
-            Above 0.
+        n_seen, n_rows : float
+            Total weight of the rows before, from 0 up, and of the batch, above 0.
         """
         needed = self.rows_needed
         return n_rows / needed * (needed / (n_seen + n_rows)) ** self.beta
@@ -211,20 +180,15 @@ class PowerDecayInRows(Schedule):
 class Harmonic(Schedule):
     r"""Harmonic decay, :math:`\eta_t = a / (b t + c)`; :math:`\gamma_t = a / (b t + c + a)`.
 
-    With a = b = 1 every batch ends up with the same weight, as in a running average:
+    With a = b = 1 all batches have the same weight in the end, as in a running average:
     :math:`\gamma_t = 1 / (t + c + 1)`.
 
     Parameters
     ----------
     a, b : float, default=1.0
-        Above 0.
+        Above 0 and finite.
     c : float, default=0.0
-        Above ``-b``.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
+        Above ``-b`` and finite.
 
     Examples
     --------
@@ -247,17 +211,12 @@ class Harmonic(Schedule):
 
 @dataclass(frozen=True)
 class Constant(Schedule):
-    r"""Constant rate :math:`\eta_t = \eta_0`, for data that drift; :math:`\gamma` is constant too.
+    r"""Constant rate :math:`\eta_t = \eta_0`, for data that drift.
 
     Parameters
     ----------
     eta0 : float, default=0.1
-        Above 0. Infinity forgets the old model in each step, as batch EM does.
-
-    Raises
-    ------
-    ValueError
-        If `eta0` is not above 0.
+        Above 0. Infinity forgets the old model in each step: batch EM.
 
     Examples
     --------
@@ -278,24 +237,19 @@ class Constant(Schedule):
 class Forgetting(Schedule):
     r"""Constant forgetting factor :math:`\zeta`.
 
-    A batch that is k steps old weighs :math:`\zeta^k`. Forgetting factors and learning rates are
-    two names for one thing (Sato): the weight :math:`N_t = 1 / \eta_t` of the past obeys
+    A batch that is k steps old has the weight :math:`\zeta^k`. The past has the weight
+    :math:`N_t = 1 / \eta_t`, where
 
     .. math:: N_t = \zeta (1 + N_{t-1}), \qquad \gamma_t = 1 / (1 + N_t),
 
-    from which :math:`\gamma_t \to 1 - \zeta`, and :math:`\zeta = 1` is the harmonic schedule.
+    so that :math:`\gamma_t \to 1 - \zeta`; with :math:`\zeta = 1` it is the harmonic schedule.
 
     Parameters
     ----------
     factor : float, default=0.99
         The forgetting factor, in (0, 1].
     eta0 : float, default=1.0
-        Learning rate of the first step, above 0.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
+        Learning rate of the first step, above 0 and finite.
 
     References
     ----------
@@ -324,7 +278,7 @@ class Forgetting(Schedule):
 
 @dataclass(frozen=True)
 class Bayesian(Schedule):
-    r"""Bayesian online EM: the prior's pseudo-counts and the rows seen weigh the old model.
+    r"""Rate of Bayesian online EM: the old model has the weight of the prior and the rows seen.
 
     With :math:`\alpha_0` pseudo-counts and :math:`n` rows seen, a batch of :math:`b` rows gets
     :math:`\eta = b / (\alpha_0 + n)`; for batches of one row
@@ -333,12 +287,7 @@ class Bayesian(Schedule):
     Parameters
     ----------
     pseudo_count : float, default=1.0
-        Total :math:`\alpha_0` of the Dirichlet prior on the weights, above 0.
-
-    Raises
-    ------
-    ValueError
-        If `pseudo_count` is not above 0 and finite.
+        Total :math:`\alpha_0` of the Dirichlet prior on the weights, above 0 and finite.
 
     References
     ----------
@@ -362,19 +311,12 @@ class Bayesian(Schedule):
         return self.for_batch(t - 1, 1.0)
 
     def for_batch(self, n_seen: float, n_rows: float) -> float:
-        """Learning rate of a batch of `n_rows` rows after `n_seen` rows.
+        """Return the learning rate of a batch.
 
         Parameters
         ----------
-        n_seen : float
-            Rows seen before, by their weights, from 0 up.
-        n_rows : float
-            Rows of the batch, by their weights, above 0.
-
-        Returns
-        -------
-        eta : float
-            Above 0.
+        n_seen, n_rows : float
+            Total weight of the rows before, from 0 up, and of the batch, above 0.
         """
         return n_rows / (self.pseudo_count + n_seen)
 
@@ -414,7 +356,7 @@ SCHEDULES: dict[str, Callable[..., Schedule]] = {
     "forgetting": _forgetting,
     "bayesian": _bayesian,
 }
-# Those that beta has a say in.
+# Schedules that use `beta`.
 BETA_SCHEDULES = ("power", "forgetting")
 
 
@@ -426,62 +368,42 @@ def named_schedule(
     observations_needed: float,
     pseudo_count: float | None = None,
 ) -> Schedule:
-    """Return the schedule that a name and the numbers of an estimator stand for.
+    """Return the schedule of a name and the parameters of an estimator.
 
     Parameters
     ----------
     name : str
         A key of `SCHEDULES`.
     eta0 : float or "auto"
-        First learning rate. "auto": with "power" it fits the size of the batches; with "bayesian"
-        there are `observations_needed` pseudo-counts; and with the others it is 1.
+        First learning rate. "auto": with "power" the rate depends on the size of the batches; with
+        "bayesian" there are `observations_needed` pseudo-counts; with the others it is 1.
     beta : float
         Decay of the rate; the forgetting factor with "forgetting".
     observations_needed : float
-        How many observations determine the model.
+        Number of observations that determine the model.
     pseudo_count : float, default=None
-        What a prior on the weights counts for, with "bayesian".
-
-    Returns
-    -------
-    schedule : Schedule
-
-    Examples
-    --------
-    >>> named_schedule("constant", 0.5, 0.6, observations_needed=10.0)
-    Constant(eta0=0.5)
+        Pseudo-counts of a prior on the weights, with "bayesian".
     """
     return SCHEDULES[name](eta0, beta, observations_needed, pseudo_count)
 
 
 def rate_of(schedule: RateSchedule, n_seen: float, n_rows: float) -> float:
-    """Learning rate of a batch after `n_seen` rows.
+    """Return the learning rate of a batch after `n_seen` rows.
 
-    Time is counted in batches of the present size, ``t = 1 + n_seen / n_rows``: 1, 2, 3, ... for
-    equal batches, while single rows after a large first batch do not count as much as it did.
+    Time counts batches of the present size, ``t = 1 + n_seen / n_rows``.
 
     Parameters
     ----------
     schedule : callable
-        t -> eta, or a schedule with a method `for_batch`.
+        ``t -> eta``, or a schedule with a method `for_batch`.
     n_seen, n_rows : float
-        Rows (their total weight) seen before, and in the batch, in any unit that `schedule` counts
-        in: `State.size_of`.
-
-    Returns
-    -------
-    eta : float
+        Size of the data before and of the batch, see `State.size_of`.
 
     Raises
     ------
     ValueError
-        If the schedule's value is not a number above 0, or so small that its inverse, the weight
-        of the inertia, leaves no room for statistics.
-
-    Examples
-    --------
-    >>> rate_of(PowerDecay(eta0=1.0, beta=0.5), n_seen=300, n_rows=100)
-    0.5
+        If the rate is no number above 1e-250, so that its inverse, the weight of the inertia, would
+        overflow.
     """
     if hasattr(schedule, "for_batch"):
         eta = schedule.for_batch(n_seen, n_rows)
@@ -505,37 +427,30 @@ def _check(name, value, valid, expected):
 
 
 def forgetting_factors(step_sizes: ArrayLike, prior_mass: float) -> Floats:
-    r"""Return the forgetting factors that make the step sizes: two names of one thing.
+    r"""Return the forgetting factors that are equivalent to step sizes.
 
-    With the weight :math:`1 / \gamma_t` of everything so far in units of the present batch,
+    With the weight :math:`1 / \gamma_t` of all data so far, in units of the present batch,
 
     .. math:: \frac{1}{\gamma_t} = 1 + \frac{\zeta_t}{\gamma_{t-1}}, \qquad
-       \zeta_t = \gamma_{t-1} \Big(\frac{1}{\gamma_t} - 1\Big).
-
-    The start is the boundary: with the prior's mass :math:`1 / \gamma_0` it keeps its share, and
-    without, :math:`\gamma_1 = 1` erases it.
+       \zeta_t = \gamma_{t-1} \Big(\frac{1}{\gamma_t} - 1\Big), \qquad
+       \gamma_0 = \frac{1}{\text{prior mass}}.
 
     Parameters
     ----------
     step_sizes : array-like of shape (n_steps,)
         :math:`\gamma_t = \eta_t / (1 + \eta_t)`, in (0, 1).
     prior_mass : float
-        What the start counts for, in batches, above 0.
+        Weight of the start, in batches, above 0.
 
     Returns
     -------
     factors : ndarray of shape (n_steps,)
         :math:`\zeta_t`, above 0; above 1 where a step gives more weight to the past than it had.
 
-    Raises
-    ------
-    ValueError
-        If a step size is not in (0, 1), or the mass not above 0.
-
     References
     ----------
     Sato, "Convergence of on-line EM algorithm for normalized Gaussian network", 2000; Brochu, de
-    Freitas & Bao, "Owed to a Martingale", 2004, proposition 1, whose boundary is without a prior.
+    Freitas & Bao, "Owed to a Martingale", 2004, proposition 1, which has no prior.
 
     Examples
     --------
@@ -550,29 +465,19 @@ def forgetting_factors(step_sizes: ArrayLike, prior_mass: float) -> Floats:
 
 
 def forgetting_step_sizes(factors: ArrayLike, prior_mass: float) -> Floats:
-    r"""Return the step sizes that forgetting factors make, the inverse of `forgetting_factors`.
+    r"""Return the step sizes of forgetting factors, the inverse of `forgetting_factors`.
 
     Parameters
     ----------
     factors : array-like of shape (n_steps,)
         :math:`\zeta_t`, above 0.
     prior_mass : float
-        What the start counts for, in batches, above 0.
+        Weight of the start, in batches, above 0.
 
     Returns
     -------
     step_sizes : ndarray of shape (n_steps,)
         :math:`\gamma_t`, in (0, 1).
-
-    Raises
-    ------
-    ValueError
-        If a factor or the mass is not above 0.
-
-    Examples
-    --------
-    >>> forgetting_step_sizes([1.0, 1.0, 1.0], prior_mass=1.0).round(3)
-    array([0.5  , 0.333, 0.25 ])
     """
     factors = np.asarray(factors, dtype=float)
     if not (factors > 0.0).all():
