@@ -1,4 +1,4 @@
-"""The protocol of a batch: what the algorithm asks of data, whatever they are made of."""
+"""The contract of a batch, and checks of its arrays."""
 
 from __future__ import annotations
 
@@ -26,31 +26,24 @@ def array_of(name, array, dtypes, ndim=1):
 
 
 def check_offsets(offsets, n, what, least):
-    """Raise ValueError unless offsets go from 0 to n by `least` at least."""
+    """Raise ValueError unless offsets go from 0 to n in steps of at least `least`."""
     array_of("offsets", offsets, (np.dtype(np.int64),))
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != n:
         raise ValueError(f"offsets must begin with 0 and end with {n}, the number of {what}.")
     if (np.diff(offsets) < least).any():
         raise ValueError(
-            f"offsets must rise by {least} or more: the lengths of sequences in {what}."
+            f"offsets must rise by {least} or more: lengths are differences of offsets, in {what}."
         )
 
 
 def check_threads(n_threads):
-    """Raise ValueError unless a number of threads is 1 or more, and a C int."""
+    """Raise ValueError unless a number of threads is at least 1, and fits a C int."""
     if not isinstance(n_threads, int | np.integer) or not 1 <= n_threads <= _MOST_THREADS:
         raise ValueError(f"n_threads must be from 1 to {_MOST_THREADS}, got {n_threads!r}.")
 
 
 def room(name, shape):
-    """An empty array of floats; ValueError, in the name of what asked for it, if it is too large.
-
-    Parameters
-    ----------
-    name : str
-        The parameter, or "the parameter of whom".
-    shape : tuple of int
-    """
+    """Return an empty array of floats, or raise ValueError if the parameter `name` is too large."""
     try:
         return np.empty(shape)
     except (MemoryError, OverflowError, ValueError):
@@ -62,10 +55,10 @@ Index: TypeAlias = slice | Integers | Sequence[int]
 
 
 class Batch(ABC):
-    """Observations, and what belongs to each: a frozen value that flows through models.
+    """Observations with their weights and labels: a frozen value.
 
-    Slices and index arrays choose observations; `concatenate` is the inverse of cutting. The
-    algorithm needs nothing else, so that any model can bring data of its own kind.
+    Slices and index arrays choose observations; `concatenate` joins batches. The algorithm needs
+    nothing else, so that models can define batches for their kind of data.
 
     Attributes
     ----------
@@ -86,7 +79,7 @@ class Batch(ABC):
     @classmethod
     @abstractmethod
     def concatenate(cls, batches: Sequence[Self]) -> Self:
-        """Return the observations of several batches, one batch after the other.
+        """Return the observations of several batches, in order.
 
         Parameters
         ----------
@@ -97,12 +90,12 @@ class Batch(ABC):
     @property
     @abstractmethod
     def dtype(self) -> np.dtype[np.generic]:
-        """Data type of the values, in which users see parameters that were learnt from them."""
+        """Data type of the values, and of the parameters of estimators fitted to them."""
 
     @property
     @abstractmethod
     def n_features(self) -> int:
-        """Number of columns; 0 where there are none."""
+        """Number of columns; 0 if there are none."""
 
     @property
     @abstractmethod
@@ -111,33 +104,29 @@ class Batch(ABC):
 
     @property
     def total_weight(self) -> float:
-        """Total weight of the observations: their number, unless they have weights."""
+        """Total weight of the observations; their number, if they have no weights."""
         return float(len(self))
 
     def numbered_from(self, first: int) -> Self:
-        """Return the observations as a part of a whole that begins with its number `first`.
+        """Return the observations, numbered from `first` up, as a part of larger data.
 
-        Random numbers are drawn by these numbers where an E-step draws for each observation. Data
-        that have none return themselves.
+        An E-step that samples draws for each observation by its number. Data without numbers return
+        themselves.
 
         Parameters
         ----------
         first : int
-            How many observations the parts before have, from 0 up.
-
-        Returns
-        -------
-        batch : Batch
+            Number of the first observation, from 0 up.
         """
         return self
 
     def __sizeof__(self):
-        # Schedulers place tasks by it.
+        # Schedulers use it to place tasks.
         return n_bytes(self)
 
 
 def without_step(index, n):
-    """Return the index array of a slice that skips some of n: kernels take no strides."""
+    """Return the index array of a slice of n with a step, which kernels cannot read."""
     if isinstance(index, slice) and index.step not in (None, 1):
         return np.arange(n)[index].copy()
     return index

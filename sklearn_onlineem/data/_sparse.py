@@ -1,4 +1,4 @@
-"""Sparse matrices whose structure is checked before any library call trusts it."""
+"""Checks and conversion of sparse matrices."""
 
 from __future__ import annotations
 
@@ -12,32 +12,17 @@ __all__ = ["canonical_csr", "check_csr"]
 _FAULTS = {
     _rows.POINTERS_START: "indptr must begin with 0",
     _rows.POINTERS_FALL: "indptr must not fall",
-    _rows.POINTERS_END: "indptr must end with the number of stored values (X.prune() sees to that)",
+    _rows.POINTERS_END: "indptr must end with the number of stored values: call X.prune()",
     _rows.OUT_OF_RANGE: "indices must lie in the shape of X",
 }
 
 
 def canonical_csr(X):
-    """Return a sparse array or matrix as CSR with sorted rows and without duplicates.
+    """Return a sparse matrix as CSR with sorted rows and without duplicates, not changing it.
 
-    Its structure is checked first, in O(nnz): what scipy converts, sorts or sums up with pointers
-    or indices that are out of range is memory of others.
-
-    Parameters
-    ----------
-    X : sparse array or matrix of shape (n_rows, n_columns)
-        Of any format. Neither its arrays nor its flags are changed.
-
-    Returns
-    -------
-    X : csr_array or csr_matrix
-        New; its arrays are X's own where they can be. Whole numbers become float64 where
-        duplicates are added up.
-
-    Raises
-    ------
-    ValueError
-        If the structure of X is corrupt.
+    Raises ValueError if its structure is corrupt. It is checked first, in O(nnz), as scipy would
+    read beyond the arrays if pointers or indices are out of range. Arrays are shared where
+    possible; integers become float64 where duplicates are summed.
     """
     if len(X.shape) != 2:
         raise ValueError(f"X must have 2 dimensions, but is sparse of shape {X.shape}.")
@@ -48,7 +33,7 @@ def canonical_csr(X):
 def check_csr(X):
     """Raise ValueError unless X is a valid CSR matrix with sorted rows, without duplicates."""
     if _csr_form(X) != _rows.CANONICAL:
-        raise ValueError("CSR rows must be sorted and without duplicates: X.sum_duplicates().")
+        raise ValueError("CSR rows must be sorted and without duplicates: call X.sum_duplicates().")
 
 
 def _csr_form(X):
@@ -56,11 +41,11 @@ def _csr_form(X):
 
 
 def _compressed_form(X, shape):
-    """Whether indices are sorted; ValueError if they, or pointers, are out of range."""
+    """Return whether indices are sorted; ValueError if they, or pointers, are out of range."""
     indices, indptr = _alike(X.indices, X.indptr)
     n_values = len(X.data) if np.ndim(X.data) else -1
     if indices.shape != (n_values,) or indptr.shape != (shape[0] + 1,):
-        _refuse(X, "data and indices must be as long, and indptr one longer than there are rows")
+        _refuse(X, "data and indices must have one length, and indptr that of the rows plus 1")
     form = _rows.csr_form(indices, indptr, shape[1])
     if form in _FAULTS:
         _refuse(X, _FAULTS[form])
@@ -68,7 +53,7 @@ def _compressed_form(X, shape):
 
 
 def _alike(*arrays):
-    """Integer arrays of one type that kernels take, copied only if they are not such."""
+    """Return integer arrays of one type that kernels read, copied only if necessary."""
     arrays = [_integers(array) for array in arrays]
     dtypes = {array.dtype for array in arrays}
     if len(dtypes) > 1 or dtypes.isdisjoint((np.dtype(np.int32), np.dtype(np.int64))):
@@ -106,10 +91,10 @@ def _from_bsr(X):
 
 
 def _from_coo(X):
-    """CSR with the duplicates of X, so that it is not scipy that adds them up."""
+    """Return CSR with the duplicates of X, as scipy's sums could overflow."""
     coords = _alike(*X.coords)
     if np.ndim(X.data) != 1 or any(len(index) != len(X.data) for index in coords):
-        _refuse(X, "data and coordinates must be as long")
+        _refuse(X, "data and coordinates must have one length")
     for index, length in zip(coords, X.shape, strict=True):
         if len(index) and not 0 <= index.min() <= index.max() < length:
             _refuse(X, _FAULTS[_rows.OUT_OF_RANGE])
@@ -131,9 +116,9 @@ def _from_dok(X):
 
 
 def _from_lil(X):
-    """Lists of the rows, which are Python's own; scipy takes their lengths on trust."""
+    """Return CSR of lists, of which scipy does not check the lengths."""
     if len(X.rows) != X.shape[0] or list(map(len, X.rows)) != list(map(len, X.data)):
-        _refuse(X, "rows and data must have lists that are as long")
+        _refuse(X, "lists of rows and data must have the same lengths")
     return _from_csr(X.tocsr(copy=True))
 
 
@@ -148,7 +133,7 @@ def _container(X):
 
 
 def _summed(X):
-    """A sorted copy with duplicates added up, whole numbers without wrapping around."""
+    """Return a sorted copy with duplicates summed, integers as floats, which do not overflow."""
     parts = X.data, X.indices.copy(), X.indptr.copy()
     dtype = np.float64 if X.data.dtype.kind in "iu" else X.data.dtype
     X = type(X)((parts[0].astype(dtype), *parts[1:]), shape=X.shape)

@@ -1,4 +1,4 @@
-"""Sequences of symbols as rows of counts: of the first symbols, and of pairs that follow."""
+"""Counts of the first symbols and the transitions of sequences."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ __all__ = ["has_starts", "n_symbols_of", "transition_counts"]
 
 
 def n_symbols_of(n_columns):
-    """Return how many symbols rows of counts are about.
-
-    Examples
-    --------
-    >>> n_symbols_of(9), n_symbols_of(12)
-    (3, 3)
-    """
+    """Return the number of symbols of rows with so many columns of counts."""
     n_symbols = isqrt(n_columns)
     if n_columns not in (n_symbols**2, n_symbols * (n_symbols + 1)) or n_symbols == 0:
         raise ValueError(
@@ -29,33 +23,17 @@ def n_symbols_of(n_columns):
 
 
 def has_starts(n_columns):
-    """Whether rows of so many columns begin with those of the first symbol."""
+    """Return whether rows of so many columns begin with those of the first symbol."""
     return n_columns > n_symbols_of(n_columns) ** 2
 
 
 def transition_counts(symbols, offsets, n_symbols, dtype=np.float64):
-    """Count first symbols and transitions.
-
-    Parameters
-    ----------
-    symbols : ndarray of int of shape (n_rows,)
-        Codes 0..n_symbols - 1, the sequences one after the other.
-    offsets : ndarray of int of shape (n_sequences + 1,)
-        Where each sequence begins, and `n_rows`.
-    n_symbols : int
-    dtype : dtype, default=float64
+    """Count first symbols and transitions of sequences of codes 0..n_symbols - 1.
 
     Returns
     -------
     counts : csr_array of shape (n_sequences, n_symbols + n_symbols**2)
         The first symbol, one-hot, and the flattened matrix of transitions from row to column.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> transition_counts(np.array([0, 1, 1, 1, 0]), np.array([0, 4, 5]), 2).toarray()
-    array([[1., 0., 0., 1., 0., 2.],
-           [1., 0., 0., 0., 0., 0.]])
     """
     n_columns = n_symbols * (n_symbols + 1)
     index = np.int32 if max(n_columns, len(symbols)) < 1 << 31 else np.int64

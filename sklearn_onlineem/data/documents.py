@@ -1,4 +1,4 @@
-"""Documents as counts of words: the form in which topic models take their data."""
+"""Documents as counts of words: the data of topic models."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sklearn_onlineem.data.rows import Rows
 
 __all__ = ["MOST_SINGLE", "MOST_TOKENS", "MOST_WORDS", "Documents", "are_counts"]
 
-# Of a document, where topics are drawn: so far all whole numbers are float32.
+# Tokens of a document whose topics are drawn: float32 is exact for whole numbers up to this.
 MOST_TOKENS = (1 << 24) - 1
-# Of a word in a document, whose topics are drawn one by one. Those of more are drawn as counts, so
-# that work is bounded by the number of words, whatever their counts are.
+# Topics of up to so many occurrences of a word in a document are drawn one by one; more are drawn
+# as counts, which bounds the work by the number of words.
 MOST_SINGLE = 1 << 12
-# Of a document whatever is done: sums of counts are float32, too.
+# Largest count: sums of counts must fit float32, too.
 MOST_WORDS = 1e30
 _MOST_NUMBERS = 1 << 62
 
@@ -33,17 +33,17 @@ class Documents(Batch):
     Parameters
     ----------
     rows : Rows
-        Counts as CSR, not negative; their weights. Labels are not read.
+        Counts as CSR, not negative, and their weights. Labels are ignored.
     numbers : ndarray of shape (n_documents,), default=None
-        int64; the number of each document, by which random numbers are drawn for it: the same
-        however documents are cut into batches. None: 0, 1, ...
+        int64; the number of each document, which seeds its random numbers, so that they do not
+        depend on batches. None: 0, 1, ...
     allowed : ndarray of shape (n_documents, n_components), default=None
         uint8; 1 for the topics that a document may have, at least one. None: all.
 
     Raises
     ------
     ValueError
-        If an array is not as described: it is what kernels read.
+        If an array is not as described.
 
     Examples
     --------
@@ -52,10 +52,8 @@ class Documents(Batch):
     >>> from sklearn_onlineem.data.documents import Documents
     >>> from sklearn_onlineem.data.rows import Rows
     >>> documents = Documents(Rows(csr_array(np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 0.0]]))))
-    >>> documents.lengths, documents[1:].numbers
-    (array([3., 3.]), array([1]))
-    >>> documents.tokens
-    array([0, 0, 2, 1, 1, 1], dtype=int32)
+    >>> documents.lengths, documents[1:].numbers, documents.tokens
+    (array([3., 3.]), array([1]), array([0, 0, 2, 1, 1, 1], dtype=int32))
     """
 
     rows: Rows
@@ -75,16 +73,12 @@ class Documents(Batch):
 
     @classmethod
     def unchecked(cls, rows: Rows, numbers: Integers, allowed: Integers | None = None) -> Self:
-        """Return documents whose parts are known to be valid, and to fit each other.
+        """Return documents without checks of their parts.
 
         Parameters
         ----------
         rows, numbers, allowed
-            As of the class, in the types that it asks for.
-
-        Returns
-        -------
-        documents : Documents
+            As of the class, in its types.
         """
         documents = object.__new__(cls)
         documents.__dict__.update(rows=rows, numbers=numbers, allowed=allowed)
@@ -128,22 +122,22 @@ class Documents(Batch):
 
     @cached_property
     def counts(self) -> Floats:
-        """Counts, document by document, float32: whole numbers are exact."""
+        """Counts, document by document, float32."""
         return self.X.data.astype(np.float32, copy=False)
 
     @cached_property
     def offsets(self) -> Integers:
-        """Where the counts of each document begin, int64, and their number."""
+        """Index of the first count of each document, int64, and their number."""
         return self.X.indptr.astype(np.int64, copy=False)
 
     @cached_property
     def lengths(self) -> Floats:
-        """Sums of the counts of the documents."""
+        """Numbers of tokens of the documents."""
         return np.asarray(self.X.sum(axis=1, dtype=np.float64)).ravel()
 
     @cached_property
     def is_whole(self) -> bool:
-        """Whether all counts are whole numbers, of no more than there are tokens for."""
+        """Whether all counts are whole numbers, and documents at most `MOST_TOKENS` long."""
         return are_counts(self.X.data) and self.lengths.max(initial=0.0) <= MOST_TOKENS
 
     @property
@@ -152,26 +146,10 @@ class Documents(Batch):
         return np.repeat(self.words, self.counts.astype(np.int64))
 
     def unnumbered(self) -> Documents:
-        """Return the documents with one number, so that what is drawn depends on each alone."""
+        """Return the documents all numbered 0, so that draws depend on each document alone."""
         return Documents.unchecked(self.rows, np.zeros(len(self), dtype=np.int64), self.allowed)
 
     def numbered_from(self, first: int) -> Documents:
-        """Return the documents as a part of a whole that begins with its number `first`.
-
-        Parameters
-        ----------
-        first : int
-            Is added to all numbers, from 0 up.
-
-        Returns
-        -------
-        documents : Documents
-
-        Raises
-        ------
-        ValueError
-            If `first` is no whole number from 0 up, or beyond 2**62.
-        """
         if not isinstance(first, int | np.integer) or not 0 <= first <= _MOST_NUMBERS:
             raise ValueError(f"first must be a whole number from 0 to 2**62, got {first!r:.80}.")
         return Documents.unchecked(self.rows, self.numbers + int(first), self.allowed)
@@ -196,7 +174,7 @@ class Documents(Batch):
 
 
 def are_counts(values):
-    """Whether all values are whole numbers."""
+    """Return whether all values are whole numbers."""
     return bool((values == np.rint(values)).all())
 
 
@@ -215,7 +193,7 @@ def _joined_allowed(batches):
 def _check_numbers(numbers, n):
     array_of("numbers of Documents", numbers, (np.dtype(np.int64),))
     if len(numbers) != n:
-        raise ValueError(f"numbers of Documents must be {n}, one for each.")
+        raise ValueError(f"numbers of Documents must have length {n}, got {len(numbers)}.")
 
 
 def _check_allowed(allowed, n):

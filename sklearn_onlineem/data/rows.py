@@ -1,4 +1,4 @@
-"""Rows of data with what belongs to each row; the form in which mixtures take their data."""
+"""Independent rows with weights and labels: the data of mixtures."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Rows(Batch):
     sample_weight : ndarray of shape (n_rows,), default=None
         float64, non-negative, not all 0; None means 1 for each row.
     labels : ndarray of shape (n_rows,), default=None
-        int32; the component of each row, or -1 where it is hidden. None: hidden everywhere.
+        int32; the component of each row, or -1 if it is hidden. None: all are hidden.
     n_threads : int, default=1
-        How many threads walk the rows. Results do not depend on it.
+        Number of threads. Results do not depend on it.
 
     Raises
     ------
     ValueError
-        If an array is not as described: it is what kernels read.
+        If an array is not as described.
     """
 
     X: Floats | sparse.csr_array
@@ -61,16 +61,12 @@ class Rows(Batch):
         labels: Integers | None = None,
         n_threads: int = 1,
     ) -> Self:
-        """Return rows whose parts are known to be valid: parts of other rows, or new arrays.
+        """Return rows without checks of their parts.
 
         Parameters
         ----------
         X, sample_weight, labels, n_threads
-            As of the class, in the types that it asks for.
-
-        Returns
-        -------
-        rows : Rows
+            As of the class, in its types.
         """
         rows = object.__new__(cls)
         values = rows.__dict__
@@ -95,12 +91,10 @@ class Rows(Batch):
 
     @cached_property
     def total_weight(self) -> float:
-        """Sum of the sample weights: what a batch of rows counts for."""
         weight = self.sample_weight
         return float(self.X.shape[0] if weight is None else weight.sum())
 
     def __getitem__(self, index: Index) -> Rows:
-        """Rows of a slice (views, if it has no step) or of an index array (copies)."""
         index = without_step(index, len(self))
         return Rows.unchecked(
             _slice_csr(self.X, index) if sparse.issparse(self.X) else self.X[index],
@@ -121,17 +115,12 @@ class Rows(Batch):
         )
 
     def chunks(self, n_rows: int) -> tuple[Rows, ...]:
-        """Cut into chunks of at most `n_rows` rows; the same objects at every call.
+        """Return chunks in order; the same objects at every call.
 
         Parameters
         ----------
         n_rows : int
-            Most rows of a chunk, at least 1.
-
-        Returns
-        -------
-        chunks : tuple of Rows
-            In order; all rows.
+            Largest number of rows of a chunk, at least 1.
         """
         if self.X.shape[0] <= n_rows:
             return (self,)
@@ -139,19 +128,14 @@ class Rows(Batch):
         return self.remember(n_rows, lambda: tuple(self[i : i + n_rows] for i in starts))
 
     def remember(self, key: Hashable, compute: Callable[[], Result]) -> Result:
-        """Compute something about these rows once, however many iterations ask for it.
+        """Return the result of `compute`, which is called only the first time.
 
         Parameters
         ----------
         key : hashable
-            What it is kept by.
+            Name of the result.
         compute : callable () -> object
-            Called the first time only.
-
-        Returns
-        -------
-        value : object
-            What `compute` returned.
+            Depends on these rows only.
         """
         memory = self._memory
         if key not in memory:
@@ -179,7 +163,7 @@ def _check_weights(weights, n):
     if weights is None:
         return
     array_of("sample_weight of Rows", weights, _REALS[:1])
-    # Of weights that are all 0 nothing can be learnt; subnormal ones are above 0.
+    # Subnormal weights are above 0.
     if len(weights) != n or not (weights >= 0.0).all() or not 0.0 < weights.max() < np.inf:
         raise ValueError(
             f"sample_weight of Rows must be {n} finite weights of 0 or more, not all 0."
@@ -195,7 +179,7 @@ def _check_labels(labels, n):
 
 
 def _joined(parts, batches, default):
-    """Values of each row; `default` in batches that have none, and None where no batch has."""
+    """Return values of all rows, `default` in batches without; None if no batch has values."""
     if all(part is None for part in parts):
         return None
     filled = (
@@ -206,7 +190,7 @@ def _joined(parts, batches, default):
 
 
 def _slice_csr(X, index):
-    """Rows of a CSR matrix; a slice shares the entries, where scipy would copy them."""
+    """Return rows of a CSR matrix; a slice shares the entries, which scipy would copy."""
     if not isinstance(index, slice) or index.step not in (None, 1):
         return X[index]
     start, stop, _ = index.indices(X.shape[0])

@@ -1,4 +1,4 @@
-"""Sequences of rows: the form in which hidden Markov models and Kalman filters take their data."""
+"""Sequences of rows: the data of hidden Markov models and Kalman filters."""
 
 from __future__ import annotations
 
@@ -17,31 +17,21 @@ from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["LengthDistribution", "Sequences"]
 
-# Of a state: probabilities, or a mean and a covariance.
+# Distribution of a state: probabilities, or a mean and a covariance.
 Before: TypeAlias = Floats | tuple[Floats, Floats]
 
 
 @dataclass(frozen=True)
 class LengthDistribution(Statistics):
-    """Distribution of the lengths of sequences: all that stays of data where only lengths count.
+    """Distribution of the lengths of sequences.
 
-    It adds up like other statistics: ``combine([(0.25, a), (0.75, b)])`` is the distribution of a
-    quarter of sequences of the one and three quarters of the other.
+    It adds up like other statistics: ``combine([(0.25, a), (0.75, b)])`` has a quarter of the
+    sequences of a, and three quarters of b.
 
     Parameters
     ----------
     survival : ndarray
         Share of the sequences with more than t rows, t = 0, 1, ...
-
-    Examples
-    --------
-    All sequences have one row, or all have two; a quarter of the one and three of the other:
-
-    >>> import numpy as np
-    >>> from sklearn_onlineem.data.sequences import LengthDistribution
-    >>> one, two = LengthDistribution(np.array([1.0])), LengthDistribution(np.array([1.0, 1.0]))
-    >>> one.merge(0.25, two, 0.75).survival
-    array([1.  , 0.75])
     """
 
     survival: Floats
@@ -55,19 +45,14 @@ class LengthDistribution(Statistics):
         return LengthDistribution(survival)
 
     def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
-        """Draw n lengths.
+        """Draw n lengths in rows.
 
         Parameters
         ----------
         n : int
-            How many, from 0 up.
+            From 0 up.
         rng : numpy.random.Generator
-            Moves on.
-
-        Returns
-        -------
-        lengths : ndarray of int of shape (n,)
-            In rows.
+            Generator of the draws.
         """
         return np.searchsorted(-self.survival, -rng.random(n))
 
@@ -79,32 +64,26 @@ class Sequences(Batch):
     Parameters
     ----------
     rows : Rows
-        All rows; `labels` are known states. NaN stands for what was not observed.
+        All rows, dense; `labels` are known states. NaN for missing values.
     offsets : ndarray of shape (n_sequences + 1,)
-        int64; where each sequence begins, and the number of rows.
+        int64; the first row of each sequence, and the number of rows. Sequences have at least one.
     before : ndarray of shape (n_states,), or tuple, default=None
         If the first sequence continues an earlier one: the filtered distribution of the state
-        before its first row; of a linear dynamical system, its mean (k,) and covariance
-        (k, k).
+        before its first row; of a linear dynamical system, its mean (k,) and covariance (k, k).
 
     Raises
     ------
     ValueError
-        If the rows are sparse, offsets do not cut them into sequences of one row or more, or
-        `before` is none of what it can be.
+        If a parameter is not as described.
 
     Examples
     --------
     >>> import numpy as np
     >>> from sklearn_onlineem.data.rows import Rows
     >>> from sklearn_onlineem.data.sequences import Sequences
-    >>> data = Sequences(Rows(np.arange(10.0).reshape(5, 2)), np.array([0, 2, 5]))
-    >>> len(data), data.lengths
-    (2, array([2, 3]))
-    >>> data[1:].rows.X
-    array([[4., 5.],
-           [6., 7.],
-           [8., 9.]])
+    >>> data = Sequences(Rows(np.arange(5.0).reshape(5, 1)), np.array([0, 2, 5]))
+    >>> len(data), data.lengths, data[1:].rows.X.ravel()
+    (2, array([2, 3]), array([2., 3., 4.]))
     """
 
     rows: Rows
@@ -119,16 +98,12 @@ class Sequences(Batch):
 
     @classmethod
     def unchecked(cls, rows: Rows, offsets: Integers, before: Before | None = None) -> Self:
-        """Return sequences whose parts are known to be valid, and to fit each other.
+        """Return sequences without checks of their parts.
 
         Parameters
         ----------
         rows, offsets, before
-            As of the class, in the types that it asks for.
-
-        Returns
-        -------
-        sequences : Sequences
+            As of the class, in its types.
         """
         sequences = object.__new__(cls)
         sequences.__dict__.update(rows=rows, offsets=offsets, before=before)
@@ -164,43 +139,34 @@ class Sequences(Batch):
 
     @property
     def length_distribution(self) -> LengthDistribution:
-        """Distribution of the lengths; a piece of a sequence counts as a sequence."""
+        """Distribution of the lengths; a continued sequence counts as one."""
         return LengthDistribution(_survival(self.lengths, len(self)))
 
     def draw_lengths(self, n: int, rng: np.random.Generator) -> Integers:
-        """Draw n of the lengths.
+        """Draw n lengths in rows.
 
         Parameters
         ----------
         n : int
-            How many, from 0 up.
+            From 0 up.
         rng : numpy.random.Generator
-            Moves on.
-
-        Returns
-        -------
-        lengths : ndarray of int of shape (n,)
-            In rows.
+            Generator of the draws.
         """
         return rng.choice(self.lengths, size=n)
 
     @cached_property
     def survival(self) -> Floats:
-        """Share of fresh sequences with more than t rows, t = 0 .. their greatest length - 1.
-
-        A sequence that continues another is not among them.
-        """
+        """Share of the sequences with more than t rows, t = 0, 1, ..., without a continued one."""
         return _survival(self.lengths if self.before is None else self.lengths[1:], len(self))
 
     @cached_property
     def observed(self) -> NDArray[np.bool_] | None:
-        """Which rows have a value, or None where all have all of theirs."""
+        """Whether each row has a value, or None if no value is missing."""
         if not np.issubdtype(self.X.dtype, np.floating) or not np.isnan(np.sum(self.X)):
             return None
         return ~np.isnan(self.X).all(axis=1)
 
     def __getitem__(self, index: Index) -> Sequences:
-        """Sequences of a slice (views, if it has no step) or of an index array (copies)."""
         chosen = np.arange(len(self))[index]
         lengths = self.lengths[chosen]
         offsets = np.concatenate(([0], np.cumsum(lengths)))
@@ -215,22 +181,6 @@ class Sequences(Batch):
 
     @classmethod
     def concatenate(cls, batches: Sequence[Sequences]) -> Self:
-        """Return the sequences of several batches; only the first may continue another.
-
-        Parameters
-        ----------
-        batches : list of Sequences
-            At least one.
-
-        Returns
-        -------
-        sequences : Sequences
-
-        Raises
-        ------
-        ValueError
-            If another than the first continues a sequence.
-        """
         if any(batch.before is not None for batch in batches[1:]):
             raise ValueError("Only the first of several batches may continue a sequence.")
         lengths = np.concatenate([batch.lengths for batch in batches])
@@ -241,19 +191,12 @@ class Sequences(Batch):
         )
 
     def chunks(self, n_rows: int) -> tuple[Sequences, ...]:
-        """Cut between sequences into even chunks of about `n_rows` rows, a sequence at least.
-
-        A chunk of several is one thread's, as threads share the chunks.
+        """Cut between sequences into even chunks; those of several are for one thread each.
 
         Parameters
         ----------
         n_rows : int
-            About how many rows, at least 1.
-
-        Returns
-        -------
-        chunks : tuple of Sequences
-            In order; all sequences.
+            Approximate number of rows of a chunk, at least 1.
         """
         n_chunks = -(-self.n_rows // n_rows)
         whole = self.offsets * n_chunks // max(1, self.n_rows)
@@ -264,7 +207,7 @@ class Sequences(Batch):
         alone = self._with_threads(1)
         parts = tuple(alone[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True))
         if self.observed is None:
-            # Looked up once, not in every pass over the data.
+            # Computed once, not in every pass over the data.
             for part in parts:
                 part.__dict__["observed"] = None
         return parts
@@ -274,16 +217,12 @@ class Sequences(Batch):
         return Sequences.unchecked(rows, self.offsets, self.before)
 
     def continued(self, before: Before | None) -> Sequences:
-        """Return the sequences with the first one continuing from a filtered distribution.
+        """Return the sequences, the first of which continues from a filtered distribution.
 
         Parameters
         ----------
-        before : ndarray of shape (n_states,), or tuple, or None
+        before : ndarray of shape (n_states,), tuple or None
             As of the class.
-
-        Returns
-        -------
-        sequences : Sequences
         """
         _check_before(before)
         return Sequences.unchecked(self.rows, self.offsets, before)
@@ -302,6 +241,6 @@ def _check_before(before):
 
 
 def _survival(lengths, n):
-    """Numbers of lengths above 0, 1, ..., up to the greatest, as shares of n."""
+    """Return the numbers of lengths above 0, 1, ..., up to the largest, as shares of n."""
     ends = np.bincount(lengths, minlength=1)
     return (len(lengths) - np.cumsum(ends))[:-1] / n

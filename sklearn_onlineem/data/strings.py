@@ -1,4 +1,4 @@
-"""Strings of coded symbols, and pairs of them: the form in which transducers take their data."""
+"""Strings of coded symbols, and pairs of them: the data of edit distances."""
 
 from __future__ import annotations
 
@@ -24,20 +24,12 @@ class Strings:
     symbols : ndarray of shape (n_symbols_in_all,)
         intc; codes from 0 up.
     offsets : ndarray of shape (n_strings + 1,)
-        int64; where each string begins, and the number of symbols. A string may be empty.
+        int64; the first symbol of each string, and the number of symbols. A string may be empty.
 
     Raises
     ------
     ValueError
         If a code is below 0, or offsets do not cut the symbols into strings.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.data.strings import Strings
-    >>> strings = Strings(np.array([0, 1, 1, 2], dtype=np.intc), np.array([0, 1, 1, 4]))
-    >>> len(strings), strings.lengths, strings[[2]].symbols
-    (3, array([1, 0, 3]), array([1, 1, 2], dtype=int32))
     """
 
     symbols: Integers
@@ -58,7 +50,7 @@ class Strings:
         return np.diff(self.offsets)
 
     def __getitem__(self, index: Index) -> Strings:
-        """Strings of a slice or of an index array."""
+        """Return the strings of a slice or index array."""
         chosen = np.arange(len(self))[index]
         lengths = self.lengths[chosen]
         offsets = np.concatenate(([0], np.cumsum(lengths)))
@@ -68,16 +60,12 @@ class Strings:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Strings]) -> Self:
-        """Return the strings of several values, one after the other.
+        """Return the strings of several values, in order.
 
         Parameters
         ----------
         parts : list of Strings
             At least one.
-
-        Returns
-        -------
-        strings : Strings
         """
         lengths = np.concatenate([part.lengths for part in parts])
         symbols = np.concatenate([part.symbols for part in parts])
@@ -91,16 +79,11 @@ class StringPairs(Batch):
     Parameters
     ----------
     sources, targets : Strings
-        As many of both.
+        As many of both; else ValueError is raised.
     n_threads : int, default=1
-        How many threads the kernels may use.
+        Number of threads.
     n_symbols : int, default=None
-        How many codes there are, where that is known.
-
-    Raises
-    ------
-    ValueError
-        If there are not as many sources as targets.
+        Number of codes, if it is known.
     """
 
     sources: Strings
@@ -111,7 +94,7 @@ class StringPairs(Batch):
     def __post_init__(self):
         if len(self.sources) != len(self.targets):
             counts = f"{len(self.sources)} sources and {len(self.targets)} targets"
-            raise ValueError(f"StringPairs must have as many of both, got {counts}.")
+            raise ValueError(f"StringPairs must have as many sources as targets, got {counts}.")
         check_threads(self.n_threads)
 
     def __len__(self) -> int:
@@ -130,7 +113,6 @@ class StringPairs(Batch):
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """float64: symbols have no precision of their own."""
         return np.dtype(np.float64)
 
     @property
@@ -143,25 +125,10 @@ class StringPairs(Batch):
 
 
 def length_order(n, m, long, n_cells, n_batched):
-    """Order pairs so that neighbours have like lengths, and cut them into chunks.
+    """Yield chunks of pairs of similar lengths, and whether their targets are shorter than `long`.
 
-    Parameters
-    ----------
-    n, m : ndarray of shape (n_pairs,)
-        Lengths of the sources and the targets.
-    long : int
-        Targets from this length on are long.
-    n_cells : float
-        What a chunk has about, a pair at least. Python looks for Ctrl-C between chunks.
-    n_batched : int
-        Pairs of short targets that kernels take in one batch: chunks are multiples of it.
-
-    Yields
-    ------
-    chunk : ndarray
-        Indices of pairs.
-    is_short : bool
-        Whether the targets are not long.
+    A chunk has about `n_cells` cells, so that Python can handle Ctrl-C between chunks; chunks of
+    short targets are multiples of `n_batched`, which kernels take in one batch.
     """
     order = np.lexsort((m, n))
     is_long = m[order] >= long

@@ -1,4 +1,4 @@
-"""Pictures of estimators and of what they have learnt; matplotlib is imported when one is drawn."""
+"""Pictures of fitted estimators; matplotlib is imported when one is drawn."""
 
 from sklearn_onlineem.displays.alignments import AlignmentDisplay
 from sklearn_onlineem.displays.forecasts import ForecastDisplay

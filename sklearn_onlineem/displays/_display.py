@@ -1,4 +1,4 @@
-"""What all displays share: axes that may be given, and a figure that needs no pyplot."""
+"""The base of displays: axes and figures."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Style: TypeAlias = Mapping[str, object]
 
 
 class Display:
-    """A picture of an estimator, which a notebook shows and ``figure_.savefig`` saves.
+    """A picture of an estimator: notebooks show it, and ``figure_.savefig`` saves it.
 
-    Axes are the caller's, or those of a figure of its own. That is made without pyplot, so nothing
-    is left open and no window appears; it follows the style in ``matplotlib.rcParams``.
+    New figures are made without pyplot, so that none stays open and no window appears; they follow
+    the style in ``matplotlib.rcParams``.
     """
 
     figure_: Figure
 
     def _axes(self, ax, n_rows=1, n_columns=1, *, figsize=None, **options):
-        """`ax`, or the axes of a new figure; as an array if there are several."""
+        """Return `ax`, or the axes of a new figure; an array if there are several."""
         n_axes = n_rows * n_columns
         self._is_mine = ax is None
         if ax is None:
@@ -35,7 +35,7 @@ class Display:
             ax = np.asarray(ax, dtype=object)
             if ax.size != n_axes:
                 raise ValueError(
-                    f"ax of {type(self).__name__}.plot: {n_axes} axes are drawn, got {ax.size}."
+                    f"ax of {type(self).__name__}.plot must be {n_axes} Axes, got {ax.size}."
                 )
             ax = ax if n_axes > 1 else ax.item()
         first = ax if n_axes == 1 else ax.flat[0]
@@ -43,7 +43,7 @@ class Display:
         return ax
 
     def _panels(self, ax, n_panels, n_columns, *, figsize=None):
-        """An array of axes, as many as there are panels; those of a new figure fill its rows."""
+        """Return an array of axes, one for each panel; a new figure has rows of `n_columns`."""
         n_columns = min(n_columns, n_panels)
         shape = (1, n_panels) if ax is not None else (math.ceil(n_panels / n_columns), n_columns)
         found = np.array(self._axes(ax, *shape, figsize=figsize), dtype=object).ravel()
@@ -54,7 +54,7 @@ class Display:
         return axes
 
     def _legend(self, handles):
-        """Say what lines are: above all axes, or in the first where they are the caller's."""
+        """Draw a legend above all axes, or in the first if the user has passed them."""
         if not self._is_mine:
             np.ravel(self.ax_)[0].legend(handles=handles, fontsize="small")
             return
@@ -63,7 +63,7 @@ class Display:
         self.figure_.legend(handles=handles, loc="outside upper center", ncols=n_columns, **look)
 
     def _repr_png_(self):
-        """The picture for a notebook, unless the figure is the caller's, who will show it."""
+        """Return the picture for a notebook, unless the user's figure is shown anyway."""
         if not getattr(self, "_is_mine", False):
             return None
         picture = io.BytesIO()
@@ -72,7 +72,7 @@ class Display:
 
 
 def new_figure(**options):
-    """A figure that pyplot does not know."""
+    """Return a figure that pyplot does not manage."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""What displays draw alike: a cycle that reads in greyscale, and regions that hold a given mass."""
+"""Colours, line styles, and regions of a given probability."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = [
 ]
 
 _DASHES = ["-", "--", "-.", ":", (0, (7, 1.5)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 1))]
-# The lightest part of a colour map would not be seen on paper.
+# The lightest part of a colour map is not visible on paper.
 _MAP_RANGE = 0.0, 0.88
 
 
 def colors(n):
-    """Return `n` colours: of the style's cycle, or of its colour map if they are more."""
+    """Return `n` colours of the style's cycle, or of its colour map if there are too few."""
     import matplotlib
 
     cycled = matplotlib.rcParams["axes.prop_cycle"].by_key().get("color", ["C0"])
@@ -36,14 +36,14 @@ def colors(n):
 
 
 def foreground():
-    """Return the colour in which the style writes."""
+    """Return the colour of texts in the style."""
     import matplotlib
 
     return matplotlib.rcParams["text.color"]
 
 
 def line_styles(n):
-    """Return `n` line styles, which tell lines apart where colours do not."""
+    """Return `n` line styles."""
     return list(islice(cycle(_DASHES), n))
 
 
@@ -54,7 +54,7 @@ def opacities(weights, least=0.25):
 
 
 def haloed(text):
-    """Surround a text with the colour of the background, so that it reads on anything."""
+    """Surround a text with the background colour, so that it is readable everywhere."""
     from matplotlib import patheffects
 
     halo = patheffects.withStroke(linewidth=2.5, foreground=text.axes.get_facecolor())
@@ -63,7 +63,7 @@ def haloed(text):
 
 
 def without_frame(ax, *sides):
-    """Take sides of the frame away, all but left and bottom unless they are named."""
+    """Hide sides of the frame, by default top and right."""
     ax.spines[list(sides or ("top", "right"))].set_visible(False)
 
 
@@ -74,19 +74,14 @@ def without_frame(ax, *sides):
 class Ellipses:
     r"""Regions of Gaussians in the plane, :math:`(x - m)' S^{-1} (x - m) \le r^2`.
 
-    That of mass p has :math:`r^2 = F^{-1}_{\chi^2_2}(p) = -2 \log(1 - p)`.
-
-    Parameters
-    ----------
-    centres : ndarray of shape (K, 2)
-    covariances : ndarray of shape (K, 2, 2)
+    The region of probability p has :math:`r^2 = F^{-1}_{\chi^2_2}(p) = -2 \log(1 - p)`.
     """
 
     centres: np.ndarray
     covariances: np.ndarray
 
     def patch(self, k, mass, **style):
-        """Return the boundary of the region of component k that holds this mass."""
+        """Return the boundary of the region of component k of this probability."""
         from matplotlib.patches import Ellipse
 
         variances, axes = np.linalg.eigh(self.covariances[k])
@@ -100,19 +95,14 @@ class Ellipses:
 class Diamonds:
     r"""Regions of Laplace components in the plane, :math:`\sum_j |x_j - m_j| / b_j \le r`.
 
-    Distances are exponential variables, so that their sum has a gamma distribution of shape 2, and
-    the region of mass p has its quantile as r.
-
-    Parameters
-    ----------
-    centres, scales : ndarray of shape (K, 2)
+    The sum has a gamma distribution of shape 2; r is its quantile.
     """
 
     centres: np.ndarray
     scales: np.ndarray
 
     def patch(self, k, mass, **style):
-        """Return the boundary of the region of component k that holds this mass."""
+        """Return the boundary of the region of component k of this probability."""
         from matplotlib.patches import Polygon
 
         corners = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])

@@ -1,4 +1,4 @@
-"""Components by single features: densities over a histogram, or probabilities over shares."""
+"""Components by single features: densities with a histogram, or probabilities with shares."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from sklearn_onlineem.families.gamma import FixedShapeGamma
 
 __all__ = ["Marginal", "Profile", "has_profile", "marginal", "profile"]
 
-# What lies beyond these quantiles, of the mixture and of the rows, is not shown.
+# Values beyond these quantiles, of the mixture and of the rows, are not shown.
 _TAIL = 0.002
 _N_POINTS = 400
 # Counts in a wider range are binned.
@@ -42,22 +42,10 @@ _BAR_ALPHA = 0.22
 
 @dataclass(frozen=True)
 class Marginal:
-    """The distribution of one feature, by components, and a histogram of it.
+    """The distribution of one feature: densities of the components, and a histogram of rows.
 
-    Parameters
-    ----------
-    name : str
-        Of the feature.
-    x : ndarray of shape (n_points,)
-    densities : ndarray of shape (n_points, K)
-        Of the components, times their weights: densities, or probabilities of counts and codes.
-    heights : ndarray of shape (n_bins,), default=None
-        Of the histogram of the rows, as a density.
-    edges : ndarray of shape (n_bins + 1,), default=None
-    is_discrete : bool, default=False
-        Whether values are counts or codes.
-    is_nominal : bool, default=False
-        Whether they are codes, between which is nothing.
+    `densities`, of shape (n_points, K), are multiplied by the weights; of counts and codes they are
+    probabilities. Nominal values are codes, between which there are no others.
     """
 
     name: str
@@ -85,7 +73,7 @@ class Marginal:
         return bars, lines, total
 
     def _top(self):
-        """Height of the picture: a density that has no bound must not hide the rest."""
+        """Return the height of the picture; an unbounded density must not hide the rest."""
         total = self.densities.sum(axis=1)
         if self.is_discrete or not total.max() > 4.0 * np.quantile(total, 0.95):
             return max(total.max(), 0.0 if self.heights is None else self.heights.max())
@@ -94,21 +82,7 @@ class Marginal:
 
 @dataclass(frozen=True)
 class Profile:
-    """Probabilities of features, by components, and their shares in the rows.
-
-    Parameters
-    ----------
-    names : list of str
-        Of the features.
-    labels : tuple of two str
-        Of the axes.
-    probabilities : ndarray of shape (n_features, K)
-        By component.
-    average : ndarray of shape (n_features,)
-        Of the mixture.
-    shares : ndarray of shape (n_features,), default=None
-        In the rows.
-    """
+    """Probabilities of features, (n_features, K), with their average and shares in rows."""
 
     names: list
     labels: tuple
@@ -141,7 +115,7 @@ def _draw_bars(ax, left, heights, widths, share):
 def _draw_lines(ax, x, is_nominal, values, weights, is_marked, line_kw):
     K, seen = values.shape[1], weights > 0.0
     is_short = np.count_nonzero(seen) <= _MOST_IN_LEGEND
-    # Between codes many lines are a thicket, where a dash for each component can be read.
+    # Many lines between codes are unreadable; dashes for each component are readable.
     dashed = is_nominal and not is_short
     looks = zip(colors(K), line_styles(K), opacities(weights), strict=True)
     lines, largest = [], int(weights.argmax())
@@ -162,14 +136,14 @@ def _draw_lines(ax, x, is_nominal, values, weights, is_marked, line_kw):
 
 
 def _label(k, weight, is_short, is_largest):
-    """Name of a component in a legend; where they are many, one stands for all."""
+    """Return the label of a component in a legend; one label for all if there are many."""
     if is_short:
         return f"{k} ({weight:.2g})" if weight > 0.0 else f"_{k}"
     return "components" if is_largest else f"_{k}"
 
 
 def _draw_total(ax, x, is_nominal, values):
-    """The mixture, beneath its components: where there is one alone, both are seen."""
+    """Draw the mixture beneath its components, so that both are visible if they are equal."""
     style = {"color": foreground(), "alpha": 0.45, "linewidth": 3.5, "solid_joinstyle": "round"}
     if is_nominal:
         style = {"color": foreground(), "linestyle": "none", "marker": "_", "markersize": 13.0}
@@ -238,7 +212,7 @@ def marginal(model, column, j, name):
 
 
 def _range(weights, of_components, column):
-    """Quantiles of the mixture, and of the values, between which nearly all lies."""
+    """Return quantiles of the mixture and of the values, between which nearly all values are."""
     seen = weights > 0.0
     ends = []
     for tail in (_TAIL, 1.0 - _TAIL):
@@ -300,5 +274,5 @@ def profile(model, X, chosen, names, xlabel):
 
 
 def has_profile(family):
-    """Whether features are compared side by side."""
+    """Return whether features are compared side by side."""
     return isinstance(family, Bernoulli | Multinomial | CompoundDirichlet)

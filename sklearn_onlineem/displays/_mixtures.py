@@ -1,4 +1,4 @@
-"""What displays read of a mixture: its model, rows as it takes them, names and chosen features."""
+"""Models, rows and features of mixtures, as displays need them."""
 
 from __future__ import annotations
 
@@ -35,29 +35,21 @@ __all__ = [
 
 
 def mixture_of(estimator):
-    """Return the model of a fitted mixture, of this library or scikit-learn's.
-
-    Raises
-    ------
-    NotFittedError
-        If the estimator is not fitted.
-    TypeError
-        If it is no mixture.
-    """
+    """Return the model of a fitted mixture, of this library or scikit-learn's."""
     name = type(estimator).__name__
     if not hasattr(estimator, "fit"):
-        raise TypeError(f"a mixture is needed, got {name}, which is no estimator.")
+        raise TypeError(f"estimator must be a mixture, got {name}.")
     check_is_fitted(estimator)
     model = getattr(estimator, "model_", None)
     if isinstance(model, MixtureModel):
         return model
     if model is None and hasattr(estimator, "precisions_cholesky_"):
         return _model_of_precisions(estimator)
-    raise TypeError(f"a mixture is needed, and {name} has no components with weights.")
+    raise TypeError(f"estimator must be a mixture; {name} has no components with weights.")
 
 
 def _model_of_precisions(estimator):
-    """The model of scikit-learn's Gaussian mixtures."""
+    """Return the model of one of scikit-learn's Gaussian mixtures."""
     means, covariances = estimator.means_, np.asarray(estimator.covariances_)
     identity = np.eye(means.shape[1])
     if estimator.covariance_type == "tied":
@@ -69,24 +61,24 @@ def _model_of_precisions(estimator):
 
 
 def rows_of(estimator, X):
-    """Return rows as the estimator takes them, an array or CSR array; None of None."""
+    """Return rows as the estimator reads them, an array or CSR array; None if X is None."""
     if X is None:
         return None
     if hasattr(estimator, "model_"):
         return model_and_data(estimator, X)[1].X
-    estimator.score_samples(X)  # says what is wrong with X
+    estimator.score_samples(X)  # raises the estimator's own errors
     return np.ascontiguousarray(X, dtype=np.float64)
 
 
 def some_rows(X, max_rows):
-    """Return at most so many rows, evenly chosen; None of None."""
+    """Return at most `max_rows` rows, evenly chosen; None if X is None."""
     if X is None or len(X) <= max_rows:
         return X
     return X[np.linspace(0, len(X) - 1, max_rows).astype(int)]
 
 
 def feature_names(estimator):
-    """Return the names of the features, or numbers."""
+    """Return the names of the features, by default numbers."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         return [f"feature {j}" for j in range(estimator.n_features_in_)]
@@ -94,15 +86,7 @@ def feature_names(estimator):
 
 
 def chosen_features(estimator, features):
-    """Return indices of features given by number or name, one or a list of them.
-
-    Raises
-    ------
-    TypeError
-        If they are neither.
-    ValueError
-        If there is no such feature, or one comes twice.
-    """
+    """Return the indices of one feature or several, given by number or name."""
     names, d = feature_names(estimator), estimator.n_features_in_
     try:
         listed = [features] if isinstance(features, str | Integral) else list(features)
@@ -126,7 +110,7 @@ def chosen_features(estimator, features):
 
 
 def telling(scores, n):
-    """Return the numbers of the n highest scores, in their order as features."""
+    """Return the numbers of the n highest scores, in ascending order."""
     return sorted(np.argsort(-scores, kind="stable")[:n].tolist())
 
 
@@ -134,25 +118,10 @@ def telling(scores, n):
 
 
 def projection_of(model, names, chosen=None):
-    """Return the plane in which a mixture is drawn.
+    """Return the plane of two features, in which a mixture is drawn.
 
-    Parameters
-    ----------
-    model : MixtureModel
-    names : list of str
-        Of all features.
-    chosen : list of two int, default=None
-        Features. None: discriminant directions, about the mean of the mixture; or two features,
-        where only along these regions are known.
-
-    Returns
-    -------
-    projection : Projection
-
-    Raises
-    ------
-    ValueError
-        If components have no regions of known mass.
+    None: discriminant directions about the mean of the mixture; or two features, if regions are
+    known only along features.
     """
     check_planar(model)
     if chosen is None and isinstance(model.family, Laplace):
@@ -169,7 +138,7 @@ def projection_of(model, names, chosen=None):
 
 
 def plane_of(model, projection, X=None):
-    """Return components, and rows if they are given, as they lie in a plane."""
+    """Return components, and rows if they are given, in a plane."""
     regions = _regions(model, projection)
     if X is None:
         return Plane(projection.names, regions)
@@ -188,9 +157,9 @@ def _regions(model, projection):
 
 
 def check_planar(model):
-    """Raise ValueError if components have no regions of known mass in a plane."""
+    """Raise ValueError if regions of components of the family are not known in a plane."""
     if not isinstance(model.family, _PLANAR):
         raise ValueError(
-            f"{type(model.family).__name__} components have no regions of known mass in a plane;"
-            " Gaussian and Laplace components have."
+            f"{type(model.family).__name__} components cannot be drawn in a plane; Gaussian and"
+            " Laplace components can."
         )

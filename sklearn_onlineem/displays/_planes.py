@@ -1,4 +1,4 @@
-"""Components in the plane: of two features, or of the two directions that tell them apart."""
+"""Components in the plane of two features, or of the two directions that separate them best."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sklearn_onlineem.displays._drawing import (
 
 __all__ = ["Plane", "Projection", "discriminant_directions", "mass_handles"]
 
-# Of the spread of means along a direction, by that of the rows: less is rounding.
+# Least share of the means in the variance along a direction: less is rounding.
 _TINY = 1e-9
 _MOST_NUMBERED = 30
 _POINT_ALPHA = 0.6
@@ -28,16 +28,7 @@ _OUTER_WIDTH, _INNER_WIDTH = 0.9, 0.7
 
 @dataclass(frozen=True)
 class Projection:
-    """How rows lie in a plane, (x - origin) V.
-
-    Parameters
-    ----------
-    names : tuple of two str
-        Of the axes.
-    directions : ndarray of shape (d, 2)
-        V.
-    origin : ndarray of shape (d,)
-    """
+    """Projection of rows to a plane, (x - origin) V, with V of shape (d, 2)."""
 
     names: tuple
     directions: np.ndarray
@@ -58,18 +49,7 @@ class Projection:
 
 @dataclass(frozen=True)
 class Plane:
-    """Components and rows in a plane.
-
-    Parameters
-    ----------
-    names : tuple of two str
-        Of the axes.
-    regions : Ellipses or Diamonds
-        Of the components.
-    points : ndarray of shape (n_rows, 2), default=None
-    components : ndarray of int of shape (n_rows,), default=None
-        The most probable component of each point.
-    """
+    """Regions of components in a plane, and points with their most probable components."""
 
     names: tuple
     regions: Ellipses | Diamonds
@@ -86,7 +66,7 @@ class Plane:
         return scatter, patches, labels
 
     def frame(self, ax):
-        """Name the axes, and show all that is there."""
+        """Label the axes, and fit their limits."""
         ax.set(xlabel=self.names[0], ylabel=self.names[1])
         ax.margins(0.03)
         ax.autoscale_view()
@@ -103,7 +83,7 @@ class Plane:
         return ax.scatter(*self.points.T, **{**style, **scatter_kw})
 
     def draw_regions(self, ax, weights, masses, of_components, line_kw):
-        """Draw the regions, inner ones darker; those of weight 0 are there but not visible."""
+        """Draw the regions, inner ones darker; those of weight 0 are invisible."""
         patches = np.empty((len(weights), len(masses)), dtype=object)
         alphas = opacities(weights)
         inner = _depths(masses)
@@ -119,7 +99,7 @@ class Plane:
         return patches
 
     def draw_centres(self, ax, weights):
-        """Number the components at their centres; if they are many, points have to do."""
+        """Number the components at their centres; mark them only, if they are many."""
         seen = np.flatnonzero(weights)
         if len(seen) > _MOST_NUMBERED:
             centres = self.regions.centres[seen]
@@ -132,7 +112,7 @@ class Plane:
 
 
 def mass_handles(masses):
-    """Return what says in a legend which region holds which mass."""
+    """Return the handles of a legend of the masses of regions."""
     from matplotlib.lines import Line2D
 
     widths = _OUTER_WIDTH + _INNER_WIDTH * _depths(masses)
@@ -143,7 +123,7 @@ def mass_handles(masses):
 
 
 def _depths(masses):
-    """How many of the regions each is within."""
+    """Return how many of the regions contain each region."""
     masses = np.asarray(masses)
     return (masses[:, None] < masses).sum(axis=1)
 
@@ -152,22 +132,11 @@ def _depths(masses):
 
 
 def discriminant_directions(weights, means, covariances):
-    r"""Return the two directions along which components differ most, by their own spread.
+    """Return the two directions along which components differ most, of shape (d, 2).
 
-    They maximise :math:`v' B v / v' W v`, the spread of the means by the mean spread of the
-    components, and are scaled to :math:`v' W v = 1`. Where means span fewer directions, those of
-    largest W follow, of features in units of their standard deviations.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (K,)
-    means : ndarray of shape (K, d)
-    covariances : ndarray of shape (K or 1, d, d), (K, d) or (K, 1)
-        Matrices, or variances of features.
-
-    Returns
-    -------
-    directions : ndarray of shape (d, 2)
+    They maximise :math:`v' B v / v' W v`, with B the covariance of the means and W the mean
+    covariance, and are scaled to :math:`v' W v = 1`. If means span fewer directions, those of
+    largest W follow, of standardised features.
     """
     deviations = means - weights @ means
     within = _mean_covariance(weights, covariances, means.shape[1])
@@ -181,7 +150,7 @@ def discriminant_directions(weights, means, covariances):
         rest = _widest(within, directions)[:, : 2 - n_found]
         directions = np.hstack([directions, rest])
     directions = directions / units[:, None]
-    # Signs of eigenvectors mean nothing: the largest coefficient is positive.
+    # Signs of eigenvectors are arbitrary: the largest coefficient is made positive.
     largest = np.abs(directions * units[:, None]).argmax(axis=0)
     return directions * np.sign(directions[largest, [0, 1]])
 
@@ -194,7 +163,7 @@ def _mean_covariance(weights, covariances, d):
 
 
 def _widest(within, directions):
-    """Principal directions of the components, uncorrelated with those given, of unit spread."""
+    """Return principal directions of W, uncorrelated with those given, scaled to v' W v = 1."""
     basis = linalg.null_space(directions.T @ within) if directions.size else np.eye(len(within))
     variances, found = np.linalg.eigh(basis.T @ within @ basis)
     widest = basis @ found[:, ::-1]

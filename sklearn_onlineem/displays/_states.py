@@ -1,4 +1,4 @@
-"""What pictures of states and sequences share: colours that read in grey, runs, ticks, checks."""
+"""Colours, ticks, runs and checks for displays of states and sequences."""
 
 from __future__ import annotations
 
@@ -7,61 +7,61 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-# Of many ticks, as many as have room at 640 pixels.
+# Ticks for which there is room at 640 pixels.
 _MOST_TICKS = 13
-# The ends of a colour map are too close to black and white for what is drawn on them.
+# The ends of a colour map are too close to black and white for texts on them.
 _FIRST_COLOUR, _LAST_COLOUR = 0.12, 0.92
 
 
 def colour_map(cmap=None):
-    """A colour map, by default that of the user's style."""
+    """Return a colour map, by default that of the style."""
     import matplotlib as mpl
 
     return mpl.colormaps[mpl.rcParams["image.cmap"] if cmap is None else cmap]
 
 
 def state_colours(n_states, cmap=None):
-    """Colours of states from dark to light, as shades of grey tell them apart, too."""
+    """Return colours of states from dark to light, which differ in greyscale, too."""
     return colour_map(cmap)(np.linspace(_FIRST_COLOUR, _LAST_COLOUR, n_states))
 
 
 def text_colour():
-    """That of the user's style."""
+    """Return the colour of texts in the style."""
     import matplotlib as mpl
 
     return mpl.rcParams["text.color"]
 
 
 def ink_on(colours):
-    """Black or white for each colour, whichever is easier to read on it."""
+    """Return black or white for each colour, whichever is easier to read on it."""
     linear = np.asarray(colours)[..., :3] ** 2.2
     luminance = linear @ [0.2126, 0.7152, 0.0722]
-    # Where the contrast with black and that with white are equal (WCAG 2).
+    # At this luminance the contrasts with black and white are equal (WCAG 2).
     return np.where(luminance > 0.179, "black", "white")
 
 
 def runs(values):
-    """First index, length and value of each run of equal values."""
+    """Return the first index, length and value of each run of equal values."""
     values = np.asarray(values)
     firsts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]][: len(values)])
     return firsts, np.diff(np.r_[firsts, len(values)]), values[firsts]
 
 
 def some_of(n, most=_MOST_TICKS):
-    """Indices below n in even steps of 1, 2, 5, 10, ..., as many as have room."""
+    """Return indices below n in even steps of 1, 2, 5, 10, ..., at most `most`."""
     steps = (factor * 10**power for power in range(9) for factor in (1, 2, 5))
     step = next(step for step in steps if (n - 1) // step + 1 <= most)
     return np.arange(0, n, step)
 
 
 def label_axis(axis, names, most=_MOST_TICKS):
-    """Put names at 0, 1, ... of an axis, as many as have room."""
+    """Label 0, 1, ... of an axis by names, at most `most` of them."""
     shown = some_of(len(names), most)
     axis.set_ticks(shown, labels=[names[i] for i in shown])
 
 
 def names_of(names, n, what):
-    """Names as strings, 0, 1, ... where none are given."""
+    """Return names as strings, by default 0, 1, ..."""
     names = range(n) if names is None else list(names)
     if len(names) != n:
         raise ValueError(f"names must name all {n} {what}, got {len(names)}.")
@@ -69,16 +69,9 @@ def names_of(names, n, what):
 
 
 def check_suits(estimator, display, methods, because):
-    """Raise TypeError if an estimator lacks what a display shows, NotFittedError if it is unfitted.
+    """Raise TypeError if a class lacks attributes that a display needs, NotFittedError if unfitted.
 
-    Parameters
-    ----------
-    estimator : object
-    display : type
-    methods : iterable of str
-        Attributes of its class that a display needs.
-    because : str
-        Why: what else it is that the display shows.
+    `because` says in the message what the display needs.
     """
     if isinstance(estimator, type) or not all(hasattr(type(estimator), m) for m in methods):
         name = getattr(estimator, "__name__", type(estimator).__name__)
@@ -87,13 +80,7 @@ def check_suits(estimator, display, methods, because):
 
 
 def one_sequence(X, display):
-    """Rows of one sequence as floats, NaN for what is missing, and the names of their columns.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_rows,) or (n_rows, n_features)
-    display : type
-    """
+    """Return the rows of one sequence as floats, NaN for missing values, and column names."""
     columns = getattr(X, "columns", None)
     names = None if columns is None else [str(name) for name in columns]
     try:
@@ -101,20 +88,20 @@ def one_sequence(X, display):
         rows = np.ma.filled(np.ma.asarray(rows).astype(float), np.nan)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{display.__name__} shows one sequence of numbers, of shape (n_rows, n_features): pass"
-            " one of a list."
+            f"X of {display.__name__} must be one sequence of numbers, of shape (n_rows,"
+            " n_features), not a list of sequences."
         ) from error
     rows = rows[:, None] if rows.ndim == 1 else rows
     if rows.ndim != 2 or not rows.size:
         raise ValueError(
-            f"{display.__name__} shows one sequence, of shape (n_rows, n_features), got"
+            f"X of {display.__name__} must be one sequence, of shape (n_rows, n_features), got"
             f" {rows.shape}."
         )
     return rows, names
 
 
 def index_of(feature, names):
-    """Index of a feature that is given by its index or its name."""
+    """Return the index of a feature that is given by its index or its name."""
     if isinstance(feature, str) and feature in names:
         return names.index(feature)
     if isinstance(feature, Integral) and 0 <= feature < len(names):
@@ -123,13 +110,7 @@ def index_of(feature, names):
 
 
 def shade_gaps(ax, is_gap, **options):
-    """Hatch the spans of rows that were not observed, from half a row before to half a row after.
-
-    Returns
-    -------
-    gaps : PolyCollection or None
-        None if there are none.
-    """
+    """Hatch the rows that were not observed; return the hatches, None if there are none."""
     firsts, lengths, values = runs(is_gap)
     spans = [(f - 0.5, n) for f, n, v in zip(firsts, lengths, values, strict=True) if v]
     if not spans:

@@ -1,4 +1,4 @@
-"""Types of matplotlib in signatures: only readers of these import it, as it need not be there."""
+"""Types of matplotlib in signatures; imported by type checkers only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How two strings are aligned by a learnt edit distance: a lattice, its posterior and best path."""
+"""Alignment of two strings by a learnt edit distance."""
 
 from __future__ import annotations
 
@@ -19,43 +19,38 @@ __all__ = ["AlignmentDisplay"]
 
 _MARKS = {"match": "o", "mismatch": "X", "delete": "v", "insert": ">"}
 _STEPS = {"match": (1, 1), "mismatch": (1, 1), "delete": (1, 0), "insert": (0, 1)}
-# As many symbols as have room at 640 pixels, beside and above each other.
+# Symbols for which there is room at 640 pixels, across and down.
 _MOST_ACROSS, _MOST_DOWN = 60, 32
 # Longer paths are drawn with a finer line.
 _LONG = 30
 
 
 class AlignmentDisplay(Display):
-    r"""Lattice of a source and a target: where scripts of edit operations go, and the best of them.
+    r"""Posterior of the alignment of a source and a target, and the best alignment.
 
-    The heat at node (i, j) is the probability that a script that makes both strings has made
-    exactly the first i symbols of the source and j of the target on its way,
+    The heat at node (i, j) is the posterior probability that a script of edit operations has made
+    exactly the first i symbols of the source and j of the target at some step,
 
     .. math::
         p(i, j \mid x, y) = \frac{p(x_{1..i}, y_{1..j}) \, p(x_{i+1..}, y_{j+1..})}
         {\delta_\# \, p(x, y)},
 
-    as operations are independent; each of the two scripts has an end, of probability
-    :math:`\delta_\#`, and the whole has one. A heat that is narrow says that there is one way to
-    align the strings, a wide one that the best path is one of many.
+    where :math:`\delta_\#` is the probability that a script ends. If the heat is narrow, there is
+    one way to align the strings; if it is wide, the best path is one of many.
 
     Parameters
     ----------
     source, target : str or sequence
-        What is aligned, down and across.
+        The strings, drawn down and across.
     operations : list of (kind, source symbol, target symbol)
-        The path, as `Alignment` has it: "match", "mismatch", "delete" or "insert"; None stands for
-        no symbol.
+        The path, as in `Alignment`: "match", "mismatch", "delete" or "insert"; None is no symbol.
     posterior : array-like of shape (n_source + 1, n_target + 1), default=None
-        Probabilities of the nodes. None: the path alone.
+        Probabilities of the nodes. None: only the path is drawn.
 
     Attributes
     ----------
-    source, target : list
-    operations : list of (kind, source symbol, target symbol)
     path : ndarray of shape (n_operations + 1, 2)
         Nodes (i, j) of the path, from (0, 0).
-    posterior : ndarray of shape (n_source + 1, n_target + 1) or None
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     im_ : matplotlib AxesImage or None
@@ -63,12 +58,12 @@ class AlignmentDisplay(Display):
     line_ : matplotlib Line2D
         The path.
     marks_ : dict of matplotlib Line2D by kind
-        Operations, at the nodes where they arrive.
+        Operations, at the nodes where they end.
 
     Raises
     ------
     ValueError
-        If the operations do not make both strings, or the posterior is of another shape.
+        If the operations do not make both strings, or the posterior has another shape.
 
     References
     ----------
@@ -83,7 +78,7 @@ class AlignmentDisplay(Display):
     >>> display = AlignmentDisplay.from_estimator(edit, "adres", "address")
     >>> [kind for kind, *_ in display.operations]
     ['match', 'insert', 'match', 'match', 'match', 'insert', 'match']
-    >>> display.posterior[1:3, 2].round(2)  # either of the two d may be the one that is inserted
+    >>> display.posterior[1:3, 2].round(2)  # either d may be the inserted one
     array([0.5, 0.5])
     """
 
@@ -119,14 +114,16 @@ class AlignmentDisplay(Display):
         ax: Axes | None = None,
         **options: object,
     ) -> Self:
-        """Align two strings by a fitted edit distance, and draw it.
+        """Align two strings by a fitted edit distance, and draw the alignment.
+
+        Time grows with the product of the squares of both lengths: use it for words and lines.
 
         Parameters
         ----------
         estimator : EditDistance or EditDistanceClassifier
             A fitted one.
         source : str or sequence of hashables
-            What the target was made from; drawn downwards.
+            The original string; drawn downwards.
         target : str or sequence of hashables, default=None
             None: the word that a classifier predicts.
         ax : matplotlib Axes, default=None
@@ -134,47 +131,27 @@ class AlignmentDisplay(Display):
         **options
             Arguments of `plot`.
 
-        Returns
-        -------
-        display : AlignmentDisplay
-
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        TypeError
-            If it does not align strings.
+        NotFittedError, TypeError
+            If the estimator is not fitted, or does not align strings.
         ValueError
             If a string is invalid, or `target` is missing and the estimator predicts none.
-
-        Notes
-        -----
-        All beginnings and all ends of the strings are compared, so that time goes by the squares of
-        both lengths: it is meant for words and lines, not for pages.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem import EditDistanceClassifier
-        >>> from sklearn_onlineem.displays import AlignmentDisplay
-        >>> wrong, right = ["recieve", "adress", "teh"] * 5, ["receive", "address", "the"] * 5
-        >>> classifier = EditDistanceClassifier().fit(wrong, right)
-        >>> "".join(AlignmentDisplay.from_estimator(classifier, "addres").target)
-        'address'
         """
         edit = estimator
         if hasattr(type(estimator), "edit_distance_"):
-            check_suits(estimator, cls, ["predict"], "it predicts no word.")
+            check_suits(estimator, cls, ["predict"], "it does not predict words.")
             edit = estimator.edit_distance_
             target = estimator.predict([source])[0] if target is None else target
-        check_suits(edit, cls, ["align", "pairwise", "operations_"], "it aligns no strings.")
+        check_suits(edit, cls, ["align", "pairwise", "operations_"], "it does not align strings.")
         if target is None:
-            raise ValueError(f"target must be given, as {type(edit).__name__} predicts none.")
+            raise ValueError(f"target is required: {type(edit).__name__} does not predict one.")
         operations = edit.align(source, target).operations
         display = cls(source, target, operations, posterior=_node_posterior(edit, source, target))
         return display.plot(ax, **options)
 
     def plot(self, ax: Axes | None = None, *, cmap: str | None = None) -> Self:
-        """Draw it.
+        """Draw the alignment.
 
         Parameters
         ----------
@@ -182,17 +159,6 @@ class AlignmentDisplay(Display):
             None: those of a new figure.
         cmap : str, default=None
             Name of a colour map. None: ``rcParams["image.cmap"]``.
-
-        Returns
-        -------
-        self : AlignmentDisplay
-
-        Examples
-        --------
-        >>> from sklearn_onlineem.displays import AlignmentDisplay
-        >>> path = [("match", "a", "a"), ("insert", None, "b")]
-        >>> AlignmentDisplay("a", "ab", path).plot().marks_["insert"].get_xydata()
-        array([[2., 1.]])
         """
         ax = self._axes(ax)
         shape = len(self.source) + 1, len(self.target) + 1
@@ -200,7 +166,7 @@ class AlignmentDisplay(Display):
         if self.posterior is not None:
             self.im_ = ax.imshow(self.posterior, cmap=colour_map(cmap), vmin=0.0, vmax=1.0)
             self.figure_.colorbar(self.im_, ax=ax, label="posterior probability")
-        # Square cells where the strings are alike, wider ones where one is much longer.
+        # Cells are square, unless one string is much longer.
         ax.set_aspect("equal" if 0.4 < shape[0] / shape[1] < 2.5 else "auto")
         ax.set(xlim=(-0.5, shape[1] - 0.5), ylim=(shape[0] - 0.5, -0.5))
         self._draw_path(ax)
@@ -217,7 +183,7 @@ class AlignmentDisplay(Display):
 
         i, j = self.path.T
         width, size = (1.8, 7.0) if len(i) <= _LONG else (1.0, 3.5)
-        # White in black is seen on any heat.
+        # White lines with black edges are visible on any colour.
         rim = [withStroke(linewidth=2.2 * width, foreground="black")]
         (self.line_,) = ax.plot(j, i, color="white", linewidth=width, path_effects=rim)
         kinds = np.array([kind for kind, *_ in self.operations])
@@ -234,16 +200,16 @@ class AlignmentDisplay(Display):
 
 
 def _path(operations):
-    """Nodes of a path, from (0, 0)."""
+    """Return the nodes of a path, from (0, 0)."""
     for kind, *_ in operations:
         if kind not in _STEPS:
-            raise ValueError(f"operations has {kind!r}; it may have {', '.join(_STEPS)}.")
+            raise ValueError(f"operations must be among {', '.join(_STEPS)}, got {kind!r}.")
     steps = [(0, 0), *(_STEPS[kind] for kind, *_ in operations)]
     return np.cumsum(steps, axis=0)
 
 
 def _node_posterior(edit, source, target):
-    """Probabilities of the nodes of the lattice, from distances of beginnings and of ends."""
+    """Return the probabilities of nodes, from distances of all beginnings and ends."""
     lengths = range(len(source) + 1), range(len(target) + 1)
     heads = ([text[:i] for i in n] for text, n in zip((source, target), lengths, strict=True))
     tails = ([text[i:] for i in n] for text, n in zip((source, target), lengths, strict=True))
@@ -254,7 +220,7 @@ def _node_posterior(edit, source, target):
 
 
 def _write(axis, symbols, most):
-    """Put symbols at 1, 2, ... of an axis, as many as have room; 0 is before the first."""
+    """Label 1, 2, ... of an axis by symbols, at most `most` of them."""
     n = len(symbols)
     shown = some_of(n, most)
     axis.set_ticks(shown + 1, labels=[str(symbols[i]) for i in shown])

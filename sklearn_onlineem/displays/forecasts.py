@@ -1,4 +1,4 @@
-"""A Kalman filter at work: bands around a sequence and its future, and what it did not foresee."""
+"""Sequences with the estimates, forecasts and innovations of a Kalman filter."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LABELS = {
     "forecast": "forecast",
 }
 _LINE_STYLES = {"smoothed": "-", "filtered": "--", "predicted": ":", "forecast": "-"}
-# Of a colour cycle of eight or more, those that differ most in grey.
+# Colours of the style's cycle that differ most in greyscale.
 _COLOURS = {"smoothed": "C0", "filtered": "C2", "predicted": "C4", "forecast": "C1"}
 _MOST_LAGS = 30
 
@@ -45,18 +45,6 @@ class Band(NamedTuple):
     ----------
     mean, deviation : ndarray of shape (n_rows, n_features)
         In the units of the features.
-
-    Examples
-    --------
-    What two rows were expected to be, drawn beside what they were:
-
-    >>> from sklearn_onlineem.displays import ForecastDisplay
-    >>> from sklearn_onlineem.displays.forecasts import Band
-    >>> band = Band([[1.0], [2.0]], [[0.5], [0.5]])
-    >>> display = ForecastDisplay([1.0, 2.5], predicted=band).plot(kinds=["predicted"])
-    >>> display.innovations
-    array([[0.],
-           [1.]])
     """
 
     mean: Floats
@@ -64,18 +52,18 @@ class Band(NamedTuple):
 
 
 class ForecastDisplay(Display):
-    r"""A sequence with what a Kalman filter makes of it, its forecast, and its innovations.
+    r"""A sequence with the estimates of a Kalman filter, its forecast, and its innovations.
 
-    The bands of smoothed and filtered values are of what the rows show without their noise,
-    :math:`C h_t + d`, and those of forecasts and predictions of the rows themselves. Innovations
-    are what was observed less what was predicted one row ahead, in standard deviations. Of a model
-    that is right they are white: their autocorrelations lie within the band that is drawn,
-    :math:`\pm z / \sqrt n`, but for a few.
+    Bands of smoothed and filtered values are those of rows without noise, :math:`C h_t + d`; bands
+    of forecasts and predictions are those of rows. Innovations are observations less their
+    predictions one row ahead, in standard deviations. If the model is correct, they are white
+    noise: their autocorrelations are in the drawn band, :math:`\pm z / \sqrt n`, with few
+    exceptions.
 
     Parameters
     ----------
     X : array-like of shape (n_rows,) or (n_rows, n_features)
-        One sequence, NaN for what was not observed. The columns of a data frame have names.
+        One sequence, NaN for missing values. The columns of a data frame have names.
     smoothed, filtered, predicted : Band, default=None
         Of each row, given all rows, the rows so far, and the rows before. None: not drawn.
     forecast : Band, default=None
@@ -85,29 +73,28 @@ class ForecastDisplay(Display):
 
     Attributes
     ----------
-    X : ndarray of shape (n_rows, n_features)
     innovations : ndarray of shape (n_rows, n_features) or None
-        Standardised; NaN where nothing was observed.
+        Standardised; NaN for missing values.
     ax_ : ndarray of matplotlib Axes, or one
-        Of the sequence, and below it of the autocorrelation of the innovations.
+        The sequence, and below it the autocorrelation of the innovations.
     figure_ : matplotlib Figure
     points_ : matplotlib Line2D
-        What was observed.
+        Observed values.
     imputed_ : matplotlib Line2D or None
-        What was put into gaps.
+        Values of gaps.
     gaps_ : matplotlib PolyCollection or None
     lines_ : dict of matplotlib Line2D by str
         Means: "smoothed", "filtered", "predicted", "forecast".
     bands_ : dict of matplotlib PolyCollection by str
     correlations_ : matplotlib StemContainer
-        Autocorrelations at the lags 1, 2, ..., where they are drawn.
+        Autocorrelations at the lags 1, 2, ..., if they are drawn.
     limit_ : float
-        Half the width of the band that they are expected in.
+        Half the width of the band of autocorrelations.
 
     Raises
     ------
     ValueError
-        If X is not one sequence, or the rest does not suit it.
+        If X is not one sequence, or shapes do not fit it.
 
     References
     ----------
@@ -122,10 +109,8 @@ class ForecastDisplay(Display):
     >>> level[40:50] = np.nan
     >>> kalman = KalmanFilter(1, observation_covariance=0.1, em_vars=[]).fit(level)
     >>> display = ForecastDisplay.from_estimator(kalman, level, n_steps=5)
-    >>> display.lines_["forecast"].get_xdata()
-    array([100, 101, 102, 103, 104])
-    >>> len(display.imputed_.get_xdata())
-    10
+    >>> display.lines_["forecast"].get_xdata(), len(display.imputed_.get_xdata())
+    (array([100, 101, 102, 103, 104]), 10)
     """
 
     X: Floats
@@ -167,14 +152,14 @@ class ForecastDisplay(Display):
         ax: AxesOrMany | None = None,
         **options: object,
     ) -> Self:
-        """Draw what a fitted Kalman filter makes of a sequence.
+        """Draw the estimates and the forecast of a fitted Kalman filter for a sequence.
 
         Parameters
         ----------
         estimator : KalmanFilter
             A fitted one.
         X : array-like of shape (n_rows, n_features)
-            One sequence, NaN for what was not observed.
+            One sequence, NaN for missing values.
         n_steps : int, default=None
             Rows to forecast; 0: none. None: a quarter as many as there are.
         ax : matplotlib Axes, or array of two, default=None
@@ -182,33 +167,15 @@ class ForecastDisplay(Display):
         **options
             Arguments of `plot`.
 
-        Returns
-        -------
-        display : ForecastDisplay
-
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        TypeError
-            If it does not filter, smooth and forecast rows.
+        NotFittedError, TypeError
+            If the estimator is not fitted, or is no Kalman filter.
         ValueError
             If X is not one sequence, or `n_steps` is no integer from 0 up.
-
-        Examples
-        --------
-        A level that moves little is forecast where it is, and less surely the farther ahead:
-
-        >>> import numpy as np
-        >>> from sklearn_onlineem import KalmanFilter
-        >>> from sklearn_onlineem.displays import ForecastDisplay
-        >>> kalman = KalmanFilter(1, transition_covariance=0.1, em_vars=[]).fit([[3.0]] * 50)
-        >>> display = ForecastDisplay.from_estimator(kalman, [[3.0]] * 50, n_steps=2)
-        >>> display.forecast.mean.ravel().round(2), display.forecast.deviation.ravel().round(2)
-        (array([3., 3.]), array([1.17, 1.21]))
         """
         methods = ["filter", "smooth", "forecast", "impute", "observation_matrices_"]
-        check_suits(estimator, cls, methods, "it is no Kalman filter, which forecasts rows.")
+        check_suits(estimator, cls, methods, "it is not a Kalman filter.")
         rows, _ = one_sequence(X, cls)
         shaped = rows if np.ndim(X) == 1 else X
         if n_steps is None:
@@ -237,39 +204,25 @@ class ForecastDisplay(Display):
         mass: float = 0.95,
         n_lags: int | None = None,
     ) -> Self:
-        """Draw it.
+        """Draw the sequence.
 
         Parameters
         ----------
         ax : matplotlib Axes, or array of two, default=None
             One: without the innovations. None: those of a new figure.
         feature : int or str, default=0
-            Which feature is drawn, by index or name.
+            The feature to draw, by index or name.
         kinds : list of str, default=("smoothed",)
-            Of "smoothed", "filtered" and "predicted", those that are drawn besides the forecast.
+            Of "smoothed", "filtered" and "predicted", those to draw besides the forecast.
         mass : float, default=0.95
-            Probability within a band, and within the band of the autocorrelations.
+            Probability of the bands, also of that of the autocorrelations.
         n_lags : int, default=None
-            Lags of the autocorrelation. None: 30, and no more than a quarter of the rows.
-
-        Returns
-        -------
-        self : ForecastDisplay
+            Lags of the autocorrelation. None: 30, and at most a quarter of the rows.
 
         Raises
         ------
         ValueError
-            If an argument is not one of these, or the display does not hold what it asks for.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.displays import ForecastDisplay
-        >>> from sklearn_onlineem.displays.forecasts import Band
-        >>> filtered = Band(mean=np.array([[0.0], [1.0]]), deviation=np.array([[1.0], [2.0]]))
-        >>> display = ForecastDisplay([0.0, 2.0], filtered=filtered).plot(kinds=["filtered"])
-        >>> display.lines_["filtered"].get_ydata()
-        array([0., 1.])
+            If an argument is invalid, or the display lacks the data for it.
         """
         if not isinstance(mass, Real) or not 0.0 < mass < 1.0:
             raise ValueError(f"mass must be between 0 and 1, got {mass!r}.")
@@ -291,14 +244,14 @@ class ForecastDisplay(Display):
         kinds = list(kinds)
         for kind in kinds:
             if kind not in _KINDS or getattr(self, kind) is None:
-                raise ValueError(f"kinds has {kind!r}: not in {_KINDS}, or the display has none.")
+                raise ValueError(f"kinds must be among {_KINDS}, and have a Band; got {kind!r}.")
         return kinds
 
     def _checked_lags(self, n_lags):
-        """Lags of the autocorrelation, none where there are no innovations."""
+        """Return the lags of the autocorrelation, none without innovations."""
         if self.innovations is None:
             if n_lags is not None:
-                raise ValueError("n_lags is for innovations, which need predicted.")
+                raise ValueError("n_lags requires predicted, which innovations are computed from.")
             return np.arange(0)
         most = len(self.X) - 1
         if n_lags is None:
@@ -361,15 +314,10 @@ class ForecastDisplay(Display):
 
 
 def autocorrelations(values, n_lags):
-    """Autocorrelations at the lags 1 .. n_lags of values, of which some are missing.
+    """Return autocorrelations at the lags 1 .. n_lags, and the number of values that are not NaN.
 
-    Products of pairs of which one is missing count as 0, and the sum of squares is that of what
-    was observed: their expectations are 0 of white noise, whatever is missing.
-
-    Returns
-    -------
-    correlations : ndarray of shape (n_lags,)
-    n_seen : int
+    Products with missing values count as 0 and the sum of squares is that of observed values, so
+    that expectations are 0 for white noise.
     """
     is_seen = ~np.isnan(values)
     n_seen = int(is_seen.sum())
@@ -391,12 +339,12 @@ def _checked_band(name, band, shape):
 
 
 def _band(means, covariances):
-    """Means of rows and the deviations of their features."""
+    """Return the means of rows and the standard deviations of their features."""
     variances = np.diagonal(np.asarray(covariances), axis1=-2, axis2=-1)
     return Band(np.asarray(means), np.sqrt(np.maximum(variances, 0.0)))
 
 
 def _shown(kalman, means, covariances):
-    """What states show, without the noise of the rows."""
+    """Return the bands of rows without noise, from states."""
     C, d = kalman.observation_matrices_, kalman.observation_offsets_
     return _band(np.asarray(means) @ C.T + d, C @ np.asarray(covariances) @ C.T)

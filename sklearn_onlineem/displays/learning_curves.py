@@ -1,4 +1,4 @@
-"""How estimators learnt: what they foresaw, their learning rates, and how far updates moved."""
+"""Learning curves: log-likelihoods, learning rates and the sizes of updates."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _PANELS = {
     "certificate": "certificate\n(nats)",
 }
 _USUAL = ["log_likelihood", "eta", "kl_divergence"]
-# A bold line averages one in so many updates.
+# Lines average this share of the updates.
 _SHARE_AVERAGED = 25
 _LINE_STYLES = ["-", "--", "-.", ":"]
 _MARKERS = "osD^vP*X"
-# Markers in a row that can be told from a line.
+# Most markers that look different from a line.
 _MOST_MARKERS = 25
 
 
 class LearningCurve(NamedTuple):
-    """What a sequence of updates has left on record, as arrays.
+    """Arrays of the records of updates.
 
     Attributes
     ----------
@@ -49,14 +49,7 @@ class LearningCurve(NamedTuple):
     kl_divergence : ndarray of shape (n_updates,), default=None
         Joint KL(new model || old model), in nats per observation.
     certificate : ndarray of shape (n_updates,), default=None
-        Of each batch, whatever the rate, in nats per observation.
-
-    Examples
-    --------
-    >>> from sklearn_onlineem.displays.learning_curves import LearningCurve
-    >>> from sklearn_onlineem.em.state import Step
-    >>> LearningCurve.of([Step(1.0, -3.0, 0.5, 100), Step(0.5, -2.0, 0.1, 250)]).n_rows
-    array([100, 250])
+        Of each batch, in nats per observation.
     """
 
     n_rows: Integers
@@ -67,58 +60,46 @@ class LearningCurve(NamedTuple):
 
     @classmethod
     def of(cls, steps: Iterable[AnyStep]) -> Self:
-        """Return the curve of steps, as `history_` and callbacks have them.
+        """Return the curve of steps, from `history_` or a callback.
 
         Parameters
         ----------
         steps : iterable of Step
-            In the order in which they were taken.
-
-        Returns
-        -------
-        curve : LearningCurve
+            In order.
         """
         steps = list(steps)
         return cls(*(np.array([getattr(step, name) for step in steps]) for name in cls._fields))
 
 
 class LearningCurveDisplay(Display):
-    """Learning curves: log-likelihoods, learning rates and movements against rows read.
+    """Learning curves: log-likelihoods, learning rates and divergences against rows read.
 
-    The log-likelihood of a batch *before* the model learns it is prequential: of rows that it has
-    not seen, as long as there is one pass, so that no data need to be held out. Steps of batch EM
-    are drawn as marks, as is the one that begins a stream: they have seen their rows.
-
-    scikit-learn's `LearningCurveDisplay` is another one: it fits anew for each size of the training
-    set, with cross-validation, and shows scores at the end of fits. This one fits nothing; it shows
-    what one fit, or a stream, went through.
+    Batches of a stream are scored *before* the model learns them, so that no held-out data are
+    needed. Steps of batch EM, and the first step of a stream, have learnt their rows already; they
+    are drawn as marks. Unlike scikit-learn's `LearningCurveDisplay`, which fits an estimator to
+    training sets of several sizes, this one shows the history of a fit or stream.
 
     Parameters
     ----------
     curves : dict of LearningCurve by str
-        Curves by their names.
+        Curves by name. A ValueError is raised if there is none, or arrays of a curve have different
+        lengths.
 
     Attributes
     ----------
-    curves : dict of LearningCurve by str
     ax_ : ndarray of matplotlib Axes, or one
-        One above the other, one for each of the panels.
+        One for each panel, one above the other.
     figure_ : matplotlib Figure
     lines_ : dict of matplotlib Line2D by (panel, name)
-        Online updates; log-likelihoods are averages over a few, where these are many.
+        Online updates; log-likelihoods are moving averages if there are many.
     marks_ : dict of matplotlib Line2D by name
-        Log-likelihoods of steps of batch EM, where there are any.
+        Log-likelihoods of steps of batch EM, if there are any.
     raw_lines_ : dict of matplotlib Line2D by name
-        Log-likelihoods of each update, pale, where the line is an average.
-
-    Raises
-    ------
-    ValueError
-        If there is no curve, or arrays of a curve are not of one length.
+        Log-likelihoods of single updates, pale, if the line is an average.
 
     Examples
     --------
-    A stream beside batch EM on the same rows:
+    A stream and batch EM on the same rows:
 
     >>> import numpy as np
     >>> from sklearn_onlineem import PoissonMixture
@@ -149,39 +130,20 @@ class LearningCurveDisplay(Display):
         Parameters
         ----------
         estimator : object, or dict of objects by str
-            Estimators of the library, by the names that they are to have. What has been kept
-            elsewhere can be drawn beside them: in the place of an estimator, there may be a list of
-            steps, as a callback (``callbacks=[steps.append]``) collects them, or a `LearningCurve`.
-            A `history_` has the latest 10,000 updates.
+            Estimators of the library, by name. A `history_` has the latest 10,000 updates; for
+            more, use a list of steps (``callbacks=[steps.append]``) or a `LearningCurve` instead of
+            an estimator.
         ax : matplotlib Axes, or array of them, default=None
-            As many as there are panels. None: those of a new figure.
+            One for each panel. None: those of a new figure.
         **options
             Arguments of `plot`.
 
-        Returns
-        -------
-        display : LearningCurveDisplay
-
         Raises
         ------
-        NotFittedError
-            If an estimator is not fitted.
-        TypeError
-            If one has no `history_`.
+        NotFittedError, TypeError
+            If an estimator is not fitted, or has no `history_`.
         ValueError
-            If there is none, or it has learnt nothing.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> from sklearn_onlineem.displays import LearningCurveDisplay
-        >>> mixture = PoissonMixture(1)
-        >>> for count in [1, 2, 3]:
-        ...     mixture = mixture.partial_fit(np.full((10, 1), count))
-        >>> display = LearningCurveDisplay.from_estimator(mixture)
-        >>> display.curves["PoissonMixture"].n_rows
-        array([10, 20, 30])
+            If there is none, or it has no updates.
         """
         if not isinstance(estimator, dict):
             estimator = {type(estimator).__name__: estimator}
@@ -193,7 +155,7 @@ class LearningCurveDisplay(Display):
             return what
         if isinstance(what, list):
             return LearningCurve.of(what)
-        check_suits(what, cls, ["history_"], "it has no history_ of its updates.")
+        check_suits(what, cls, ["history_"], "it has no history_.")
         return LearningCurve.of(what.history_)
 
     def plot(
@@ -203,39 +165,25 @@ class LearningCurveDisplay(Display):
         panels: Iterable[str] | None = None,
         window: int | None = None,
     ) -> Self:
-        """Draw it.
+        """Draw the curves.
 
         Parameters
         ----------
         ax : matplotlib Axes, or array of them, default=None
-            As many as there are panels. None: those of a new figure.
+            One for each panel. None: those of a new figure.
         panels : list of str, default=None
-            Of "log_likelihood", "eta", "kl_divergence" and "certificate". None: the first three as
-            far as there is anything to draw; with `ax`, as many of them as it has axes.
+            Of "log_likelihood", "eta", "kl_divergence" and "certificate". None: the first three, if
+            they are not empty; with `ax`, as many of them as it has axes.
         window : int, default=None
-            Updates that a point of the line of log-likelihoods averages, weighted by their rows: it
-            and those before. None: one in 25 of the updates of a curve. Steps of batch EM are not
+            Updates in a moving average of log-likelihoods, weighted by their rows: each update and
+            those before. None: one in 25 of the updates of a curve. Steps of batch EM are not
             averaged.
-
-        Returns
-        -------
-        self : LearningCurveDisplay
 
         Raises
         ------
         ValueError
-            If a panel is unknown or empty, `window` is no integer above 0, or the axes are not as
-            many as the panels.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.displays import LearningCurveDisplay
-        >>> from sklearn_onlineem.displays.learning_curves import LearningCurve
-        >>> curve = LearningCurve(np.array([10, 20, 40]), np.array([-4.0, -3.0, -1.5]))
-        >>> display = LearningCurveDisplay({"stream": curve}).plot(window=2)
-        >>> display.lines_["log_likelihood", "stream"].get_ydata()
-        array([-4. , -3.5, -2. ])
+            If a panel is unknown or empty, `window` is no integer above 0, or the numbers of axes
+            and panels differ.
         """
         if window is not None and (not isinstance(window, Integral) or window < 1):
             raise ValueError(f"window must be an integer above 0, got {window!r}.")
@@ -257,7 +205,7 @@ class LearningCurveDisplay(Display):
         return self
 
     def _checked_panels(self, panels, n_axes):
-        """Panels to draw: those that are named, or the usual ones that are not empty."""
+        """Return the panels to draw: those given, or the usual ones that are not empty."""
         full = [panel for panel in _PANELS if any(map(_has(panel), self.curves.values()))]
         if panels is None:
             panels = [panel for panel in _USUAL if panel in full][:n_axes]
@@ -266,7 +214,7 @@ class LearningCurveDisplay(Display):
                 why = "there is nothing to draw" if panel in _PANELS else f"not in {[*_PANELS]}"
                 raise ValueError(f"panels has {panel!r}: {why}.")
         if not len(panels) or n_axes not in (None, len(panels)):
-            raise ValueError(f"ax must be as many Axes as panels: {len(panels)}, got {n_axes}.")
+            raise ValueError(f"ax must be {len(panels)} Axes, one for each panel, got {n_axes}.")
         return list(panels)
 
     def _lines_of(self, panel):
@@ -291,7 +239,7 @@ class LearningCurveDisplay(Display):
         values = _drawable(_or_nan(getattr(curve, panel), curve.n_rows))
         has_seen = _has_seen(curve)
         if has_seen[0] and not has_seen.all():
-            # A stream begins with passes over its first batch, the last of which says little.
+            # A stream begins with passes over its first batch; the last one is not representative.
             values[0] = np.nan
         (self.lines_[panel, name],) = ax.plot(curve.n_rows, values, linewidth=1.0, **style)
 
@@ -304,13 +252,13 @@ class LearningCurveDisplay(Display):
             style |= {"label": "_nolegend_"}
         if has_seen.any():
             drawn = np.where(has_seen, values, np.nan)
-            # As many marks as can be told apart.
+            # At most so many marks that they stay separate.
             marked = np.flatnonzero(has_seen)[:: 1 + has_seen.sum() // _MOST_MARKERS].tolist()
             style |= {"marker": _MARKERS[i % 8], "markersize": 4.0, "markevery": marked}
             (self.marks_[name],) = ax.plot(curve.n_rows, drawn, **style)
 
     def _averaged(self, ax, name, colour, window):
-        """Log-likelihoods as their line shows them; where these are averages, draw them, pale."""
+        """Return the log-likelihoods of a line; if they are averages, draw the single ones, too."""
         curve = self.curves[name]
         if window is None:
             window = max(1, len(curve.n_rows) // _SHARE_AVERAGED)
@@ -321,7 +269,7 @@ class LearningCurveDisplay(Display):
             curve.n_rows, np.where(is_online, curve.log_likelihood, np.nan), color=colour,
             alpha=0.3, linewidth=0.7, zorder=1.5,
         )  # fmt: skip
-        # What was read before the first update is not known of a history that has been cut.
+        # The rows of the first update of a truncated history are not known.
         n_rows = np.diff(curve.n_rows)
         weights = np.r_[n_rows[:1], n_rows].astype(float)
         values = curve.log_likelihood.astype(float)
@@ -332,10 +280,12 @@ class LearningCurveDisplay(Display):
 def _checked(name, curve):
     n_rows = np.asarray(curve.n_rows)
     if n_rows.ndim != 1 or not len(n_rows):
-        raise ValueError(f"the curve {name!r} has no updates: its n_rows are of {n_rows.shape}.")
+        raise ValueError(
+            f"n_rows of the curve {name!r} must be of shape (n_updates,), got {n_rows.shape}."
+        )
     if not (np.diff(n_rows) > 0).all():
         raise ValueError(
-            f"n_rows of the curve {name!r} do not rise: it may be of several fits or starts."
+            f"n_rows of the curve {name!r} must rise; are they of several fits or starts?"
         )
     arrays = {"n_rows": n_rows}
     for field in LearningCurve._fields[1:]:
@@ -351,12 +301,12 @@ def _checked(name, curve):
 
 
 def _has_seen(curve):
-    """Which updates were steps of batch EM, which take the rows as often as need be."""
+    """Return which updates were steps of batch EM, which may read rows several times."""
     return np.isinf(_or_nan(curve.eta, curve.n_rows))
 
 
 def _drawable(values):
-    """Values as an axis of logarithms shows them, NaN where it can't."""
+    """Return values on a logarithmic axis, NaN for those that it cannot show."""
     return np.where((values > 0.0) & np.isfinite(values), values, np.nan)
 
 
@@ -365,7 +315,7 @@ def _or_nan(values, like):
 
 
 def _has(panel):
-    """Whether a curve has anything to draw in a panel."""
+    """Return a function that says whether a curve has values in a panel."""
 
     def has(curve):
         values = _or_nan(getattr(curve, panel), curve.n_rows)
@@ -376,7 +326,7 @@ def _has(panel):
 
 
 def _trailing_means(values, weights, window):
-    """Weighted means of each value and of those before it, as many as there are in a window."""
+    """Return weighted means of each value and those before it, in a window."""
     before = np.zeros(window - 1)
     values = sliding_window_view(np.r_[before, values], window)
     weights = sliding_window_view(np.r_[before, weights], window)
@@ -393,7 +343,7 @@ def _make_logarithmic(ax):
 
 
 def _focus(ax, raw_lines, lines):
-    """Let the axis show averages and most single values: the rarest would flatten all others."""
+    """Limit the axis to the averages and most single values, without outliers."""
     shown = [np.quantile(_finite(line), [0.01, 0.99]) for line in raw_lines]
     shown += map(_finite, lines)
     low, high = np.concatenate(shown).min(), np.concatenate(shown).max()

@@ -1,4 +1,4 @@
-"""Sites, and the model that they were merged into."""
+"""Mixtures of several sites, and the mixture that they were merged into."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MergeDisplay(Display):
     Parameters
     ----------
     merged : Plane
-        The merged mixture; rows may lie beneath.
+        The merged mixture, and rows if they are to be drawn.
     sites : list of Plane
         The mixtures of the sites.
     weights : array-like of shape (n_components,)
@@ -57,13 +57,13 @@ class MergeDisplay(Display):
     sites_ : list of ndarray of Patch of shape (n_components,)
         Regions of the components of each site.
     labels_ : list of Text
-        Numbers of the merged components; none where they are many.
+        Numbers of the merged components; empty if they are many.
     scatter_ : PathCollection or None
 
     Raises
     ------
     ValueError
-        If there are no sites, or not as many weights or names as sites.
+        If there are no sites, or numbers of sites, weights and names differ.
 
     See Also
     --------
@@ -115,54 +115,32 @@ class MergeDisplay(Display):
         ax: Axes | None = None,
         **options: object,
     ) -> Self:
-        """Draw fitted mixtures and what they were merged into.
+        """Draw fitted mixtures and the mixture that they were merged into.
 
         Parameters
         ----------
         estimator : estimator
-            What `combine_estimators` returned: a mixture of Gaussian or Laplace components.
+            The result of `combine_estimators`: a mixture of Gaussian or Laplace components.
         sites : list of estimators
             The mixtures that were merged.
         X : array-like of shape (n_samples, n_features), default=None
-            Rows to draw beneath, 5,000 of them at most; None: there are none, or they are at the
-            sites.
+            Rows to draw, at most 5,000 of them. None: no rows are drawn.
         features : list of two int or str, default=None
-            Numbers or names of two features. None: both, where there are two, or else two
-            discriminant directions of the merged mixture, in which sites are drawn, too, see
-            :meth:`MixtureDisplay.from_estimator`.
+            Two features, by index or name. None: both, if there are two; else two discriminant
+            directions of the merged mixture, see :meth:`MixtureDisplay.from_estimator`.
         names : list of str, default=None
             Of the sites, for the legend.
         ax : Axes, default=None
-            Where to draw. None: a new figure.
+            None: those of a new figure.
         **options
-            As of `plot`.
-
-        Returns
-        -------
-        display : MergeDisplay
+            Arguments of `plot`.
 
         Raises
         ------
-        NotFittedError
-            If an estimator is not fitted.
-        TypeError
-            If one is no mixture, or sites are no list.
+        NotFittedError, TypeError
+            If an estimator is not fitted, or is no mixture, or `sites` is no list.
         ValueError
-            If components have no regions of known mass, sites have other features, or features are
-            not two.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianMixture, combine_estimators
-        >>> from sklearn_onlineem.displays import MergeDisplay
-        >>> rng = np.random.default_rng(0)
-        >>> sites = [GaussianMixture().fit(rng.normal(size=(50, 2)) + [i, 0.0]) for i in (0, 4)]
-        >>> merged = combine_estimators(sites)
-        >>> display = MergeDisplay.from_estimator(merged, sites, names=["north", "south"])
-        >>> widths = [bool(site[0].width < display.merged_[0].width) for site in display.sites_]
-        >>> widths
-        [True, True]
+            If components are of another kind, sites have other features, or features are not two.
         """
         if not isinstance(sites, Iterable):
             raise TypeError(f"sites must be a list of estimators, got {type(sites).__name__}.")
@@ -172,8 +150,8 @@ class MergeDisplay(Display):
         chosen = [0, 1] if chosen is None and len(all_names) == 2 else chosen
         if (chosen is not None and len(chosen) != 2) or len(all_names) < 2:
             raise ValueError(
-                f"features: {type(estimator).__name__} and its sites are drawn in two, and there"
-                f" are {len(all_names) if chosen is None else len(chosen)}."
+                f"features of {type(estimator).__name__} and its sites must be two, got"
+                f" {len(all_names) if chosen is None else len(chosen)}."
             )
         rows = some_rows(rows_of(estimator, X), _MOST_ROWS)
         projection = projection_of(model, all_names, chosen)
@@ -194,39 +172,23 @@ class MergeDisplay(Display):
         site_kw: Style | None = None,
         merged_kw: Style | None = None,
     ) -> Self:
-        """Draw.
+        """Draw the regions.
 
         Parameters
         ----------
         ax : Axes, default=None
-            Where to draw. None: a new figure.
+            None: those of a new figure.
         mass : float, default=0.9
-            What the region of a component holds, in (0, 1).
+            Probability of the region of a component, in (0, 1).
         scatter_kw : dict, default=None
-            What `Axes.scatter` takes besides, of the rows.
+            Further arguments of `Axes.scatter` for rows.
         site_kw, merged_kw : dict, default=None
-            What the patches of sites, and of the merged mixture, take besides.
-
-        Returns
-        -------
-        self : MergeDisplay
+            Further arguments of the patches of sites, and of the merged mixture.
 
         Raises
         ------
         ValueError
             If the mass is not between 0 and 1.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianMixture, combine_estimators
-        >>> from sklearn_onlineem.displays import MergeDisplay
-        >>> rng = np.random.default_rng(0)
-        >>> sites = [GaussianMixture().fit(rng.normal(size=(50, 2)) + [i, 0.0]) for i in (0, 4)]
-        >>> display = MergeDisplay.from_estimator(combine_estimators(sites), sites)
-        >>> half, most = (display.plot(mass=mass).merged_[0].width for mass in (0.5, 0.9))
-        >>> bool(half < most)
-        True
         """
         ax, (mass,) = self._axes(ax), checked_masses((mass,))
         grey = [foreground()] * len(self.weights)
@@ -243,7 +205,7 @@ class MergeDisplay(Display):
     def _draw_sites(self, ax, mass, site_kw):
         drawn, n = [], len(self.sites)
         width = 1.2 if len(self.weights) <= _MOST_BOLD else 0.8
-        # Where sites are too many to be told apart, they look alike.
+        # Too many sites look alike.
         named = n <= _MOST_NAMED
         cycled = (colors(n), line_styles(n)) if named else (colors(1) * n, ["-"] * n)
         looks = zip(self.sites, self.site_weights, *cycled, strict=True)
@@ -253,7 +215,7 @@ class MergeDisplay(Display):
         return [patches[:, 0] for patches in drawn]
 
     def _name_lines(self, mass):
-        """Name the sites, by the looks of their lines."""
+        """Draw the legend of the sites."""
         shown = [(f"merged, {100 * mass:.4g} % of mass", self.merged_)]
         if len(self.sites) > _MOST_NAMED:
             shown.append((f"{len(self.sites)} sites", self.sites_[0]))
@@ -273,7 +235,7 @@ def _model_of_site(site, i, n_features):
     model = mixture_of(site)
     if site.n_features_in_ != n_features:
         raise ValueError(
-            f"sites[{i}], a {type(site).__name__}, has n_features_in_={site.n_features_in_}, and"
-            f" the merged one has {n_features}."
+            f"sites[{i}], a {type(site).__name__}, has n_features_in_={site.n_features_in_}, but"
+            f" the merged estimator has {n_features}."
         )
     return model

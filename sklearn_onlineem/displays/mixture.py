@@ -1,4 +1,4 @@
-"""Mixtures: data and components, in a plane or by single features."""
+"""Data and the components of a mixture, in a plane or by single features."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ _SINGLE = (Categorical, Exponential, FixedShapeGamma, Gamma, Poisson)
 class MixtureDisplay(Display):
     """Data and the components of a mixture.
 
-    Gaussian components are ellipses that hold given masses, in two features or in the two
-    directions that tell the components apart; Laplace components are diamonds, whose directions are
-    features. Counts and durations are shown feature by feature, as a histogram with a line for each
-    component; of binary features, and of counts that compete for the length of a row, the
-    probabilities are shown side by side. The larger the weight of a component, the darker it is.
+    Gaussian components are ellipses of given probability, in two features or in the two directions
+    that separate the components best; Laplace components are diamonds, in two features. Counts and
+    durations are shown feature by feature, as a histogram with a line for each component; the
+    probabilities of binary features and of multinomial counts are shown side by side. Components of
+    larger weight are darker.
 
     Parameters
     ----------
     panels : list of Plane, Marginal or Profile
-        What is drawn: the numbers of each picture, by name. `from_estimator` makes them.
+        Contents of each panel; `from_estimator` makes them.
     weights : ndarray of shape (n_components,)
         Of the components; not negative.
     directions : ndarray of shape (n_features, 2), default=None
-        Of the plane: what its axes are of the features.
+        Axes of the plane, in the features.
 
     Attributes
     ----------
@@ -61,17 +61,17 @@ class MixtureDisplay(Display):
         One for each panel.
     figure_ : Figure
     ellipses_ : ndarray of Patch of shape (n_components, n_masses)
-        Regions in the plane; without those of components of weight 0, which are not visible.
+        Regions in the plane; those of weight 0 are invisible.
     scatter_ : PathCollection or None
         Rows in the plane, in the colours of their most probable components.
     labels_ : list of Text
-        Numbers of the components at their centres; there are none where components are many.
+        Numbers of the components at their centres; empty if there are many.
     bars_ : list of BarContainer or None
-        Of each panel that is not a plane: the data.
+        The data, in each panel that is not a plane.
     curves_ : list of list of Line2D
-        Of each panel that is not a plane: the components.
+        The components, in each panel that is not a plane.
     totals_ : list of Line2D
-        Of each panel that is not a plane: the mixture.
+        The mixture, in each panel that is not a plane.
 
     Raises
     ------
@@ -80,8 +80,8 @@ class MixtureDisplay(Display):
 
     See Also
     --------
-    MergeDisplay : Several mixtures and what they were merged into.
-    ResponsibilityDisplay : Which component has which row.
+    MergeDisplay : Several mixtures and the mixture that they were merged into.
+    ResponsibilityDisplay : Responsibilities of components for rows.
 
     Examples
     --------
@@ -105,7 +105,9 @@ class MixtureDisplay(Display):
     ):
         self.panels, self.weights, self.directions = list(panels), np.asarray(weights), directions
         if not self.panels or not all(isinstance(p, Plane | Marginal | Profile) for p in panels):
-            raise ValueError("panels of MixtureDisplay: at least one plane, marginal or profile.")
+            raise ValueError(
+                "panels of MixtureDisplay must be Plane, Marginal or Profile, at least one."
+            )
         if not (self.weights >= 0.0).all() or not self.weights.any():
             raise ValueError("weights of MixtureDisplay must not be negative, and not all 0.")
 
@@ -128,46 +130,28 @@ class MixtureDisplay(Display):
             A fitted mixture: of this library, or scikit-learn's `GaussianMixture` or
             `BayesianGaussianMixture`.
         X : array-like of shape (n_samples, n_features), default=None
-            Rows to draw, as the estimator takes them. None: components alone.
+            Rows to draw, as the estimator takes them. None: only components are drawn.
         features : int, str or list of these, default=None
-            Numbers or names of the features to draw. Of Gaussian and Laplace components one, for
-            its density, or two. None: all where these are at most two; else two discriminant
-            directions of Gaussian components, those of :math:`v' B v / v' W v`, largest first,
-            scaled to :math:`v' W v = 1` (B is the covariance of the means, W the mean
-            covariance), and of other components the features that tell most of the component: two
-            of Laplace components, four of counts, durations and codes, 30 side by side.
+            Features to draw, by index or name; one or two of Gaussian and Laplace components. None:
+            all, if there are at most two; else two discriminant directions of Gaussian components,
+            those of largest :math:`v' B v / v' W v`, scaled to :math:`v' W v = 1` (B is the
+            covariance of the means, W the mean covariance); else the features that separate the
+            components best: two of Laplace components, four of counts, durations and codes, 30 side
+            by side.
         max_rows : int, default=5000
-            Most rows that are drawn as points: evenly chosen. Histograms and shares are of all.
+            Most rows to draw as points, evenly chosen. Histograms and shares are of all rows.
         ax : Axes or array-like of Axes, default=None
-            Where to draw, one for each panel. None: a new figure.
+            One for each panel. None: those of a new figure.
         **options
-            As of `plot`.
-
-        Returns
-        -------
-        display : MixtureDisplay
+            Arguments of `plot`.
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        TypeError
-            If it is no mixture, or `features` are neither numbers nor names.
+        NotFittedError, TypeError
+            If the estimator is not fitted, or is no mixture, or `features` are neither numbers nor
+            names.
         ValueError
-            If components of this kind have no such picture, there are no such features, or X is
-            invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> from sklearn_onlineem.displays import MixtureDisplay
-        >>> X = np.random.default_rng(0).poisson([[2.0], [12.0]], size=(2, 500)).reshape(-1, 1)
-        >>> mixture = PoissonMixture(2, random_state=0).fit(X)
-        >>> display = MixtureDisplay.from_estimator(mixture, X)
-        >>> heights = [bar.get_height() for bar in display.bars_[0]]
-        >>> f"{sum(heights):.2f}", len(display.curves_[0])
-        ('1.00', 2)
+            If such components cannot be drawn, there are no such features, or X is invalid.
         """
         model = mixture_of(estimator)
         if isinstance(max_rows, bool) or not isinstance(max_rows, int | np.integer) or max_rows < 1:
@@ -185,38 +169,24 @@ class MixtureDisplay(Display):
         scatter_kw: Style | None = None,
         line_kw: Style | None = None,
     ) -> Self:
-        """Draw.
+        """Draw the components.
 
         Parameters
         ----------
         ax : Axes or array-like of Axes, default=None
-            Where to draw, one for each panel. None: a new figure.
+            One for each panel. None: those of a new figure.
         masses : float or sequence of float, default=None
-            Of a plane: what the regions of a component hold, each in (0, 1). None: 0.5 and 0.9.
+            Of a plane: probabilities of the regions of a component, in (0, 1). None: 0.5 and 0.9.
         scatter_kw : dict, default=None
-            Of a plane: what `Axes.scatter` takes besides.
+            Of a plane: further arguments of `Axes.scatter`.
         line_kw : dict, default=None
-            What the patches, or the lines, of components take besides.
-
-        Returns
-        -------
-        self : MixtureDisplay
+            Further arguments of the patches, or lines, of components.
 
         Raises
         ------
         ValueError
-            If masses are not between 0 and 1, if `masses` or `scatter_kw` are given where there is
-            no plane, or if `ax` are not as many as the panels.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from sklearn_onlineem import GaussianMixture
-        >>> from sklearn_onlineem.displays import MixtureDisplay
-        >>> X = load_iris().data
-        >>> display = MixtureDisplay.from_estimator(GaussianMixture(3, random_state=0).fit(X), X)
-        >>> display.plot(masses=[0.5]).ellipses_.shape
-        (3, 1)
+            If masses are not between 0 and 1, if `masses` or `scatter_kw` are given without a
+            plane, or if the numbers of axes and panels differ.
         """
         given = {"masses": masses, "scatter_kw": scatter_kw}
         for name, value in given.items():
@@ -245,13 +215,7 @@ class MixtureDisplay(Display):
 
 
 def checked_masses(masses):
-    """Return masses as a tuple.
-
-    Raises
-    ------
-    ValueError
-        If one is not between 0 and 1.
-    """
+    """Return masses as a tuple; ValueError if one is not between 0 and 1."""
     listed = (masses,) if isinstance(masses, Real) else tuple(masses)
     if not listed or not all(isinstance(m, Real) and 0.0 < m < 1.0 for m in listed):
         raise ValueError(f"masses must be numbers between 0 and 1, got {masses!r}.")
@@ -282,14 +246,14 @@ def _panels_of(estimator, model, names, chosen, X, max_rows):
         return [marginal(model, _column(X, j), j, names[j])], None
     if chosen is not None and len(chosen) > 2:
         raise ValueError(
-            f"features: {type(estimator).__name__} is drawn in one or two, got {len(chosen)}."
+            f"features of {type(estimator).__name__} must be one or two, got {len(chosen)}."
         )
     projection = projection_of(model, names, chosen)
     return [plane_of(model, projection, some_rows(X, max_rows))], projection.directions
 
 
 def _most_telling(model, n):
-    """The n features that tell most of the component, by mean KL divergences to the average."""
+    """Return the n features of largest mean KL divergence of components from the average."""
     family, weights = model.family, model.weights
     means = family.means(model.parameters)
     average = weights @ means

@@ -1,4 +1,4 @@
-"""How many components: information criteria and held-out scores."""
+"""Information criteria and held-out scores against the number of components."""
 
 from __future__ import annotations
 
@@ -28,34 +28,33 @@ class ModelSelectionDisplay(Display):
 
     Scores alone are drawn as they are: higher is better. With BIC or AIC all are in nats per
     sample, and lower is better: :math:`\mathrm{BIC} / 2n`, :math:`\mathrm{AIC} / 2n`, and the
-    negative score. So they can be compared: AIC stands for the held-out score. The best of each is
-    marked.
+    negative score, which AIC estimates. The best of each is marked.
 
     Parameters
     ----------
     n_components : array-like of int of shape (n_models,)
-        Of the models, on the horizontal axis; also where it is another parameter.
+        Values on the horizontal axis, also of another parameter.
     bic, aic : array-like of shape (n_models,), default=None
         Information criteria on `n_samples` samples.
     score : array-like of shape (n_models,), default=None
-        Held-out scores: log-likelihoods per sample, in nats, where they stand beside BIC or AIC.
+        Held-out scores; with BIC or AIC log-likelihoods per sample, in nats.
     score_std : array-like of shape (n_models,), default=None
         Their standard deviations over folds, drawn as a band.
     n_samples : int, default=None
-        Samples that BIC and AIC are of; needed with these.
+        Samples of BIC and AIC; required with these.
     parameter : str, default="n_components"
-        What is on the horizontal axis.
+        Name of the horizontal axis.
 
     Attributes
     ----------
     ax_ : Axes
     figure_ : Figure
     lines_ : dict of str to Line2D
-        Of "bic", "aic" and "score", as far as they are there.
+        Of "bic", "aic" and "score", if they are given.
     marks_ : dict of str to Line2D
         The best of each.
     best_ : dict of str to int
-        The number of components that is best by each.
+        The best number of components by each.
     band_ : FillBetweenPolyCollection or None
 
     Raises
@@ -65,10 +64,14 @@ class ModelSelectionDisplay(Display):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import PoissonMixture
     >>> from sklearn_onlineem.displays import ModelSelectionDisplay
-    >>> display = ModelSelectionDisplay([1, 2, 3], score=[-3.1, -2.2, -2.4]).plot()
-    >>> display.best_
-    {'score': 2}
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(rng.choice([1.0, 20.0], size=(300, 1)))
+    >>> mixtures = [PoissonMixture(n, random_state=0).fit(X) for n in (1, 2, 3)]
+    >>> ModelSelectionDisplay.from_estimators(mixtures, X).best_
+    {'bic': 2, 'aic': 2}
     """
 
     ax_: Axes
@@ -109,54 +112,36 @@ class ModelSelectionDisplay(Display):
         ax: Axes | None = None,
         **options: object,
     ) -> Self:
-        """Draw what a search over the number of components has found.
+        """Draw the scores of a search over the number of components.
 
         Parameters
         ----------
         estimator : estimator
             A fitted `GridSearchCV`, or another search with `cv_results_`, over the number of
-            components, also of a step of a pipeline. Of several candidates with one number the
-            best is drawn; of several metrics that by which it was refitted.
+            components, also of a step of a pipeline. Of several candidates with one number the best
+            is drawn; of several metrics the one of `refit`.
         parameter : str, default="n_components"
             Name of the parameter that was searched, without the names of steps.
         ax : Axes, default=None
-            Where to draw. None: a new figure.
+            None: those of a new figure.
         **options
-            As of `plot`.
-
-        Returns
-        -------
-        display : ModelSelectionDisplay
+            Arguments of `plot`.
 
         Raises
         ------
-        NotFittedError
-            If the search is not fitted.
-        TypeError
-            If it is no search.
+        NotFittedError, TypeError
+            If the search is not fitted, or it is no search.
         ValueError
-            If it did not search over the parameter, or has several metrics and none to refit by.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn.model_selection import GridSearchCV
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> from sklearn_onlineem.displays import ModelSelectionDisplay
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.poisson(rng.choice([1.0, 20.0], size=(300, 1)))
-        >>> search = GridSearchCV(PoissonMixture(random_state=0), {"n_components": [1, 2]})
-        >>> ModelSelectionDisplay.from_estimator(search.fit(X)).best_
-        {'score': 2}
+            If it did not search over the parameter, or has several metrics and `refit` names none.
         """
         name = type(estimator).__name__
         if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
-            raise TypeError(f"a search with cv_results_ is needed, got {name}.")
+            raise TypeError(f"estimator must be a search with cv_results_, got {name}.")
         if not hasattr(estimator, "cv_results_"):
             check_is_fitted(estimator)
             raise TypeError(
-                f"a search with cv_results_ is needed, got {name}; fitted estimators of several"
-                " numbers are drawn by from_estimators."
+                f"estimator must be a search with cv_results_, got {name}; use from_estimators to"
+                " draw fitted estimators of several numbers."
             )
         results, metric = estimator.cv_results_, _metric(estimator)
         numbers = _searched(estimator, parameter)
@@ -182,47 +167,31 @@ class ModelSelectionDisplay(Display):
         Parameters
         ----------
         estimators : list of estimators
-            Fitted, with `bic` and `aic`. Of several with one number of components the best is
-            drawn, by each criterion.
+            Fitted, with `bic` and `aic`. Of several with one number of components the best by each
+            criterion is drawn.
         X : object
             Data that they were fitted to.
         X_test : object, default=None
-            Data that they were not fitted to.
+            Held-out data.
         parameter : str, default="n_components"
             Name of the parameter in which they differ.
         ax : Axes, default=None
-            Where to draw. None: a new figure.
+            None: those of a new figure.
         **options
-            As of `plot`.
-
-        Returns
-        -------
-        display : ModelSelectionDisplay
+            Arguments of `plot`.
 
         Raises
         ------
-        NotFittedError
-            If an estimator is not fitted.
-        TypeError
-            If one has no `bic`, `aic` or `score_samples`, or no such parameter.
+        NotFittedError, TypeError
+            If an estimator is not fitted, or has no `bic`, `aic`, `score_samples` or `parameter`.
         ValueError
-            If there are none, or data are invalid.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import PoissonMixture
-        >>> from sklearn_onlineem.displays import ModelSelectionDisplay
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.poisson(rng.choice([1.0, 20.0], size=(300, 1)))
-        >>> mixtures = [PoissonMixture(n, random_state=0).fit(X) for n in (1, 2, 3)]
-        >>> display = ModelSelectionDisplay.from_estimators(mixtures, X)
-        >>> display.best_
-        {'bic': 2, 'aic': 2}
+            If there are no estimators, or data are invalid.
         """
         estimators = list(estimators)
         if not estimators:
-            raise ValueError("estimators of ModelSelectionDisplay.from_estimators: there are none.")
+            raise ValueError(
+                "estimators of ModelSelectionDisplay.from_estimators must not be empty."
+            )
         numbers = np.array([_number(estimator, parameter) for estimator in estimators])
         bic = np.array([estimator.bic(X) for estimator in estimators])
         aic = np.array([estimator.aic(X) for estimator in estimators])
@@ -235,18 +204,14 @@ class ModelSelectionDisplay(Display):
         return cls(numbers[by_bic], **criteria, parameter=parameter).plot(ax=ax, **options)
 
     def plot(self, ax: Axes | None = None, *, line_kw: Style | None = None) -> Self:
-        """Draw.
+        """Draw the curves.
 
         Parameters
         ----------
         ax : Axes, default=None
-            Where to draw. None: a new figure.
+            None: those of a new figure.
         line_kw : dict, default=None
-            What `Axes.plot` takes besides.
-
-        Returns
-        -------
-        self : ModelSelectionDisplay
+            Further arguments of `Axes.plot`.
         """
         from matplotlib.ticker import MaxNLocator
 
@@ -296,7 +261,7 @@ class ModelSelectionDisplay(Display):
 
 
 def _metric(search):
-    """Name of the metric in `cv_results_`."""
+    """Return the name of the metric in `cv_results_`."""
     if _SCORES + "score" in search.cv_results_:
         return "score"
     if isinstance(search.refit, str):
@@ -307,7 +272,7 @@ def _metric(search):
 
 
 def _searched(search, parameter):
-    """Values of the parameter, of each candidate."""
+    """Return the value of the parameter for each candidate."""
     results, name = search.cv_results_, type(search).__name__
     keys = [key for key in results if key.startswith("param_")]
     keys = [key for key in keys if key.removeprefix("param_").split("__")[-1] == parameter]
@@ -329,6 +294,6 @@ def _number(estimator, parameter):
 
 
 def _best_of_each(numbers, values):
-    """Indices of the highest value of each number, by rising number."""
+    """Return the index of the highest value for each number, in ascending order."""
     order = np.lexsort((-values, numbers))
     return order[np.unique(numbers[order], return_index=True)[1]]

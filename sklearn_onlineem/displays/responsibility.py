@@ -1,4 +1,4 @@
-"""Which component has which row: responsibilities as a map."""
+"""Responsibilities of components for rows, as a map."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 __all__ = ["ResponsibilityDisplay"]
 
-# Rows of the sum of responsibilities may be rounded in single precision.
+# Responsibilities may have been rounded to single precision.
 _TOLERANCE = 1e-4
 _MOST_GROUPS = 20
 
 
 class ResponsibilityDisplay(Display):
-    """Responsibilities of components for rows, sorted by component: a staircase if all is clear.
+    """Responsibilities of components for rows; well separated clusters make a staircase.
 
-    Rows run from left to right, by their most probable component and from sure to unsure within it;
-    components run from top to bottom.
+    Rows run from left to right, sorted by their most probable component and then by its
+    responsibility, in descending order; components run from top to bottom.
 
     Parameters
     ----------
     responsibilities : ndarray of shape (n_rows, n_components)
-        Of each row, adding up to 1.
+        From 0 to 1; each row sums to 1, else a ValueError is raised.
 
     Attributes
     ----------
@@ -39,14 +39,9 @@ class ResponsibilityDisplay(Display):
     image_ : AxesImage
         Of responsibilities, transposed.
     order_ : ndarray of int of shape (n_rows,)
-        The row that is drawn at each place.
+        The row at each place.
     boundaries_ : LineCollection or None
-        Between the rows of components, where these are at most 20.
-
-    Raises
-    ------
-    ValueError
-        If responsibilities are no table of numbers from 0 to 1, whose rows add up to 1.
+        Between the rows of components, if these are at most 20.
 
     See Also
     --------
@@ -79,37 +74,20 @@ class ResponsibilityDisplay(Display):
         X : object
             Data, as `predict_proba` takes them.
         ax : Axes, default=None
-            Where to draw. None: a new figure.
+            None: those of a new figure.
         **options
-            As of `plot`.
-
-        Returns
-        -------
-        display : ResponsibilityDisplay
+            Arguments of `plot`.
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        TypeError
-            If it has no `predict_proba`.
+        NotFittedError, TypeError
+            If the estimator is not fitted, or has no `predict_proba`.
         ValueError
-            If X is invalid; the message names the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianMixture
-        >>> from sklearn_onlineem.displays import ResponsibilityDisplay
-        >>> X = np.array([[1.0], [4.0], [0.0], [3.0]])
-        >>> mixture = GaussianMixture(2, covariance_type="tied", random_state=0).fit(X)
-        >>> display = ResponsibilityDisplay.from_estimator(mixture, X)
-        >>> X[display.order_, 0]
-        array([0., 1., 4., 3.])
+            If X is invalid.
         """
         if not hasattr(estimator, "predict_proba"):
             name = type(estimator).__name__
-            raise TypeError(f"{name} has no predict_proba; from_predictions takes what it has.")
+            raise TypeError(f"{name} has no predict_proba; use from_predictions.")
         check_is_fitted(estimator)
         found = estimator.predict_proba(X)
         found = np.concatenate(found) if isinstance(found, list) else found
@@ -124,27 +102,11 @@ class ResponsibilityDisplay(Display):
         Parameters
         ----------
         responsibilities : array-like of shape (n_rows, n_components)
-            Of each row, adding up to 1: of components, states, or topics.
+            Of components, states, or topics; see the class.
         ax : Axes, default=None
-            Where to draw. None: a new figure.
+            None: those of a new figure.
         **options
-            As of `plot`.
-
-        Returns
-        -------
-        display : ResponsibilityDisplay
-
-        Raises
-        ------
-        ValueError
-            If they are no table of numbers from 0 to 1, whose rows add up to 1.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem.displays import ResponsibilityDisplay
-        >>> display = ResponsibilityDisplay.from_predictions([[0.1, 0.9], [0.7, 0.3]])
-        >>> display.image_.get_array().tolist()
-        [[0.7, 0.1], [0.3, 0.9]]
+            Arguments of `plot`.
         """
         return cls(responsibilities).plot(ax=ax, **options)
 
@@ -157,31 +119,20 @@ class ResponsibilityDisplay(Display):
         colorbar: bool = True,
         im_kw: Style | None = None,
     ) -> Self:
-        """Draw.
+        """Draw the map.
 
         Parameters
         ----------
         ax : Axes, default=None
-            Where to draw. None: a new figure.
+            None: those of a new figure.
         sort : bool, default=True
-            Whether rows are sorted by component; else they are drawn as they came.
+            Whether rows are sorted by component; else they are drawn in their order.
         cmap : str or Colormap, default="Greys"
             Colours of responsibilities from 0 to 1.
         colorbar : bool, default=True
-            Whether a bar says which colour is which.
+            Whether to draw a colour bar.
         im_kw : dict, default=None
-            What `Axes.imshow` takes besides.
-
-        Returns
-        -------
-        self : ResponsibilityDisplay
-
-        Examples
-        --------
-        >>> from sklearn_onlineem.displays import ResponsibilityDisplay
-        >>> display = ResponsibilityDisplay([[0.1, 0.9], [0.7, 0.3]])
-        >>> display.plot().order_, display.plot(sort=False).order_
-        (array([1, 0]), array([0, 1]))
+            Further arguments of `Axes.imshow`.
         """
         n_rows, n_components = self.responsibilities.shape
         components = self.responsibilities.argmax(axis=1)

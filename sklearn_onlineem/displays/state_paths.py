@@ -1,4 +1,4 @@
-"""A sequence with its hidden states: bands behind the data, posteriors below."""
+"""Sequences with their hidden states and posteriors."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["StatePathDisplay"]
 
-# More lines are one tangle, in which a legend helps nobody.
+# A legend of more lines would not help.
 _MOST_IN_LEGEND = 6
-# Shares of the width of a picture of 640 pixels that a name needs.
+# Widths of a letter and of the padding of a name, as shares of 640 pixels.
 _LETTER, _PADDING = 0.013, 0.006
 _LINE_STYLES = ["-", "--", ":", "-."]
 
@@ -39,13 +39,13 @@ _LINE_STYLES = ["-", "--", ":", "-."]
 class StatePathDisplay(Display):
     """A sequence, its hidden states as bands, and their posterior probabilities as a heat strip.
 
-    What was not observed is hatched where it is whole rows, and a gap in the line else. The strip
-    is read with the bands: where several states are grey, the path is a guess.
+    Rows without observations are hatched; other missing values are gaps in the lines. Where several
+    states are grey in the strip, the path is uncertain.
 
     Parameters
     ----------
     X : array-like of shape (n_rows,) or (n_rows, n_features)
-        One sequence, NaN for what was not observed. The columns of a data frame have names.
+        One sequence, NaN for missing values. The columns of a data frame have names.
     states : array-like of int of shape (n_rows,)
         0 .. n_states - 1.
     posterior : array-like of shape (n_rows, n_states), default=None
@@ -57,27 +57,24 @@ class StatePathDisplay(Display):
 
     Attributes
     ----------
-    X : ndarray of shape (n_rows, n_features)
-    states : ndarray of int of shape (n_rows,)
-    posterior : ndarray of shape (n_rows, n_states) or None
     ax_ : matplotlib Axes, or ndarray of two
         Of the sequence, and of the strip.
     figure_ : matplotlib Figure
     bands_ : dict of matplotlib PolyCollection by state
-        Bands of the states that occur, from half a row before to half a row after.
+        Bands of the states in the path, from half a row before to half a row after.
     lines_ : list of matplotlib Line2D
         The features.
     gaps_ : matplotlib PolyCollection or None
-        Rows of which nothing that is drawn was observed.
+        Rows without observations of the features that are drawn.
     im_ : matplotlib AxesImage
         The heat strip, if there is one.
     text_ : list of matplotlib Text
-        Names of states on bands that have room for them.
+        Names of states, on wide bands.
 
     Raises
     ------
     ValueError
-        If X is not one sequence, or the rest does not suit it.
+        If X is not one sequence, or shapes do not fit it.
 
     Examples
     --------
@@ -135,61 +132,44 @@ class StatePathDisplay(Display):
     ) -> Self:
         r"""Decode a sequence by a fitted hidden Markov model, and draw it.
 
-        Of a mixture of Markov chains, whose component does not change on the way, it draws what is
-        known so far, :math:`p(k \mid x_1, \dots, x_t)`, and the most probable component. That
-        reads all beginnings of the sequence, so that time goes by the square of its length.
+        Of a mixture of Markov chains, which has one component for a sequence, it draws the
+        posterior given the rows so far, :math:`p(k \mid x_1, \dots, x_t)`, and the most probable
+        component. Time grows with the square of the length then.
 
         Parameters
         ----------
         estimator : object
-            GaussianHMM and its kin, or MarkovChainMixture.
+            A hidden Markov model, or MarkovChainMixture.
         X : array-like of shape (n_rows, n_features)
-            One sequence, NaN for what was not observed.
+            One sequence, NaN for missing values.
         algorithm : {"viterbi", "map"}, default=None
             Of `decode`. None: the estimator's.
         names : list of str, default=None
             Of the states. None: their numbers.
         symbols : bool or list of str, default=None
-            Whether X holds codes of symbols, or their names. None: whether it does for that
-            estimator.
+            Whether X holds codes of symbols, or their names. None: True for estimators of symbols.
         ax : matplotlib Axes, or array of two, default=None
             One: without the strip. None: those of a new figure.
         **options
             Arguments of `plot`.
 
-        Returns
-        -------
-        display : StatePathDisplay
-
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        TypeError
-            If it has no discrete states that follow each other.
+        NotFittedError, TypeError
+            If the estimator is not fitted, or has no states.
         ValueError
-            If X is not one sequence, or an argument does not suit the estimator.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import CategoricalHMM
-        >>> from sklearn_onlineem.displays import StatePathDisplay
-        >>> hmm = CategoricalHMM(2, emissionprob_init=[[0.9, 0.1], [0.1, 0.9]], params="")
-        >>> hmm = hmm.set_params(transmat_init=[[0.9, 0.1], [0.1, 0.9]])
-        >>> X = np.array([[0], [0], [0], [1], [0], [0], [1], [1], [1]])
-        >>> display = StatePathDisplay.from_estimator(hmm.fit(X), X, symbols=["heads", "tails"])
-        >>> display.states
-        array([0, 0, 0, 0, 0, 0, 1, 1, 1])
+            If X is not one sequence, or an argument does not fit the estimator.
         """
         is_chains = hasattr(type(estimator), "transmat_") and not hasattr(estimator, "decode")
         needed = ["transmat_", "predict_proba"]
-        check_suits(estimator, cls, needed, "it has no discrete states that follow each other.")
+        check_suits(estimator, cls, needed, "it has no states with transitions.")
         rows, _ = one_sequence(X, cls)
         shaped = rows if np.ndim(X) == 1 else X
         if is_chains:
             if algorithm is not None:
-                raise ValueError(f"{type(estimator).__name__} has no algorithm to decode by.")
+                raise ValueError(
+                    f"algorithm must be None for {type(estimator).__name__}, got {algorithm!r}."
+                )
             beginnings = [rows[:t].astype(np.int64) for t in range(1, len(rows) + 1)]
             posterior = np.asarray(estimator.predict_proba(beginnings))
             states = posterior.argmax(axis=1)
@@ -213,7 +193,7 @@ class StatePathDisplay(Display):
         ax: AxesOrMany | None = None,
         **options: object,
     ) -> Self:
-        """Draw a sequence and the states that anything has found in it.
+        """Draw a sequence and given states.
 
         Parameters
         ----------
@@ -223,22 +203,6 @@ class StatePathDisplay(Display):
             None: those of a new figure.
         **options
             Arguments of `plot`.
-
-        Returns
-        -------
-        display : StatePathDisplay
-
-        Raises
-        ------
-        ValueError
-            If X is not one sequence, or the rest does not suit it.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem.displays import StatePathDisplay
-        >>> display = StatePathDisplay.from_predictions([1.0, 1.2, 7.0], [0, 0, 1])
-        >>> display.bands_[0].get_paths()[0].get_extents().intervalx
-        array([-0.5,  1.5])
         """
         display = cls(X, states, posterior=posterior, names=names, symbols=symbols)
         return display.plot(ax, **options)
@@ -250,33 +214,22 @@ class StatePathDisplay(Display):
         features: Iterable[int | str] | None = None,
         cmap: str | None = None,
     ) -> Self:
-        """Draw it.
+        """Draw the sequence.
 
         Parameters
         ----------
         ax : matplotlib Axes, or array of two, default=None
             One: without the strip. None: those of a new figure.
         features : list of int or str, default=None
-            Which features are drawn, by index or name. None: all.
+            Features to draw, by index or name. None: all.
         cmap : str, default=None
-            Name of the colour map that states have their colours from, dark to light. None:
+            Name of the colour map of the states, from dark to light. None:
             ``rcParams["image.cmap"]``.
-
-        Returns
-        -------
-        self : StatePathDisplay
 
         Raises
         ------
         ValueError
-            If there is no such feature, or the axes are too many.
-
-        Examples
-        --------
-        >>> from sklearn_onlineem.displays import StatePathDisplay
-        >>> display = StatePathDisplay([[1.0, 4.0], [1.2, 4.0], [7.0, 4.0]], [0, 0, 1])
-        >>> [line.get_ydata() for line in display.plot(features=[0]).lines_]
-        [array([1. , 1.2, 7. ])]
+            If there is no such feature, or there are too many axes.
         """
         shown = range(self.X.shape[1]) if features is None else list(features)
         shown = [index_of(feature, self.feature_names) for feature in shown]
@@ -294,7 +247,7 @@ class StatePathDisplay(Display):
         return self
 
     def _two_axes(self, ax):
-        """Axes of the sequence and of the strip, None where there is none."""
+        """Return the axes of the sequence and of the strip, None if there is none."""
         ax = None if ax is None else np.ravel(ax)
         n_axes = 1 if self.posterior is None else 2
         if ax is not None and not 1 <= len(ax) <= n_axes:
@@ -334,14 +287,14 @@ class StatePathDisplay(Display):
                 marker=".", markersize=3.0, markevery=_alone(self.X[:, j]),
             )  # fmt: skip
             self.lines_.append(line)
-        # The names of the states need the top.
+        # Leaves room for the names of the states.
         ax.margins(y=0.12)
         if len(shown) == 1:
             ax.set_ylabel(self.feature_names[shown[0]])
             self.lines_[0].set_color(text_colour())
 
     def _explain(self, ax):
-        """A legend of the lines, if they are a few, and of gaps."""
+        """Draw a legend of the lines, if there are few, and of gaps."""
         lines = self.lines_ if 1 < len(self.lines_) <= _MOST_IN_LEGEND else []
         handles = [*lines, *([] if self.gaps_ is None else [self.gaps_])]
         if handles:
@@ -350,7 +303,7 @@ class StatePathDisplay(Display):
 
     def _draw_symbols(self, ax, shown):
         if len(shown) != 1:
-            raise ValueError(f"symbols are drawn of one feature, got {len(shown)}.")
+            raise ValueError(f"features must be one, as symbols are drawn, got {len(shown)}.")
         symbols = self.X[:, shown[0]]
         codes = np.unique(symbols[~np.isnan(symbols)])
         self.lines_ = ax.plot(symbols, "|", color=text_colour(), markersize=7.0)
@@ -368,7 +321,7 @@ class StatePathDisplay(Display):
             extent=(-0.5, len(self.X) - 0.5, len(self.names) - 0.5, -0.5), aspect="auto",
             interpolation="nearest",
         )  # fmt: skip
-        # A swatch of each state beside its row says which band is which.
+        # The colour of each state, beside its row, identifies its bands.
         limits = ax.get_xlim(), ax.get_ylim()
         ax.barh(
             np.arange(len(self.names)), 0.012, 1.0, left=-0.016, color=colours, clip_on=False,
@@ -381,13 +334,13 @@ class StatePathDisplay(Display):
 
 
 def _alone(values):
-    """Indices of values between missing ones, which a line would not show."""
+    """Return the indices of values between missing ones, which a line would not show."""
     seen = np.r_[False, ~np.isnan(values), False]
     return np.flatnonzero(seen[1:-1] & ~seen[:-2] & ~seen[2:]).tolist()
 
 
 def _emits_symbols(estimator, rows):
-    """Whether a column holds codes of symbols: more have probabilities than there are columns."""
+    """Return whether one column has several probabilities, and so is of symbols."""
     probabilities = getattr(estimator, "emissionprob_", None)
     return probabilities is not None and rows.shape[1] == 1 < probabilities.shape[1]
 

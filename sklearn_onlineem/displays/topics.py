@@ -1,4 +1,4 @@
-"""Topics by their words."""
+"""Topics and their most probable words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BAR_ALPHA = 0.35
 class TopicsDisplay(Display):
     """The most probable words of topics, as bars in a panel for each.
 
-    Topics are sorted by their share of all words, which their titles say; bars have a common scale.
+    Topics are sorted by their share of all words, which is in their titles.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class TopicsDisplay(Display):
     probabilities : array-like of shape (n_topics, n_words)
         Of these words.
     shares : array-like of shape (n_topics,), default=None
-        Of all words that each topic has.
+        Share of each topic in all words.
     numbers : sequence of int, default=None
         Of the topics. None: from 0 up.
 
@@ -44,7 +44,6 @@ class TopicsDisplay(Display):
     ----------
     ax_ : ndarray of Axes of shape (n_topics,), or Axes
     figure_ : Figure
-        As high as the topics need, where it is our own.
     bars_ : list of BarContainer
         Of each topic.
     labels_ : list of list of Text
@@ -53,15 +52,19 @@ class TopicsDisplay(Display):
     Raises
     ------
     ValueError
-        If the parts are not of the same numbers of topics and words.
+        If numbers of topics or words differ.
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from sklearn_onlineem import LatentDirichletAllocation
     >>> from sklearn_onlineem.displays import TopicsDisplay
-    >>> words = [["ale", "bun"], ["dog", "cat"]]
-    >>> display = TopicsDisplay(words, [[0.6, 0.2], [0.5, 0.3]], shares=[0.7, 0.3]).plot()
-    >>> [ax.get_title(loc="left") for ax in display.ax_]
-    ['topic 0 (70 %)', 'topic 1 (30 %)']
+    >>> X = np.repeat([[5, 4, 0, 0], [0, 0, 6, 3]], 50, axis=0)
+    >>> lda = LatentDirichletAllocation(2, random_state=0).fit(X)
+    >>> names = ["ale", "bun", "car", "dog"]
+    >>> display = TopicsDisplay.from_estimator(lda, feature_names=names, n_words=2)
+    >>> sorted(display.words)
+    [['ale', 'bun'], ['car', 'dog']]
     """
 
     ax_: Axes | NDArray[np.object_]
@@ -82,8 +85,8 @@ class TopicsDisplay(Display):
         n_words = {(len(lengths), length) for length in lengths}
         if n_words != {self.probabilities.shape} or not len(self.numbers) == n_shares == len(words):
             raise ValueError(
-                "words, probabilities, shares and numbers of TopicsDisplay must be of the same"
-                " topics, with as many words each."
+                "words, probabilities, shares and numbers of TopicsDisplay must be of one number of"
+                " topics, with one number of words."
             )
 
     @classmethod
@@ -103,43 +106,26 @@ class TopicsDisplay(Display):
         ----------
         estimator : estimator
             Fitted, with `components_`: latent Dirichlet allocation, of this library or
-            scikit-learn's. Probabilities are those of the words of each topic, normalised.
+            scikit-learn's.
         feature_names : array-like of str of shape (n_features,), default=None
-            The words, as `get_feature_names_out` of a vectoriser gives them. None: the names that
-            the estimator has seen, or else numbers.
+            The words, as `get_feature_names_out` of a vectoriser returns them. None: the names of
+            the features at `fit`, or numbers.
         n_words : int, default=8
-            Words of each topic; all where there are fewer.
+            Words of each topic, at most all.
         topics : list of int, default=None
-            Which to draw, in this order. None: all, the largest first.
+            Topics to draw, in this order. None: all, the largest first.
         ax : array-like of Axes, default=None
-            Where to draw, one for each topic. None: a new figure.
+            One for each topic. None: those of a new figure.
         **options
-            As of `plot`.
-
-        Returns
-        -------
-        display : TopicsDisplay
+            Arguments of `plot`.
 
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        TypeError
-            If it has no topics.
+        NotFittedError, TypeError
+            If the estimator is not fitted, or has no topics.
         ValueError
-            If there are not as many names as words, no such topics, or `n_words` is below 1.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import LatentDirichletAllocation
-        >>> from sklearn_onlineem.displays import TopicsDisplay
-        >>> X = np.repeat([[5, 4, 0, 0], [0, 0, 6, 3]], 50, axis=0)
-        >>> lda = LatentDirichletAllocation(2, random_state=0).fit(X)
-        >>> names = ["ale", "bun", "car", "dog"]
-        >>> display = TopicsDisplay.from_estimator(lda, feature_names=names, n_words=2)
-        >>> sorted(display.words)
-        [['ale', 'bun'], ['car', 'dog']]
+            If the numbers of names and words differ, there are no such topics, or `n_words` is
+            below 1.
         """
         components = _components(estimator)
         n_topics, n_features = components.shape
@@ -156,23 +142,14 @@ class TopicsDisplay(Display):
         return cls(words, values, (masses / masses.sum())[chosen], chosen).plot(ax=ax, **options)
 
     def plot(self, ax: AxesOrMany | None = None, *, bar_kw: Style | None = None) -> Self:
-        """Draw.
+        """Draw the topics.
 
         Parameters
         ----------
         ax : array-like of Axes, default=None
-            Where to draw, one for each topic. None: a new figure, with four in a row.
+            One for each topic. None: those of a new figure, four in a row.
         bar_kw : dict, default=None
-            What `Axes.barh` takes besides.
-
-        Returns
-        -------
-        self : TopicsDisplay
-
-        Raises
-        ------
-        ValueError
-            If `ax` are not as many as the topics.
+            Further arguments of `Axes.barh`.
         """
         import matplotlib
 
@@ -210,11 +187,11 @@ class TopicsDisplay(Display):
 def _components(estimator):
     name = type(estimator).__name__
     if not hasattr(estimator, "fit"):
-        raise TypeError(f"an estimator with topics is needed, got {name}.")
+        raise TypeError(f"estimator must be one with topics, got {name}.")
     check_is_fitted(estimator)
     components = getattr(estimator, "components_", None)
     if components is None or np.ndim(components) != 2 or not (np.asarray(components) >= 0.0).all():
-        raise TypeError(f"{name} has no topics: no components_ of words that are not negative.")
+        raise TypeError(f"{name} has no topics: no components_ that are not negative.")
     return np.asarray(components, dtype=float)
 
 
@@ -224,8 +201,8 @@ def _names(estimator, feature_names, n_features):
     names = [str(name) for name in feature_names]
     if len(names) != n_features:
         raise ValueError(
-            f"feature_names must be {n_features} names, as {type(estimator).__name__} has words,"
-            f" got {len(names)}."
+            f"feature_names must be {n_features} names, one for each word of"
+            f" {type(estimator).__name__}, got {len(names)}."
         )
     return names
 

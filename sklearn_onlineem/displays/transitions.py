@@ -23,16 +23,16 @@ from sklearn_onlineem.displays._states import (
 
 __all__ = ["TransitionDisplay"]
 
-# Fewer states look best on a circle, whatever their transitions.
+# So few states look best on a circle.
 _MOST_ON_CIRCLE = 6
 _LARGEST, _SMALLEST = 24.0, 5.0
 _BEND = 0.2
-# Where along an arrow its number stands: closer to where it comes from, as many may cross midway.
+# Position of the number along an arrow: before the middle, where many arrows may cross.
 _PLACE = 0.4
 
 
 def jumps(transmat):
-    """Probabilities of where a chain goes when it leaves a state; 0 on the diagonal."""
+    """Return the probabilities of the next state when a chain leaves a state."""
     leaving = transmat.copy()
     np.fill_diagonal(leaving, 0.0)
     stays = np.minimum(transmat.diagonal(), 1.0)[:, None]
@@ -40,7 +40,7 @@ def jumps(transmat):
 
 
 def occupancies(transmat):
-    """Shares of the time that a chain spends in its states, begun anew anywhere when it ends."""
+    """Return the shares of time in the states, of a chain that starts anywhere after its end."""
     n_states = len(transmat)
     ends = np.maximum(1.0 - transmat.sum(axis=1, keepdims=True), 0.0)
     endless = transmat + ends / n_states
@@ -50,14 +50,13 @@ def occupancies(transmat):
 
 
 def radii(shares):
-    """Radii in points of circles whose areas are shares, as far as the smallest can be seen."""
-    # So many circles have to go into one picture.
+    """Return radii in points of circles whose areas are shares, with a smallest radius."""
     largest = _LARGEST * min(1.0, (5.0 / len(shares)) ** 0.5)
     return np.maximum(largest * np.sqrt(shares / shares.max()), _SMALLEST)
 
 
 def layout(transmat):
-    """Positions of states, an ndarray of shape (n_states, 2)."""
+    """Return the positions of states, an ndarray of shape (n_states, 2)."""
     if len(transmat) > _MOST_ON_CIRCLE:
         try:
             import networkx
@@ -72,24 +71,14 @@ def layout(transmat):
 
 
 def circle(n_states):
-    """Positions on a circle, clockwise from the top; two states lie side by side."""
+    """Return positions on a circle, clockwise from the top; of two states, side by side."""
     start = 0.5 * np.pi if n_states != 2 else np.pi
     angles = start - 2.0 * np.pi * np.arange(n_states) / n_states
     return np.column_stack([np.cos(angles), np.sin(angles)])
 
 
 def arrow(ends, sizes, share, colour):
-    """An arrow between two states, wider and darker the larger its share.
-
-    Parameters
-    ----------
-    ends : pair of ndarray of shape (2,)
-    sizes : pair of float
-        Radii of the states in points.
-    share : float
-        Of the ways out of the first state.
-    colour : object
-    """
+    """Return an arrow between two states, wider and darker for larger shares of leaving."""
     from matplotlib.patches import FancyArrowPatch
 
     return FancyArrowPatch(
@@ -107,7 +96,7 @@ def arrow(ends, sizes, share, colour):
 
 
 def number_place(ends):
-    """Where the number of such an arrow stands, in the coordinates of its ends."""
+    """Return the position of the number of such an arrow, in the coordinates of its ends."""
     (x, y), (dx, dy) = np.add(*ends) / 2.0, np.subtract(ends[1], ends[0])
     control = np.array([x + _BEND * dy, y - _BEND * dx])
     t = _PLACE
@@ -115,7 +104,7 @@ def number_place(ends):
 
 
 def outward(where, sizes):
-    """Offsets in points of texts beside circles, away from the middle, and their alignments."""
+    """Return the offsets in points, and alignments, of texts outside circles."""
     away = where - where.mean(axis=0)
     lengths = np.linalg.norm(away, axis=1, keepdims=True)
     away = np.divide(away, lengths, out=np.tile([0.0, 1.0], (len(where), 1)), where=lengths > 1e-9)
@@ -132,41 +121,39 @@ if TYPE_CHECKING:
     from sklearn_onlineem.displays._typing import Axes
 
 
-# More numbers than these can't be read at 640 pixels.
+# More numbers are unreadable at 640 pixels.
 _MOST_ANNOTATED = 12
 _MOST_NUMBERED_EDGES = 6
 _MOST_LETTERS = 40
-# Radius in points of a circle that has room for a letter.
+# Radius in points of a circle around a letter.
 _LEAST_LETTERED = 8.0
 
 
 class TransitionDisplay(Display):
-    r"""Transition probabilities of a Markov chain, as a heat map or as a graph.
+    """Transition probabilities of a Markov chain, as a heat map or as a graph.
 
-    The expected duration of a visit to state i is that of a geometric distribution,
-    :math:`1 / (1 - A_{ii})` rows.
+    The duration of a visit to state i is geometric, :math:`1 / (1 - A_{ii})` rows in the mean.
 
     Parameters
     ----------
     transmat : array-like of shape (n_states, n_states)
-        Probabilities of the transitions from row to column. Rows add up to 1, or to less where the
+        Probabilities of the transitions from row to column. Rows sum to 1, or to less if the
         sequence may end.
     names : list of str, default=None
         Of the states. None: their numbers.
 
     Attributes
     ----------
-    transmat : ndarray of shape (n_states, n_states)
     end : ndarray of shape (n_states,)
-        What rows lack to 1: probabilities that the sequence ends after the state.
+        Probabilities that the sequence ends after the state, 1 less the sums of rows.
     durations : ndarray of shape (n_states,)
-        Expected durations in rows; infinity where a state is never left.
+        Expected durations in rows; infinity if a state is never left.
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     im_ : matplotlib AxesImage
         Of the heat map.
     text_ : ndarray of matplotlib Text, or None
-        Its numbers; None if there are too many to be read.
+        Its numbers; None if there are too many.
     nodes_ : matplotlib PathCollection
         States of the graph.
     edges_ : dict of matplotlib FancyArrowPatch by (from, to)
@@ -176,7 +163,7 @@ class TransitionDisplay(Display):
     Raises
     ------
     ValueError
-        If `transmat` is no square matrix of probabilities, or `names` are not as many.
+        If `transmat` is no square matrix of probabilities, or the number of names differs.
 
     References
     ----------
@@ -202,7 +189,7 @@ class TransitionDisplay(Display):
         self.transmat = _checked(transmat)
         self.names = names_of(names, len(self.transmat), "states")
         self.end = np.maximum(1.0 - self.transmat.sum(axis=1), 0.0)
-        # Rows add up to 1 but for rounding.
+        # Rounding errors of sums that should be 1.
         self.end[self.end < 1e-6] = 0.0
         with np.errstate(divide="ignore"):
             self.durations = 1.0 / (1.0 - np.minimum(self.transmat.diagonal(), 1.0))
@@ -222,9 +209,9 @@ class TransitionDisplay(Display):
         Parameters
         ----------
         estimator : object
-            With `transmat_`: GaussianHMM and its kin, or MarkovChainMixture.
+            With `transmat_`: a hidden Markov model, or MarkovChainMixture.
         component : int, default=None
-            Of a mixture: whose transitions are drawn. None: those of the only one.
+            Component of a mixture. None: the only one.
         names : list of str, default=None
             Of the states, or of a mixture's symbols. None: their numbers.
         ax : matplotlib Axes, default=None
@@ -232,32 +219,14 @@ class TransitionDisplay(Display):
         **options
             Arguments of `plot`.
 
-        Returns
-        -------
-        display : TransitionDisplay
-
         Raises
         ------
-        NotFittedError
-            If the estimator is not fitted.
-        TypeError
-            If it has no transitions.
+        NotFittedError, TypeError
+            If the estimator is not fitted, or has no transitions.
         ValueError
-            If `component` is needed and not given, or there is no such one.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import GaussianHMM
-        >>> from sklearn_onlineem.displays import TransitionDisplay
-        >>> levels = np.repeat([[0.0], [9.0]] * 10, [10, 40] * 10, axis=0)
-        >>> X = levels + np.random.default_rng(0).normal(size=levels.shape)
-        >>> hmm = GaussianHMM(2, random_state=0).fit(X)
-        >>> display = TransitionDisplay.from_estimator(hmm, kind="graph")
-        >>> np.sort(display.durations).round()  # the last visit has not ended
-        array([10., 44.])
+            If `component` is required and missing, or there is no such component.
         """
-        check_suits(estimator, cls, ["transmat_"], "it has no transmat_, transitions of states.")
+        check_suits(estimator, cls, ["transmat_"], "it has no transmat_.")
         transmat = _of_component(estimator, np.asarray(estimator.transmat_), component)
         return cls(transmat, names=names).plot(ax, **options)
 
@@ -270,29 +239,25 @@ class TransitionDisplay(Display):
         threshold: float | None = None,
         positions: ArrayLike | None = None,
     ) -> Self:
-        """Draw it.
+        """Draw the transitions.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             None: those of a new figure.
         kind : {"matrix", "graph"}, default="matrix"
-            "matrix": a heat map, with numbers up to 12 states; of more, with a bar of colours that
-            go by square roots, so that rare transitions are seen. "graph": states whose areas are
-            their shares of the time, and arrows that are wider the more of the ways out of a
-            state they are, up to 6 states with the probabilities of the transitions.
+            "matrix": a heat map, with numbers for up to 12 states; for more, with a colour bar in
+            square roots, so that rare transitions are visible. "graph": states, whose areas are
+            their shares of time, and arrows, whose widths are shares of leaving; with probabilities
+            for up to 6 states.
         cmap : str, default=None
             Name of a colour map. None: ``rcParams["image.cmap"]``.
         threshold : float, default=None
-            Of a graph: a transition has an arrow if it is at least that share of the ways out of
-            its state. None: 0.05, and 0.1 of more than 12 states.
+            Of a graph: smallest share of leaving a state that has an arrow. None: 0.05, and 0.1 for
+            more than 12 states.
         positions : array-like of shape (n_states, 2), default=None
-            Of the states in a graph. None: by networkx, where it is installed and there are more
-            than 6, so that states between which one goes often are close; else on a circle.
-
-        Returns
-        -------
-        self : TransitionDisplay
+            Of the states in a graph. None: by networkx, if it is installed and there are more than
+            6 states, with frequent transitions between near states; else on a circle.
 
         Raises
         ------
@@ -301,7 +266,7 @@ class TransitionDisplay(Display):
         """
         if kind == "matrix":
             if threshold is not None or positions is not None:
-                raise ValueError("threshold and positions are for kind='graph'.")
+                raise ValueError("threshold and positions require kind='graph'.")
             return self._plot_matrix(ax, cmap)
         if kind != "graph":
             raise ValueError(f"kind must be 'matrix' or 'graph', got {kind!r}.")
@@ -392,7 +357,7 @@ class TransitionDisplay(Display):
             ax.text(x, y, number, ha="center", va="center", fontsize="small", bbox=box, zorder=4)
 
     def _name_nodes(self, ax, where, sizes, inks):
-        """Names within circles that have room for them, else beside; durations of few beside."""
+        """Draw names within wide circles, else beside; durations of few states beside."""
         from matplotlib.patheffects import withStroke
 
         is_few = len(self.names) <= _MOST_ANNOTATED
@@ -421,16 +386,18 @@ def _checked(transmat):
     if transmat.ndim != 2 or len(transmat) != transmat.shape[1] or not len(transmat):
         raise ValueError(f"transmat must be a square matrix, got shape {transmat.shape}.")
     if not (transmat.min() >= 0.0 and transmat.sum(axis=1).max() < 1.0 + 1e-4):
-        raise ValueError("transmat must hold probabilities, whose rows add up to 1 at most.")
+        raise ValueError("transmat must be probabilities, whose rows sum to at most 1.")
     return transmat
 
 
 def _of_component(estimator, transmat, component):
-    """The matrix of a component of a mixture, or the only one."""
+    """Return the matrix of a component of a mixture, or the only one."""
     name = type(estimator).__name__
     if transmat.ndim == 2:
         if component is not None:
-            raise ValueError(f"component is for mixtures of chains; {name} is one chain.")
+            raise ValueError(
+                f"component must be None for {name}, which is no mixture, got {component!r}."
+            )
         return transmat
     if component is None and len(transmat) == 1:
         component = 0
@@ -440,7 +407,7 @@ def _of_component(estimator, transmat, component):
 
 
 def _rounded(duration):
-    """A duration in three digits at most, as the picture has room for."""
+    """Return a duration in at most three digits."""
     if np.isinf(duration):
         return "\N{INFINITY}"
     return f"{duration:.3g}" if duration < 1000.0 else f"{duration:,.0f}"

@@ -1,4 +1,4 @@
-"""The loop around a solver's passes: history, callbacks, and the last pass."""
+"""The loop around a solver's passes: it keeps the history and calls the callbacks."""
 
 from __future__ import annotations
 
@@ -13,64 +13,42 @@ from sklearn_onlineem.em.state import History, Restart, State
 
 __all__ = ["Progress", "run"]
 
-# After each, the mean log-likelihood of the data, and whether it was the last.
+# Each pass yields the mean log-likelihood of the data, and whether it was the last.
 Passes: TypeAlias = Iterator[tuple[float, bool]]
 # Called with the progress after an update.
 Callback: TypeAlias = Callable[["Progress"], object]
 
-# What functions return at once, before any of their lines has run.
+# Returned by functions whose bodies have not run yet.
 _NEVER_RUN = CoroutineType, GeneratorType, AsyncGeneratorType
-# Gains before were faster.
+# The gains of earlier passes shrank faster.
 _LATEST_PASSES = 5
 
 
 @dataclass
 class Progress:
-    """How far one fit, or one update of a stream, has come. Whoever learns has one of its own.
+    """Progress of one call of `fit` or `partial_fit`.
 
     Parameters
     ----------
     state : State
-        The present state, replaced by one assignment.
+        The present state.
     history : History, default=History()
         The latest updates.
     callbacks : sequence of callables, default=()
-        Each is called with the progress after an update. Learning rates begin anew after a
-        `Restart`; any other true value ends the fit.
+        Each is called with the progress after an update. If it returns a `Restart`, learning rates
+        start again; any other true value ends the fit.
     lower_bounds : list of float, default=[]
         Mean log-likelihood of each pass, in nats per observation.
     n_iter : int, default=0
-        Passes.
+        Passes so far.
     converged : bool, default=False
-        Whether the fit ended by its rule.
+        Whether the stopping rule has ended the fit.
     stopped : bool, default=False
         Whether a callback has ended it.
-    chains : object, default=None
-        Record of the Markov chains, if the solver ran any: `Chains`.
+    chains : Chains or None, default=None
+        Record of the Markov chains, if the solver ran any.
     used_rates : bool, default=False
         Whether any step had a finite learning rate.
-
-    Examples
-    --------
-    Passes of batch EM:
-
-    >>> import numpy as np
-    >>> from sklearn_onlineem.data.rows import Rows
-    >>> from sklearn_onlineem.em import Batch, Constant
-    >>> from sklearn_onlineem.em.loop import Progress
-    >>> from sklearn_onlineem.em.solvers import Plan
-    >>> from sklearn_onlineem.em.state import State
-    >>> from sklearn_onlineem.em.stopping import LikelihoodStopping
-    >>> from sklearn_onlineem.em.loop import run
-    >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models.mixture import MixtureModel
-    >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
-    >>> data, rng = Rows(np.array([[4.0], [6.0]])), np.random.default_rng(0)
-    >>> plan = Plan(Constant(1.0), 100, lambda: LikelihoodStopping(1e-3), rng)
-    >>> progress = Progress(State(model))
-    >>> run(Batch().passes(progress, data, plan), progress, max_iter=100)
-    >>> progress.state.model.parameters, progress.n_iter, progress.converged
-    (array([[5.]]), 3, True)
     """
 
     state: State
@@ -84,7 +62,7 @@ class Progress:
     used_rates: bool = False
 
     def take(self, state: State) -> None:
-        """Let a state be the present one, put its step on record, and call the callbacks.
+        """Replace the present state, record its step, and call the callbacks.
 
         Parameters
         ----------
@@ -94,7 +72,7 @@ class Progress:
         Raises
         ------
         TypeError
-            If a callback returns something that nobody runs: a coroutine or a generator.
+            If a callback returns a coroutine or a generator.
         """
         self.history, self.state = self.history.with_step(state.step), state
         self.used_rates |= state.step.eta != math.inf
@@ -106,19 +84,19 @@ class Progress:
                 if isinstance(answer, CoroutineType):
                     answer.close()  # Python would warn that it was never awaited.
                 raise TypeError(
-                    "callbacks must be plain functions: nobody runs what one has returned, a"
+                    "callbacks must be plain functions; one returned something that is never run, a"
                     f" {type(answer).__name__}."
                 )
             else:
                 self.stopped |= bool(answer)
 
     def latest_gains(self) -> list[float]:
-        """Return by how much the last passes changed the log-likelihood, oldest first."""
+        """Return the changes of the log-likelihood in the last passes, oldest first."""
         latest = map(float, self.lower_bounds[-_LATEST_PASSES:])
         return [abs(after - before) for before, after in pairwise(latest)]
 
     def latest_divergences(self) -> list[float]:
-        """Return KL(new || old) of the last passes, as far as each was one step of batch EM."""
+        """Return KL(new || old) of the last passes of batch EM, oldest first."""
         passes = takewhile(lambda step: step.eta == math.inf, reversed(self.history.steps()))
         return [step.kl_divergence for step in islice(passes, self.n_iter)][::-1]
 
@@ -129,17 +107,16 @@ def run(
     max_iter: int,
     report: Callable[[int, float], object] | None = None,
 ) -> None:
-    """Take passes until one says that it is the last, a callback stops them, or `max_iter`.
+    """Take passes until the solver or a callback ends them, at most `max_iter`.
 
     Parameters
     ----------
     passes : iterator of (float, bool)
-        What a solver yields after each pass over the data: its mean log-likelihood, and whether
-        it was the last.
+        See `Solver.passes`.
     progress : Progress
-        Of the passes.
+        Updated after each pass.
     max_iter : int
-        Most passes; none where it is 0.
+        Largest number of passes; may be 0.
     report : callable, default=None
         Called with the number of each pass and its log-likelihood.
     """

@@ -1,12 +1,9 @@
 r"""Learning rates: small frozen values that map the step number t = 1, 2, ... to eta_t > 0.
 
-The rate :math:`\eta` weighs the new batch against the old model: a step adds the evidence of the
-batch and :math:`1/\eta` times the old model's own statistics. The step size of stochastic
-approximation (Cappe & Moulines 2009) is :math:`\gamma = \eta / (1 + \eta)`, which stays below 1:
-the old model is never erased unless :math:`\eta = \infty`, which is batch EM.
-
-Any callable ``t -> eta`` is a schedule too. Time t counts batches; where their sizes differ it is
-1 + (rows seen before) / (rows in the batch), see :func:`rate_of`.
+A step adds the evidence of the batch and :math:`1/\eta` times the old model's own statistics. The
+step size of stochastic approximation (Cappe & Moulines 2009) is :math:`\gamma = \eta / (1 + \eta)`;
+:math:`\eta = \infty` is batch EM, which forgets the old model. Any callable ``t -> eta`` is a
+schedule too; :func:`rate_of` defines t for batches of different sizes.
 """
 
 from __future__ import annotations
@@ -37,21 +34,21 @@ __all__ = [
 
 RateSchedule: TypeAlias = Callable[[float], float]
 
-# Names of schedules, and those of them that beta is part of.
+# Names of schedules, and of those that use `beta`.
 SCHEDULES = ("power", "harmonic", "constant", "forgetting")
 BETA_SCHEDULES = ("power", "forgetting")
 
-# Inertia of more than its inverse would overflow in sums.
+# The inverse of a smaller rate would overflow in sums.
 _SMALLEST_RATE = 1e-250
 
 
 def step_size(eta: float) -> float:
-    """Step size of stochastic approximation, ``gamma = eta / (1 + eta)``.
+    """Return the step size of stochastic approximation, ``gamma = eta / (1 + eta)``.
 
     Parameters
     ----------
     eta : float
-        Learning rate, above 0; infinity stands for a step of batch EM.
+        Learning rate, above 0; infinity for a step of batch EM.
 
     Returns
     -------
@@ -67,28 +64,18 @@ def step_size(eta: float) -> float:
 
 
 def learning_rate(gamma: float) -> float:
-    """Learning rate of a step size, ``eta = gamma / (1 - gamma)``; the inverse of `step_size`.
+    """Return the learning rate of a step size, ``eta = gamma / (1 - gamma)``.
 
     Parameters
     ----------
     gamma : float
-        Step size, above 0 and at most 1, which stands for a step of batch EM.
-
-    Returns
-    -------
-    eta : float
-        Above 0, or infinity.
-
-    Examples
-    --------
-    >>> learning_rate(0.5), learning_rate(1.0)
-    (1.0, inf)
+        In (0, 1]; the rate of 1, a step of batch EM, is infinity.
     """
     return math.inf if gamma == 1.0 else gamma / (1.0 - gamma)
 
 
 class Schedule(Settings, ABC):
-    """Base of the schedules of this library; any other callable t -> eta is one, too."""
+    """Base of the schedules; any other callable ``t -> eta`` is a schedule, too."""
 
     @abstractmethod
     def __call__(self, t: float) -> float:
@@ -113,14 +100,9 @@ class PowerDecay(Schedule):
     Parameters
     ----------
     eta0 : float, default=1.0
-        First learning rate, above 0.
+        First learning rate, above 0 and finite.
     beta : float, default=0.9
         Exponent in [0, 1]. The iterates converge for 0.5 < beta <= 1.
-
-    Raises
-    ------
-    ValueError
-        If `eta0` is not above 0 and finite, or `beta` is not in [0, 1].
 
     References
     ----------
@@ -145,7 +127,7 @@ class PowerDecay(Schedule):
 
 @dataclass(frozen=True)
 class PowerDecayInRows(Schedule):
-    r"""Power decay that does not depend on how the rows are cut into batches.
+    r"""Power decay that hardly depends on the sizes of batches.
 
     After n rows, this batch of b among them, the rate is
 
@@ -153,19 +135,13 @@ class PowerDecayInRows(Schedule):
         = \Big(\frac{b}{m}\Big)^{1 - \beta} t^{-\beta}, \qquad t = n / b,
 
     so that the model remembers about :math:`m (n/m)^\beta` rows, whatever the batches.
-    :math:`\gamma = \eta / (1 + \eta)`.
 
     Parameters
     ----------
     rows_needed : float
-        m, the rows that determine a model: its number of parameters per feature. Above 0.
+        m, the rows that determine a model: its parameters per feature; above 0 and finite.
     beta : float, default=0.6
         Exponent in [0, 1].
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
 
     Examples
     --------
@@ -186,19 +162,12 @@ class PowerDecayInRows(Schedule):
         return self.for_batch(t - 1, 1.0)
 
     def for_batch(self, n_seen: float, n_rows: float) -> float:
-        """Learning rate of a batch of `n_rows` rows after `n_seen` rows.
+        """Return the learning rate of a batch.
 
         Parameters
         ----------
-        n_seen : float
-            Rows seen before, by their weights, from 0 up.
-        n_rows : float
-            Rows of the batch, by their weights, above 0.
-
-        Returns
-        -------
-        eta : float
-            Above 0.
+        n_seen, n_rows : float
+            Total weight of the rows before, from 0 up, and of the batch, above 0.
         """
         needed = self.rows_needed
         return n_rows / needed * (needed / (n_seen + n_rows)) ** self.beta
@@ -208,20 +177,15 @@ class PowerDecayInRows(Schedule):
 class Harmonic(Schedule):
     r"""Harmonic decay, :math:`\eta_t = a / (b t + c)`; :math:`\gamma_t = a / (b t + c + a)`.
 
-    With a = b = 1 every batch ends up with the same weight, as in a running average:
+    With a = b = 1 all batches have the same weight in the end, as in a running average:
     :math:`\gamma_t = 1 / (t + c + 1)`.
 
     Parameters
     ----------
     a, b : float, default=1.0
-        Above 0.
+        Above 0 and finite.
     c : float, default=0.0
-        Above ``-b``.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
+        Above ``-b`` and finite.
 
     Examples
     --------
@@ -244,17 +208,12 @@ class Harmonic(Schedule):
 
 @dataclass(frozen=True)
 class Constant(Schedule):
-    r"""Constant rate :math:`\eta_t = \eta_0`, for data that drift; :math:`\gamma` is constant too.
+    r"""Constant rate :math:`\eta_t = \eta_0`, for data that drift.
 
     Parameters
     ----------
     eta0 : float, default=0.1
-        Above 0. Infinity forgets the old model in each step, as batch EM does.
-
-    Raises
-    ------
-    ValueError
-        If `eta0` is not above 0.
+        Above 0. Infinity forgets the old model in each step: batch EM.
 
     Examples
     --------
@@ -275,24 +234,19 @@ class Constant(Schedule):
 class Forgetting(Schedule):
     r"""Constant forgetting factor :math:`\zeta`.
 
-    A batch that is k steps old weighs :math:`\zeta^k`. Forgetting factors and learning rates are
-    two names for one thing (Sato): the weight :math:`N_t = 1 / \eta_t` of the past obeys
+    A batch that is k steps old has the weight :math:`\zeta^k`. The past has the weight
+    :math:`N_t = 1 / \eta_t`, where
 
     .. math:: N_t = \zeta (1 + N_{t-1}), \qquad \gamma_t = 1 / (1 + N_t),
 
-    from which :math:`\gamma_t \to 1 - \zeta`, and :math:`\zeta = 1` is the harmonic schedule.
+    so that :math:`\gamma_t \to 1 - \zeta`; with :math:`\zeta = 1` it is the harmonic schedule.
 
     Parameters
     ----------
     factor : float, default=0.99
         The forgetting factor, in (0, 1].
     eta0 : float, default=1.0
-        Learning rate of the first step, above 0.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
+        Learning rate of the first step, above 0 and finite.
 
     References
     ----------
@@ -323,28 +277,19 @@ class Forgetting(Schedule):
 def named_schedule(
     name: str, eta0: float | str, beta: float, observations_needed: float
 ) -> Schedule:
-    """Return the schedule that a name and the numbers of an estimator describe.
+    """Return the schedule of a name and the parameters of an estimator.
 
     Parameters
     ----------
     name : {"power", "harmonic", "constant", "forgetting"}
         Which schedule.
     eta0 : float or "auto"
-        First learning rate. "auto": with "power" it fits the size of the batches, with the others
-        it is 1.
+        First learning rate. "auto": with "power" the rate depends on the size of the batches; with
+        the others it is 1.
     beta : float
         Decay of the rate; the forgetting factor with "forgetting".
     observations_needed : float
-        How many observations determine the model.
-
-    Returns
-    -------
-    schedule : Schedule
-
-    Examples
-    --------
-    >>> named_schedule("constant", 0.5, 0.6, observations_needed=10.0)
-    Constant(eta0=0.5)
+        Number of observations that determine the model.
     """
     if name == "power" and eta0 == "auto":
         return PowerDecayInRows(observations_needed, beta)
@@ -357,33 +302,22 @@ def named_schedule(
 
 
 def rate_of(schedule: RateSchedule, n_seen: float, n_rows: float) -> float:
-    """Learning rate of a batch after `n_seen` rows.
+    """Return the learning rate of a batch after `n_seen` rows.
 
-    Time is counted in batches of the present size, ``t = 1 + n_seen / n_rows``: 1, 2, 3, ... for
-    equal batches, while single rows after a large first batch do not count as much as it did.
+    Time counts batches of the present size, ``t = 1 + n_seen / n_rows``.
 
     Parameters
     ----------
     schedule : callable
-        t -> eta, or a schedule with a method `for_batch`.
+        ``t -> eta``, or a schedule with a method `for_batch`.
     n_seen, n_rows : float
-        Rows (their total weight) seen before, and in the batch, in any unit that `schedule` counts
-        in: `State.size_of`.
-
-    Returns
-    -------
-    eta : float
+        Size of the data before and of the batch, see `State.size_of`.
 
     Raises
     ------
     ValueError
-        If the schedule's value is not a number above 0, or so small that its inverse, the weight
-        of the inertia, leaves no room for statistics.
-
-    Examples
-    --------
-    >>> rate_of(PowerDecay(eta0=1.0, beta=0.5), n_seen=300, n_rows=100)
-    0.5
+        If the rate is no number above 1e-250, so that its inverse, the weight of the inertia, would
+        overflow.
     """
     if hasattr(schedule, "for_batch"):
         eta = schedule.for_batch(n_seen, n_rows)

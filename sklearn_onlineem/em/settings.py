@@ -1,4 +1,4 @@
-"""Values that say how to learn; scikit-learn's searches reach into them."""
+"""Settings: frozen values that scikit-learn's searches can vary."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ __all__ = ["Settings", "check_bool", "check_count", "check_number", "merged_para
 class Settings:
     """Base of frozen dataclasses that are parameters of estimators: solvers, schedules, inertias.
 
-    They have scikit-learn's `get_params`, so that ``clone`` copies them, and a search may vary
-    ``solver__average_from``. They are never changed: `with_params` returns another value, which
-    the `set_params` of an estimator puts in the place of the old one.
+    Values out of range raise ValueError. `clone` and searches work as with scikit-learn's nested
+    parameters: `set_params` of an estimator replaces the value by another one.
 
     Examples
     --------
@@ -29,17 +28,12 @@ class Settings:
     """
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
-        """Return the fields, and with `deep` those of values within as ``field__name``.
+        """Return the fields by name.
 
         Parameters
         ----------
         deep : bool, default=True
-            Whether to reach into values within.
-
-        Returns
-        -------
-        params : dict
-            By their names.
+            Whether to include the fields of nested settings, as ``field__name``.
         """
         params = {f.name: getattr(self, f.name) for f in fields(self)}
         if deep:
@@ -50,16 +44,12 @@ class Settings:
         return params
 
     def with_params(self, **params: object) -> Self:
-        """Return a value with other fields.
+        """Return a copy with other fields.
 
         Parameters
         ----------
         **params
-            Fields, or ``field__name`` for a field of a value within.
-
-        Returns
-        -------
-        value : Settings
+            Fields, or ``field__name`` for a field of nested settings.
 
         Raises
         ------
@@ -70,19 +60,7 @@ class Settings:
 
 
 def merged_params(owner, params):
-    """Parameters of `owner` by name, with ``name__field`` turned into a new value of ``name``.
-
-    Parameters
-    ----------
-    owner : object
-        With `get_params`.
-    params : dict
-
-    Returns
-    -------
-    params : dict
-        Names of parameters of `owner` only.
-    """
+    """Return `params` with each ``name__field`` merged into a new value of ``name``."""
     known, merged, nested = owner.get_params(deep=False), {}, {}
     for key, value in params.items():
         name, _, inner = key.partition("__")
@@ -98,21 +76,21 @@ def merged_params(owner, params):
         value = merged.get(name, known[name])
         if not isinstance(value, Settings):
             raise ValueError(
-                f"{name} of {type(owner).__name__} is {value!r}, which has no parameters of its"
-                f" own; pass a value instead to set {', '.join(inner)}."
+                f"{name} of {type(owner).__name__} is {value!r}, which has no parameters; pass"
+                f" a value that has {', '.join(inner)}."
             )
         merged[name] = value.with_params(**inner)
     return merged
 
 
 def check_bool(name, value):
-    """Raise ValueError unless a value is a truth value; `name` says whose."""
+    """Raise ValueError unless a value is a bool."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be a bool, got {value!r:.60}.")
 
 
 def check_count(name, value, optional=False, least=1):
-    """Raise ValueError unless a value is a whole number from 1 up, or None where that may be."""
+    """Raise ValueError unless a value is a whole number from `least` up, or None if optional."""
     if value is None and optional:
         return
     is_whole = isinstance(value, Integral) and not isinstance(value, bool)
@@ -122,6 +100,6 @@ def check_count(name, value, optional=False, least=1):
 
 
 def check_number(name, value, low, high):
-    """Raise ValueError unless a value is a real number between two others, neither of them."""
+    """Raise ValueError unless a value is a real number strictly between `low` and `high`."""
     if not isinstance(value, Real) or not low < value < high:
         raise ValueError(f"{name} must be a number between {low:g} and {high:g}, got {value!r}.")

@@ -1,4 +1,4 @@
-"""All that the next update needs, and what an update leaves on record."""
+"""The state of a fit or stream, and the records of its updates."""
 
 from __future__ import annotations
 
@@ -31,47 +31,43 @@ class Step(NamedTuple):
     Attributes
     ----------
     eta : float
-        Learning rate; infinity for a step of batch EM. Where running statistics are kept, the size
-        of the batch over theirs.
+        Learning rate; infinity for a step of batch EM. With running statistics: the size of the
+        batch over theirs.
     log_likelihood : float
-        Mean log-likelihood of the batch per observation *before* the update, in nats.
+        Mean log-likelihood of the batch *before* the update, in nats per observation.
     kl_divergence : float
         Joint KL(new model || old model), in nats per observation.
     n_rows : int
-        Rows, or pairs of strings, that were read up to and including this update since the model
-        began, in all passes over them: where it is on a learning curve.
+        Rows, or pairs of strings, read so far, this update and all passes included.
     certificate : float
-        Certificate of the batch, :math:`\mathrm{KL} / \gamma^2`: half the squared distance of its
-        statistics from the model's, in nats per observation. A step of size gamma moves the model
-        by gamma times what a step of batch EM would, to first order, and divergences are squares of
-        that. NaN where the rate is too small to tell.
+        :math:`\mathrm{KL} / \gamma^2`, in nats per observation: half the squared distance of the
+        batch's statistics from the model's, to first order. NaN if the step size is too small.
     """
 
     eta: float
     log_likelihood: float
     kl_divergence: float
     n_rows: int
-    # What a `ComponentStep` says besides.
+    # Fields that only a `ComponentStep` sets.
     component_rates = n_components = None
     reinitialised = half_of = -1
     certificate = property(_certificate)
 
 
 class ComponentStep(NamedTuple):
-    """Record of an update that says something of the components of a mixture besides.
+    """Record of an update that changed components of a mixture, or has learning rates for each.
 
     Attributes
     ----------
     eta, log_likelihood, kl_divergence, n_rows, certificate
         As of `Step`.
     component_rates : ndarray of shape (n_components,) or None
-        Learning rates of the components, where running statistics are kept: the share of the batch
-        in the statistics of each.
+        With running statistics, the learning rates of the components: the share of the batch in the
+        statistics of each.
     n_components : int or None
-        Components that have any weight now, where their number has changed or one was
-        reinitialised.
+        Active components, if their number has changed or one was reinitialised.
     reinitialised, half_of : int
-        An empty component that has become half of another, and that other; -1 if none.
+        An empty component that became half of another, and that other; -1 if none.
     """
 
     eta: float
@@ -89,22 +85,14 @@ AnyStep: TypeAlias = Step | ComponentStep
 
 
 class History(NamedTuple):
-    """The latest steps; a longer history shares the older part of a shorter one.
+    """The latest 10,000 steps; adding a step shares the older ones.
 
     Attributes
     ----------
     blocks : tuple of tuples of Step or ComponentStep
         A hundred in each.
     latest : tuple of Step or ComponentStep
-        Those that do not fill a block yet.
-
-    Examples
-    --------
-    >>> from sklearn_onlineem.em.state import History, Step
-    >>> before = History().with_step(Step(1.0, -2.0, 0.1, 10))
-    >>> after = before.with_step(Step(0.5, -1.9, 0.1, 20))
-    >>> [step.n_rows for step in before.steps()], [step.n_rows for step in after.steps()]
-    ([10], [10, 20])
+        The steps of the incomplete block.
     """
 
     blocks: tuple[tuple[AnyStep, ...], ...] = ()
@@ -116,7 +104,7 @@ class History(NamedTuple):
         Parameters
         ----------
         step : Step or ComponentStep
-            The next.
+            The latest step.
         """
         latest = (*self.latest, step)
         if len(latest) < _BLOCK:
@@ -124,36 +112,30 @@ class History(NamedTuple):
         return History((*self.blocks, latest)[-_BLOCKS:], ())
 
     def steps(self) -> list[AnyStep]:
-        """Return the latest 10,000 steps, oldest first."""
+        """Return the steps, oldest first."""
         return [step for block in (*self.blocks, self.latest) for step in block][-_HISTORY_STEPS:]
 
 
-# Long streams of single rows must not fill the memory.
+# Bounds the memory of long streams.
 _HISTORY_STEPS, _BLOCK = 10_000, 100
 _BLOCKS = _HISTORY_STEPS // _BLOCK
 
 
 @dataclass(frozen=True)
 class Restart:
-    """What a callback returns to let learning rates begin anew, as the source has changed.
+    """Returned by a callback to let learning rates start again, because the source has changed.
 
-    The model stays. It counts from now on for the last `n_rows` rows only, so that it follows what
-    comes as it would after so many; running statistics weigh as little. A schedule that is constant
-    has nothing to begin, and a fit counts all of its data once it has ended.
+    The model stays, but counts for the last `n_rows` rows only; so do running statistics. Constant
+    schedules do not change, and the model of a fit that has ended counts for all of its data.
 
     Parameters
     ----------
     n_rows : int, default=0
-        Rows that still count; 0: none, as at the start of a stream.
-
-    Raises
-    ------
-    ValueError
-        If `n_rows` is no whole number from 0 up.
+        Rows that the model counts for; 0 as at the start of a stream.
 
     Examples
     --------
-    A model of two rates learns a batch in which one has doubled, as after ten rows:
+    One of two rates doubles. Without a restart the model follows too slowly:
 
     >>> import numpy as np
     >>> from sklearn_onlineem import PoissonMixture
@@ -181,7 +163,7 @@ class State(NamedTuple):
     Attributes
     ----------
     model : Model
-        The model as it is now.
+        The present model.
     n_steps : int
         Updates so far.
     n_seen : float
@@ -189,40 +171,27 @@ class State(NamedTuple):
     step : Step, ComponentStep or None
         The last update.
     lengths : LengthDistribution or None
-        Of the data seen, where the model asks for it; each pass counts.
+        Of the data seen, if the model needs it; each pass counts.
     seed : tuple of int
-        With `n_steps` it makes the generator of the next update, so that a stream that is
-        pickled, or an update that fails, continues with the same draws.
+        With `n_steps` it seeds the next update, so that a stream that is pickled, or an update that
+        fails, continues with the same draws.
     size_seen : float
-        Size of the data so far, as learning rates count it: see `size_of`.
+        Size of the data so far, see `size_of`.
     n_rows : int
         Rows read so far; each pass counts.
     kept : object or None
-        What the solver of the last step alone keeps, such as running statistics.
+        Data of one solver, such as running statistics.
     merged : Statistics or None
-        Those of the models that this one was merged from: all that it stands for.
+        Statistics of the models that this one was merged from.
     prior : Statistics or None
-        Pseudo-statistics of the whole stream; a step that stands for n observations takes 1/n.
+        Pseudo-statistics of the whole stream; a step takes its share of them.
     expected_size : float
-        Of a stream, where it is known: the prior is spread over so many observations, and over
-        those seen once these are more.
+        Expected size of the stream, over which the prior is spread; the size seen, if that is
+        larger.
     observations_needed : float
-        How many determine the model, for schedules that count in these.
+        Number of observations that determine the model, for schedules that use it.
     size_unit : float
-        Size of an observation: the rows of a sequence, in the mean of the first data.
-
-    Examples
-    --------
-    A model that has seen 300 rows, and what is left of them where the last 100 count:
-
-    >>> import numpy as np
-    >>> from sklearn_onlineem.em.state import State
-    >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models.mixture import MixtureModel
-    >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
-    >>> state = State(model, n_steps=3, n_seen=300.0, size_seen=300.0, n_rows=300, seed=(7,))
-    >>> state.restarted(100).size_seen
-    100.0
+        Size of an observation: rows of a sequence, in the mean of the first data.
     """
 
     model: Model
@@ -252,9 +221,8 @@ class State(NamedTuple):
     def size_of(self, data: Batch) -> float:
         """Return the size of a batch, in observations of the mean size of the first data.
 
-        Where sequences have given lengths their rows count, so that a few rows after a long
-        sequence move the model by as little as they say of it; with sequences of one length, and
-        with rows, it is the number of observations.
+        It counts rows if the model does not explain the lengths of sequences, so that short
+        sequences move it less than long ones; else it is the number of observations.
 
         Parameters
         ----------
@@ -266,17 +234,14 @@ class State(NamedTuple):
     def prior_terms(
         self, size: float, mean_size: float = 1.0
     ) -> tuple[tuple[float, Statistics], ...]:
-        """Return the prior as terms of a step's sum: the share of an observation in data.
-
-        Each step takes its share anew, as the inertia has that of what it remembers: right where
-        the model remembers few rows of many, while a prior counts for more where it never forgets.
+        """Return the prior as terms of a step's sum: the share of one observation of the step.
 
         Parameters
         ----------
         size : float
-            Of all the data that the prior is spread over, as `size_of` has it.
+            Of all the data that the prior is spread over, as `size_of` counts it.
         mean_size : float, default=1.0
-            Of an observation of the step.
+            Mean size of an observation of the step.
 
         Returns
         -------
@@ -286,9 +251,7 @@ class State(NamedTuple):
         return () if self.prior is None else ((mean_size / size, self.prior),)
 
     def lengths_with(self, data: Batch) -> LengthDistribution | None:
-        """Return the distribution of lengths once data have been seen, too.
-
-        None where the model does not ask for it.
+        """Return the distribution of lengths after a batch, or None if the model needs none.
 
         Parameters
         ----------
@@ -312,32 +275,28 @@ class State(NamedTuple):
         move: object = None,
         before: Model | None = None,
     ) -> State:
-        """Return the state after an update by data that has led to a model.
+        """Return the state after an update.
 
         Parameters
         ----------
         model : Model
-            That takes the place of the present one.
+            The new model.
         eta : float
             Learning rate of the update; infinity for a step of batch EM.
         log_likelihood : float
             Mean of the data before the update, in nats per observation.
         data : Batch
-            Whose lengths the divergence between the models is taken for.
+            The data of the update.
         size : float
             `size_of` the data.
         kept : object, default=None
-            What the solver keeps from here.
+            Data that the solver needs for its next update.
         component_rates : ndarray of shape (n_components,), default=None
-            Of running statistics.
+            Learning rates of the components, with running statistics.
         move : Move, default=None
-            The split or merge step that was made besides.
+            Split or merge step that was made as well.
         before : Model, default=None
-            That the divergence is taken from, where it is not the present one.
-
-        Returns
-        -------
-        state : State
+            Old model of the divergence; None: the present model.
         """
         n_rows = self.n_rows + data.n_rows
         divergence = model.kl_divergence(self.model if before is None else before, like=data)
@@ -350,7 +309,7 @@ class State(NamedTuple):
             step = ComponentStep(*record, None, model.n_active)
         else:
             step = Step(*record)
-        # By position: names take as long as an addition of statistics.
+        # By position: keyword arguments would cost as much as adding statistics.
         return State(
             model, self.n_steps + 1, self.n_seen + data.total_weight, step,
             self.lengths_with(data), self.seed, self.size_seen + size, n_rows, kept,
@@ -358,7 +317,7 @@ class State(NamedTuple):
         )  # fmt: skip
 
     def restarted(self, n_rows: int) -> State:
-        """Return a state of which the last `n_rows` rows count only, as after a `Restart`.
+        """Return a state in which only the last `n_rows` rows count, as after a `Restart`.
 
         Parameters
         ----------
@@ -370,9 +329,9 @@ class State(NamedTuple):
         return self._replace(size_seen=share * self.size_seen, kept=kept)
 
     def check(self) -> None:
-        """Raise ValueError if it is not of the types that it must be of.
+        """Raise ValueError if a field has another type than it must have.
 
-        What was saved by another version is checked so: its checksum may be of another layout.
+        Checksums cannot show this for states saved by other versions.
         """
         for name, kind in _STATE_TYPES.items():
             if not isinstance(getattr(self, name), kind):
@@ -380,7 +339,7 @@ class State(NamedTuple):
 
 
 def step_rng(seed, n_steps):
-    """Return the generator of the update that follows so many others of a training."""
+    """Return the generator of the update number `n_steps`, counted from 0."""
     return np.random.default_rng((*seed, n_steps))
 
 

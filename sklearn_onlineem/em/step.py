@@ -1,4 +1,4 @@
-r"""One step of EM, online or batch: evidence plus inertia plus priors, then one M-step."""
+"""One step of EM, online or batch: sum evidence, inertia and priors, then maximise."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from sklearn_onlineem.statistics import Statistics, combine
 __all__ = ["Exact", "Inertia", "Sampled", "batch_step", "online_step"]
 
 AnyModel = TypeVar("AnyModel", bound=Model)
-# Weights, and what they weigh.
+# Pairs of a weight and the statistics that it multiplies.
 Terms: TypeAlias = Iterable[tuple[float, Statistics]]
 
 
 class Inertia(Settings, ABC):
-    """Regularisation of a step towards the old model: its own statistics, or an estimate of them.
+    """Regularisation of a step towards the old model, by its own statistics or an estimate of them.
 
     Attributes
     ----------
@@ -48,15 +48,15 @@ class Inertia(Settings, ABC):
         model : Model
             The old model.
         like : Batch, LengthDistribution or None
-            The batch, or the distribution of its lengths, where lengths are not modelled.
+            The batch, or the distribution of its lengths if the model does not have one.
         rng : numpy.random.Generator, default=None
-            It moves on; nothing needs one that does not draw.
+            Required if `draws`.
         """
 
 
 @dataclass(frozen=True)
 class Exact(Inertia):
-    """The expected statistics of the old model itself, which models have in closed form.
+    """The expected statistics of the old model, in closed form.
 
     Examples
     --------
@@ -80,31 +80,24 @@ class Exact(Inertia):
 
 @dataclass(frozen=True)
 class Sampled(Inertia):
-    r"""Statistics of pseudo-observations that are drawn from the old model anew in each step.
+    r"""Statistics of pseudo-observations, drawn from the old model in each step.
 
     .. math::
         E_\Theta[S] \approx \frac{1}{N'} \sum_{n'} E[S \mid v_{n'}, \Theta], \qquad
         v_{n'} \sim p(v \mid \Theta)
 
-    The posterior is that of the *old* model, from which the pseudo-observations come. This is the
-    general way for models whose divergence has no closed form; it needs their `sample` and
-    `e_step` alone. Its noise enters a step with weight 1 / (1 + eta), which tends to 1 as learning
-    rates decay: with a fixed number of pseudo-observations an online pass is first as good as
-    with the exact inertia, then stalls, and over many passes drifts away. Prefer `Exact`.
+    It works for models whose divergence has no closed form: it needs only their `sample` and
+    `e_step`. Its noise enters a step with weight 1 / (1 + eta), which tends to 1 as learning rates
+    decay, so that fits of many passes drift away. Prefer `Exact`.
 
     Parameters
     ----------
     n_pseudo_samples : int, default=2000
         N', observations drawn in a step, at least 1.
 
-    Raises
-    ------
-    ValueError
-        If there are none.
-
     References
     ----------
-    Amid & Warmuth, UAI 2020, eq. (6), whose inner expectation should be under the old model.
+    Amid & Warmuth, UAI 2020, eq. (6); its inner expectation should be under the old model, as here.
 
     Examples
     --------
@@ -148,19 +141,19 @@ def online_step(
         \Theta^+ = \operatorname*{arg\,min}_{\tilde\Theta} U_\Theta(\tilde\Theta \mid \text{batch})
         + \tfrac{1}{\eta} \mathrm{KL}\big(p(h, v \mid \Theta) \,\|\, p(h, v \mid \tilde\Theta)\big)
 
-    Both terms are linear in the expected statistics of the complete data, so the minimiser is the
-    M-step of their weighted sum. The step size of Cappe & Moulines is ``eta / (1 + eta)``.
+    Both terms are linear in the expected complete-data statistics, so the minimiser is the M-step
+    of their weighted sum. The step size of Cappe & Moulines is ``eta / (1 + eta)``.
 
     Parameters
     ----------
     model : Model
         The old model.
     data : Batch
-        A batch, in the form that the model's `e_step` takes.
+        In the form that the model's `e_step` takes.
     eta : float
         Learning rate, above 0. Infinity is a step of batch EM.
     prior : iterable of (float, Statistics), default=()
-        Further terms of the sum: weights and pseudo-statistics of conjugate priors.
+        Weights and pseudo-statistics of conjugate priors.
     rng : numpy.random.Generator, default=None
         If given, hidden variables are sampled instead of averaged over (stochastic EM).
     inertia : callable (model, data) -> Statistics, default=Exact()
@@ -197,34 +190,17 @@ def online_step(
 def batch_step(
     model: AnyModel, data: Batch, prior: Terms = (), rng: np.random.Generator | None = None
 ) -> tuple[AnyModel, float]:
-    """One iteration of batch EM: an online step that forgets the old model (eta = infinity).
+    """Take one iteration of batch EM: an online step that forgets the old model (eta = infinity).
 
     Parameters
     ----------
-    model : Model
-        The old model, under which hidden variables are averaged over.
-    data : Batch
-        All observations, in the form that the model's `e_step` takes.
-    prior : iterable of (float, Statistics), default=()
-        Weights and pseudo-statistics of conjugate priors.
-    rng : numpy.random.Generator, default=None
-        If given, hidden variables are sampled instead of averaged over (stochastic EM).
+    model, data, prior, rng
+        See `online_step`; `data` are all observations.
 
     Returns
     -------
     new_model : Model
     log_likelihood : float
         Mean log-likelihood per observation, *under the old model*.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.data.rows import Rows
-    >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models.mixture import MixtureModel
-    >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
-    >>> new, log_likelihood = batch_step(model, Rows(np.array([[4.0], [6.0]])))
-    >>> new.parameters
-    array([[5.]])
     """
     return online_step(model, data, math.inf, prior, rng)

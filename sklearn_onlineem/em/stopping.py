@@ -1,4 +1,4 @@
-"""When passes of a fit end, and how many more they would take."""
+"""Stopping rules, and estimates of how many passes remain."""
 
 from __future__ import annotations
 
@@ -27,12 +27,6 @@ class LikelihoodStopping:
         In nats per observation.
     previous : float, default=-inf
         Mean log-likelihood of the pass before; minus infinity before the first.
-
-    Examples
-    --------
-    >>> rule = LikelihoodStopping(tol=0.1)
-    >>> [rule(log_likelihood, kl_divergence=1.0) for log_likelihood in (-5.0, -4.0, -3.95)]
-    [False, False, True]
     """
 
     tol: float
@@ -48,8 +42,7 @@ class KLStopping:
     """Stop when KL(new model || old model) over a pass falls below `tol`.
 
     For batch EM that divergence is at most the gain in mean log-likelihood of the step, and the
-    smallest of T steps is at most (total gain) / T: a certificate of convergence that needs no
-    assumption on the likelihood.
+    smallest of T steps is at most (total gain) / T, whatever the likelihood.
 
     Parameters
     ----------
@@ -59,12 +52,6 @@ class KLStopping:
     References
     ----------
     Kunstner, Kumar & Schmidt, "Homeomorphic-Invariance of EM", AISTATS 2021, theorem 1.
-
-    Examples
-    --------
-    >>> rule = KLStopping(tol=1e-3)
-    >>> [rule(-5.0, kl_divergence) for kl_divergence in (1e-1, 1e-4)]
-    [False, True]
     """
 
     tol: float
@@ -74,7 +61,7 @@ class KLStopping:
 
 
 class Never:
-    """Do not stop: others say how many passes there are."""
+    """Never stop."""
 
     def __call__(self, log_likelihood: float, kl_divergence: float) -> bool:
         return False
@@ -83,20 +70,20 @@ class Never:
 STOPPING_RULES = {"likelihood": LikelihoodStopping, "kl": KLStopping}
 
 
-# The rate rises to its limit: what is long ago was faster.
+# The rate rises to its limit, so old values are not used.
 _LATEST = 4
 _LARGEST_LOG = 700.0
 
 
 class Outlook(NamedTuple):
-    """What is to be expected of further passes.
+    """Estimate of the remaining passes.
 
     Attributes
     ----------
     rate : float
-        By how much each pass multiplies a gain, or a divergence; 1 if that cannot be told.
+        Factor by which each pass multiplies a gain, or a divergence; 1 if it cannot be estimated.
     n_passes : float
-        How many more it takes until these are below `tol`; infinity if that is not in sight.
+        Passes until these are below `tol`; infinity if they do not fall.
     """
 
     rate: float
@@ -106,34 +93,23 @@ class Outlook(NamedTuple):
 def expected_passes(values: Sequence[float], tol: float) -> Outlook:
     r"""Estimate the linear rate of EM, and how many more passes `tol` needs.
 
-    Near an optimum the gains of passes, and the divergences between their models, are multiplied by
-    :math:`\lambda^2` each time, where :math:`\lambda` is the largest share of information that is
-    missing. It is estimated by the mean of the latest ratios, and rises while EM is on its way: it
-    makes too few passes, not too many.
+    Near an optimum each pass multiplies the gains, and the divergences between models, by
+    :math:`\lambda^2`, where :math:`\lambda` is the largest fraction of missing information. The
+    estimate is the mean of the latest ratios. The rate rises until EM has converged, so that the
+    estimated number of passes is too low rather than too high.
 
     Parameters
     ----------
     values : sequence of float
-        Gains of the log-likelihood, or divergences, of successive passes, oldest first. Their
-        latest four count, since the last one that is not above 0.
+        Gains of the log-likelihood, or divergences, of successive passes, in nats, oldest first.
+        The latest four are used, after the last that is not above 0.
     tol : float
-        In nats, as these.
-
-    Returns
-    -------
-    outlook : Outlook
+        In nats.
 
     References
     ----------
     Dempster, Laird & Rubin, JRSS-B 1977, theorem 4; Kunstner, Kumar & Schmidt, AISTATS 2021, eq.
     (10), whose rate is that of parameters, and its square that of the likelihood.
-
-    Examples
-    --------
-    >>> from sklearn_onlineem.em.stopping import expected_passes
-    >>> rate, n_passes = expected_passes([8.0, 4.0, 2.0], tol=0.3)
-    >>> round(rate, 3), n_passes
-    (0.5, 3)
     """
     latest = []
     for value in reversed(values[-_LATEST:]):

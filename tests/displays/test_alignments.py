@@ -98,12 +98,12 @@ def test_a_path_alone():
     assert_array_equal(display.path, [[0, 0], [1, 1], [2, 1]])
     with pytest.raises(ValueError, match="operations must lead to"):
         AlignmentDisplay("abc", "a", operations)
-    with pytest.raises(ValueError, match="operations has 'swap'"):
+    with pytest.raises(ValueError, match="operations must be among .*, got 'swap'"):
         AlignmentDisplay("ab", "ba", [("swap", "ab", "ba")])
     with pytest.raises(ValueError, match="posterior must be of shape"):
         AlignmentDisplay("ab", "a", operations, posterior=np.eye(2))
 
 
 def test_a_distance_predicts_no_word(edit):
-    with pytest.raises(ValueError, match="target must be given, as EditDistance"):
+    with pytest.raises(ValueError, match="target is required: EditDistance"):
         AlignmentDisplay.from_estimator(edit, "ab")

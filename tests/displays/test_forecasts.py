@@ -122,7 +122,7 @@ def test_bands_of_others():
     display = ForecastDisplay([1.0, 2.5], predicted=band)
     display.plot(kinds=["predicted"])
     assert_allclose(display.innovations[:, 0], [0.0, 5.0])
-    with pytest.raises(ValueError, match="kinds has 'smoothed'"):
+    with pytest.raises(ValueError, match="kinds must be among .*; got 'smoothed'"):
         display.plot()
     with pytest.raises(ValueError, match="predicted must be two arrays"):
         ForecastDisplay([1.0], predicted=band)
@@ -135,7 +135,7 @@ def test_bands_of_others():
     [
         ({"mass": 1.0}, "mass must be"),
         ({"feature": 2}, "no feature 2"),
-        ({"kinds": ["guessed"]}, "kinds has 'guessed'"),
+        ({"kinds": ["guessed"]}, "kinds must be among .*; got 'guessed'"),
         ({"n_lags": 60}, "n_lags must be"),
         ({"n_steps": -1}, "n_steps must be"),
     ],

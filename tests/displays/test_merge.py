@@ -103,11 +103,11 @@ def test_what_cannot_be_drawn_is_refused_by_name():
         MergeDisplay.from_estimator(merged, sites, names=["one"])
     with pytest.raises(ValueError, match=r"sites\[0\], a GaussianMixture, has n_features_in_=2"):
         MergeDisplay.from_estimator(merged, sites_of(X[:, :2])[1])
-    with pytest.raises(ValueError, match="drawn in two"):
+    with pytest.raises(ValueError, match="sites must be two, got 1"):
         MergeDisplay.from_estimator(merged, sites, features=[0])
-    with pytest.raises(ValueError, match="drawn in two"):
+    with pytest.raises(ValueError, match="sites must be two, got 1"):
         MergeDisplay.from_estimator(*sites_of(X[:, :1]))
-    with pytest.raises(ValueError, match="Poisson components have no regions"):
+    with pytest.raises(ValueError, match="Poisson components cannot be drawn in a plane"):
         MergeDisplay.from_estimator(*sites_of(np.rint(X), kind=PoissonMixture))
     with pytest.raises(ValueError, match="masses"):
         MergeDisplay.from_estimator(merged, sites, mass=0.0)

@@ -344,7 +344,7 @@ def test_axes_have_to_be_as_many_as_panels():
     axes = Figure().subplots(1, 2)
     display = MixtureDisplay.from_estimator(mixture, ax=axes)
     assert list(display.ax_) == list(axes)
-    with pytest.raises(ValueError, match="2 axes are drawn, got 1"):
+    with pytest.raises(ValueError, match="must be 2 Axes, got 1"):
         MixtureDisplay.from_estimator(mixture, ax=axes[0])
 
 
@@ -360,7 +360,7 @@ def test_looks_can_be_changed():
     [
         (GaussianMixture(), NotFittedError, "GaussianMixture"),
         (KMeans(2).fit(IRIS.data), TypeError, "KMeans has no components"),
-        ("mixture", TypeError, "str, which is no estimator"),
+        ("mixture", TypeError, "must be a mixture, got str"),
         (CategoricalHMM(2).fit([[0], [1], [0]]), TypeError, "CategoricalHMM has no components"),
         (WishartMixture(1).fit(np.tile([2.0, 0.5, 0.5, 2.0], (3, 1))), ValueError, "Wishart"),
         (MarkovChainMixture(1).fit([np.array([[0], [1], [1]])]), ValueError, "MarkovChain"),
@@ -382,7 +382,7 @@ def test_what_has_no_picture_is_refused_by_name(estimator, error, message):
         ({"features": "width"}, ValueError, "no 'width'"),
         ({"features": [0, 0]}, ValueError, "each once"),
         ({"features": 1.5}, TypeError, "got 1.5"),
-        ({"features": [0, 1, 2]}, ValueError, "in one or two, got 3"),
+        ({"features": [0, 1, 2]}, ValueError, "must be one or two, got 3"),
         ({"max_rows": 0}, ValueError, "max_rows"),
         ({"X": IRIS.data[:, :2]}, ValueError, "GaussianMixture"),
         ({"features": 0, "masses": 0.5}, ValueError, "masses of MixtureDisplay.plot"),

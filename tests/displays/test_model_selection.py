@@ -139,7 +139,7 @@ def test_what_cannot_be_compared_is_refused_by_name():
     unfitted = GridSearchCV(GaussianMixture(), {"n_components": [1]})
     with pytest.raises(NotFittedError, match="GridSearchCV"):
         ModelSelectionDisplay.from_estimator(unfitted)
-    with pytest.raises(TypeError, match="GaussianMixture; fitted estimators"):
+    with pytest.raises(TypeError, match="got GaussianMixture; use from_estimators"):
         ModelSelectionDisplay.from_estimator(fitted([1])[0])
     with pytest.raises(TypeError, match="got list"):
         ModelSelectionDisplay.from_estimator(fitted([1]))
@@ -150,5 +150,5 @@ def test_what_cannot_be_compared_is_refused_by_name():
         ModelSelectionDisplay.from_estimators([KMeans(2).fit(X)], X)
     with pytest.raises(NotFittedError, match="GaussianMixture"):
         ModelSelectionDisplay.from_estimators([GaussianMixture(2)], X)
-    with pytest.raises(ValueError, match="there are none"):
+    with pytest.raises(ValueError, match="from_estimators must not be empty"):
         ModelSelectionDisplay.from_estimators([], X)

@@ -80,7 +80,7 @@ def test_symbols_are_marks(rng):
     assert marks.get_linestyle() == "None"
     assert [label.get_text() for label in display.ax_[0].get_yticklabels()] == list("abc")
     assert StatePathDisplay.from_estimator(hmm, X).lines_[0].get_linestyle() == "None"
-    with pytest.raises(ValueError, match="symbols are drawn of one feature"):
+    with pytest.raises(ValueError, match="features must be one, as symbols are drawn"):
         StatePathDisplay.from_predictions(np.zeros((3, 2)), [0, 0, 0], symbols=True)
 
 
@@ -96,7 +96,9 @@ def test_a_mixture_of_chains_shows_what_is_known_so_far(rng):
         posterior.append(joint / joint.sum())
     assert_allclose(display.im_.get_array().T, posterior, atol=1e-9)
     assert_array_equal(display.states, np.argmax(posterior, axis=1))
-    with pytest.raises(ValueError, match="MarkovChainMixture has no algorithm"):
+    with pytest.raises(
+        ValueError, match="algorithm must be None for MarkovChainMixture, got 'map'"
+    ):
         StatePathDisplay.from_estimator(mixture, X[0], algorithm="map")
 
 

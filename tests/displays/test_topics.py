@@ -85,7 +85,7 @@ def test_axes_may_be_given():
     axes = Figure().subplots(3, 1)
     display = TopicsDisplay.from_estimator(fitted(), ax=axes)
     assert list(display.ax_) == list(axes)
-    with pytest.raises(ValueError, match="3 axes are drawn, got 2"):
+    with pytest.raises(ValueError, match="must be 3 Axes, got 2"):
         TopicsDisplay.from_estimator(fitted(), ax=axes[:2])
 
 
@@ -105,9 +105,9 @@ def test_bad_arguments_are_named(options, message):
 
 
 def test_parts_have_to_fit_together():
-    with pytest.raises(ValueError, match="of the same topics"):
+    with pytest.raises(ValueError, match="of one number of topics"):
         TopicsDisplay([["a", "b"]], [[0.5, 0.2], [0.1, 0.1]])
-    with pytest.raises(ValueError, match="of the same topics"):
+    with pytest.raises(ValueError, match="of one number of topics"):
         TopicsDisplay([["a", "b"]], [[0.5, 0.2]], shares=[0.5, 0.5])
 
 

@@ -94,7 +94,7 @@ def test_a_mixture_of_chains_has_a_matrix_for_each_component(rng):
         with pytest.raises(ValueError, match="component of MarkovChainMixture"):
             TransitionDisplay.from_estimator(mixture, component=component)
     hmm = GaussianHMM(1).fit(rng.normal(size=(9, 1)))
-    with pytest.raises(ValueError, match="GaussianHMM is one chain"):
+    with pytest.raises(ValueError, match="component must be None for GaussianHMM"):
         TransitionDisplay.from_estimator(hmm, component=0)
 
 
@@ -109,7 +109,7 @@ def test_what_is_no_transition_matrix_is_refused(transmat):
 def test_arguments_act_or_are_refused():
     display = TransitionDisplay(np.eye(2))
     assert_array_equal(display.durations, np.inf)
-    with pytest.raises(ValueError, match="for kind='graph'"):
+    with pytest.raises(ValueError, match="require kind='graph'"):
         display.plot(threshold=0.5)
     with pytest.raises(ValueError, match="kind must be"):
         display.plot(kind="circle")

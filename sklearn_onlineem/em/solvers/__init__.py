@@ -31,7 +31,7 @@ __all__ = [
     "solvers_for",
 ]
 
-# By the names that estimators know them by.
+# By the names of the parameter `solver` of estimators.
 SOLVERS: dict[str, type[Solver]] = {
     "auto": Auto,
     "online": Online,
@@ -46,7 +46,7 @@ SOLVERS: dict[str, type[Solver]] = {
 
 
 def solvers_for(kind: type[Model]) -> set[str]:
-    """Return the names of the solvers whose requirements a class of models fulfils."""
+    """Return the names of the solvers that can fit models of a class."""
     return {
         name
         for name, solver in SOLVERS.items()

@@ -1,4 +1,4 @@
-"""The base of solvers: what they are told of a fit, and the online step."""
+"""The base of solvers, their arguments, and the online step."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Plan", "Solver", "has_settled", "mini_batches"]
 
-# Streams make split and merge steps once in so many steps.
+# A stream may make one split or merge step in so many steps.
 _MOVE_STEPS = 32
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Arguments of one fit that are the same for any solver.
+    """Arguments of one fit that are the same for all solvers.
 
     Parameters
     ----------
@@ -39,13 +39,13 @@ class Plan:
     stopping : callable
         Returns a new stopping rule, a function of a pass's log-likelihood and divergence.
     rng : numpy.random.Generator
-        Of the orders in which observations are taken.
+        Generator of the orders in which observations are taken.
     rate_is_chosen : bool, default=False
-        Whether the user has said which rate to take first.
+        Whether the user has chosen the first learning rate.
     max_iter : int, default=None
-        Most passes. None: no solver is told.
+        Largest number of passes, if it is known.
     bound_before : float, default=-inf
-        Mean log-likelihood of the last pass of the fit before, where this goes on from one.
+        Mean log-likelihood of the last pass of the fit that this one continues.
     """
 
     schedule: RateSchedule
@@ -58,23 +58,23 @@ class Plan:
 
 
 class Solver(Settings, ABC):
-    """Base of the solvers: `start` and `step` learn from a stream, `passes` from data at hand.
+    """Base of the solvers: `start` and `step` learn from a stream, `passes` from data in memory.
 
-    A solver is a frozen value of settings. What changes is a `State`, which each step replaces.
-    What one solver alone needs for its next step is the `kept` of its states.
+    A solver is a frozen value of settings. Each step replaces a `State`, in which `kept` is for
+    data that only one solver needs.
 
     Attributes
     ----------
     requires : type or None
-        Capability that a fit needs of its model, one of those in `models`.
+        Capability that a fit needs of its model, see `models.capabilities`.
     inertia : Inertia
         Regularisation of online steps towards the old model.
     samples : bool
         Whether hidden variables are drawn from their posterior instead of averaged over.
     is_stochastic : bool
-        Whether no rule ends a fit, as its iterates never settle.
+        Whether iterates never converge, so that no rule ends a fit.
     has_own_rates : bool
-        Whether learning rates come from running statistics, and not from a schedule.
+        Whether learning rates come from running statistics, not from a schedule.
     reinitialises : bool
         Whether empty components may be reinitialised in a stream.
     """
@@ -87,7 +87,7 @@ class Solver(Settings, ABC):
     reinitialises = True
 
     def prior_of(self, model: Model, prior: Statistics | None) -> Statistics | None:
-        """Return the pseudo-statistics of a prior that lead to the estimate, or None.
+        """Return the pseudo-statistics of a prior for the solver's estimate.
 
         Parameters
         ----------
@@ -95,10 +95,6 @@ class Solver(Settings, ABC):
             Of the step.
         prior : Statistics or None
             Pseudo-statistics that lead to the mode of the posterior.
-
-        Returns
-        -------
-        prior : Statistics or None
         """
         return prior
 
@@ -108,34 +104,24 @@ class Solver(Settings, ABC):
         Parameters
         ----------
         state : State
-            With the model, and with a prior if there is one.
-
-        Raises
-        ------
-        ValueError
-            If the model has not what the solver needs.
+            With the model, and with the prior if there is one.
         """
 
     def start(
         self, state: State, data: Batch, pseudo_statistics: Statistics | None, n_passes: int
     ) -> State:
-        """Settle on the first batch of a stream: passes of batch EM that count as one step.
+        """Learn the first batch of a stream: passes of batch EM that count as one step.
 
         Parameters
         ----------
         state : State
-            With the start.
+            With the initial model.
         data : Batch
             The first batch.
         pseudo_statistics : Statistics or None
-            Sums over observations that keep components apart of which the batch tells little.
+            Sums over observations that keep components apart where the batch has little evidence.
         n_passes : int
             Passes of batch EM, at least 1.
-
-        Returns
-        -------
-        state : State
-            The next one.
 
         Raises
         ------
@@ -155,7 +141,7 @@ class Solver(Settings, ABC):
         )
 
     def step(self, state: State, batch: Batch, schedule: RateSchedule) -> State:
-        """Update with the next batch of a stream, by the rate for the observations so far.
+        """Return the state after the next batch of a stream.
 
         Parameters
         ----------
@@ -165,11 +151,6 @@ class Solver(Settings, ABC):
             In the form that the model takes.
         schedule : callable t -> eta
             Learning rates, or a `Schedule`.
-
-        Returns
-        -------
-        state : State
-            The next one.
         """
         self.check(state)
         size = state.size_of(batch)
@@ -180,9 +161,9 @@ class Solver(Settings, ABC):
         return self._updated(state, batch, eta, size, total_size, move)
 
     def _updated(self, state, data, eta, size, total_size, move=None):
-        """Return the state after one step with data; the prior is spread over the total size.
+        """Return the state after one step; the prior is spread over the total size.
 
-        `move` makes a split or merge step of the new model, which stands for so many observations.
+        `move` makes a split or merge step of the new model and the observations that it counts for.
         """
         draws, n_seen = self.samples or state.model.draws, data.total_weight
         rng = state.rng() if draws or self.inertia.draws else None
@@ -200,20 +181,20 @@ class Solver(Settings, ABC):
         return state.after(model, eta, log_likelihood, data, size, move=moved)
 
     def _move(self, model, batch, n_remembered):
-        """Return the split or merge step that a model makes in a stream, or None."""
+        """Return a split or merge step of a model in a stream, or None."""
         can_move = self.reinitialises and isinstance(model, SplitsAndMerges)
         return model.reinitialised(batch) if can_move else None
 
     def _required(self, model):
-        """Return a model that has what the solver requires; else raise ValueError."""
+        """Return the model, or raise ValueError if it has not what the solver requires."""
         if not isinstance(model, self.requires):
             raise ValueError(f"{type(model).__name__} {self.requires.lacking}.")
         return model
 
     def _shuffled_pass(self, progress, data, plan, learn):
-        """Take one pass in shuffled mini-batches; return the mean log-likelihood on the way.
+        """Return the log-likelihood of a pass in shuffled mini-batches, each before it is learnt.
 
-        `learn` makes the next state of a batch. Each is scored before it is learnt.
+        `learn` returns the state after a batch.
         """
         log_likelihood = weight = 0.0
         order = plan.rng.permutation(len(data))
@@ -227,7 +208,7 @@ class Solver(Settings, ABC):
         return log_likelihood / weight
 
     def finished(self, state: State) -> State:
-        """Return the state that a fit ends with.
+        """Return the final state of a fit.
 
         Parameters
         ----------
@@ -237,7 +218,10 @@ class Solver(Settings, ABC):
         return state
 
     def score(self, progress: Progress, data: Batch) -> float:
-        """Return that by which fits from several starts are compared: higher is better.
+        """Return the score by which fits from several starts are compared: higher is better.
+
+        It is a mean log-likelihood in nats per observation: of the last pass if the fit returns its
+        model, or nearly so; else of the data under the model that the fit returns.
 
         Parameters
         ----------
@@ -245,12 +229,6 @@ class Solver(Settings, ABC):
             Of a fit that has ended.
         data : Batch
             Of the fit.
-
-        Returns
-        -------
-        score : float
-            Mean log-likelihood in nats per observation: of the last pass if its model is the one
-            that the fit ends with, or nearly so; else of the data under that model.
         """
         is_another = self.is_stochastic or getattr(self, "average_from", None) is not None
         if is_another or not progress.lower_bounds:
@@ -264,9 +242,9 @@ class Solver(Settings, ABC):
         Parameters
         ----------
         progress : Progress
-            It takes each new state.
+            Its `take` is called with each new state.
         data : Batch
-            All there are, in the form that the model takes.
+            All observations, in the form that the model takes.
         plan : Plan
             Of the fit.
 
@@ -280,29 +258,12 @@ class Solver(Settings, ABC):
 
 
 def has_settled(rule, step):
-    """Ask a stopping rule; nothing has settled while components lose their weight, one at a time.
-
-    Parameters
-    ----------
-    rule : callable (log_likelihood, kl_divergence) -> bool
-    step : Step or ComponentStep
-    """
+    """Ask a stopping rule; False while the number of components changes."""
     return rule(step.log_likelihood, step.kl_divergence) and step.n_components is None
 
 
 def mini_batches(data, size, order=None, begin=0, end=None):
-    """Yield batches of observations number `begin` to `end` of an order, or as they come.
-
-    Parameters
-    ----------
-    data : Batch
-    size : int
-        Observations in a batch, but for the last.
-    order : ndarray of int of shape (n,), default=None
-        Permutation of the observations. None: as they come.
-    begin, end : int, default=0, None
-        Which of them to take; None: up to the last.
-    """
+    """Yield batches of observations number `begin` to `end` of an order, or of the data."""
     end = len(data) if end is None else end
     for start in range(begin, end, size):
         chosen = slice(start, min(start + size, end))

@@ -25,35 +25,31 @@ __all__ = ["BayesianOnline", "RunningStatistics", "running_step"]
 
 @dataclass(frozen=True)
 class BayesianOnline(Solver):
-    r"""Bayesian online EM: the running statistics are a posterior's.
+    """Bayesian online EM: running statistics are the hyper-parameters of a posterior.
 
-    Each batch adds its expected statistics to those of all before, which are never recomputed from
-    the model, and the model is the mode or the mean of the conjugate posterior. So learning rates
-    come from the prior and the data, one for each component, and `eta0`, `beta` and `schedule`
-    have no say. A fit takes one pass, after which each observation has counted once.
-
-    At equal rates it takes the steps of online EM where a batch is told of the past what the model
-    itself says of it; they differ in what the statistics of a component remember beyond its
-    parameters: the prior's mass on its emissions.
+    Each batch adds its expected statistics to those of all batches before, which are never computed
+    again, and the model is the mode or the mean of the conjugate posterior. Learning rates, one for
+    each component, follow from the prior and the data; `eta0`, `beta` and `schedule` are ignored. A
+    fit takes one pass, so that each observation counts once. See :ref:`bayesian`.
 
     Parameters
     ----------
     estimate : {"mode", "mean"}, default="mode"
-        What the model is made of: the posterior's joint mode, or its mean. Without a prior both are
-        the maximum of the likelihood of the expected statistics.
+        Whether the model is the posterior's joint mode or its mean. Without a prior both maximise
+        the likelihood of the expected statistics.
     start_mass : float, default=0.01
-        Observations for which each component of a start counts, above 0; a start without components
-        counts for so many itself. It decides how soon components leave it: for counts of many words
-        less than one, or all documents go where the first went. The first batch of a stream, on
-        which a start settles, counts for itself instead.
+        Observations that each component of the initial model counts for, above 0; or the whole
+        model if it has no components. Components leave their start later the larger it is: use less
+        than 1 for counts of many words, or all documents join the component of the first. A stream
+        uses its first batch instead.
     forgetting : float, default=1.0
-        Share of the running statistics that a batch leaves, in (0, 1]: the forgetting factor. At 1
-        the model settles; below, it follows data that drift. Priors are not forgotten.
+        Forgetting factor in (0, 1]: the share of the running statistics that is kept after a batch.
+        At 1 the model converges; below, it follows data that drift. Priors are not forgotten.
 
     Raises
     ------
     ValueError
-        If a value is out of its range, or a fit's model has statistics that grow with the data.
+        In a fit, if the statistics of the model grow with the data.
 
     References
     ----------
@@ -71,8 +67,7 @@ class BayesianOnline(Solver):
     ...     mixture = mixture.partial_fit(batch)
     >>> np.sort(mixture.means_.ravel()).round()
     array([ 1., 20.])
-    >>> rates = mixture.history_[-1].component_rates
-    >>> rates.round(2)
+    >>> mixture.history_[-1].component_rates.round(2)
     array([0.03, 0.03])
     """
 
@@ -91,8 +86,8 @@ class BayesianOnline(Solver):
     def start(
         self, state: State, data: Batch, pseudo_statistics: Statistics | None, n_passes: int
     ) -> State:
-        # The statistics of the last pass are the first to be kept; with a proper prior the model is
-        # of their posterior, without the pseudo-statistics.
+        # The statistics of the last pass become the running statistics; with a proper prior the
+        # model maximises their posterior, without the pseudo-statistics.
         share, model, n = 1.0 / data.total_weight, state.model, data.total_weight
         prior = self.prior_of(model, state.prior)
         terms = [(share, term) for term in (pseudo_statistics, prior) if term is not None]
@@ -106,7 +101,7 @@ class BayesianOnline(Solver):
             terms = [(share, prior)]
         new_model = model.m_step(combine([(1.0, evidence), *terms]))
         counts = model.effective_counts(evidence)
-        # All that components stand for is from this batch.
+        # The statistics of components are from this batch only.
         rates = None if counts is None else (counts > 0.0).astype(float)
         kept = RunningStatistics(n, evidence)
         size = state.size_of(data)
@@ -118,7 +113,7 @@ class BayesianOnline(Solver):
         _check_conjugate(state.model)
         before = state.kept
         if not isinstance(before, RunningStatistics):
-            # The model has learnt by other solvers, or not at all.
+            # Another solver has fitted the model, or none.
             n_components = state.model.n_components if state.model.has_components else 1
             n = state.n_seen or self.start_mass * n_components
             before = RunningStatistics.of_model(state.model, n, state.lengths_with(batch))
@@ -142,36 +137,20 @@ class BayesianOnline(Solver):
 def _check_conjugate(model):
     if not model.is_conjugate:
         raise ValueError(
-            "solver='bayesian' needs statistics of a fixed size, which the hyper-parameters of a"
-            " conjugate prior are; those of this model grow with the data."
+            "solver='bayesian' requires statistics of a fixed size; those of"
+            f" {type(model).__name__} grow with the data."
         )
 
 
 class RunningStatistics(NamedTuple):
-    """Expected statistics of all observations so far, each under the model that met it.
+    """Expected statistics of all observations so far, each under the model at its time.
 
     Attributes
     ----------
     mass : float
-        Observations behind them, those that the start stands for among them.
+        Number of observations, with those that the initial model counts for.
     statistics : Statistics
         Averages per observation.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.data.rows import Rows
-    >>> from sklearn_onlineem.em.solvers import RunningStatistics
-    >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models.mixture import MixtureModel
-    >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
-    >>> evidence, _ = model.e_step(Rows(np.array([[6.0]])))
-    >>> running = RunningStatistics.of_model(model, mass=3.0).with_more(1.0, evidence)
-    >>> running.mass, model.m_step(running.total()).parameters
-    (4.0, array([[3.]]))
-    >>> prior = [(4.0, evidence)]
-    >>> running.keeping(0.5).mass, model.m_step(running.total(prior)).parameters
-    (2.0, array([[4.5]]))
     """
 
     mass: float
@@ -179,25 +158,21 @@ class RunningStatistics(NamedTuple):
 
     @classmethod
     def of_model(cls, model: Model, mass: float, lengths: LengthDistribution | None = None) -> Self:
-        """What a model stands for as a start that counts for so many observations.
+        """Return the statistics of an initial model that counts for `mass` observations.
 
         Parameters
         ----------
         model : Model
-            The start.
+            The initial model.
         mass : float
-            Observations that it counts for, above 0.
+            Above 0.
         lengths : LengthDistribution, default=None
-            Of the sequences that it stands for, where lengths are not modelled.
-
-        Returns
-        -------
-        running : RunningStatistics
+            Lengths of sequences, if the model does not have a distribution of them.
         """
         return cls(mass, model.own_statistics(lengths))
 
     def with_more(self, n: float, evidence: Statistics, kept: float = 1.0) -> RunningStatistics:
-        """Return what is running once the evidence of n observations is added to a share of it.
+        """Return a share of these statistics plus the evidence of n observations.
 
         Parameters
         ----------
@@ -206,11 +181,7 @@ class RunningStatistics(NamedTuple):
         evidence : Statistics
             Their expected statistics, averages per observation.
         kept : float, default=1.0
-            Share of what is running that is kept, in (0, 1].
-
-        Returns
-        -------
-        running : RunningStatistics
+            The share, in (0, 1].
         """
         before = kept * self.mass
         mass = before + n
@@ -218,30 +189,22 @@ class RunningStatistics(NamedTuple):
         return RunningStatistics(mass, statistics)
 
     def keeping(self, share: float) -> RunningStatistics | None:
-        """Return it with a share of its mass, or None if that is nothing.
+        """Return these statistics with a share of their mass, or None if it is 0.
 
         Parameters
         ----------
         share : float
             From 0 to 1.
-
-        Returns
-        -------
-        running : RunningStatistics or None
         """
         return self._replace(mass=share * self.mass) if share > 0.0 else None
 
     def total(self, prior: Terms = ()) -> Statistics:
-        """Return the statistics per observation, with those of priors, terms of all together.
+        """Return the statistics per observation, with the terms of priors added.
 
         Parameters
         ----------
         prior : iterable of (float, Statistics), default=()
             Weights, in observations, and pseudo-statistics.
-
-        Returns
-        -------
-        statistics : Statistics
         """
         if not prior:
             return self.statistics
@@ -257,14 +220,14 @@ def running_step(
     kept: float = 1.0,
     rng: np.random.Generator | None = None,
 ) -> tuple[AnyModel, RunningStatistics, Floats | None, float]:
-    r"""Add the expected statistics of a batch to those running, and maximise.
+    r"""Add the expected statistics of a batch to the running statistics, and maximise.
 
     .. math::
         s^+ = \zeta s + \sum_n E[S \mid x_n, \Theta], \qquad
         \Theta^+ = \operatorname*{M}(s^+ + s_0)
 
-    Where all hidden variables are known and nothing is forgotten, :math:`s^+ + s_0` are the
-    hyper-parameters of the conjugate posterior, and the order of batches changes nothing.
+    If all hidden variables are known and :math:`\zeta = 1`, :math:`s^+ + s_0` are the
+    hyper-parameters of the conjugate posterior, in any order of the batches.
 
     Parameters
     ----------
@@ -273,11 +236,11 @@ def running_step(
     data : Batch
         In the form that the model's `e_step` takes.
     running : RunningStatistics
-        The statistics of all batches before.
+        Of all batches before.
     prior : iterable of (float, Statistics), default=()
         Weights and pseudo-statistics whose sum is :math:`s_0`, which is not forgotten.
     kept : float, default=1.0
-        The share of what is running that is kept, :math:`\zeta`.
+        The forgetting factor :math:`\zeta`.
     rng : numpy.random.Generator, default=None
         If given, hidden variables are sampled instead of averaged over.
 
@@ -285,30 +248,15 @@ def running_step(
     -------
     new_model : Model
     running : RunningStatistics
-        The new one.
+        The new ones.
     rates : ndarray of shape (n_components,) or None
-        The share of the batch in each component's statistics: their learning rates.
+        Learning rates of the components: the share of the batch in the statistics of each.
     log_likelihood : float
         Mean log-likelihood of the batch per observation, *under the old model*.
 
     References
     ----------
-    Brochu, de Freitas & Bao, "Owed to a Martingale: A Fast Bayesian On-Line EM Algorithm for
-    Multinomial Models", 2004, eqs. (7)-(12); Sato, "Convergence of on-line EM algorithm", 2000
-    (forgetting).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.data.rows import Rows
-    >>> from sklearn_onlineem.em.solvers import RunningStatistics, running_step
-    >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models.mixture import MixtureModel
-    >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
-    >>> running = RunningStatistics.of_model(model, mass=3.0)
-    >>> new, running, rates, _ = running_step(model, Rows(np.array([[6.0]])), running)
-    >>> new.parameters, running.mass, rates
-    (array([[3.]]), 4.0, array([0.25]))
+    See `BayesianOnline`; Brochu, de Freitas & Bao 2004, eqs. (7)-(12).
     """
     evidence, log_likelihood = model.e_step(data, rng=rng)
     n = data.total_weight
@@ -321,7 +269,7 @@ def running_step(
 
 
 def _shares(part, whole, scale):
-    """Shares of a batch in what components stand for; 0 of a component that nothing stands for."""
+    """Return the share of a batch in the counts of each component; 0 where these are 0."""
     if part is None:
         return None
     return np.divide(scale * part, whole, out=np.zeros(len(whole)), where=whole > 0.0)

@@ -16,47 +16,40 @@ __all__ = ["Componentwise"]
 
 @dataclass(frozen=True)
 class Componentwise(Solver):
-    r"""Generalised EM of a mixture: a step refreshes one component and its weight.
+    r"""Generalised EM of a mixture: a step updates one component and its weight.
 
     .. math::
         w_k &\leftarrow \frac{c_k}{c_k + \sum_{j \ne k} c_j}, \qquad
         w_j \leftarrow w_j \, \frac{1 - w_k^\text{new}}{1 - w_k^\text{old}}, \\
         \theta_k &\leftarrow \arg\max_\theta \sum_n r_{nk} \log p(x_n \mid \theta) + \log p(\theta)
 
-    with the counts :math:`c_k = \sum_n r_{nk} + \alpha_k - 1`. The others keep the ratios of their
-    weights, and the next step has responsibilities of the mixture as it is now: of all log
-    densities, only those of the component are computed anew. A pass is a step for each component
-    that has any weight, and no step lowers the likelihood, or the posterior. Fixed points are those
-    of batch EM, and with one component a pass is one of batch EM. Streams take online steps.
-
-    It needs fewer passes than batch EM, which cost several times as much, so that batch EM takes
-    less time nearly always; see :ref:`componentwise` for when not. Log densities are kept: a double
-    for each row and component.
+    with the counts :math:`c_k = \sum_n r_{nk} + \alpha_k - 1`. The next step uses the
+    responsibilities of the new mixture. A pass is a step for each active component; no step lowers
+    the likelihood, or the posterior, and fixed points are those of batch EM. Streams take online
+    steps. Batch EM usually takes less time, see :ref:`componentwise`. Log densities are kept in
+    memory: a double for each row and component.
 
     Parameters
     ----------
     order : {"gain", "cyclic"}, default="gain"
-        Which component is next. "gain": that of which most is expected, which is what its own last
-        step gained in the bound of EM, and one K-th of what others have gained since then; the
-        first pass takes all in turn. "cyclic": each pass takes all in turn.
+        The order of components. "gain": next is the component with the largest expected gain, which
+        is the gain of its last step in the bound of EM, plus one K-th of what others have gained
+        since; the first pass takes all in turn. "cyclic": each pass takes all in turn.
 
     Raises
     ------
     ValueError
         If `order` is none of these; in a fit, if the model is no mixture.
 
-    Notes
-    -----
-    In expectation over a component that is drawn at random, a step raises the bound by at least
-    :math:`c = 1/K` of what a step of batch EM would, and with the weights as one more block by
-    :math:`c = 1/(K + 1)`: so bounds on the convergence of EM hold for K times, or K + 1 times, as
-    many steps. There is no such c where weights are never refreshed, and none where components
-    share a parameter: with a tied covariance each step takes a mean, under the covariance as it is,
-    and each pass ends with a step of batch EM besides.
+    Notes ----- In expectation over a component drawn at random, a step raises the bound by at least
+    :math:`c = 1/K` of a step of batch EM, and with the weights as one more block by :math:`c = 1/(K
+    + 1)`: so bounds on the convergence of EM hold for K times, or K + 1 times, as many steps. With
+    a tied covariance a step updates a mean, under the old covariance, and each pass ends with a
+    step of batch EM.
 
     With ``weight_concentration_prior`` at 0 or below, and ``order="cyclic"``, this is the algorithm
-    of Figueiredo & Jain: a component whose rows are too few has no weight after its turn, and the
-    next one has its rows.
+    of Figueiredo & Jain: a component with too few rows loses its weight in its turn, and the next
+    one takes over its rows.
 
     References
     ----------
@@ -67,7 +60,7 @@ class Componentwise(Solver):
 
     Examples
     --------
-    Of eight components two overlap, which is where most of the passes go:
+    Of eight components two overlap, and take most of the passes:
 
     >>> import numpy as np
     >>> from sklearn_onlineem import GaussianMixture

@@ -1,4 +1,4 @@
-"""Collapsed Gibbs sampling: chains that run side by side, and what is known of them."""
+"""Collapsed Gibbs sampling: parallel chains and their diagnostics."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ from sklearn_onlineem.models.capabilities import SampledChains
 
 __all__ = ["Chains", "Gibbs", "effective_sample_size", "r_hat", "sweeps"]
 
-# Fewer sweeps of half a chain have no variance to speak of.
+# The variance of half a chain needs at least two sweeps.
 _FEWEST = 2
-# Relative to the largest value.
+# Relative to the largest absolute value.
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class Gibbs(Solver):
-    r"""Collapsed Gibbs sampling: each hidden variable is drawn given all the others.
+    """Collapsed Gibbs sampling: each hidden variable is drawn given all the others.
 
     Parameters are integrated out under their prior, and a fit returns those that maximise the
-    statistics of what was drawn. As with :class:`Stochastic`, sweeps wander for ever and no rule
-    stops them; averaging takes the mean over sweeps and chains. Streams take online steps, as with
-    :class:`Online`. Mixtures need a proper `prior`; rows have no weights.
+    statistics of the draws. A fit takes all of its `max_iter` sweeps. Streams take online steps, as
+    with :class:`Online`. Mixtures require a proper `prior` and rows without weights. See
+    :ref:`sampling`.
 
     Parameters
     ----------
     average_from : int, default=None
-        First sweep of a fit that is averaged. None: the fit returns the last of the first chain.
+        First sweep of a fit that is averaged, over all chains. None: the fit returns the last sweep
+        of the first chain.
     n_chains : int, default=1
-        Chains, each with draws of its own. The first begins with the model that a fit starts from,
-        the others away from it, where the model has more than one. In averages they are numbered as
-        the first.
+        Independent chains. The first begins with the initial model, the others away from it, if the
+        model has several components. Averages number components as the first chain does.
     n_draws : int, default=0
         Draws of the parameters that each chain keeps, spread evenly over the sweeps from
-        `average_from` on, or over the second half; fewer where a callback ends the fit.
+        `average_from` on, or over the second half; fewer if a callback ends the fit.
 
     Raises
     ------
     ValueError
-        If a parameter is out of its range, there are fewer sweeps than draws, or a fit's model has
-        no such sampler, or one of a single chain.
+        In a fit, if there are fewer sweeps than draws, or its model has no such sampler, or one of
+        a single chain only.
 
     Notes
     -----
@@ -68,7 +68,7 @@ class Gibbs(Solver):
 
     Examples
     --------
-    A mixture, and the posterior of its rates:
+    The posterior of the rates of a mixture:
 
     >>> import numpy as np
     >>> from sklearn_onlineem import PoissonMixture
@@ -81,19 +81,6 @@ class Gibbs(Solver):
     >>> rates = np.array([drawn.parameters.ravel() for drawn in mixture.chains_.draws[0]])
     >>> np.sort(rates.mean(axis=0)).round(), np.sort(rates.std(axis=0)).round(1)
     (array([ 2., 21.]), array([0.2, 0.6]))
-
-    Topics:
-
-    >>> import numpy as np
-    >>> from sklearn_onlineem import LatentDirichletAllocation
-    >>> from sklearn_onlineem.em import Gibbs
-    >>> X = np.repeat([[8, 8, 0, 0], [0, 0, 8, 8]], 20, axis=0)
-    >>> solver = Gibbs(average_from=30)
-    >>> lda = LatentDirichletAllocation(2, solver=solver, max_iter=60, random_state=0).fit(X)
-    >>> topics = lda.components_ / lda.components_.sum(axis=1, keepdims=True)
-    >>> topics[topics[:, 0].argsort()].round(1)
-    array([[0. , 0. , 0.5, 0.5],
-           [0.5, 0.5, 0. , 0. ]])
     """
 
     average_from: int | None = None
@@ -117,7 +104,7 @@ class Gibbs(Solver):
             yield passed
 
     def _kept_sweeps(self, n_sweeps):
-        """The first sweep that counts, and those after which parameters are drawn."""
+        """Return the first sweep that counts, and those after which parameters are drawn."""
         first = self.average_from
         if first is None:
             first = 1 if n_sweeps is None else n_sweeps // 2 + 1
@@ -125,14 +112,14 @@ class Gibbs(Solver):
             return first, []
         if n_sweeps is None or n_sweeps - first + 1 < self.n_draws:
             raise ValueError(
-                f"n_draws={self.n_draws} are more than the sweeps from {first} to {n_sweeps}: raise"
-                " max_iter."
+                f"n_draws must be at most the number of sweeps from {first} to {n_sweeps}, got"
+                f" {self.n_draws}: raise max_iter."
             )
         return first, np.linspace(n_sweeps, first, self.n_draws).astype(int).tolist()
 
 
 def sweeps(progress, data, chain, average_from):
-    """Let a chain go on for ever, and the model follow it."""
+    """Yield sweeps of a chain without end, and update the model after each."""
     for number in count(1):
         state = progress.state
         log_likelihood, size = chain.sweep(state.rng()), state.size_of(data)
@@ -145,23 +132,8 @@ def sweeps(progress, data, chain, average_from):
 class Sampler:
     """Chains of one model on the same data, the first of which begins with the model.
 
-    Parameters
-    ----------
-    model : Model
-    data : Batch
-    prior : Statistics or None
-    rng : numpy.random.Generator
-        The first chain's draws are those that it has alone.
-    n_chains : int
-    keeps : range or list of int
-        Sweeps, counted from 1, after which parameters are drawn.
-    first : int
-        First sweep that diagnostics take.
-
-    Raises
-    ------
-    ValueError
-        If the model has no such chains.
+    Parameters are drawn after the sweeps `keeps`; diagnostics begin at sweep `first`. With one
+    chain the draws are those of `rng` alone.
     """
 
     def __init__(self, model, data, prior, rng, n_chains, keeps, first):
@@ -176,7 +148,7 @@ class Sampler:
         self._n_sweeps, self._averages, self._is_aligned = 0, False, False
 
     def sweep(self, rng):
-        """Let each chain make a sweep; return the mean of what they return."""
+        """Make a sweep of each chain; return the mean of their scores."""
         rngs = _one_each(rng, len(self._chains))
         self._n_sweeps += 1
         if self._n_sweeps > self._traces.shape[2]:
@@ -210,7 +182,7 @@ class Sampler:
         self._draws = [(*draws, model) for draws, model in zip(self._draws, drawn, strict=True)]
 
     def average_in(self):
-        """Let what the chains drew last be part of an average."""
+        """Add the last draws of the chains to their averages."""
         self._align()
         for chain in self._chains:
             chain.average_in()
@@ -224,7 +196,7 @@ class Sampler:
         return first.model()
 
     def record(self):
-        """Return what is known of the chains so far."""
+        """Return the record of the chains so far."""
         scores, entropies = self._traces[:, :, : self._n_sweeps]
         return Chains(scores, entropies, self._first, tuple(self._draws))
 
@@ -239,15 +211,14 @@ class Chains(NamedTuple):
     Attributes
     ----------
     scores : ndarray of shape (n_chains, n_sweeps)
-        What each sweep returned: the mean log predictive density of an observation given all the
-        others, in nats.
+        Mean log predictive density of an observation given all the others, in nats, of each sweep.
     entropies : ndarray of shape (n_chains, n_sweeps)
         Entropy of the shares of the components after each sweep, in nats. As the scores, it does
         not depend on how components are numbered.
     first : int
-        The first sweep, counted from 1, that diagnostics and draws take.
+        The first sweep, counted from 1, that diagnostics and draws use.
     draws : tuple of tuples of Model
-        For each chain, models drawn from the posterior, all numbered as in one of the first chain.
+        For each chain, models drawn from the posterior, their components numbered alike.
 
     See Also
     --------
@@ -263,16 +234,17 @@ class Chains(NamedTuple):
     def r_hat(self) -> float:
         """Rank-normalised split R-hat of scores and entropies, the larger of both.
 
-        Chains that have forgotten where they began have 1; above 1.01 they disagree. NaN where
-        neither varies, or there are fewer than 4 sweeps.
+        It is 1 for chains that have forgotten their start; above 1.01 they disagree. NaN if neither
+        varies, or there are fewer than 4 sweeps.
         """
         return _largest(r_hat(part) for part in self._kept())
 
     @property
     def effective_sample_size(self) -> float:
-        """Independent draws that tell as much of scores and entropies, the fewer of both.
+        """Effective sample size of the ranks of scores and entropies, the smaller of both.
 
-        Of their ranks, over all chains. NaN where neither varies, or there are fewer than 4 sweeps.
+        It is a number of independent draws, over all chains. NaN if neither varies, or there are
+        fewer than 4 sweeps.
         """
         return -_largest(-effective_sample_size(part) for part in self._kept())
 
@@ -285,35 +257,19 @@ def _largest(values):
 
 
 def r_hat(values: Floats) -> float:
-    r"""Return the rank-normalised split R-hat of chains.
+    r"""Return the rank-normalised split R-hat of chains, an array of shape (n_chains, n_draws).
 
     .. math:: \hat R = \sqrt{\frac{n - 1}{n} + \frac{B}{n W}}
 
-    with the variance B / n between means of half chains, and the mean variance W within. It is
-    taken of the normal scores of ranks, and of those of distances to the median, so that chains
-    of equal means and unequal spreads are told apart; the larger is returned.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_chains, n_draws)
-
-    Returns
-    -------
-    r_hat : float
-        NaN if there are fewer than 4 draws, or they are all the same.
+    with the variance B / n between means of half chains, and the mean variance W within. The result
+    is the larger of that of the normal scores of ranks, and of those of distances to the median,
+    which differ for chains of equal means and unequal spreads; NaN if there are fewer than 4 draws,
+    or all are the same.
 
     References
     ----------
     Vehtari, Gelman, Simpson, Carpenter & Buerkner, "Rank-normalization, folding, and localization:
     an improved R-hat for assessing convergence of MCMC", Bayesian Analysis 2021, eqs. (4)-(14).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.em.solvers.gibbs import r_hat
-    >>> chains = np.random.default_rng(0).normal(size=(4, 500))
-    >>> round(r_hat(chains), 2), round(r_hat(chains + [[0], [0], [0], [3]]), 1)
-    (1.0, 1.5)
     """
     halves = _halves(values)
     if not _varies(halves):
@@ -323,35 +279,17 @@ def r_hat(values: Floats) -> float:
 
 
 def effective_sample_size(values: Floats) -> float:
-    r"""Return the number of independent draws that tell as much of the centre of a distribution.
+    r"""Return the effective sample size of chains, an array of shape (n_chains, n_draws).
 
     .. math:: S / \Big(-1 + 2 \sum_t \rho_{2t} + \rho_{2t+1}\Big)
 
     of S draws in all chains with autocorrelations :math:`\rho` of the normal scores of ranks; sums
     of pairs are cut where they become negative, and never grow (Geyer's initial monotone sequence).
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_chains, n_draws)
-
-    Returns
-    -------
-    size : float
-        NaN if there are fewer than 4 draws, or they are all the same.
+    NaN if there are fewer than 4 draws, or all are the same.
 
     References
     ----------
     Vehtari et al. 2021, as for `r_hat`, eq. (15) and section 4.2.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.em.solvers.gibbs import effective_sample_size
-    >>> noise = np.random.default_rng(0).normal(size=(4, 1000))
-    >>> bool(effective_sample_size(noise) > 3000)
-    True
-    >>> bool(effective_sample_size(np.cumsum(noise, axis=1)) < 50)
-    True
     """
     halves = _halves(values)
     if not _varies(halves):
@@ -367,18 +305,18 @@ def effective_sample_size(values: Floats) -> float:
     is_negative = np.flatnonzero(pairs < 0.0)
     pairs = np.minimum.accumulate(pairs[: is_negative[0]] if len(is_negative) else pairs)
     size = n_chains * n
-    # Antithetic chains tell more than independent draws do, though not without bounds.
+    # Antithetic chains may exceed the number of draws, up to a bound.
     return float(size / max(2.0 * pairs.sum() - 1.0, 1.0 / np.log10(size)))
 
 
 def _halves(values):
-    """Chains cut in two, without the middle draw of an odd number."""
+    """Return the halves of chains, without the middle draw of an odd number."""
     values, half = _without_rounding(values), values.shape[1] // 2
     return np.concatenate([values[:, :half], values[:, values.shape[1] - half :]])
 
 
 def _without_rounding(values):
-    """The same values, equal where they differ by rounding: sums in another order, say."""
+    """Return the values, made equal where they differ by rounding only."""
     order = np.argsort(values, axis=None)
     ascending = values.ravel()[order]
     steps = np.diff(ascending, prepend=-np.inf) > _ROUNDING * np.abs(ascending).max(initial=0.0)
@@ -405,7 +343,7 @@ def _split_r_hat(halves):
 
 
 def _autocovariances(chain):
-    """Of a chain at all lags, sums divided by its length."""
+    """Return the autocovariances of a chain at all lags, sums divided by its length."""
     n = len(chain)
     spectrum = np.fft.rfft(chain - chain.mean(), 2 * n)
     return np.fft.irfft(np.abs(spectrum) ** 2, 2 * n)[:n] / n

@@ -15,9 +15,9 @@ __all__ = ["Newton"]
 
 @dataclass(frozen=True)
 class Newton(Solver):
-    """Newton's method on the likelihood itself, for models that have `newton_step`.
+    """Newton's method on the likelihood, for models that have `newton_step`.
 
-    It takes a few passes where EM needs hundreds. There is no prior on its way.
+    It takes a few passes where EM needs hundreds, and supports no priors.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class Newton(Solver):
 
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
         if progress.state.prior is not None:
-            raise ValueError("solver='newton' maximises the likelihood, and takes no prior.")
+            raise ValueError("solver='newton' maximises the likelihood and cannot use a prior.")
         settled = plan.stopping()
         self._required(progress.state.model)
         while True:

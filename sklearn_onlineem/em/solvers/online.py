@@ -1,4 +1,4 @@
-"""Online EM, batch EM, both in turn, and the averages of iterates."""
+"""Online EM, batch EM, one after the other, and averages of iterates."""
 
 from __future__ import annotations
 
@@ -21,21 +21,14 @@ __all__ = ["Auto", "Batch", "Online", "averaged", "of_average"]
 
 
 class Average(NamedTuple):
-    """Mean of the statistics of iterates (Polyak-Ruppert).
-
-    Attributes
-    ----------
-    n : int
-        Iterates so far.
-    statistics : Statistics
-    """
+    """Mean of the statistics of n iterates (Polyak-Ruppert)."""
 
     n: int
     statistics: Statistics
 
 
 def averaged(state, before):
-    """Return the `Average` that the state before keeps, with the model of a state in it, too."""
+    """Return the `Average` that `before` keeps, with the model of `state` added."""
     statistics = state.model.own_statistics(state.lengths)
     if not isinstance(before.kept, Average):
         return Average(1, statistics)
@@ -44,7 +37,7 @@ def averaged(state, before):
 
 
 def of_average(state):
-    """Return the state whose model is that of the average which it keeps, if there is one."""
+    """Return the state with the model of its `Average`, if it keeps one."""
     if not isinstance(state.kept, Average):
         return state
     return state._replace(model=state.model.m_step(state.kept.statistics), kept=None)
@@ -52,29 +45,21 @@ def of_average(state):
 
 @dataclass(frozen=True)
 class Online(Solver):
-    r"""Online EM and nothing else: passes over shuffled mini-batches, by the learning rates.
+    """Online EM: passes over shuffled mini-batches, by the learning rates.
 
-    A pass is scored on the way, each batch before it is learnt, so that the stopping rule looks at
-    data that the model did not know.
+    The stopping rule uses the log-likelihood of each batch before the model learns from it.
 
     Parameters
     ----------
     average_from : int, default=None
         First pass of a fit whose iterates are averaged: the fit returns the maximiser of the mean
-        of their own statistics (Polyak-Ruppert), instead of the last iterate. A stream, which has
-        no passes, always has the last iterate. None: no averaging.
+        of their own statistics (Polyak-Ruppert) instead of the last iterate. None: no averaging.
+        Streams return the last iterate.
     inertia : Inertia, default=Exact()
         The old model's own statistics, or an estimate of them, `Sampled`.
     reinitialises : bool, default=True
-        Whether empty components of a mixture are reinitialised in a stream where its rows ask
-        for it, which takes batches of some 50 rows. Say no where the source returns to what it was,
-        as by day and by night.
-
-    Raises
-    ------
-    ValueError
-        If `average_from` is no whole number from 1 up, `inertia` is none, or `reinitialises` no
-        bool.
+        Whether empty components of a mixture may be reinitialised in a stream, if batches have some
+        50 rows. False for sources that return to what they were, as by day and by night.
 
     References
     ----------
@@ -134,8 +119,7 @@ class Batch(Solver):
     >>> import numpy as np
     >>> from sklearn_onlineem import PoissonMixture
     >>> from sklearn_onlineem.em import Batch
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.poisson(rng.choice([1.0, 20.0], size=(3000, 1)))
+    >>> X = np.random.default_rng(0).poisson([[1.0]] * 50 + [[20.0]] * 50)
     >>> mixture = PoissonMixture(2, solver=Batch(), max_iter=3, tol=0.0, random_state=0).fit(X)
     >>> [step.eta for step in mixture.history_]
     [inf, inf, inf]
@@ -153,21 +137,15 @@ class Batch(Solver):
 
 @dataclass(frozen=True)
 class Auto(Solver):
-    """Online EM where the user has chosen a rate; else the fastest way to an optimum.
+    """Online EM if the user has chosen a rate; else a few online passes, then batch EM.
 
-    That is `online_passes` in mini-batches, which come most of the way, and then batch EM, which
-    settles what is left in fewer passes than learning rates that decay. Data of no more than one
-    batch are fitted by batch EM alone, and so is what goes on from another fit.
+    Online passes come most of the way, and batch EM then converges in fewer passes than online EM
+    would. Data of at most one batch, and fits that continue another one, use batch EM only.
 
     Parameters
     ----------
     online_passes : int, default=1
-        Passes in mini-batches before batch EM.
-
-    Raises
-    ------
-    ValueError
-        If `online_passes` is below 1.
+        Passes in mini-batches before batch EM, at least 1.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Online EM of an endless sequence, row by row."""
+"""Online EM of an endless sequence, one row at a time."""
 
 from __future__ import annotations
 
@@ -22,33 +22,29 @@ __all__ = ["Recursive"]
 class Recursive(Solver):
     r"""Cappe's online EM: a hidden Markov model of symbols learns after each row.
 
-    Statistics of all rows so far are kept for each state that the chain may be in, and smoothed as
-    it moves on: no past is kept, and an endless sequence has no seams. The M-step follows each row,
-    with the step size :math:`\gamma_t = \eta_t / (1 + \eta_t)` of the estimator's schedule, where t
-    counts rows. How a stream is cut into pieces for ``partial_fit(..., continues=True)`` changes
-    nothing, after the first piece, which gives the start.
+    It keeps smoothed statistics of all rows so far for each present state, but no rows. The M-step
+    follows each row, with the step size :math:`\gamma_t = \eta_t / (1 + \eta_t)` of the estimator's
+    schedule, where t counts rows. After the first piece, which gives the initial model, the result
+    does not depend on how ``partial_fit(..., continues=True)`` cuts the stream. See
+    :ref:`recursive`.
 
-    It is good for predicting what comes next of a stream that is seen once. In several passes the
-    solver "online" comes about as far in the same time. A row takes K^2 (K^2 + K C) products, for K
-    states and C symbols: some microseconds where both are few.
+    It predicts well on streams that are seen once; in several passes the solver "online" is as good
+    in the same time. A row takes K^2 (K^2 + K C) products, for K states and C symbols.
 
     Parameters
     ----------
     warm_up : int, default=100
-        Rows that are seen before the first M-step, which has nothing to go by before. The first
-        piece of a stream, on which its start settles, counts.
+        Rows before the first M-step, from 0 up; the first piece of a stream counts.
 
     Raises
     ------
     ValueError
-        If `warm_up` is no whole number from 0 up; in a fit, if the model is no hidden Markov model
-        of symbols, or its sequences end by themselves.
+        In a fit, if the model is no hidden Markov model of symbols, or its sequences end by
+        themselves.
 
-    Notes
-    -----
-    An entry of `history_` stands for a batch: its log-likelihood is of each row given those before
-    it, by the model that these have led to, and its learning rate is that of one step with the same
-    weight. One thread does all the work.
+    Notes ----- An entry of `history_` describes a batch: the log-likelihood of each row is given
+    the rows before it, under the model at that row, and the learning rate is that of one step with
+    the same weight. It uses one thread.
 
     References
     ----------
@@ -57,7 +53,7 @@ class Recursive(Solver):
 
     Examples
     --------
-    Two coins that take turns, hundred tosses each, learnt toss by toss:
+    Two coins in turn, a hundred tosses each:
 
     >>> import numpy as np
     >>> from sklearn_onlineem import CategoricalHMM
@@ -89,7 +85,7 @@ class Recursive(Solver):
         step_sizes = np.array([step_size(rate) for rate in rates])
         before = state.kept
         if not isinstance(before, SmoothedStatistics):
-            # Those of the rows before, so that it does not matter where this batch ends.
+            # Lengths of the rows before, so that the end of this batch changes nothing.
             known = state.lengths_with(batch) if state.lengths is None else state.lengths
             before = SmoothedStatistics.of_model(state.model, known, batch.before)
         total = max(state.size_seen + size, state.expected_size)

@@ -1,4 +1,4 @@
-"""How many components: batch EM whose components are merged and split."""
+"""Batch EM with split and merge steps, which find the number of components."""
 
 from __future__ import annotations
 
@@ -15,43 +15,41 @@ from sklearn_onlineem.models.capabilities import SplitsAndMerges
 
 __all__ = ["SplitMerge"]
 
-# Passes of batch EM after a move, before it is judged as it stands.
+# Most passes of batch EM that a split or merge step may take to converge.
 _TRIAL_PASSES = 100
 
 
 @dataclass(frozen=True)
 class SplitMerge(Solver):
-    r"""Batch EM that also finds how many components there are: it merges and splits them.
+    r"""Batch EM that also finds the number of components: it merges and splits them.
 
-    `n_components` is the most there may be; those that are left over get a weight of exactly 0, and
-    `n_components_` counts the others. Where batch EM has settled, moves are tried: the merges that
-    lose the least, by the divergence of :func:`~sklearn_onlineem.combine_estimators`, then splits
-    across the first axis of a component. After a move EM settles anew, and the move stays if it
-    raises
+    `n_components` is the largest number; unused components have a weight of exactly 0, and
+    `n_components_` counts the others. When batch EM has converged, it tries the merges that lose
+    the least, by the divergence of :func:`~sklearn_onlineem.combine_estimators`, then splits across
+    the first axis of a component. EM converges again after each, and the step is kept if it raises
 
     .. math:: \sum_n \log p(x_n) - \tfrac{1}{2} \, \text{parameters} \times \log N,
 
-    which is Schwarz's criterion (BIC) times -1/2, with N the total weight of the rows; else it is
-    undone. So the criterion never falls by a move. A fit ends when no move raises it; passes are
-    those of batch EM until it settles, and then the moves that stay.
+    which is Schwarz's criterion (BIC) times -1/2, with N the total weight of the rows. A fit ends
+    when no step raises it; passes are those of batch EM, and the steps that are kept.
 
-    Streams take online steps. With `in_streams` every 32nd of them moves: pairs are merged if that
-    raises the criterion of as many rows as the learning rate lets the model stand for, and a
-    component is split if its halves, learnt from one half of the batch, make the other a million
-    times likelier. The criterion of the batch never falls by either.
+    Streams take online steps. With `in_streams` every 32nd of them may merge pairs, if that raises
+    the criterion of as many rows as the model remembers, and split a component, if its halves,
+    learnt from one half of the batch, make the other a million times likelier. Neither lowers the
+    criterion of the batch. See :ref:`number_of_components`.
 
     Parameters
     ----------
     n_merges : int, default=8
-        Merges to try before splits are, at least 1.
+        Merges to try before splits, at least 1.
     in_streams : bool, default=False
-        Whether streams move.
+        Whether streams merge and split, too.
 
     Raises
     ------
     ValueError
-        If `n_merges` is below 1 or `in_streams` no bool; in a fit, if the model is no mixture, if
-        components are known or a prior gives all of them weight, or if `tol` is 0.
+        In a fit, if the model is no mixture, components are known, a prior gives all of them
+        weight, or `tol` is 0.
 
     References
     ----------
@@ -82,8 +80,8 @@ class SplitMerge(Solver):
     def passes(self, progress: Progress, data: Batch, plan: Plan) -> Passes:
         settled, is_settled = plan.stopping(), False
         if not settled.tol > 0.0:
-            raise ValueError("solver=SplitMerge() moves where EM has settled, which needs tol > 0.")
-        # What has no moves is refused at once.
+            raise ValueError(f"solver=SplitMerge() requires tol > 0, got {settled.tol!r}.")
+        # Models without split and merge steps are refused at once.
         self._candidates(progress.state, data)
         while not is_settled:
             state = progress.state
@@ -125,13 +123,13 @@ class SplitMerge(Solver):
 
 
 def _criterion(model, log_likelihood, data):
-    """Minus half the BIC, in nats: the log-likelihood less a price for each parameter."""
+    """Return minus half the BIC, in nats."""
     n = data.total_weight
     return n * log_likelihood - 0.5 * model.n_parameters() * math.log(n)
 
 
 def _settled(model, state, data, plan):
-    """The model after batch EM, which is not the present one yet."""
+    """Return a model after batch EM from it has converged."""
     settled, terms = plan.stopping(), state.prior_terms(state.size_of(data))
     for _ in range(_TRIAL_PASSES):
         new_model, log_likelihood = batch_step(model, data, terms)

@@ -20,24 +20,17 @@ __all__ = ["Stochastic"]
 
 @dataclass(frozen=True)
 class Stochastic(Solver):
-    r"""Stochastic EM: hidden variables are drawn from their posterior in each E-step.
+    """Stochastic EM: hidden variables are drawn from their posterior in each E-step.
 
-    A fit makes as many passes as it may, as iterates wander about the optimum for ever: no rule
-    stops them. Averaging makes an estimate of them that settles. Streams take online steps from
-    what is drawn. Draws depend on `random_state` and the number of the step alone, not on
-    threads.
+    Iterates do not converge, so that a fit takes all of its `max_iter` passes; their average does.
+    Streams take online steps with draws, too. Draws depend on `random_state` and the number of the
+    step, not on threads.
 
     Parameters
     ----------
     average_from : int, default=None
-        First pass of a fit whose iterates are averaged, see :class:`Online`. None: the fit returns
-        the last iterate. Where EM is slow, average the last passes only: iterates that are still on
-        their way have a mean that lags behind the last of them.
-
-    Raises
-    ------
-    ValueError
-        If `average_from` is below 1.
+        First pass of a fit whose iterates are averaged, at least 1, see :class:`Online`. None: the
+        fit returns the last iterate. Average late passes only: early iterates pull the mean back.
 
     References
     ----------
