@@ -182,10 +182,9 @@ class Family(ABC, Generic[Parameters, Evidence]):
     def expected_log_density(self, parameters: Parameters, statistics: Evidence) -> float:
         r"""Return the log density of rows that have these statistics, in nats, over all components.
 
-        The M-step maximises it. It leaves out what does not depend on the parameters, so only
-        differences have a meaning. The default is :math:`-\sum_k n_k \mathrm{KL}(\hat\theta_k \|
-        \theta_k)`, with the effective counts and the maximiser of the statistics, which is the same
-        for exponential families.
+        The M-step maximises it, up to what does not depend on the parameters: only differences have
+        a meaning. The default is :math:`-\sum_k n_k \mathrm{KL}(\hat\theta_k \| \theta_k)`, with
+        the effective counts and the maximiser of the statistics.
 
         Parameters
         ----------
@@ -249,12 +248,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         parameters : object
             Of K components.
         means : ndarray of shape (K, n_features)
-            One for each component.
-
-        Raises
-        ------
-        ValueError
-            If means do not determine parameters of this family.
+            One for each component; ValueError if means do not determine parameters.
         """
         raise ValueError(f"{type(self).__name__} does not take means to start from.")
 
@@ -332,7 +326,10 @@ class Family(ABC, Generic[Parameters, Evidence]):
         rows: Rows,
         uniforms: Floats | None = None,
     ) -> tuple[Floats, Evidence, float]:
-        """Compute the expected statistics of a mixture of this family's components.
+        """Return the E-step of a mixture of this family's components.
+
+        Responsibilities of the components (K,), `expected_statistics`, and the log-likelihood in
+        nats are averages over the rows by their weights.
 
         Parameters
         ----------
@@ -344,15 +341,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
             Observations, with their weights and labels.
         uniforms : ndarray of shape (n_rows,), default=None
             If given, components are drawn with these instead of averaged over.
-
-        Returns
-        -------
-        counts : ndarray of shape (K,)
-            Responsibilities, averaged over the rows by their weights.
-        statistics : Statistics
-            `expected_statistics`, averaged likewise.
-        log_likelihood : float
-            In nats, averaged likewise.
         """
         statistics = partial(self.posterior_statistics, parameters)
         return self._over_blocks(parameters, log_weights, rows, uniforms, statistics)

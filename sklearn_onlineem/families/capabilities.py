@@ -241,5 +241,6 @@ class Correlations(ABC, Generic[Parameters]):
 
 
 def require(family, capability):
+    """Raise ValueError if a family lacks a capability."""
     if not isinstance(family, capability):
         raise ValueError(f"{type(family).__name__} {capability.lacking}.")

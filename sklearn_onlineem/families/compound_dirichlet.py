@@ -46,13 +46,11 @@ class CompoundDirichlet(
         & p(v \mid L, \alpha) = \frac{L! \, \Gamma(\alpha_0)}{\Gamma(\alpha_0 + L)}
         \prod_j \frac{\Gamma(\alpha_j + v_j)}{v_j! \, \Gamma(\alpha_j)}
 
-    with :math:`\alpha_0 = \sum_j \alpha_j`. The proportions are hidden, so the sufficient
-    statistic is their expectation under the *old* parameters,
-    :math:`E[\log h_j \mid v] = \psi(\alpha_j + v_j) - \psi(\alpha_0 + L)`, and the M-step solves
-    :math:`\psi(\alpha_j) - \psi(\alpha_0) = t_j` for its mean t by Newton's method. Divergences
-    are those of the Dirichlet distributions: given h, words do not depend on :math:`\alpha`.
-    Parameters are `Dirichlets`. Dense and CSR data. Counts need not be whole: :math:`v!` is
-    :math:`\Gamma(v + 1)`, and :math:`\prod_j h_j^{v_j}` has the same expectation.
+    with :math:`\alpha_0 = \sum_j \alpha_j`. The sufficient statistic is the expectation
+    :math:`E[\log h_j \mid v] = \psi(\alpha_j + v_j) - \psi(\alpha_0 + L)` under the *old*
+    parameters, and Newton's method solves the M-step. Divergences are those of the Dirichlets, as
+    words do not depend on :math:`\alpha` given h. Parameters are `Dirichlets`. Dense and CSR data.
+    Counts need not be whole: :math:`v!` is :math:`\Gamma(v + 1)`.
 
     Parameters
     ----------
@@ -71,9 +69,8 @@ class CompoundDirichlet(
     >>> from sklearn_onlineem.families import CompoundDirichlet
     >>> from sklearn_onlineem.families.dirichlets import Dirichlets
     >>> urn = Dirichlets(alpha=np.array([[1.0, 1.0]]), length=np.array([2.0]))
-    >>> np.exp(CompoundDirichlet().log_density(urn, np.array([[2.0, 0.0], [1.0, 1.0]]))).round(12)
-    array([[0.33333333],
-           [0.33333333]])
+    >>> np.exp(CompoundDirichlet().log_density(urn, np.array([[2.0, 0.0]]))).round(12)
+    array([[0.33333333]])
     """
 
     min_alpha: float = 1e-10

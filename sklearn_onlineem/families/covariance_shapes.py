@@ -273,8 +273,7 @@ class Covariance(ABC):
         """Squared distances by the scatters (for each k: n_rows, n_blocks), log-dets, n_blocks."""
 
     @abstractmethod
-    def _drawn(self, posterior, rng):
-        """Covariances drawn from a posterior."""
+    def _drawn(self, posterior, rng): ...
 
     # The kernel that makes a sweep of collapsed Gibbs sampling.
     _sweep = None

@@ -31,20 +31,17 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         p(x_1, \dots, x_T \mid T) = \pi_{x_1} \prod_{t > 1} A_{x_{t-1} x_t}
         = \prod_i \pi_i^{s_i} \prod_{ij} A_{ij}^{n_{ij}}
 
-    A row is :math:`(s, n)`, S + S * S numbers, where s is one-hot and the matrix n, flattened,
-    counts the pairs that follow each other. The density is that of one sequence with these counts,
-    without a coefficient for others that have the same. Rows of S * S numbers are n alone, and
-    their density is given the first symbol. Lengths are not modelled. Dense and CSR data. Counts
-    need not be whole, and a row may be the sum of several sequences.
+    A row is :math:`(s, n)`, S + S * S numbers: s is one-hot, and the flattened matrix n counts the
+    pairs that follow each other. Rows of S * S numbers are n alone, given the first symbol. The
+    density is that of one sequence with these counts, without a coefficient for others. Lengths
+    are not modelled. Dense and CSR data; counts need not be whole, and may be of several sequences.
 
     Parameters are *unnormalised* means :math:`\mu = (E s, E n)` of shape (K, n_features), S + 1
     groups of S numbers. Normalised, groups are the probabilities, :math:`\theta = \log (\pi, A)`,
-    at which the log-partition is 0; their sums are the expected visits of each symbol. Visits are
-    estimated from the data, not derived from the chain: the own statistics and the KL divergence,
-    :math:`\sum_{ij} \mu_{ij} \log (A_{ij} / A'_{ij})` and likewise of the start, take those of
-    :math:`\mu`. So each row of the matrix has a learning rate that fits its use, and merged models
-    are those of one M-step on all data. If :math:`\mu` are the expected counts of a chain, this is
-    the KL divergence between chains.
+    at which the log-partition is 0; their sums are the expected visits of each symbol, as estimated
+    from the data. The own statistics and the KL divergence :math:`\sum_{ij} \mu_{ij} \log (A_{ij} /
+    A'_{ij})`, and likewise of the start, take these visits, so that each row of the matrix learns
+    at a rate that fits its use, and merged models are those of one M-step on all data.
 
     Parameters
     ----------
@@ -60,13 +57,13 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
 
     Examples
     --------
+    The sequence 0, 0, 1, 1 has the probability one half, times 3/4, 1/4 and 1/2:
+
     >>> import numpy as np
     >>> from sklearn_onlineem.families import MarkovChain
     >>> chain = np.array([[0.5, 0.5, 3.0, 1.0, 1.0, 1.0]])
     >>> np.exp(MarkovChain().log_density(chain, np.array([[1.0, 0.0, 1.0, 1.0, 0.0, 1.0]])))
     array([[0.046875]])
-
-    That is the sequence 0, 0, 1, 1: one half, times 3/4, 1/4 and 1/2.
     """
 
     min_probability: float = 1e-12
@@ -239,7 +236,6 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return Sums(np.zeros(n_components), groups.reshape(n_components, n_features))
 
     def _concentration(self, statistics):
-        """Return the alpha = total + 1 of the Dirichlet posteriors with these modes."""
         return _collapsed.proper(self, "concentration", statistics.total + 1.0)
 
     def mean_form(self, prior: Sums) -> Sums:

@@ -118,7 +118,6 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return Sums(np.zeros(n_components), concentration - 1.0)
 
     def _concentration(self, statistics):
-        """Return the alpha = total + 1 of the Dirichlet posteriors with these modes."""
         return _collapsed.proper(self, "concentration", statistics.total + 1.0)
 
     def mean_form(self, prior: Sums) -> Sums:

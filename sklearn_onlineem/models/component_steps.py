@@ -39,9 +39,8 @@ class ComponentSteps:
         w_j \leftarrow w_j \, \frac{1 - w_k^\text{new}}{1 - w_k^\text{old}}, \qquad
         \theta_k \leftarrow \arg\max_\theta \sum_n r_{nk} \log p(x_n \mid \theta) + \log p(\theta),
 
-    with the counts :math:`c_k = \sum_n r_{nk} + \alpha_k - 1`. Then the component's log densities
-    are replaced, and the sums over components change by its part alone, so that responsibilities
-    are always those of the present mixture. A step raises the bound by
+    with the counts :math:`c_k = \sum_n r_{nk} + \alpha_k - 1`. The responsibilities are always
+    those of the present mixture. A step raises the bound by
 
     .. math:: g_k = \mathrm{kl}(w_k^\text{new} \,\|\, w_k^\text{old})
         + w_k^\text{new} \, \mathrm{KL}(\theta_k^\text{new} \,\|\, \theta_k^\text{old}),
@@ -52,16 +51,9 @@ class ComponentSteps:
     sweep ends with a step of batch EM.
 
     The order "gain" takes the component with the largest expected gain next: the gain of its own
-    last step, and 1/K of what others have gained since.
-
-    References
-    ----------
-    Kunstner, Kumar & Schmidt, "Homeomorphic-Invariance of EM: Non-Asymptotic Convergence in KL
-    Divergence for Exponential Families via Mirror Descent", AISTATS 2021, on generalised EM;
-    Celeux, Chrétien, Forbes & Mkhadri, "A component-wise EM algorithm for mixtures", JCGS 2001;
-    Figueiredo & Jain, "Unsupervised learning of finite mixture models", PAMI 2002, section 4;
-    Neal & Hinton, "A view of the EM algorithm that justifies incremental, sparse, and other
-    variants", 1998.
+    last step, and 1/K of what others have gained since. `Componentwise` has references; the bound
+    is that of Neal & Hinton, "A view of the EM algorithm that justifies incremental, sparse, and
+    other variants", 1998.
     """
 
     def __init__(self, model, data, prior=None, order="gain"):

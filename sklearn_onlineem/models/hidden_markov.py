@@ -419,7 +419,6 @@ def _without_lead(rows, data):
 
 
 def _share_of_fresh(like):
-    """Return the share of the sequences that begin at their first row."""
     return 1.0 if like is None or like.before is None else 1.0 - 1.0 / len(like)
 
 

@@ -23,6 +23,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data._batch import array_of
 from sklearn_onlineem.data.documents import MOST_SINGLE, MOST_TOKENS, Documents
 from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.families._collapsed import drawn_proportions
 from sklearn_onlineem.models._model import Model, matching
 from sklearn_onlineem.models.capabilities import Chain, SampledChains
 from sklearn_onlineem.models.topic_inference import (
@@ -334,7 +335,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
         if lengths is None:
             lengths = np.rint(self.length) if like is None else rng.choice(np.rint(like.lengths), n)
         lengths = np.broadcast_to(lengths, n).astype(np.int64)
-        proportions = _drawn_proportions(self.alpha, n, rng)
+        proportions = drawn_proportions(np.tile(self.alpha, (n, 1)), rng)
         counts = np.empty((n, len(self.topics_T)))
         step = max(1, _BLOCK_VALUES // len(self.topics_T))
         for start in range(0, n, step):
@@ -376,14 +377,6 @@ def _cross(own, logs):
     total = own.T @ np.where(finite, logs, 0.0)
     total[own.T @ ~finite > 0.0] = -np.inf
     return total
-
-
-def _drawn_proportions(alpha, n, rng):
-    """Draw rows from a Dirichlet, by logarithms, which do not underflow for small shapes."""
-    logs = np.log(rng.standard_gamma(alpha + 1.0, (n, len(alpha))))
-    logs -= rng.standard_exponential((n, len(alpha))) / alpha
-    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return shares / shares.sum(axis=1, keepdims=True)
 
 
 def _halves(data, rng):

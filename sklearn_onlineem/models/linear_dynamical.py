@@ -65,10 +65,8 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     Notes
     -----
     An E-step that draws uses antithetic pairs of states, as far above their smoothed means as
-    below, from the last one backward. Pairs of successive states average over the first, given the
-    drawn second. Plain draws would not do: regressions on them fit their noise, so that variances
-    shrink with each pass, and the covariance of the first states would be singular with no more
-    sequences than states.
+    below; of successive states, the first is averaged over given the second. Regressions on plain
+    draws fit their noise, so that variances shrink with each pass.
 
     References
     ----------
@@ -91,10 +89,8 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
     >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
     >>> data = Sequences(Rows(np.array([[1.0], [np.nan], [2.0]])), np.array([0, 3]))
-    >>> walk.filtered(data)[0].round(3)
-    array([[0.5  ],
-           [0.5  ],
-           [1.571]])
+    >>> walk.filtered(data)[0].ravel().round(3)
+    array([0.5  , 0.5  , 1.571])
     """
 
     initial: Regression

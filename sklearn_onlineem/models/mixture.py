@@ -360,21 +360,6 @@ class MixtureChain(Chain["MixtureModel"]):
     Neal, "Markov chain sampling methods for Dirichlet process mixture models", JCGS 2000,
     algorithm 3; Zaheer, Wick, Kottur & Tristan, "Comparing Gibbs, EM and SEM for MAP Inference in
     Mixture Models".
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.data.rows import Rows
-    >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models.mixture import MixtureChain, MixtureModel, MixtureStatistics
-    >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-    >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
-    >>> rates = Poisson().prior_statistics(2, n_features=1, shape=1.0, rate=0.1)
-    >>> prior, rng = MixtureStatistics(np.zeros(2), rates), np.random.default_rng(0)
-    >>> chain = MixtureChain(model, data, prior, rng)
-    >>> _ = [chain.sweep(rng) for _ in range(20)]
-    >>> chain.labels, chain.shares()
-    (array([0, 0, 1, 1], dtype=int32), array([0.5, 0.5]))
     """
 
     has_draws = True
@@ -403,7 +388,6 @@ class MixtureChain(Chain["MixtureModel"]):
     # ------------------------------------------------------------------------------------- start
 
     def _log_posteriors(self):
-        """Yield log joint densities of blocks of rows under the model."""
         log_weights = self._model.log_weights
         for block in self._blocks(self._rows):
             log_density = self._model.family.log_density(self._model.parameters, block.X)
