@@ -19,7 +19,7 @@ from sklearn_onlineem.statistics import Statistics, Sums, combine
 
 __all__ = ["NOTHING", "NO_LABELS", "ExponentialFamily", "Family", "optional", "per_row", "unwanted"]
 
-# What a family learns, and its statistics.
+# Parameters of a family, and its statistics.
 Parameters = TypeVar("Parameters")
 Evidence = TypeVar("Evidence", bound=Statistics)
 
@@ -53,11 +53,11 @@ class Family(ABC, Generic[Parameters, Evidence]):
 
     # Whether means determine all parameters, so that `with_means` needs no others.
     determined_by_means = False
-    # Whether rows are nominal, such as codes of symbols, between which distances mean nothing.
+    # Whether rows are nominal, such as codes of symbols, without distances between them.
     is_nominal = False
-    # Whether the support is convex, so that `check` says of means, too, whether they are in it.
+    # Whether the support is convex, so that `check` applies to means, too.
     support_is_convex = False
-    # Whether X may be CSR as well as dense; starts are then computed from CSR, whichever it is.
+    # Whether X may be CSR as well as dense; starts are then computed from CSR in both cases.
     takes_sparse = False
     # Whether statistics have a fixed size, as the hyper-parameters of a conjugate prior have.
     is_conjugate = True
@@ -238,7 +238,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         parameters : object
             Of K components.
         """
-        raise AttributeError(f"{type(self).__name__} does not say its means.")
+        raise AttributeError(f"{type(self).__name__} does not implement means.")
 
     def with_means(self, parameters: Parameters, means: Floats) -> Parameters:
         """Return parameters with the given means, all else as in `parameters`.
@@ -250,7 +250,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         means : ndarray of shape (K, n_features)
             One for each component; ValueError if means do not determine parameters.
         """
-        raise ValueError(f"{type(self).__name__} does not take means to start from.")
+        raise ValueError(f"{type(self).__name__} cannot start from means.")
 
     def n_features(self, parameters: Parameters) -> int:
         """Return the number of features of a row.
@@ -504,7 +504,7 @@ class ExponentialFamily(Family[Parameters, Evidence]):
         rows: Rows,
         uniforms: Floats | None = None,
     ) -> tuple[Floats, Evidence, float]:
-        # The family is remembered with its values, so that no other one can have its id.
+        # The family is kept with the values, so that its id cannot be reused.
         _, phi, base = rows.remember(
             id(self), lambda: (self, *self._observe(rows.X, rows.n_threads))
         )
@@ -586,8 +586,8 @@ def _entries(phi, natural):
     """Return the arrays of a CSR matrix; ValueError if its columns do not fit the parameters."""
     if phi.shape[1] != natural.shape[1]:
         raise ValueError(
-            f"rows have {phi.shape[1]} statistics, where components have {natural.shape[1]}"
-            " natural parameters."
+            f"Rows have {phi.shape[1]} statistics, but components have {natural.shape[1]} natural"
+            " parameters."
         )
     return _csr(phi)
 

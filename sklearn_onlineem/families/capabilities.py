@@ -26,7 +26,7 @@ __all__ = [
 Parameters = TypeVar("Parameters")
 Evidence = TypeVar("Evidence", bound=Statistics)
 
-# Of `prior_statistics`, what the data and the estimator say.
+# Parameters of `prior_statistics` that depend on the data and the estimator.
 _SIZES = {"n_components", "n_features", "n_inputs", "n_outputs"}
 
 

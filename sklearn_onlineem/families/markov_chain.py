@@ -82,11 +82,11 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return np.log(self.probabilities(parameters))
 
     def from_natural(self, natural: Floats) -> Floats:
-        # Means of one visit of each symbol: natural parameters know nothing of visits.
+        # Means for one visit of each symbol: natural parameters do not depend on visits.
         return self.probabilities(np.exp(natural))
 
     def log_partition(self, natural: Floats) -> Floats:
-        # Of one visit of each symbol, 0 for that of any parameters.
+        # For one visit of each symbol; 0 for the natural parameters of a chain.
         return np.log(_groups(np.exp(natural)).sum(axis=2)).sum(axis=1)
 
     def probabilities(self, parameters: Floats) -> Floats:
@@ -135,7 +135,7 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return np.einsum("kp,kp->k", p, self.to_natural(p) - self.to_natural(q))
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
-        # Counts of sequences of each component's mean length, rounded.
+        # Counts of sequences of the component's mean length, rounded.
         n_columns = parameters.shape[1]
         n_symbols = n_symbols_of(n_columns)
         sequences = self.sample_sequences(parameters, components, rng)
@@ -166,7 +166,7 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         moves = np.cumsum(self.transition_probabilities(parameters), axis=2)
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         symbols = np.empty(offsets[-1], dtype=np.int64)
-        # The longest first, so that those that go on are always the first ones.
+        # The longest first, so that sequences that continue are always the first ones.
         order = np.argsort(-lengths, kind="stable")
         components, places, ends = components[order], offsets[:-1][order], -lengths[order]
         latest = _drawn(start[components], rng)
@@ -253,7 +253,7 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return log_density
 
     def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
-        # Visits of symbols, which have no prior, are those of the rows.
+        # Visits of symbols have no prior: they are those of the rows.
         groups, weight = _groups(self._concentration(statistics)), statistics.weight
         visits = (
             groups.sum(axis=2, keepdims=True) / np.where(weight > 0.0, weight, 1.0)[:, None, None]

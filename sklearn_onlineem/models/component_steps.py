@@ -17,8 +17,7 @@ _ORDERS = ("gain", "cyclic")
 
 # Python looks for Ctrl-C between chunks.
 _CHUNK_ROWS = 1 << 16
-# A sum of which so little is left, or that has grown by so much, is taken anew: it has lost so many
-# of its digits at most.
+# A sum is recomputed once it has shrunk or grown by these factors, which bounds its loss of digits.
 _LARGEST_CHANGE = 64.0
 
 
@@ -130,7 +129,7 @@ class ComponentSteps:
         if not mass > 0.0:
             return 1.0, 1.0
         own = count + excess[k]
-        # What a prior takes from those that have no weight is nobody's.
+        # The prior of empty components is ignored.
         rest = 1.0 - count + excess[others & (weights > 0.0)].sum()
         if not own > 0.0:
             return 0.0, 1.0 / mass
@@ -192,7 +191,7 @@ class _Chunk:
         with np.errstate(divide="ignore"):
             log_joint = self._log_density[:, rows] + np.log(weights)[:, None]
         highest = log_joint.max(axis=0)
-        # Under no component: sums of 0 in any unit.
+        # Density 0 under all components: sums of 0 in any unit.
         highest[np.isneginf(highest)] = 0.0
         log_joint -= highest
         total = np.exp(log_joint, out=log_joint).sum(axis=0)

@@ -37,14 +37,13 @@ from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["LatentDirichletModel", "TopicChain", "TopicStatistics"]
 
-# Of alpha where it is learnt: below, no document is pulled towards a topic any more; above, all
-# have the same proportions.
+# Range of a learnt alpha: below it a document has one topic, above it all have equal proportions.
 _LEAST_ALPHA, _LARGEST_ALPHA = 1e-5, 1e4
-# Of the counts of a topic that say which words it has.
+# Least share of a topic's counts that determine its words.
 _LEAST_TOTAL = 1e-300
-# Numbers of dense documents that are drawn at a time.
+# Numbers in a block of dense documents that are drawn.
 _BLOCK_VALUES = 1 << 20
-# Of documents whose tokens are dealt out at a time.
+# Documents whose tokens are split at a time.
 _PIECE_TOKENS = 1 << 18
 _SEEDS = 1 << 63
 _DOUBLE = (np.dtype(np.float64),)
@@ -156,7 +155,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
     is_exact = False
 
     def __post_init__(self):
-        # Kernels take them as they are.
+        # Kernels do not convert them.
         check_topics(self.topics_T, self.alpha)
         array_of("length", self.length, _DOUBLE)
         if len(self.length) != 1:
@@ -178,7 +177,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
     def e_step(
         self, data: Documents, rng: np.random.Generator | None = None
     ) -> tuple[TopicStatistics, float]:
-        # Bounds stand for log-likelihoods. Without `rng`, draws are always the same.
+        # Bounds replace log-likelihoods. Without `rng`, draws are always the same.
         totals_T, share = np.empty_like(self.topics_T), 1.0 / data.total_weight
         bounds, mean_logs = self._infer(data, rng, totals_T=totals_T, scale=share)
         statistics = TopicStatistics(totals_T, 0.0, 1.0, mean_logs)
@@ -269,8 +268,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
         """
         if not data.is_whole:
             raise ValueError(
-                "X must hold counts, whole numbers, and less than 2**24 in a row: tokens are dealt"
-                " out."
+                "X must hold counts, whole numbers, and less than 2**24 in a row: tokens are split."
             )
         # Python looks for Ctrl-C between pieces.
         cuts = np.flatnonzero(np.diff(np.cumsum(data.lengths) // _PIECE_TOKENS)) + 1
@@ -586,4 +584,4 @@ def _check(data, prior):
             "sample_weight must be None where topics are drawn for all documents together."
         )
     if prior is None or not prior.smoothing > 0.0:
-        raise ValueError("topics are drawn given a prior, which topic_word_prior above 0 is.")
+        raise ValueError("topic_word_prior must be above 0 where topics are drawn.")

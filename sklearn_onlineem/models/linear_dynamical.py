@@ -29,7 +29,7 @@ from sklearn_onlineem.statistics import combine
 __all__ = ["LinearDynamicalModel", "LinearDynamicalStatistics"]
 
 _OUT_OF_SCALE = "its scales and that of the data are too far apart. Rescale what was given."
-# What overflows is found in the results.
+# Results are checked for overflow.
 _quietly = np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
@@ -157,7 +157,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         return gains if gains.suffice else None
 
     def _sums(self, data, rng):
-        # One generator, as others that it spawns would not depend on its state alone.
+        # One generator: those that it spawns would depend on more than its state.
         pieces = prepared(data, self._first)
         return [self._padded.expected(piece, data.n_threads, rng) for piece in pieces]
 
@@ -230,7 +230,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
             return self
         T = np.linalg.lstsq(reference._observability, self._observability, rcond=None)[0]
         if np.linalg.matrix_rank(T) < self.n_components:
-            raise ValueError("the readings of the states do not say which is which.")
+            raise ValueError("The emissions do not determine the order of the states.")
         inverse = np.linalg.inv(T)
         return LinearDynamicalModel(
             self.initial.in_coordinates(outputs=T),

@@ -163,7 +163,7 @@ class MixtureModel(
 
     def expected_log_likelihood(self, statistics: MixtureStatistics) -> float:
         emitted = self.family.expected_log_density(self.parameters, statistics.emissions)
-        # Those from which a prior has taken the weight have left the model.
+        # Components whose weight a prior has removed are no longer part of the model.
         stays = (self.weights > 0.0) | (statistics.counts > 0.0)
         return float(xlogy(statistics.counts, self.weights)[stays].sum() + emitted)
 
@@ -231,7 +231,7 @@ class MixtureModel(
         return max(1, self.family.n_parameters(self.parameters)) / self.family.n_values(data)
 
     def newton_step(self, data: Rows) -> tuple[MixtureModel, float, bool]:
-        # The family's own; only a single component has one.
+        # The family implements it for a single component.
         if self.n_components > 1 or not hasattr(self.family, "likelihood_step"):
             raise ValueError(f"{type(self).__name__} {NewtonSteps.lacking}.")
         parameters, log_likelihood, is_last = self.family.likelihood_step(self.parameters, data)
@@ -326,7 +326,7 @@ if TYPE_CHECKING:
     from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
 
-# One-hot components of so many numbers are looked at a time.
+# Numbers in a block of one-hot components.
 _BLOCK_VALUES = 1 << 20
 
 
@@ -407,7 +407,7 @@ class MixtureChain(Chain["MixtureModel"]):
     def _drawn(self, log_densities, rng):
         labels = [np.empty(0, np.intc)]
         for log_density in log_densities:
-            # A row that is under no component is under any of them.
+            # A row with density 0 under all components may be in any of them.
             log_density[np.isneginf(log_density).all(axis=1)] = 0.0
             highest = log_density.max(axis=1, keepdims=True)
             cumulated = np.cumsum(np.exp(log_density - highest, dtype=float), axis=1)

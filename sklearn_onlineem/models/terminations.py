@@ -24,9 +24,9 @@ OWN_SHARE = 0.5
 
 
 _BLOCK = 4096
-# Chains that no path leads out of count as if left once in so many steps.
+# Chains without an end count as if they ended once in so many steps.
 _LONGEST = 1e12
-# Sequences that are longer on average take minutes to draw.
+# Longer sequences, on average, would take minutes to draw.
 _MOST_ROWS = 1e6
 
 
@@ -144,7 +144,7 @@ class Termination(ABC):
         transitions, n_states = self.transitions(transmat), len(start)
         if transitions.shape != (n_states, n_states):
             raise ValueError(
-                f"start has {n_states} states, and transmat of shape {transmat.shape} has others."
+                f"start has {n_states} states, but transmat has the shape {transmat.shape}."
             )
         return start, transitions, self.final(transmat)
 
