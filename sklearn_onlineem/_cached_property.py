@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 __all__ = ["cached_property"]
 
-# Type checkers know that of `functools`.
+# Type checkers know the one of `functools`.
 if TYPE_CHECKING:
     from functools import cached_property
 else:

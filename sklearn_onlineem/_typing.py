@@ -29,18 +29,18 @@ class SparseArray(Protocol):
         """Return it in compressed rows."""
 
 
-# In float32 where the data are, so no more can be said of them.
+# float32 if the data are float32, else float64.
 Floats: TypeAlias = NDArray[np.floating]
 Integers: TypeAlias = NDArray[np.integer]
-# What is said of a list of sequences is a list, of one array an array.
+# A list for a list of sequences, an array for one array.
 FloatsOrList: TypeAlias = Floats | list[Floats]
 IntegersOrList: TypeAlias = Integers | list[Integers]
 RowData: TypeAlias = ArrayLike | SparseArray
 SequenceData: TypeAlias = RowData | Sequence[RowData]
 RandomState: TypeAlias = int | np.random.RandomState | None
 
-# A decorator that returns what it was given, as far as callers see.
+# A decorator that returns a function of the same type.
 Method = TypeVar("Method")
 
-# What counts, and other rows that are mostly 0, may be.
+# Counts, and other rows that are mostly 0, may be sparse.
 FloatsOrSparse: TypeAlias = Floats | SparseArray

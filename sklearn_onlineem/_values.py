@@ -88,7 +88,7 @@ def _parts_of(value):
     if sparse.issparse(value):
         return value.shape, value.data, value.indices, value.indptr
     if isinstance(value, deque) and value and all(map(_is_of_numbers, value)):
-        numbers = np.fromiter(chain.from_iterable(value), np.float64)  # long histories
+        numbers = np.fromiter(chain.from_iterable(value), np.float64)  # Long histories are lists.
         return np.array([len(record) for record in value]), numbers
     if isinstance(value, tuple | list | deque | np.ndarray):
         return len(value), *value
@@ -152,7 +152,7 @@ def take(value, index):
     if not is_dataclass(value):
         raise TypeError(
             f"{type(value).__name__} is neither an array nor a tuple or dataclass of arrays, so its"
-            " family must override `taken`."
+            " components cannot be reordered."
         )
     return type(value)(*(take(part, index) for part in _parts(value)))
 
@@ -168,7 +168,7 @@ def component(value, k, n):
     if not is_dataclass(value):
         raise TypeError(
             f"{type(value).__name__} is neither an array nor a tuple or dataclass of arrays, so its"
-            " components can't be taken one at a time."
+            " components cannot be taken one at a time."
         )
     return type(value)(*(component(part, k, n) for part in _parts(value)))
 

@@ -23,7 +23,7 @@ Kind = TypeVar("Kind", bound="Statistics")
 __all__ = ["Listed", "Moments", "Statistics", "Sums", "combine", "pooled"]
 
 
-# So many terms are added in pairs, which takes the least time where statistics don't grow.
+# So many terms are added in pairs, the fastest way if statistics do not grow.
 _FEW = 3
 
 

@@ -1,4 +1,4 @@
-"""Checks of the values of a family; messages say what is wrong, the estimator adds its name."""
+"""Checks of values of families; the estimator adds its name to the messages."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = [
     "stored_values",
 ]
 
-# Settings are numbers whose squares and products with data are still normal ones; those that go
-# into log gammas leave digits to differences of these.
+# Squares of settings, and their products with data, must be normal numbers. Arguments of log gammas
+# must leave digits to differences of these.
 LEAST, MOST = 1e-100, 1e100
 LEAST_SHAPE, MOST_SHAPE = 1e-10, 1e15
-# What users give is no larger, so that small multiples and sums of it are numbers.
+# Largest value that users can give: small multiples and sums of it are finite.
 LARGEST = 1e300
 # Rounding, relative to the numbers that are compared.
 _TOLERANCE = 1e-7

@@ -14,7 +14,7 @@ __all__ = ["drawn_proportions", "log_rising", "log_rising_sums", "over_values", 
 
 # From here on Stirling's series has the precision of a double.
 _ASYMPTOTIC = 10.0
-# Values times components that are looked at a time.
+# Values times components in a block.
 _BLOCK_VALUES = 1 << 18
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 __all__ = ["moments"]
 
-# The moments of few documents can't tell large precisions, from which EM would come back slowly.
+# Moments of few documents cannot determine large precisions, from which EM would be slow.
 _RANGE = (1e-2, 1e4)
 
 

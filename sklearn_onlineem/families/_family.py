@@ -19,7 +19,7 @@ from sklearn_onlineem.statistics import Statistics, Sums, combine
 
 __all__ = ["NOTHING", "NO_LABELS", "ExponentialFamily", "Family", "optional", "per_row", "unwanted"]
 
-# What a family learns, and its statistics.
+# Parameters of a family, and its statistics.
 Parameters = TypeVar("Parameters")
 Evidence = TypeVar("Evidence", bound=Statistics)
 
@@ -53,11 +53,11 @@ class Family(ABC, Generic[Parameters, Evidence]):
 
     # Whether means determine all parameters, so that `with_means` needs no others.
     determined_by_means = False
-    # Whether rows are nominal, such as codes of symbols, between which distances mean nothing.
+    # Whether rows are nominal, such as codes of symbols, without distances between them.
     is_nominal = False
-    # Whether the support is convex, so that `check` says of means, too, whether they are in it.
+    # Whether the support is convex, so that `check` applies to means, too.
     support_is_convex = False
-    # Whether X may be CSR as well as dense; starts are then computed from CSR, whichever it is.
+    # Whether X may be CSR as well as dense; starts are then computed from CSR in both cases.
     takes_sparse = False
     # Whether statistics have a fixed size, as the hyper-parameters of a conjugate prior have.
     is_conjugate = True
@@ -182,10 +182,9 @@ class Family(ABC, Generic[Parameters, Evidence]):
     def expected_log_density(self, parameters: Parameters, statistics: Evidence) -> float:
         r"""Return the log density of rows that have these statistics, in nats, over all components.
 
-        The M-step maximises it. It leaves out what does not depend on the parameters, so only
-        differences have a meaning. The default is :math:`-\sum_k n_k \mathrm{KL}(\hat\theta_k \|
-        \theta_k)`, with the effective counts and the maximiser of the statistics, which is the same
-        for exponential families.
+        The M-step maximises it, up to what does not depend on the parameters: only differences have
+        a meaning. The default is :math:`-\sum_k n_k \mathrm{KL}(\hat\theta_k \| \theta_k)`, with
+        the effective counts and the maximiser of the statistics.
 
         Parameters
         ----------
@@ -239,7 +238,7 @@ class Family(ABC, Generic[Parameters, Evidence]):
         parameters : object
             Of K components.
         """
-        raise AttributeError(f"{type(self).__name__} does not say its means.")
+        raise AttributeError(f"{type(self).__name__} does not implement means.")
 
     def with_means(self, parameters: Parameters, means: Floats) -> Parameters:
         """Return parameters with the given means, all else as in `parameters`.
@@ -249,14 +248,9 @@ class Family(ABC, Generic[Parameters, Evidence]):
         parameters : object
             Of K components.
         means : ndarray of shape (K, n_features)
-            One for each component.
-
-        Raises
-        ------
-        ValueError
-            If means do not determine parameters of this family.
+            One for each component; ValueError if means do not determine parameters.
         """
-        raise ValueError(f"{type(self).__name__} does not take means to start from.")
+        raise ValueError(f"{type(self).__name__} cannot start from means.")
 
     def n_features(self, parameters: Parameters) -> int:
         """Return the number of features of a row.
@@ -332,7 +326,10 @@ class Family(ABC, Generic[Parameters, Evidence]):
         rows: Rows,
         uniforms: Floats | None = None,
     ) -> tuple[Floats, Evidence, float]:
-        """Compute the expected statistics of a mixture of this family's components.
+        """Return the E-step of a mixture of this family's components.
+
+        Responsibilities of the components (K,), `expected_statistics`, and the log-likelihood in
+        nats are averages over the rows by their weights.
 
         Parameters
         ----------
@@ -344,15 +341,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
             Observations, with their weights and labels.
         uniforms : ndarray of shape (n_rows,), default=None
             If given, components are drawn with these instead of averaged over.
-
-        Returns
-        -------
-        counts : ndarray of shape (K,)
-            Responsibilities, averaged over the rows by their weights.
-        statistics : Statistics
-            `expected_statistics`, averaged likewise.
-        log_likelihood : float
-            In nats, averaged likewise.
         """
         statistics = partial(self.posterior_statistics, parameters)
         return self._over_blocks(parameters, log_weights, rows, uniforms, statistics)
@@ -516,7 +504,7 @@ class ExponentialFamily(Family[Parameters, Evidence]):
         rows: Rows,
         uniforms: Floats | None = None,
     ) -> tuple[Floats, Evidence, float]:
-        # The family is remembered with its values, so that no other one can have its id.
+        # The family is kept with the values, so that its id cannot be reused.
         _, phi, base = rows.remember(
             id(self), lambda: (self, *self._observe(rows.X, rows.n_threads))
         )
@@ -598,8 +586,8 @@ def _entries(phi, natural):
     """Return the arrays of a CSR matrix; ValueError if its columns do not fit the parameters."""
     if phi.shape[1] != natural.shape[1]:
         raise ValueError(
-            f"rows have {phi.shape[1]} statistics, where components have {natural.shape[1]}"
-            " natural parameters."
+            f"Rows have {phi.shape[1]} statistics, but components have {natural.shape[1]} natural"
+            " parameters."
         )
     return _csr(phi)
 

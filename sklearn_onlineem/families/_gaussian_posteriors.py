@@ -68,8 +68,8 @@ def posterior(family, statistics):
 def _known(family):
     if family.known is None:
         raise ValueError(
-            f"{type(family).__name__} does not learn all of its parameters, and has no posterior"
-            " without the others: see `with_fixed`."
+            f"{type(family).__name__} does not learn all of its parameters: the posterior needs"
+            " the others, see `with_fixed`."
         )
     return family.known
 
@@ -83,7 +83,7 @@ def _check_proper(family, weight, degrees, scatter):
         (least, settings[2], "scatters are not positive definite"),
     ]:
         if not np.all(values > 0.0):
-            raise ValueError(f"No proper prior: {what}. Give one, or a larger one, with {name}.")
+            raise ValueError(f"The prior is improper: {what}. Set {name} to a larger value.")
 
 
 def student_log_density(posterior, squares, log_det, n_blocks):

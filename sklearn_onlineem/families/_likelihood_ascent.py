@@ -9,13 +9,13 @@ from sklearn_onlineem.families._events import Events
 
 __all__ = ["ascend"]
 
-# A step changes no parameter by a larger factor.
+# Largest factor by which a step changes a parameter.
 _MOST_GROWTH = 8.0
 _RESCALINGS = (0.125, 0.5, 2.0, 8.0)
-# Relative change of a step after which the next one is lost in rounding.
+# Relative change of a step below which the next one is rounding error.
 _SETTLED = 1e-8
 _MOST_HALVINGS = 40
-# Of a log-likelihood, relative to it.
+# Rounding error of a log-likelihood, relative to it.
 _ROUNDING = 1e-15
 
 
@@ -40,7 +40,7 @@ def ascend(family, parameters, events: Events, shares):
             return new, before, False
         step = _diagonal_step(slope, curvature, seen)
     alpha = parameters.alpha[0]
-    # A word that never occurs goes to the floor at once.
+    # Words that never occur get the floor at once.
     lowest = np.where(seen, alpha / _MOST_GROWTH, 0.0)
     step = np.where(seen, step, -alpha)
     for halvings in range(_MOST_HALVINGS):

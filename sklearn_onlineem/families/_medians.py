@@ -22,9 +22,9 @@ from sklearn_onlineem._typing import Floats
 
 __all__ = ["Pull", "minimisers", "objective"]
 
-# Of sorted points that are in memory at a time.
+# Sorted values in memory at a time.
 _CHUNK_VALUES = 1 << 22
-# Slopes that are 0 but for rounding, relative to the weights.
+# Slopes below this, relative to the weights, are 0 but for rounding.
 _FLAT = 1e-12
 _MOST_STEPS = 200
 
@@ -106,7 +106,7 @@ def _minimisers(points, shares, pull):
     is_pulled = pull.total_weight > _FLAT * sought.total_weight
     if not is_pulled.any():
         return sought.medians()
-    with np.errstate(all="ignore"):  # of components that nothing pulls
+    with np.errstate(all="ignore"):  # for components without a pull
         pulled = sought.pulled(pull)
     return pulled if is_pulled.all() else np.where(is_pulled, pulled, sought.medians())
 

@@ -17,7 +17,7 @@ from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Bernoulli"]
 
-# What 1 can be told from.
+# Smallest difference from 1 in double precision.
 _LEAST = 1e-15
 
 

@@ -26,7 +26,7 @@ __all__ = [
 Parameters = TypeVar("Parameters")
 Evidence = TypeVar("Evidence", bound=Statistics)
 
-# Of `prior_statistics`, what the data and the estimator say.
+# Parameters of `prior_statistics` that depend on the data and the estimator.
 _SIZES = {"n_components", "n_features", "n_inputs", "n_outputs"}
 
 
@@ -241,6 +241,6 @@ class Correlations(ABC, Generic[Parameters]):
 
 
 def require(family, capability):
-    """Raise ValueError unless a family has a capability."""
+    """Raise ValueError if a family lacks a capability."""
     if not isinstance(family, capability):
         raise ValueError(f"{type(family).__name__} {capability.lacking}.")

@@ -80,7 +80,7 @@ class Categorical(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         )
 
     def sufficient_statistics(self, X: Floats) -> Floats:
-        # Codes become columns, which kernels take on trust.
+        # Codes become columns, which kernels do not check.
         self.check(X)
         n_rows, n_features = X.shape
         n_columns = n_features * self.n_categories
@@ -103,7 +103,7 @@ class Categorical(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return self._by_column(parameters) @ np.arange(self.n_categories, dtype=float)
 
     def with_means(self, parameters: Floats, means: Floats) -> Floats:
-        raise ValueError("the means of codes do not say their probabilities.")
+        raise ValueError("The means of codes do not determine their probabilities.")
 
     def log_partition(self, natural: Floats) -> Floats:
         return np.log(np.exp(self._by_column(natural)).sum(axis=2)).sum(axis=1)

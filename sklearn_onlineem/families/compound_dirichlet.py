@@ -29,7 +29,7 @@ from sklearn_onlineem.families.dirichlets import Dirichlets, ExpectedLogs
 
 __all__ = ["CompoundDirichlet"]
 
-# Of proportions that are drawn at a time.
+# Proportions drawn at a time.
 _BLOCK_VALUES = 1 << 18
 
 
@@ -46,13 +46,11 @@ class CompoundDirichlet(
         & p(v \mid L, \alpha) = \frac{L! \, \Gamma(\alpha_0)}{\Gamma(\alpha_0 + L)}
         \prod_j \frac{\Gamma(\alpha_j + v_j)}{v_j! \, \Gamma(\alpha_j)}
 
-    with :math:`\alpha_0 = \sum_j \alpha_j`. The proportions are hidden, so the sufficient
-    statistic is their expectation under the *old* parameters,
-    :math:`E[\log h_j \mid v] = \psi(\alpha_j + v_j) - \psi(\alpha_0 + L)`, and the M-step solves
-    :math:`\psi(\alpha_j) - \psi(\alpha_0) = t_j` for its mean t by Newton's method. Divergences
-    are those of the Dirichlet distributions: given h, words do not depend on :math:`\alpha`.
-    Parameters are `Dirichlets`. Dense and CSR data. Counts need not be whole: :math:`v!` is
-    :math:`\Gamma(v + 1)`, and :math:`\prod_j h_j^{v_j}` has the same expectation.
+    with :math:`\alpha_0 = \sum_j \alpha_j`. The sufficient statistic is the expectation
+    :math:`E[\log h_j \mid v] = \psi(\alpha_j + v_j) - \psi(\alpha_0 + L)` under the *old*
+    parameters, and Newton's method solves the M-step. Divergences are those of the Dirichlets, as
+    words do not depend on :math:`\alpha` given h. Parameters are `Dirichlets`. Dense and CSR data.
+    Counts need not be whole: :math:`v!` is :math:`\Gamma(v + 1)`.
 
     Parameters
     ----------
@@ -71,9 +69,8 @@ class CompoundDirichlet(
     >>> from sklearn_onlineem.families import CompoundDirichlet
     >>> from sklearn_onlineem.families.dirichlets import Dirichlets
     >>> urn = Dirichlets(alpha=np.array([[1.0, 1.0]]), length=np.array([2.0]))
-    >>> np.exp(CompoundDirichlet().log_density(urn, np.array([[2.0, 0.0], [1.0, 1.0]]))).round(12)
-    array([[0.33333333],
-           [0.33333333]])
+    >>> np.exp(CompoundDirichlet().log_density(urn, np.array([[2.0, 0.0]]))).round(12)
+    array([[0.33333333]])
     """
 
     min_alpha: float = 1e-10
@@ -92,7 +89,7 @@ class CompoundDirichlet(
     def check_means(self, means: Floats) -> None:
         super().check_means(means)
         if not means.any(axis=1).all():
-            raise ValueError("Means that are all 0 say no proportions.")
+            raise ValueError("Means must not be all 0: they determine no proportions.")
 
     def dirichlets(self, alpha: Floats, length: Floats) -> Dirichlets:
         """Return parameters with these values of alpha, moved between floor and ceiling.
@@ -120,8 +117,8 @@ class CompoundDirichlet(
     def expected_statistics(
         self, X: FloatsOrSparse, responsibilities: Floats, n_threads: int = 1
     ) -> ExpectedLogs:
-        # Of Dirichlets that have the moments of the data, as it is under no parameters in
-        # particular; where EM has begun it takes `posterior_statistics`.
+        # No parameters are given, so take those with the moments of the data. EM itself uses
+        # `posterior_statistics`.
         events = events_of(X)
         weight, totals = events.totals(responsibilities, n_threads)
         parameters = self.dirichlets(*moments(events, totals, weight, X.shape[1]))
@@ -142,7 +139,7 @@ class CompoundDirichlet(
         rng: np.random.Generator,
         n_threads: int = 1,
     ) -> ExpectedLogs:
-        # What is drawn is h ~ Dir(alpha + v).
+        # Draws h ~ Dir(alpha + v).
         total, length = np.zeros(parameters.alpha.shape), np.zeros(len(parameters.alpha))
         step = max(1, _BLOCK_VALUES // X.shape[1])
         for start in range(0, X.shape[0], step):
@@ -238,7 +235,7 @@ class CompoundDirichlet(
         draws = rng.standard_gamma(parameters.alpha[components])
         totals = draws.sum(axis=1)
         for row in np.flatnonzero(totals == 0):
-            # All have underflowed: alpha is so small that one word takes all.
+            # All have underflowed: alpha is so small that one word has the whole document.
             share = parameters.alpha[components[row]] / parameters.precision[components[row]]
             draws[row, rng.choice(len(share), p=share)] = totals[row] = 1.0
         return draws / totals[:, None]
@@ -289,7 +286,7 @@ class CompoundDirichlet(
         return parameters.length[:, None] * parameters.alpha / parameters.precision
 
     def with_means(self, parameters: Dirichlets, means: Floats) -> Dirichlets:
-        # Precisions stay.
+        # Precisions do not change.
         length = means.sum(axis=1)
         return self.dirichlets(parameters.precision * means / length[:, None], length)
 

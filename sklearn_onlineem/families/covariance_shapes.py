@@ -39,13 +39,13 @@ __all__ = [
     "location",
 ]
 
-# Sums of weights below this are noise of the subnormal range.
+# Sums of weights below this are rounding errors of the subnormal range.
 NEGLIGIBLE = 1e-290
 # Precisions of smaller variances would not be finite, nor their products with distances.
 _LEAST_VARIANCE = 1e-290
-# The natural route loses log10(guard) digits of a log density of order one.
+# The natural way loses log10(guard) digits of a log density of order one.
 LARGEST_GUARD = {np.dtype(np.float64): 1e6, np.dtype(np.float32): 1e4}
-# With so many features, or so many for each component, the centred route overtakes the natural one:
+# With so many features, or so many for each component, the centred way is the faster one:
 # its triangles stay in cache where natural parameters no longer do. Where products of features must
 # be stored, it does so earlier.
 _MOST_FEATURES, _MOST_FEATURES_PER_COMPONENT = (128, 32) if _natural.FUSED_PRODUCTS else (64, 3)
@@ -99,9 +99,9 @@ class Gaussians:
         if failed >= 0:
             raise ValueError(
                 f"The covariance of component {failed} is not positive definite: its data are too"
-                " few or too much alike. Decrease n_components or increase reg_covar."
+                " few or too similar. Decrease n_components or increase reg_covar."
             )
-        # Of matrices, all of it is known from here on; of variances it is computed when asked for.
+        # Matrices are factorised here; for variances all is computed when needed.
         self.__dict__.update(precision=precision, precision_factor=factor, log_det=log_det)
 
     @cached_property
@@ -125,7 +125,7 @@ class Gaussians:
         return variances[:, :, None] * np.eye(variances.shape[1])
 
     def __reduce__(self):
-        # What follows from the covariances would be three quarters of what is sent.
+        # Arrays computed from the covariances would be three quarters of the pickle.
         return Gaussians, (self.mean, self.covariance)
 
     def _offset(self, log_weights):
@@ -273,10 +273,9 @@ class Covariance(ABC):
         """Squared distances by the scatters (for each k: n_rows, n_blocks), log-dets, n_blocks."""
 
     @abstractmethod
-    def _drawn(self, posterior, rng):
-        """Covariances drawn from a posterior."""
+    def _drawn(self, posterior, rng): ...
 
-    # The kernel that makes a sweep of collapsed Gibbs sampling.
+    # The kernel of a sweep of collapsed Gibbs sampling.
     _sweep = None
 
 
@@ -520,7 +519,7 @@ class Tied(_Matrices):
     is_shared = True
 
     def _natural_e_step(self, gaussians, log_weights, rows, uniforms):
-        # It would sum up the scatters of all components, where the centred route has but one.
+        # It would compute the scatters of all components; the centred way computes one.
         return None
 
 
@@ -613,8 +612,8 @@ class _Variances(Covariance):
         np.add(variance, self._added(floor), out=variance, where=degrees > 0)
         if not (variance > _LEAST_VARIANCE).all():
             raise ValueError(
-                "A variance is not positive: the data of a component are too few or too much"
-                " alike. Decrease n_components or increase reg_covar."
+                "A variance is not positive: the data of a component are too few or too"
+                " similar. Decrease n_components or increase reg_covar."
             )
         return Gaussians(kept_where_empty(statistics, previous), variance)
 
@@ -785,7 +784,7 @@ def _per_feature(gaussians):
 
 
 def _prefers_factors(n_components, n_features):
-    """Whether the centred route is the faster one."""
+    """Whether the centred way is the faster one."""
     most = _MOST_FEATURES_PER_COMPONENT * n_components
     return n_features > most or n_features > _MOST_FEATURES
 

@@ -93,7 +93,7 @@ class Exponential(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return Durations.of(self, statistics, 1.0)
 
     def mean_form(self, prior: Sums) -> Sums:
-        # What is the mode of a rate is the mean of its inverse.
+        # The mode of a rate is the mean of its inverse.
         return prior
 
     def predictive_log_density(self, statistics: Sums, X: Floats, n_threads: int = 1) -> Floats:

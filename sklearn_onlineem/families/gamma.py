@@ -47,7 +47,7 @@ class _PositiveData(ExponentialFamily[Floats, Sums]):
     def check(self, X: Floats) -> None:
         check_non_negative(X)
         if not X.all():
-            raise ValueError("Gamma data must be above 0, and there are zeros.")
+            raise ValueError("Gamma data must be above 0, but there are zeros.")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Gamma(_PositiveData, ConjugatePriors[Floats, Sums]):
         check_setting("max_shape", self.max_shape, LEAST_SHAPE, MOST_SHAPE)
 
     def sufficient_statistics(self, X: Floats) -> Floats:
-        # In double: shapes come from the small difference of log E x and E log x.
+        # In double precision: shapes depend on the small difference of log E x and E log x.
         return np.concatenate([np.log(X, dtype=np.float64), X], axis=1)
 
     def shapes_and_rates(self, parameters: Floats) -> tuple[Floats, Floats]:
@@ -234,7 +234,7 @@ class FixedShapeGamma(_PositiveData, PosteriorPredictives[Floats, Sums]):
         return Durations.of(self, statistics, self.shape)
 
     def mean_form(self, prior: Sums) -> Sums:
-        # What is the mode of a rate is the mean of its inverse.
+        # The mode of a rate is the mean of its inverse.
         return prior
 
     def predictive_log_density(self, statistics: Sums, X: Floats, n_threads: int = 1) -> Floats:

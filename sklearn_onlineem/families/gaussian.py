@@ -145,7 +145,7 @@ class Gaussian(
     def expected_log_density(self, parameters: Gaussians, statistics: Moments) -> float:
         shape, floor = self.covariance, self._added(parameters.mean.shape[1])
         precision, degrees = parameters.precision, statistics.degrees
-        # Less the model's own, which the floor is a part of.
+        # Less the scatter of the model itself, which includes the floor.
         excess = statistics.scatter - shape._own_scatter(degrees, parameters, floor)
         trace = shape._quadratic(precision, excess, np.zeros(precision.shape[:2]))
         shift = statistics.mean - parameters.mean
@@ -274,7 +274,7 @@ class Gaussian(
         if scatter.ndim == 0:
             scatter = scatter * np.eye(n_features)
         matrices = np.broadcast_to(scatter, (n_components, n_features, n_features)).copy()
-        # Where components share a covariance, they share its prior.
+        # Components that share a covariance share its prior.
         shape = self.covariance
         scatters = shape.from_matrices(matrices / n_components if shape.is_shared else matrices)
         weight = np.full(n_components, float(mean_weight))
@@ -338,8 +338,8 @@ class Gaussian(
         if not (degrees > 0.0).all():
             name = self.covariance.prior_settings[1]
             raise ValueError(
-                f"The covariance has no mean under this prior, unless {name} is larger;"
-                " estimate='mode' needs less."
+                f"The covariance has no posterior mean under this prior: increase {name}, or set"
+                " estimate='mode'."
             )
         per_value = prior.mean.shape[1] // prior.scatter.shape[1]
         return replace(prior, degrees=degrees / per_value)
@@ -377,7 +377,7 @@ def without_gaps(X):
     """Return rows as kernels take them; ValueError if values are missing or infinite."""
     X = np.ascontiguousarray(X, dtype=np.float32 if X.dtype == np.float32 else np.float64)
     if not np.isfinite(X).all():
-        raise ValueError("The posterior predictive of Gaussians takes no missing values (NaN).")
+        raise ValueError("X must not have missing values (NaN) for a posterior predictive.")
     return X
 
 
@@ -396,9 +396,7 @@ def variance_floor(X, sample_weight, reg_covar):
     varies = np.abs(deviation).max(axis=0) > 4.0 * np.finfo(X.dtype).eps * largest
     if (varies & (variance < NEGLIGIBLE)).any():
         column = np.flatnonzero(varies & (variance < NEGLIGIBLE))[0]
-        raise ValueError(
-            f"Feature {column} varies by less than can be squared in floating point; rescale it."
-        )
+        raise ValueError(f"The variance of feature {column} underflows; rescale the feature.")
     return np.maximum(_RELATIVE_FLOOR * _filled(variance, varies), resolution)
 
 

@@ -19,7 +19,7 @@ __all__ = ["Laplace", "LaplaceStatistics", "Laplaces"]
 
 _RELATIVE_FLOOR = 1e-3
 _BLOCK = 1024
-# What scales of 0, in a prior, count as.
+# Replaces scales of 0 in a prior.
 _TINY = 1e-290
 
 

@@ -93,7 +93,7 @@ class AffineGaussian:
         return square_roots(self.covariance)
 
     def __reduce__(self):
-        # The roots are not worth sending.
+        # Roots are computed again when needed.
         return AffineGaussian, (self.matrix, self.offset, self.covariance)
 
     def __len__(self):
@@ -234,7 +234,7 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         return self.shape.nearest(np.diag(self.floor))
 
     def expected_log_density(self, parameters: AffineGaussian, statistics: Moments) -> float:
-        # Where a covariance is singular, that along the directions which it has.
+        # For a singular covariance, along the directions in which it is not 0.
         floor, total = self._added(parameters.offset.shape[1]), 0.0
         for moments, (B, c, S) in zip(_by_component(statistics), parameters, strict=True):
             z = _Blocks(*moments, len(c))
@@ -385,8 +385,8 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         lost = self.shape.degrees_of_mean(prior.mean.shape[1] - n_inputs) + n_integrated
         if not (prior.degrees > lost).all():
             raise ValueError(
-                "The covariance of the noise has no mean under this prior, unless"
-                " degrees_of_freedom is larger; estimate='mode' needs less."
+                "The covariance of the noise has no posterior mean under this prior: increase"
+                " degrees_of_freedom, or set estimate='mode'."
             )
         return replace(prior, degrees=prior.degrees - lost)
 
@@ -408,7 +408,7 @@ class _Blocks:
             weighted = self.weight * self.mean_x
             xx = xx + weighted[:, None] * self.mean_x
             yx = yx + (self.mean_y - offset)[:, None] * weighted
-        # As a correction, so that directions without evidence keep their coefficients.
+        # A correction, so that directions without evidence keep their coefficients.
         return previous + solved(xx, (yx - previous @ xx).T).T
 
     def residual(self, B, c):
@@ -425,7 +425,7 @@ def _rank(K):
 def _check_no_inputs(**hyperparameters):
     for name, value in hyperparameters.items():
         if np.any(np.asarray(value) != 0.0):
-            raise ValueError(f"{name} is about inputs, and here are none; leave it out.")
+            raise ValueError(f"{name} must be left out where there are no inputs (n_inputs=0).")
 
 
 def joint_moments(z):

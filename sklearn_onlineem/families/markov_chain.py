@@ -31,20 +31,17 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         p(x_1, \dots, x_T \mid T) = \pi_{x_1} \prod_{t > 1} A_{x_{t-1} x_t}
         = \prod_i \pi_i^{s_i} \prod_{ij} A_{ij}^{n_{ij}}
 
-    A row is :math:`(s, n)`, S + S * S numbers, where s is one-hot and the matrix n, flattened,
-    counts the pairs that follow each other. The density is that of one sequence with these counts,
-    without a coefficient for others that have the same. Rows of S * S numbers are n alone, and
-    their density is given the first symbol. Lengths are not modelled. Dense and CSR data. Counts
-    need not be whole, and a row may be the sum of several sequences.
+    A row is :math:`(s, n)`, S + S * S numbers: s is one-hot, and the flattened matrix n counts the
+    pairs that follow each other. Rows of S * S numbers are n alone, given the first symbol. The
+    density is that of one sequence with these counts, without a coefficient for others. Lengths
+    are not modelled. Dense and CSR data; counts need not be whole, and may be of several sequences.
 
     Parameters are *unnormalised* means :math:`\mu = (E s, E n)` of shape (K, n_features), S + 1
     groups of S numbers. Normalised, groups are the probabilities, :math:`\theta = \log (\pi, A)`,
-    at which the log-partition is 0; their sums are the expected visits of each symbol. Visits are
-    estimated from the data, not derived from the chain: the own statistics and the KL divergence,
-    :math:`\sum_{ij} \mu_{ij} \log (A_{ij} / A'_{ij})` and likewise of the start, take those of
-    :math:`\mu`. So each row of the matrix has a learning rate that fits its use, and merged models
-    are those of one M-step on all data. If :math:`\mu` are the expected counts of a chain, this is
-    the KL divergence between chains.
+    at which the log-partition is 0; their sums are the expected visits of each symbol, as estimated
+    from the data. The own statistics and the KL divergence :math:`\sum_{ij} \mu_{ij} \log (A_{ij} /
+    A'_{ij})`, and likewise of the start, take these visits, so that each row of the matrix learns
+    at a rate that fits its use, and merged models are those of one M-step on all data.
 
     Parameters
     ----------
@@ -60,13 +57,13 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
 
     Examples
     --------
+    The sequence 0, 0, 1, 1 has the probability one half, times 3/4, 1/4 and 1/2:
+
     >>> import numpy as np
     >>> from sklearn_onlineem.families import MarkovChain
     >>> chain = np.array([[0.5, 0.5, 3.0, 1.0, 1.0, 1.0]])
     >>> np.exp(MarkovChain().log_density(chain, np.array([[1.0, 0.0, 1.0, 1.0, 0.0, 1.0]])))
     array([[0.046875]])
-
-    That is the sequence 0, 0, 1, 1: one half, times 3/4, 1/4 and 1/2.
     """
 
     min_probability: float = 1e-12
@@ -85,11 +82,11 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return np.log(self.probabilities(parameters))
 
     def from_natural(self, natural: Floats) -> Floats:
-        # Means of one visit of each symbol: natural parameters know nothing of visits.
+        # Means for one visit of each symbol: natural parameters do not depend on visits.
         return self.probabilities(np.exp(natural))
 
     def log_partition(self, natural: Floats) -> Floats:
-        # Of one visit of each symbol, 0 for that of any parameters.
+        # For one visit of each symbol; 0 for the natural parameters of a chain.
         return np.log(_groups(np.exp(natural)).sum(axis=2)).sum(axis=1)
 
     def probabilities(self, parameters: Floats) -> Floats:
@@ -138,7 +135,7 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return np.einsum("kp,kp->k", p, self.to_natural(p) - self.to_natural(q))
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
-        # Counts of sequences of each component's mean length, rounded.
+        # Counts of sequences of the component's mean length, rounded.
         n_columns = parameters.shape[1]
         n_symbols = n_symbols_of(n_columns)
         sequences = self.sample_sequences(parameters, components, rng)
@@ -169,7 +166,7 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         moves = np.cumsum(self.transition_probabilities(parameters), axis=2)
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         symbols = np.empty(offsets[-1], dtype=np.int64)
-        # The longest first, so that those that go on are always the first ones.
+        # The longest first, so that sequences that continue are always the first ones.
         order = np.argsort(-lengths, kind="stable")
         components, places, ends = components[order], offsets[:-1][order], -lengths[order]
         latest = _drawn(start[components], rng)
@@ -239,7 +236,6 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return Sums(np.zeros(n_components), groups.reshape(n_components, n_features))
 
     def _concentration(self, statistics):
-        """Return the alpha = total + 1 of the Dirichlet posteriors with these modes."""
         return _collapsed.proper(self, "concentration", statistics.total + 1.0)
 
     def mean_form(self, prior: Sums) -> Sums:
@@ -257,7 +253,7 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return log_density
 
     def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
-        # Visits of symbols, which have no prior, are those of the rows.
+        # Visits of symbols have no prior: they are those of the rows.
         groups, weight = _groups(self._concentration(statistics)), statistics.weight
         visits = (
             groups.sum(axis=2, keepdims=True) / np.where(weight > 0.0, weight, 1.0)[:, None, None]

@@ -62,11 +62,11 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return np.log(self.probabilities(parameters))
 
     def from_natural(self, natural: Floats) -> Floats:
-        # Means of length 1: natural parameters know nothing of lengths.
+        # Means for length 1: natural parameters do not depend on lengths.
         return self.probabilities(np.exp(natural))
 
     def log_partition(self, natural: Floats) -> Floats:
-        # Of one draw, 0 at the natural parameters of any parameters.
+        # For one draw; 0 for normalised probabilities.
         return np.log(np.exp(natural).sum(axis=1))
 
     def probabilities(self, parameters: Floats) -> Floats:
@@ -90,7 +90,7 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return np.einsum("kp,kp->k", p, self.to_natural(p) - self.to_natural(q))
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
-        # Documents of each component's mean length, rounded.
+        # Documents of the component's mean length, rounded.
         lengths = np.rint(parameters.sum(axis=1)).astype(np.int64)
         probabilities = self.probabilities(parameters)
         return rng.multinomial(lengths[components], probabilities[components]).astype(np.float64)
@@ -99,7 +99,7 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return parameters.shape[0] * (parameters.shape[1] - 1)
 
     def effective_counts(self, statistics: Sums) -> Floats:
-        # The words that each component stands for.
+        # Numbers of words of each component.
         return statistics.total.sum(axis=1)
 
     def prior_statistics(
@@ -118,7 +118,6 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return Sums(np.zeros(n_components), concentration - 1.0)
 
     def _concentration(self, statistics):
-        """Return the alpha = total + 1 of the Dirichlet posteriors with these modes."""
         return _collapsed.proper(self, "concentration", statistics.total + 1.0)
 
     def mean_form(self, prior: Sums) -> Sums:
@@ -134,7 +133,7 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return log_density + self.log_base_measure(X, n_threads)[:, None]
 
     def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
-        # Lengths, which have no prior, are those that the statistics have.
+        # Lengths have no prior: they are those of the statistics.
         probabilities = _collapsed.drawn_proportions(self._concentration(statistics), rng)
         weight, sums = statistics.weight, np.maximum(statistics.total.sum(axis=1), 0.0)
         mean = sums.sum() / weight.sum() if weight.sum() > 0.0 else 1.0

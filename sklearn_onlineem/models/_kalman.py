@@ -218,11 +218,11 @@ class Padded:
 
 _LOG_2_PI = math.log(2.0 * math.pi)
 _TABLE_BYTES = 1 << 26
-# Rows of a part, which one thread walks; a sequence at least.
+# Rows of a part, at least a sequence, for one thread.
 _PART_ROWS = 1 << 11
-# Parts of short sequences are made of so many.
+# Parts of short sequences are multiples of this.
 _BATCH = _kalman_shared.SEQUENCES_PER_BATCH
-# What the kernel has room for, padded.
+# Largest padded number of states of the kernel.
 _WIDEST = _kalman_shared.WIDEST
 
 
@@ -298,7 +298,7 @@ def _walks(lengths):
     return np.lexsort((-lengths, part)), bounds, *np.unique(lengths, return_counts=True)
 
 
-# Of the squares of states, within the horizon.
+# Growth of the squares of states within the horizon.
 _MOST_GROWTH = 10.0
 
 

@@ -18,7 +18,7 @@ from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Model", "matching"]
 
-# What it is fitted to, and its statistics.
+# Data of a model, and its statistics.
 Data = TypeVar("Data", bound=Batch)
 Evidence = TypeVar("Evidence", bound=Statistics)
 
@@ -171,8 +171,8 @@ class Model(ABC, Generic[Data, Evidence]):
             Evidence, pseudo-statistics of a prior, or a sum of them.
         """
         raise ValueError(
-            f"{type(self).__name__} does not say what its M-step maximises: it has no"
-            " expected_log_likelihood."
+            f"{type(self).__name__} does not implement expected_log_likelihood, which its M-step"
+            " maximises."
         )
 
     def n_parameters(self) -> int:
@@ -247,13 +247,13 @@ class Model(ABC, Generic[Data, Evidence]):
         raise ValueError(f"{type(self).__name__} has no states that can be matched.")
 
     def __getstate__(self):
-        # What was computed from the fields, and kept, is computed again.
+        # Cached properties are computed again.
         if not is_dataclass(self):
             return vars(self)
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def __sizeof__(self):
-        # Schedulers place tasks by it.
+        # Dask places tasks by it.
         return n_bytes(self)
 
 
@@ -270,6 +270,6 @@ def matching(occupancy, reference_occupancy, divergences, *ends):
     if ends:
         cost[ends[0][:, None] != ends[1]] = np.inf
     possible = np.isfinite(cost)
-    # Dearer than all others together, and of their size, so that these keep their digits.
+    # A cost above all others together, and of their size, so that these keep their digits.
     forbidden = 2.0 * len(cost) * np.abs(cost[possible]).max(initial=1.0)
     return linear_sum_assignment(np.where(possible, cost, forbidden).T)[1]

@@ -23,7 +23,7 @@ __all__ = [
     "SplitsAndMerges",
 ]
 
-# The model that is drawn.
+# The class of the model.
 Kind = TypeVar("Kind")
 
 

@@ -17,8 +17,7 @@ _ORDERS = ("gain", "cyclic")
 
 # Python looks for Ctrl-C between chunks.
 _CHUNK_ROWS = 1 << 16
-# A sum of which so little is left, or that has grown by so much, is taken anew: it has lost so many
-# of its digits at most.
+# A sum is recomputed once it has shrunk or grown by these factors, which bounds its loss of digits.
 _LARGEST_CHANGE = 64.0
 
 
@@ -39,9 +38,8 @@ class ComponentSteps:
         w_j \leftarrow w_j \, \frac{1 - w_k^\text{new}}{1 - w_k^\text{old}}, \qquad
         \theta_k \leftarrow \arg\max_\theta \sum_n r_{nk} \log p(x_n \mid \theta) + \log p(\theta),
 
-    with the counts :math:`c_k = \sum_n r_{nk} + \alpha_k - 1`. Then the component's log densities
-    are replaced, and the sums over components change by its part alone, so that responsibilities
-    are always those of the present mixture. A step raises the bound by
+    with the counts :math:`c_k = \sum_n r_{nk} + \alpha_k - 1`. The responsibilities are always
+    those of the present mixture. A step raises the bound by
 
     .. math:: g_k = \mathrm{kl}(w_k^\text{new} \,\|\, w_k^\text{old})
         + w_k^\text{new} \, \mathrm{KL}(\theta_k^\text{new} \,\|\, \theta_k^\text{old}),
@@ -52,16 +50,9 @@ class ComponentSteps:
     sweep ends with a step of batch EM.
 
     The order "gain" takes the component with the largest expected gain next: the gain of its own
-    last step, and 1/K of what others have gained since.
-
-    References
-    ----------
-    Kunstner, Kumar & Schmidt, "Homeomorphic-Invariance of EM: Non-Asymptotic Convergence in KL
-    Divergence for Exponential Families via Mirror Descent", AISTATS 2021, on generalised EM;
-    Celeux, Chrétien, Forbes & Mkhadri, "A component-wise EM algorithm for mixtures", JCGS 2001;
-    Figueiredo & Jain, "Unsupervised learning of finite mixture models", PAMI 2002, section 4;
-    Neal & Hinton, "A view of the EM algorithm that justifies incremental, sparse, and other
-    variants", 1998.
+    last step, and 1/K of what others have gained since. `Componentwise` has references; the bound
+    is that of Neal & Hinton, "A view of the EM algorithm that justifies incremental, sparse, and
+    other variants", 1998.
     """
 
     def __init__(self, model, data, prior=None, order="gain"):
@@ -138,7 +129,7 @@ class ComponentSteps:
         if not mass > 0.0:
             return 1.0, 1.0
         own = count + excess[k]
-        # What a prior takes from those that have no weight is nobody's.
+        # The prior of empty components is ignored.
         rest = 1.0 - count + excess[others & (weights > 0.0)].sum()
         if not own > 0.0:
             return 0.0, 1.0 / mass
@@ -200,7 +191,7 @@ class _Chunk:
         with np.errstate(divide="ignore"):
             log_joint = self._log_density[:, rows] + np.log(weights)[:, None]
         highest = log_joint.max(axis=0)
-        # Under no component: sums of 0 in any unit.
+        # Density 0 under all components: sums of 0 in any unit.
         highest[np.isneginf(highest)] = 0.0
         log_joint -= highest
         total = np.exp(log_joint, out=log_joint).sum(axis=0)

@@ -9,7 +9,7 @@ __all__ = ["Dictionary"]
 
 # Bounds and distances are rounded; a word is left out only if it is farther by more than this.
 _SLACK = 1e-6
-# Words whose distances are taken first, to know how near the nearest are at least.
+# Words whose distances are computed first, as an upper bound for the nearest.
 _N_FIRST = 64
 
 
@@ -107,7 +107,7 @@ class Dictionary:
             return np.full(len(symbols), table[0, 0]), np.full(len(symbols), table[0, 1])
         others = table.copy()
         np.fill_diagonal(others, -np.inf)
-        # Unknown symbols share a place, and so differ from each other there.
+        # All unknown symbols have one place, and mismatch each other there.
         others[-1, -1] = table[-1, -1]
         return np.diagonal(table)[symbols], others.max(axis=1)[symbols]
 

@@ -166,10 +166,9 @@ class Operations(ABC):
 class TiedOperations(Operations):
     r"""Four kinds of operations, with even probabilities within each, and the end.
 
-    With an alphabet of :math:`|A|` symbols a match has the probability
-    :math:`\delta_{match} / |A|`, a mismatch
-    :math:`\delta_{mismatch} / (|A| (|A| - 1))`, a deletion :math:`\delta_{delete} / |A|` and an
-    insertion :math:`\delta_{insert} / |A|`, so that pairs of strings have a distribution.
+    For an alphabet A, those of one match, mismatch, deletion and insertion are
+    :math:`\delta_{match} / |A|`, :math:`\delta_{mismatch} / (|A| (|A| - 1))`,
+    :math:`\delta_{delete} / |A|` and :math:`\delta_{insert} / |A|`.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["HiddenMarkovModel", "HiddenMarkovStatistics"]
 
-# Log densities of a chunk fit in a cache, and it takes a thread some milliseconds.
+# Log densities of a chunk fit in a cache; a thread takes some milliseconds for it.
 _CHUNK_VALUES = 1 << 19
 _DOUBLE = (np.dtype(np.float64),)
 
@@ -96,7 +96,7 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
     learnt: str = "ste"
 
     def __post_init__(self):
-        # Kernels take them as they are.
+        # Kernels do not convert them.
         array_of("start", self.start, _DOUBLE, ndim=1)
         array_of("transmat", self.transmat, _DOUBLE, ndim=2)
 
@@ -164,8 +164,8 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
             )
         if np.isneginf(log_likelihoods).any():
             raise ValueError(
-                "The model cannot make all of the sequences: known states, or zeros among start"
-                " and transition probabilities, forbid some."
+                "Some sequences are impossible under the model, because of known states or zeros"
+                " among start and transition probabilities."
             )
         if not (np.isfinite(log_likelihoods).all() and np.isfinite(transitions).all()):
             raise ValueError(
@@ -419,13 +419,12 @@ def _without_lead(rows, data):
 
 
 def _share_of_fresh(like):
-    """Return the share of the sequences that begin at their first row."""
     return 1.0 if like is None or like.before is None else 1.0 - 1.0 / len(like)
 
 
 def _normalised(rows, previous):
     """Divide rows by their sums; rows without any weight keep their previous values."""
-    # A Dirichlet prior below 1 may take more than there is.
+    # A Dirichlet prior below 1 may subtract more than there is.
     rows = np.maximum(rows, 0.0)
     totals = rows.sum(axis=1, keepdims=True)
     return np.divide(rows, totals, out=previous.copy(), where=totals > 0.0)

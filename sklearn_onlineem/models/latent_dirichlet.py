@@ -23,6 +23,7 @@ from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data._batch import array_of
 from sklearn_onlineem.data.documents import MOST_SINGLE, MOST_TOKENS, Documents
 from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.families._collapsed import drawn_proportions
 from sklearn_onlineem.models._model import Model, matching
 from sklearn_onlineem.models.capabilities import Chain, SampledChains
 from sklearn_onlineem.models.topic_inference import (
@@ -36,14 +37,13 @@ from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["LatentDirichletModel", "TopicChain", "TopicStatistics"]
 
-# Of alpha where it is learnt: below, no document is pulled towards a topic any more; above, all
-# have the same proportions.
+# Range of a learnt alpha: below it a document has one topic, above it all have equal proportions.
 _LEAST_ALPHA, _LARGEST_ALPHA = 1e-5, 1e4
-# Of the counts of a topic that say which words it has.
+# Least share of a topic's counts that determine its words.
 _LEAST_TOTAL = 1e-300
-# Numbers of dense documents that are drawn at a time.
+# Numbers in a block of dense documents that are drawn.
 _BLOCK_VALUES = 1 << 20
-# Of documents whose tokens are dealt out at a time.
+# Documents whose tokens are split at a time.
 _PIECE_TOKENS = 1 << 18
 _SEEDS = 1 << 63
 _DOUBLE = (np.dtype(np.float64),)
@@ -155,7 +155,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
     is_exact = False
 
     def __post_init__(self):
-        # Kernels take them as they are.
+        # Kernels do not convert them.
         check_topics(self.topics_T, self.alpha)
         array_of("length", self.length, _DOUBLE)
         if len(self.length) != 1:
@@ -177,7 +177,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
     def e_step(
         self, data: Documents, rng: np.random.Generator | None = None
     ) -> tuple[TopicStatistics, float]:
-        # Bounds stand for log-likelihoods. Without `rng`, draws are always the same.
+        # Bounds replace log-likelihoods. Without `rng`, draws are always the same.
         totals_T, share = np.empty_like(self.topics_T), 1.0 / data.total_weight
         bounds, mean_logs = self._infer(data, rng, totals_T=totals_T, scale=share)
         statistics = TopicStatistics(totals_T, 0.0, 1.0, mean_logs)
@@ -268,8 +268,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
         """
         if not data.is_whole:
             raise ValueError(
-                "X must hold counts, whole numbers, and less than 2**24 in a row: tokens are dealt"
-                " out."
+                "X must hold counts, whole numbers, and less than 2**24 in a row: tokens are split."
             )
         # Python looks for Ctrl-C between pieces.
         cuts = np.flatnonzero(np.diff(np.cumsum(data.lengths) // _PIECE_TOKENS)) + 1
@@ -334,7 +333,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
         if lengths is None:
             lengths = np.rint(self.length) if like is None else rng.choice(np.rint(like.lengths), n)
         lengths = np.broadcast_to(lengths, n).astype(np.int64)
-        proportions = _drawn_proportions(self.alpha, n, rng)
+        proportions = drawn_proportions(np.tile(self.alpha, (n, 1)), rng)
         counts = np.empty((n, len(self.topics_T)))
         step = max(1, _BLOCK_VALUES // len(self.topics_T))
         for start in range(0, n, step):
@@ -376,14 +375,6 @@ def _cross(own, logs):
     total = own.T @ np.where(finite, logs, 0.0)
     total[own.T @ ~finite > 0.0] = -np.inf
     return total
-
-
-def _drawn_proportions(alpha, n, rng):
-    """Draw rows from a Dirichlet, by logarithms, which do not underflow for small shapes."""
-    logs = np.log(rng.standard_gamma(alpha + 1.0, (n, len(alpha))))
-    logs -= rng.standard_exponential((n, len(alpha))) / alpha
-    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return shares / shares.sum(axis=1, keepdims=True)
 
 
 def _halves(data, rng):
@@ -593,4 +584,4 @@ def _check(data, prior):
             "sample_weight must be None where topics are drawn for all documents together."
         )
     if prior is None or not prior.smoothing > 0.0:
-        raise ValueError("topics are drawn given a prior, which topic_word_prior above 0 is.")
+        raise ValueError("topic_word_prior must be above 0 where topics are drawn.")

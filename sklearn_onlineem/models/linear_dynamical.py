@@ -29,7 +29,7 @@ from sklearn_onlineem.statistics import combine
 __all__ = ["LinearDynamicalModel", "LinearDynamicalStatistics"]
 
 _OUT_OF_SCALE = "its scales and that of the data are too far apart. Rescale what was given."
-# What overflows is found in the results.
+# Results are checked for overflow.
 _quietly = np.errstate(over="ignore", invalid="ignore", divide="ignore")
 
 
@@ -65,10 +65,8 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     Notes
     -----
     An E-step that draws uses antithetic pairs of states, as far above their smoothed means as
-    below, from the last one backward. Pairs of successive states average over the first, given the
-    drawn second. Plain draws would not do: regressions on them fit their noise, so that variances
-    shrink with each pass, and the covariance of the first states would be singular with no more
-    sequences than states.
+    below; of successive states, the first is averaged over given the second. Regressions on plain
+    draws fit their noise, so that variances shrink with each pass.
 
     References
     ----------
@@ -91,10 +89,8 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     >>> step = Regression(LinearGaussian(), AffineGaussian.single([[1.0]], [0.0], [[1.0]]))
     >>> walk = LinearDynamicalModel(Regression(LinearGaussian(), first), step, step)
     >>> data = Sequences(Rows(np.array([[1.0], [np.nan], [2.0]])), np.array([0, 3]))
-    >>> walk.filtered(data)[0].round(3)
-    array([[0.5  ],
-           [0.5  ],
-           [1.571]])
+    >>> walk.filtered(data)[0].ravel().round(3)
+    array([0.5  , 0.5  , 1.571])
     """
 
     initial: Regression
@@ -161,7 +157,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         return gains if gains.suffice else None
 
     def _sums(self, data, rng):
-        # One generator, as others that it spawns would not depend on its state alone.
+        # One generator: those that it spawns would depend on more than its state.
         pieces = prepared(data, self._first)
         return [self._padded.expected(piece, data.n_threads, rng) for piece in pieces]
 
@@ -234,7 +230,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
             return self
         T = np.linalg.lstsq(reference._observability, self._observability, rcond=None)[0]
         if np.linalg.matrix_rank(T) < self.n_components:
-            raise ValueError("the readings of the states do not say which is which.")
+            raise ValueError("The emissions do not determine the order of the states.")
         inverse = np.linalg.inv(T)
         return LinearDynamicalModel(
             self.initial.in_coordinates(outputs=T),

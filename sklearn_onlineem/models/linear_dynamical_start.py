@@ -9,13 +9,13 @@ from sklearn_onlineem.families.gaussian import variance_floor
 
 __all__ = ["START_STATES", "filled", "start_arrays"]
 
-# More rows than this tell a start nothing new.
+# Most rows used for a start.
 _MOST_ROWS = 1 << 16
 # Eigenvalues below this share of the largest are rounding.
 _NEGLIGIBLE = 1e-10
-# Share of the innovations that a start takes for noise of the rows, and least share of a variance.
+# Share of the innovations that a start counts as noise of the rows, and least share of a variance.
 _NOISE_SHARE, _LEAST_NOISE = 0.5, 1e-3
-# Without pairs of rows, a state is taken to decay; with them this counts for one pair.
+# Prior of the transitions, worth one pair of rows: states decay.
 _DECAY = 0.9
 
 
@@ -73,7 +73,7 @@ def _states(Z, begins, k, known, scale, states, rng):
     windows = _windows(Z, begins, -(-k // Z.shape[1]))
     scores = _whitened(windows, states(windows, k, rng), k)
     C = _regression(scores, Z, np.zeros((Z.shape[1], k)))
-    # A direction without evidence must not stay without.
+    # A direction without evidence would never get any.
     C += np.where(scores.any(axis=0), 0.0, 0.1 * rng.standard_normal(C.shape))
     return scores, C
 
@@ -89,7 +89,7 @@ def _windows(Z, begins, n_lags):
 
 def _principal(windows, k, rng):
     values, vectors = np.linalg.eigh(windows.T @ windows / len(windows))
-    # Signs are those of the first loading that is not small, so that rounding decides nothing.
+    # Signs are those of the first loading that is not small, not of a rounding error.
     vectors = vectors[:, ::-1][:, :k]
     largest = np.abs(vectors) > 0.5 * np.abs(vectors).max(axis=0)
     return vectors * np.sign(vectors[largest.argmax(axis=0), np.arange(vectors.shape[1])])

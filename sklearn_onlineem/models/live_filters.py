@@ -73,7 +73,7 @@ class StateFilter:
         data = self._checked(_as_row(row, self._n_features))
         probabilities = self._model.filtered(data)[0]
         if not probabilities.sum() > 0.0:
-            raise ValueError("The model cannot make this row after those before.")
+            raise ValueError("The row is impossible under the model after the rows before it.")
         self.probabilities = probabilities
         self.n_steps += 1
         return probabilities
@@ -88,7 +88,7 @@ class StateFilter:
             return data
         missing = _missing(X)
         if not missing.all() and not isinstance(family, Marginals):
-            raise ValueError(f"{_NAME}: {family} takes no rows with some values missing.")
+            raise ValueError(f"{_NAME}: {family} does not accept rows with some values missing.")
         return data
 
 
@@ -183,7 +183,7 @@ def _as_row(row, n_features):
     X = np.array(row)
     if X.dtype != np.float64:
         X = _as_floats(X)
-    # One value is a row of one feature.
+    # A single value is a row of one feature.
     if X.shape not in ((n_features,), (1, n_features)) and (X.shape or n_features > 1):
         raise ValueError(f"{_NAME}: a row must have {n_features} features, got shape {X.shape}.")
     return X.reshape(1, n_features)

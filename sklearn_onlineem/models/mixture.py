@@ -163,7 +163,7 @@ class MixtureModel(
 
     def expected_log_likelihood(self, statistics: MixtureStatistics) -> float:
         emitted = self.family.expected_log_density(self.parameters, statistics.emissions)
-        # Those from which a prior has taken the weight have left the model.
+        # Components whose weight a prior has removed are no longer part of the model.
         stays = (self.weights > 0.0) | (statistics.counts > 0.0)
         return float(xlogy(statistics.counts, self.weights)[stays].sum() + emitted)
 
@@ -231,7 +231,7 @@ class MixtureModel(
         return max(1, self.family.n_parameters(self.parameters)) / self.family.n_values(data)
 
     def newton_step(self, data: Rows) -> tuple[MixtureModel, float, bool]:
-        # The family's own; only a single component has one.
+        # The family implements it for a single component.
         if self.n_components > 1 or not hasattr(self.family, "likelihood_step"):
             raise ValueError(f"{type(self).__name__} {NewtonSteps.lacking}.")
         parameters, log_likelihood, is_last = self.family.likelihood_step(self.parameters, data)
@@ -326,7 +326,7 @@ if TYPE_CHECKING:
     from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
 
-# One-hot components of so many numbers are looked at a time.
+# Numbers in a block of one-hot components.
 _BLOCK_VALUES = 1 << 20
 
 
@@ -360,21 +360,6 @@ class MixtureChain(Chain["MixtureModel"]):
     Neal, "Markov chain sampling methods for Dirichlet process mixture models", JCGS 2000,
     algorithm 3; Zaheer, Wick, Kottur & Tristan, "Comparing Gibbs, EM and SEM for MAP Inference in
     Mixture Models".
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.data.rows import Rows
-    >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models.mixture import MixtureChain, MixtureModel, MixtureStatistics
-    >>> model = MixtureModel(Poisson(), np.array([0.5, 0.5]), np.array([[1.0], [9.0]]))
-    >>> data = Rows(np.array([[0.0], [2.0], [9.0], [13.0]]))
-    >>> rates = Poisson().prior_statistics(2, n_features=1, shape=1.0, rate=0.1)
-    >>> prior, rng = MixtureStatistics(np.zeros(2), rates), np.random.default_rng(0)
-    >>> chain = MixtureChain(model, data, prior, rng)
-    >>> _ = [chain.sweep(rng) for _ in range(20)]
-    >>> chain.labels, chain.shares()
-    (array([0, 0, 1, 1], dtype=int32), array([0.5, 0.5]))
     """
 
     has_draws = True
@@ -403,7 +388,6 @@ class MixtureChain(Chain["MixtureModel"]):
     # ------------------------------------------------------------------------------------- start
 
     def _log_posteriors(self):
-        """Yield log joint densities of blocks of rows under the model."""
         log_weights = self._model.log_weights
         for block in self._blocks(self._rows):
             log_density = self._model.family.log_density(self._model.parameters, block.X)
@@ -423,7 +407,7 @@ class MixtureChain(Chain["MixtureModel"]):
     def _drawn(self, log_densities, rng):
         labels = [np.empty(0, np.intc)]
         for log_density in log_densities:
-            # A row that is under no component is under any of them.
+            # A row with density 0 under all components may be in any of them.
             log_density[np.isneginf(log_density).all(axis=1)] = 0.0
             highest = log_density.max(axis=1, keepdims=True)
             cumulated = np.cumsum(np.exp(log_density - highest, dtype=float), axis=1)

@@ -82,8 +82,8 @@ def learn_rows(model, data, before, step_sizes, prior=(), n_held=0):
     )  # fmt: skip
     if impossible >= 0:
         raise ValueError(
-            "The model cannot make all of the sequences: known states, or zeros among start"
-            " and transition probabilities, forbid some."
+            "Some sequences are impossible under the model, because of known states or zeros"
+            " among start and transition probabilities."
         )
     start, transmat, parameters = learnt
     model = replace(model, start=start, transmat=transmat, parameters=parameters)

@@ -26,9 +26,9 @@ __all__ = [
     "weighted_posterior",
 ]
 
-# Rows that say where a component is cut in two.
+# Most rows used to cut a component in two.
 _SPLIT_ROWS = 10_000
-# Steps of power iteration towards a first axis; no digits are asked for.
+# Steps of power iteration for a first axis; low precision is enough.
 _AXIS_STEPS = 30
 
 
@@ -39,9 +39,11 @@ def split_merge_steps(model, data, n_merges, prior=None):
     between them. ValueError if rows have labels or `check_split_merge` refuses the prior.
     """
     if has_labels(data):
-        raise ValueError("labels say which component is which, so that none can be merged or split")
+        raise ValueError(
+            "labels must be None: components with labelled rows cannot be merged or split."
+        )
     check_split_merge(prior)
-    return _moves(model, data, n_merges)
+    return _candidates(model, data, n_merges)
 
 
 def has_labels(data):
@@ -58,7 +60,7 @@ def check_split_merge(prior):
         )
 
 
-def _moves(model, data, n_merges):
+def _candidates(model, data, n_merges):
     active, empty = np.flatnonzero(model.weights > 0), np.flatnonzero(model.weights == 0)
     costs = {pair: merged_pair(model, *pair)[1] for pair in combinations(active, 2)}
     for pair in islice(sorted(costs, key=costs.get), n_merges):
@@ -136,15 +138,15 @@ def along_first_axis(X, weight, units):
     return X @ axis - mean @ axis
 
 
-# A component with less than that of its share, 1/K, is nearly empty.
+# A component with less than this fraction of 1/K is nearly empty.
 _EMPTY_SHARE = 0.2
-# Rows that are looked at; components whose halves are tried, those that have most rows; passes
-# that settle the halves, and nats per row below which they have settled.
+# Rows used; components tried, the largest ones; passes of EM for halves, and their tolerance in
+# nats per row.
 _MOST_ROWS, _MOST_TRIED, _SETTLING_PASSES, _SETTLED = 500, 2, 20, 1e-3
-# Rows of a component in a batch that tell what is lost without it.
+# Least rows of a component in a batch for an estimate of the loss without it.
 _TELLING = 2.0
-# The old model is given up where other rows of the batch are so many times likelier without it. If
-# it were true that would happen once in as many tries (Markov's inequality).
+# The other rows of the batch must be this many times likelier under the new model. Under the old
+# one that happens at most once in as many tries (Markov's inequality).
 _LOG_ODDS = math.log(1e6)
 
 
@@ -180,7 +182,7 @@ def restructured(model, data, n_remembered, n_merges):
             trial, most = merged_pair(merged, *pair)
             after = trial.e_step(data)[1]
             loss = log_likelihood - after
-            # Few rows of a component say little of what is lost without it.
+            # Few rows of a component are no evidence of the loss without it.
             loss_of_all = loss if (counts[pair] > _TELLING).all() else max(loss, most)
             if loss_of_all * n_remembered < price * math.log(n_remembered):
                 merged, log_likelihood = trial, after

@@ -24,9 +24,9 @@ OWN_SHARE = 0.5
 
 
 _BLOCK = 4096
-# Chains that no path leads out of count as if left once in so many steps.
+# Chains without an end count as if they ended once in so many steps.
 _LONGEST = 1e12
-# Sequences that are longer on average take minutes to draw.
+# Longer sequences, on average, would take minutes to draw.
 _MOST_ROWS = 1e6
 
 
@@ -144,7 +144,7 @@ class Termination(ABC):
         transitions, n_states = self.transitions(transmat), len(start)
         if transitions.shape != (n_states, n_states):
             raise ValueError(
-                f"start has {n_states} states, and transmat of shape {transmat.shape} has others."
+                f"start has {n_states} states, but transmat has the shape {transmat.shape}."
             )
         return start, transitions, self.final(transmat)
 
@@ -162,16 +162,6 @@ class GivenLength(Termination):
     over transitions :math:`t = 1..T-1` and emissions :math:`t = 1..T` (Amid & Warmuth, UAI 2020,
     section 5, with one u for both). Half the weight of a short piece of a sequence goes to expected
     occupancies after its end.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.data.rows import Rows
-    >>> from sklearn_onlineem.data.sequences import Sequences
-    >>> from sklearn_onlineem.models.terminations import GivenLength
-    >>> data = Sequences(Rows(np.zeros((4, 1))), np.array([0, 1, 4]))
-    >>> GivenLength().occupancies(np.ones(1), np.ones((1, 1)), data)
-    (array([1.]), array([2.]))
     """
 
     def _sample_lengths(self, n, rng, like):
@@ -206,13 +196,6 @@ class EndState(Termination):
     The last column of the transition matrix has the probabilities of that, and
     :math:`u = \pi (I - Q)^{-1}` counts transitions and emissions exactly (Amid & Warmuth, UAI 2020,
     section 5, absorbing chains).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.models.terminations import EndState
-    >>> EndState().occupancies(np.array([1.0]), np.array([[0.75, 0.25]]), None)
-    (array([4.]), array([4.]))
     """
 
     def transitions(self, transmat: Floats) -> Floats:
@@ -239,14 +222,6 @@ class AbsorbingStates(Termination):
     ----------
     states : tuple of int
         The absorbing states.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.models.terminations import AbsorbingStates
-    >>> start, transmat = np.array([1.0, 0.0]), np.array([[0.75, 0.25], [0.0, 1.0]])
-    >>> AbsorbingStates((1,)).occupancies(start, transmat, None)
-    (array([4., 0.]), array([4., 1.]))
     """
 
     states: tuple[int, ...]
@@ -315,7 +290,6 @@ def _absorbed_occupancy(start, inner):
 
 
 def _check_ends(start, transitions, final):
-    """Raise ValueError if a chain can reach a state from which it never ends."""
     can_move = transitions > 0.0
     reached = _closure(start > 0.0, can_move)
     stuck = (final < 1.0) & ~can_move.any(axis=1)

@@ -21,13 +21,13 @@ __all__ = [
     "padded",
 ]
 
-# Kernels read words' topics as rows of so many numbers, or a multiple.
+# Kernels read rows of topics that are padded to a multiple of this.
 _LANES = 16
 _NO_WEIGHT = np.empty(0)
 ALL_TOPICS = np.empty((0, 0), dtype=np.uint8)
 NOTHING = np.empty((0, 0))
 _DOUBLE = (np.dtype(np.float64),)
-# Logarithms of proportions are numbers, and so are weights of topics in single precision.
+# Logarithms of proportions, and weights of topics in single precision, are finite.
 _LEAST_ALPHA, _MOST_ALPHA = 1e-100, 1e30
 
 
@@ -42,7 +42,7 @@ class TopicInference:
     # Whether counts need not be whole.
     takes_fractions = True
 
-    # Arguments of the kernel: sweeps, those that are discarded, rounds, whether to take one draw.
+    # Arguments of the kernel: sweeps, discarded sweeps, rounds, whether to take one draw.
     _arguments = None
 
     def __call__(

@@ -180,7 +180,7 @@ def test_what_cannot_be_is_refused():
     model = model_of(rng)
     model.start[:] = [1.0, 0.0, 0.0]
     labels = np.array([1, -1], dtype=np.intc)
-    with pytest.raises(ValueError, match="cannot make all of the sequences"):
+    with pytest.raises(ValueError, match="Some sequences are impossible"):
         learn_rows(model, data_of(rng, [2], labels=labels), own_memory(model), np.ones(2))
     with pytest.raises(ValueError, match="integer codes"):
         X = Rows(np.array([[4.0]]))
