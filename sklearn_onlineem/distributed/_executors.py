@@ -26,30 +26,30 @@ from sklearn_onlineem.distributed._tasks import (
 
 __all__ = ["DaskExecutor", "DistributionError", "JoblibExecutor"]
 
-# How many tasks a further one merges.
+# Number of results that one task merges.
 _FAN_IN = 8
 # CPU seconds of a task below which more goes to scheduling than to learning.
 _SHORT = 0.03
 # Seconds until tasks have been sent out.
 _LATER = 0.01
-# How often work is tried amid which workers are lost, and seconds until the second time; each pause
-# is twice the one before. It takes a scheduler a moment to notice that a worker is dead.
+# Attempts when workers are lost, and seconds before the second one; each pause is twice as long. A
+# scheduler needs a moment to notice that a worker is dead.
 _ATTEMPTS, _PAUSE = 8, 0.1
-# Seconds that a scheduler has for an answer, and until it is asked for the workers it has.
+# Seconds to wait for an answer of the scheduler, and between questions for its workers.
 _PATIENCE = 5.0
 
 _NO_WORKER = (
     "DistributedEM: for longer than worker_timeout the cluster has had no worker that takes tasks:"
-    " there is none, or memory limits have paused all."
+    " it has none, or memory limits have paused all."
 )
 _FROZEN = (
-    "DistributedEM: the worker {} has work or data, and has given no sign of life for longer than"
-    " worker_timeout. Stop its process, and Dask does its work elsewhere."
+    "DistributedEM: the worker {} has work or data, but has given no sign of life for longer than"
+    " worker_timeout. Stop its process, so that Dask moves its work elsewhere."
 )
 _NO_SCHEDULER = "DistributedEM lost the connection to the Dask scheduler."
 _GONE = (
-    "DistributedEM: data that only a worker held are gone with it. Pass shards that can be computed"
-    " again: delayed objects or Dask collections."
+    "DistributedEM: a worker was lost with the only copy of some data. Pass shards that can be"
+    " computed again: delayed objects or Dask collections."
 )
 _NO_END = (
     "DistributedEM: workers, or connections to them, were lost {} times in a row. Do shards take"
@@ -212,7 +212,7 @@ class DaskExecutor:
         packs, most = _runs(shards, self.pack_size or 1), _FAN_IN if self.pack_size else 1
         graph, keys = _graph(task, packs, len(shards), arguments, most)
         futures = self.client.get(graph, keys, sync=False)
-        # To release the last ones at once would hold up the messages of this round.
+        # Releasing the last ones at once would delay the messages of this round.
         self.client.loop.add_callback(self.client.loop.call_later, _LATER, self.last.clear)
         self.last = futures
         return whole(self._fetched(futures), len(shards))
@@ -224,7 +224,7 @@ class DaskExecutor:
         try:
             return self._waited_for(self.client.gather, futures)
         except OSError as error:
-            # Tasks may raise it, too: where the file of a shard is missing, for example.
+            # Tasks may raise it, too, for example if the file of a shard is missing.
             if any(future.status == "error" for future in futures):
                 raise
             raise CommClosedError(str(error)) from error
@@ -245,7 +245,7 @@ class DaskExecutor:
                     raise DistributionError(_NO_WORKER)
                 last_seen = await self._last_seen()
                 if not receivers <= last_seen.keys():
-                    # Dask may wait for ever for what such a worker was sent.
+                    # Dask may wait for ever for the data that were sent to it.
                     raise ConnectionError("A worker has left while data were sent.")
                 silent = heartbeats.silent_for(self.worker_timeout, last_seen)
                 await self._check_alive(silent, is_sending)
@@ -328,7 +328,7 @@ def _graph(task, packs, n_parts, arguments, most):
     name, graph = uuid.uuid4().hex, {}
     sent = Arguments(name, arguments)
     if len(packs) > most:
-        # Workers send it on to each other.
+        # Workers pass it on to each other.
         key = f"sent-{name}"
         graph[key], sent = DataNode(key, sent), TaskRef(key)
     keys = [f"{task.__name__}-{name}-{i}" for i in range(len(packs))]

@@ -151,7 +151,7 @@ class LearnerMode(Mode):
     def _round(self, progress, shards, plan, number, active, first, n_batches):
         """Let learners take steps from the present model, and merge their results."""
         start, state = time.perf_counter(), progress.state
-        # Learners that are merged on the way take the rates of their pooled batches.
+        # Learners that are merged within a pass take the rates of their pooled batches.
         n_learners = 1 if self.sync_every == math.inf else len(active)
         task = LearningTask(
             plan.schedule,

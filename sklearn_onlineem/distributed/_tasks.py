@@ -63,7 +63,7 @@ class Result:
         return self.length_distribution.survival
 
     def __sizeof__(self):
-        # Schedulers place tasks by it.
+        # Schedulers use it to place tasks.
         return n_bytes(self)
 
 
@@ -107,7 +107,7 @@ class Arguments:
 
 
 @contextmanager
-def _naming(number):
+def _error_context(number):
     """Return a context whose errors of invalid input name the shard."""
     try:
         yield
@@ -117,14 +117,14 @@ def _naming(number):
 
 def begin(estimator, number, names, *values):
     """Return a fitted estimator at its start."""
-    with _naming(number):
+    with _error_context(number):
         return estimator._begin(**dict(zip(names, values, strict=True)))
 
 
 def n_entries(number, names, *values):
     """Return the numbers of rows, or sequences, of a shard: all, and those of weight above 0."""
     counted = dict(zip(names, values, strict=True))
-    with _naming(number):
+    with _error_context(number):
         n = _num_samples(countable(counted["X"]))
         weights = counted.get("sample_weight")
         return n, n if weights is None else np.count_nonzero(weights)
@@ -137,7 +137,7 @@ def extent(data):
 
 def prepare(estimator, number, first, names, *values):
     """Return the data of a shard as kernels take them; its rows are numbered from `first`."""
-    with _naming(number):
+    with _error_context(number):
         data = estimator._input().read(**dict(zip(names, values, strict=True)))
     return data.numbered_from(first)
 

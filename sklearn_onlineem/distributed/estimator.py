@@ -32,7 +32,7 @@ from sklearn_onlineem.estimators._sequence_forms import (
 from sklearn_onlineem.estimators._sequences import SequenceEstimator
 from sklearn_onlineem.estimators._validation import naming
 
-# Only for readers of signatures: it need not be installed.
+# For annotations only: it need not be installed.
 if TYPE_CHECKING:
     from distributed import Client
 
@@ -278,7 +278,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         n_init = getattr(self.estimator, "n_init", 1)
         if n_init > 1 or not _is_plain(self.estimator.solver):
             raise ValueError(
-                f"DistributedEM makes one start, and learns by EM as its mode says: {name} must"
+                f"DistributedEM makes one start, and mode sets how it learns: {name} must"
                 f" have n_init=1, got {n_init}, and solver='auto', got {self.estimator.solver!r}."
             )
         self.estimator._validate_params()
@@ -304,7 +304,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             if type(estimator) is not type(self.estimator):
                 raise ValueError(
                     f"DistributedEM has fitted a {type(estimator).__name__}, and estimator is now a"
-                    f" {type(self.estimator).__name__}; fit anew."
+                    f" {type(self.estimator).__name__}; call fit again."
                 )
         else:
             estimator = executor.begin(_for_workers(clone(self.estimator)))

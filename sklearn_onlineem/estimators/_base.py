@@ -56,7 +56,7 @@ __all__ = ["N_JOBS", "OnlineEM"]
 
 # Passes of batch EM over the first batch of a stream.
 _START_PASSES = 3
-# As joblib takes them: 0 has no meaning. They are counted in C.
+# As in joblib, where 0 has no meaning; C integers count them.
 _MOST_JOBS = np.iinfo(np.int32).max
 N_JOBS = [
     None,
@@ -94,10 +94,10 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         keeps running statistics if it is "bayesian".
     eta0 : float or "auto", default="auto"
         First learning rate, above 0. "auto" depends on the number b of observations in a batch, and
-        on the number m that determines the model (as many numbers as it has parameters). It is (b /
-        m)**(1 - beta) with ``schedule="power"``, and 1 with the others. If the lengths of sequences
-        are given, not modelled, rates count rows: time t is 1 + (rows seen before) / (rows of the
-        batch), and pieces may have any sizes.
+        on the number m that determines the model (as many numbers as it has parameters). It is
+        ``(b/m)**(1-beta)`` with ``schedule="power"``, and 1 with the others. If the lengths of
+        sequences are given, not modelled, rates count rows: time t is 1 plus the rows seen before
+        over the rows of the batch, and pieces may have any sizes.
     beta : float, default=0.6
         Decay of the learning rate, in [0, 1]; the forgetting factor with ``schedule="forgetting"``.
     schedule : str or callable, default="power"
@@ -229,7 +229,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 initialiser = None if resumes else self._start()
                 for number in range(1, n_init + 1):
                     if resumes:
-                        say(self, "goes on from the fitted model")
+                        say(self, "continues from the fitted model")
                         prior = self._pseudo_statistics(self.model_, data.n_features)
                         seed = _drawn_seed(random_state)
                         start = self._with_settings(
@@ -444,7 +444,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     def _may_be_prior(self):
         if "prior" not in self._defaults:
-            raise AttributeError(f"{type(self).__name__} takes no prior that was learnt.")
+            raise AttributeError(f"{type(self).__name__} has no parameter 'prior'.")
         return True
 
     @available_if(_may_be_prior)
@@ -526,8 +526,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             now = getattr(self, name)
             if not are_same(fitted, now):
                 raise ValueError(
-                    f"the fitted model has {name}={fitted!r}, and the parameter is now {now!r}; fit"
-                    " anew."
+                    f"the fitted model has {name}={fitted!r}, but the parameter is now {now!r};"
+                    " call fit again."
                 )
 
     def _lock(self):
@@ -540,7 +540,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         if lock._is_owned():
             raise RuntimeError(
                 f"{type(self).__name__} is learning: a callback must not call its fit or"
-                " partial_fit. One that needs two arguments gets a copy, which may learn."
+                " partial_fit. A callback with two arguments gets a copy, which may learn."
             )
         return lock
 
@@ -636,7 +636,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             return bounds[-1]
         return math.nan if step is None else step.log_likelihood
 
-    # A lock can't be pickled, rules may hold callbacks, which are the parameters', and tasks of a
+    # A lock cannot be pickled, rules may hold callbacks, which are parameters, and the tasks of a
     # fit end with it.
     _transient = (
         "_mutex", "_present_rules", "_callback_fit_ctx", "_skl_callbacks_to_teardown",
@@ -649,11 +649,11 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             return
         with naming(self):
             if not isinstance(fitted, Fitted):
-                raise ValueError(f"what was learnt is {fitted!r:.60}.")
+                raise ValueError(f"the fitted state is {fitted!r:.60}.")
             fitted.check()
 
 
-# Estimators that have a lock, by id: those of users need not be hashable.
+# Estimators that have a lock, by id, as subclasses of users need not be hashable.
 _LOCKED = WeakValueDictionary()
 
 

@@ -28,7 +28,7 @@ __all__ = [
     "rollback",
 ]
 
-# Where scikit-learn keeps what `set_callbacks` was given; it was not learnt.
+# Where scikit-learn keeps the callbacks of `set_callbacks`, which are not fitted state.
 CALLBACKS = "_skl_callbacks"
 _VERSION, _CHECKSUM = "_sklearn_onlineem_version", "_checksum"
 
@@ -39,7 +39,7 @@ class PersistentState:
     The checksum finds accidents, not attacks: whoever can write a pickle can make it execute code.
     """
 
-    # Names of attributes that serve this process only.
+    # Names of attributes that are not saved.
     _transient = ()
 
     def _kept(self):
@@ -57,7 +57,7 @@ class PersistentState:
         return {**state, _VERSION: __version__, _CHECKSUM: _checksum_of(type(self), state)}
 
     def __setstate__(self, state):
-        # One assignment: an estimator that is given a state that is corrupt stays as it was.
+        # One assignment: a corrupt state leaves the estimator unchanged.
         self.__dict__ = self._checked(state)
 
     def _checked(self, state):
@@ -69,14 +69,14 @@ class PersistentState:
         for transient in self._transient:
             state.pop(transient, None)
         if version is None:
-            raise ValueError(f"{name}: its state does not say by which version it was saved.")
+            raise ValueError(f"{name}: its state lacks the version that saved it.")
         if version != __version__:
             _warn_of_version(name, version)
             state = {**_defaults(type(self)), **state}
         elif found != _checksum_of(type(self), state):
             raise ValueError(
-                f"{name}: its state is not the one that was saved: part of it is missing, or was"
-                " changed. Save it anew, and load it by the way that it was saved by."
+                f"{name}: its state differs from the saved one: part of it is missing or changed."
+                " Save it again, and load it with the tool that saved it."
             )
         missing = sorted(set(_names(type(self))) - set(state))
         if missing:
@@ -135,7 +135,7 @@ class Fitted(NamedTuple):
     def check(self) -> None:
         for name, kind in _TYPES.items():
             if not isinstance(getattr(self, name), kind):
-                raise ValueError(f"{name} of what was learnt is {getattr(self, name)!r:.60}.")
+                raise ValueError(f"{name} of the fitted state is {getattr(self, name)!r:.60}.")
         self.state.check()
 
 
@@ -158,7 +158,7 @@ def rollback(estimator):
     try:
         yield
     except Exception:
-        # One assignment: others may read it.
+        # One assignment, as other threads may read it.
         estimator.__dict__ = before
         raise
 
@@ -184,11 +184,11 @@ class FittedAttribute(Generic[Value]):
             return self
         attributes = instance._fitted_at_once.attributes
         if self._name not in attributes:
-            raise AttributeError(f"{owner.__name__} found no {self._name} in its first data.")
+            raise AttributeError(f"{owner.__name__} has no {self._name}: its first data had none.")
         return attributes[self._name]
 
 
-# Type checkers know properties, and no functions that make some.
+# Type checkers know `property`, but not functions that return properties.
 if TYPE_CHECKING:
     from builtins import property as fitted_property
 else:

@@ -97,10 +97,10 @@ _START_VALUES = (
 _NO_MIXTURE = "a state has no mixture of emissions; more states stand in for one"
 _HYPERPARAMETERS = """means_prior means_weight covars_prior covars_weight beta_prior dof_prior
     scale_prior mean_prior mean_precision_prior degrees_of_freedom_prior covariance_prior""".split()
-# From which similarity on one name is a slip of another: 'params' is none of 'init_params'.
+# Least similarity of a misspelt name: 'params' is not a misspelt 'init_params'.
 _CLOSE = 0.75
-# What hmmlearn, pykalman, scikit-learn and river call something, what it is called here if the
-# class has that, and what to say instead of this.
+# Names in hmmlearn, pykalman, scikit-learn and river; the name here, if the class has it; and the
+# message, if this is not "it is called ... here".
 _ELSEWHERE = [
     ("n_iter", "max_iter", None),
     ("min_covar", "reg_covar", None),
@@ -162,7 +162,7 @@ def with_named_calls(method: Method) -> Method:
         try:
             return method(self, *args, **kwargs)
         except TypeError:
-            # Only now, as it takes longer than some methods do.
+            # Only after a failure, as it takes longer than some methods.
             refusal = _refusal(method, self, args, kwargs)
             if refusal is None:
                 raise

@@ -57,7 +57,7 @@ def report_end(estimator, progress):
     if progress.n_iter == 0:
         say(estimator, "max_iter=0, so that nothing is learnt")
         return
-    reason = "converged" if progress.converged else "max_iter is reached"
+    reason = "converged" if progress.converged else "reached max_iter"
     reason = "stopped by a callback" if progress.stopped else reason
     last = progress.lower_bounds[-1]
     say(estimator, f"{reason} after pass {progress.n_iter}, log-likelihood {last:.6f}")
@@ -85,7 +85,7 @@ def warn_of_passes(estimator, progress, may_converge=True):
     average_from = getattr(solver, "average_from", None)
     if average_from is not None and progress.n_iter < average_from and not progress.stopped:
         warn_user(
-            f"{name} made {progress.n_iter} passes, so that none was averaged:"
+            f"{name} made {progress.n_iter} passes and averaged none of them:"
             f" average_from={average_from}."
         )
 
@@ -97,13 +97,13 @@ def _outlook(estimator, progress):
     parts = [f"changed the log-likelihood by {gains[-1]:.2g} nats"] if gains else []
     parts += [f"had KL(new || old) = {divergences[-1]:.2g} nats"] if divergences else []
     if not parts:
-        return "one pass tells no rate"
+        return "one pass does not determine a rate"
     found, tol = f"the last {' and '.join(parts)}", estimator.tol
     if len(values) < 2:
         return found
     rate, n_passes = expected_passes(values, tol)
     if n_passes == math.inf:
-        return f"{found}, and tol={tol:g} is not in sight"
+        return f"{found}, and does not approach tol={tol:g}"
     return f"{found}, and at a rate of {rate:.3g} tol={tol:g} needs some {n_passes} more"
 
 
@@ -121,15 +121,15 @@ def warn_of_unused_rates(estimator, progress):
     ]
     if unused:
         names, why = " or ".join(unused), _why_unused(estimator, progress, has_own_rates)
-        whose = f"{type(estimator).__name__} took no step that depends on {names}, though set"
+        whose = f"{type(estimator).__name__} took no step that depends on {names}, which was set"
         warn_user(f"{whose}: {why}")
 
 
 def _why_unused(estimator, progress, has_own_rates):
     if has_own_rates:
-        return "rates come from its running statistics."
+        return "learning rates come from its running statistics."
     if progress.used_rates:
-        return f"schedule={estimator.schedule!r} makes its rates without."
+        return f"schedule={estimator.schedule!r} does not use it."
     return (
         f"there was no online step, with solver={estimator.solver!r}, eta0={estimator.eta0!r} and"
         f" batch_size={estimator.batch_size}. Online EM is solver='online', and solver='auto'"
@@ -140,12 +140,12 @@ def _why_unused(estimator, progress, has_own_rates):
 def warn_of_reinitialisation(estimator, step):
     warn_user(
         f"{type(estimator).__name__}: component {step.reinitialised} was nearly empty, and has been"
-        f" reinitialised as half of component {step.half_of}: the source of the rows may have"
+        f" reinitialised as half of component {step.half_of}. The source of the rows may have"
         " changed."
     )
 
 
-# A signature takes as long to read as some updates do.
+# Reading a signature takes as long as some updates.
 _ASKING = WeakKeyDictionary()
 _POSITIONAL = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
 
@@ -159,9 +159,7 @@ def checked_callbacks(callbacks, estimator, attributes):
     if callbacks is None:
         return ()
     if not isinstance(callbacks, list | tuple) or not all(map(callable, callbacks)):
-        raise ValueError(
-            f"callbacks must be a list of functions of a step, or None; got {callbacks!r}."
-        )
+        raise ValueError(f"callbacks must be a list of callables or None, got {callbacks!r}.")
     return tuple(partial(_call, callback, estimator, attributes) for callback in callbacks)
 
 

@@ -106,7 +106,7 @@ class RowEstimator(FitTransformMixin, OnlineEM):
     def _takes_labels(self):
         return getattr(self, "semi_supervised", False)
 
-    # What turns checked values into those that the family takes, if anything.
+    # Function from checked values to those of the family, if they differ.
     _prepared = None
 
     # ------------------------------------------------------------------------------------ fitting

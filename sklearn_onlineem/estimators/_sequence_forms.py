@@ -89,8 +89,8 @@ def check_rows_of_y(form, y):
         return
     found = f"X has {n_rows} rows, and y {n_entries} entries"
     if _adds_up(y, n_rows):
-        raise ValueError(f"{found}; these look like lengths: pass lengths=...")
-    raise ValueError(f"{found}. Lengths of sequences, if you mean those, are lengths=...")
+        raise ValueError(f"{found}; these look like lengths, which are passed as lengths=...")
+    raise ValueError(f"{found}. Pass lengths of sequences as lengths=...")
 
 
 def _n_entries(y):
@@ -117,8 +117,10 @@ def sequence_form(X, lengths=None, groups=None, convert=countable):
     check_in_memory("X", X)
     if is_nested(X):
         if lengths is not None or groups is not None:
-            raise ValueError("lengths and groups go with a 2-D X only: here X says itself.")
-        # Lists of users' classes may be longer or shorter than they say.
+            raise ValueError(
+                "lengths and groups require a 2-D X; a list or 3-D X already defines the sequences."
+            )
+        # The lengths of lists of users' classes may be wrong.
         return _form_of_list(list(iter(X)), convert)
     if lengths is None and groups is None:
         _check_dimensions(X)
@@ -169,7 +171,7 @@ def _form_of_list(X, convert):
     offsets = _running_sums([len(part) for part in parts])
     X = convert(_concatenated(parts, library))
     if X.shape[0] != offsets[-1]:
-        raise ValueError(f"The sequences of X say that they have {offsets[-1]} rows, not {len(X)}.")
+        raise ValueError(f"The sequences of X claim {offsets[-1]} rows, but have {len(X)}.")
     return SequenceForm(X, offsets, is_nested=True)
 
 
@@ -211,7 +213,7 @@ def _concatenated(parts, library):
         return parts[0]
     if library is None:
         return np.concatenate(parts)
-    # polars has a name for what pandas does: columns of a common type.
+    # Columns get a common type, which is the default in pandas.
     how = {"how": "vertical_relaxed"} if library.__name__ == "polars" else {}
     return library.concat(parts, **how)
 
@@ -256,7 +258,7 @@ class SequenceOutput:
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         for name in ("transform", "fit_transform"):
-            # scikit-learn has wrapped what the class defines or inherits: for rows only.
+            # scikit-learn's wrapper of the method only works for rows.
             method = getattr(cls, name, None)
             if method is not None and not hasattr(method, "takes_sequences"):
                 setattr(cls, name, _contained(method.__wrapped__))

@@ -108,8 +108,8 @@ class SequenceEstimator(
     tol: float = parameter(default=1e-2, valid=[Interval(Real, 0, None, closed="left")])
     n_init: int = parameter(default=1, valid=[Interval(Integral, 1, None, closed="left")])
 
-    # With metadata routing, Pipeline.score hands on sample_weight=None though nobody passed any,
-    # and refuses final steps that have not heard of it.
+    # With metadata routing, Pipeline.score always passes sample_weight=None on, and refuses final
+    # steps that do not know it.
     __metadata_request__score = {"sample_weight": None}
 
     # ------------------------------------------------------------------------------------ fitting
@@ -192,8 +192,8 @@ class SequenceEstimator(
         termination = getattr(self, "termination", "given_length")
         if termination != "given_length":
             raise ValueError(
-                f"{type(self).__name__}: continues=True needs termination='given_length', got"
-                f" {termination!r}: such sequences end by themselves."
+                f"{type(self).__name__}: continues=True requires termination='given_length', got"
+                f" {termination!r}, with which sequences end."
             )
         self._partial_fit(X, y, _filtered_end, lengths=lengths, groups=groups, continues=True)
         return self

@@ -90,15 +90,19 @@ class LearntPrior:
     def check(self, estimator):
         """Raise ValueError unless an estimator has a model of the same shape and no other start."""
         if type(estimator).__name__ != self.made_by:
-            raise ValueError(f"prior was learnt by a {self.made_by}.")
+            raise ValueError(
+                f"prior was learnt by a {self.made_by}, not by a {type(estimator).__name__}."
+            )
         for name, value in self.structure.items():
             if not are_same(value, getattr(estimator, name)):
                 now = getattr(estimator, name)
-                raise ValueError(f"prior was learnt with {name}={value!r}, and it is now {now!r}.")
+                raise ValueError(
+                    f"prior was learnt with {name}={value!r}, but the estimator has {now!r}."
+                )
         for name in estimator._start_parameters():
             if not are_same(estimator._defaults[name], getattr(estimator, name)):
                 raise ValueError(
-                    f"{name} has no say beside a prior that was learnt: its model is the start."
+                    f"{name} cannot be combined with a LearntPrior, which sets the initial model."
                 )
 
     def __repr__(self):
@@ -114,13 +118,13 @@ class LearntStart(Initialiser):
     def given(self, data):
         if data.n_features != self.prior.n_features:
             raise ValueError(
-                f"X has {data.n_features} features, and prior was learnt from"
+                f"X has {data.n_features} features, but prior was learnt from"
                 f" {self.prior.n_features}."
             )
         return self.prior.model
 
     def estimated(self, data, random_state):
-        raise AssertionError("a learnt prior is a start by itself")
+        raise AssertionError("a learnt prior always gives a start")
 
     def stream_model(self, data, random_state):
         return self.given(data), None
@@ -145,9 +149,9 @@ def prior_statistics(family, hyperparameters, *sizes, name="prior", **named_size
         raise ValueError(f"{name}: {error}") from error
 
 
-# More rows than this tell a start nothing new.
+# More rows than this do not improve a start.
 _MOST_ROWS = 1 << 16
-# Of each component; more say nothing new of which it is.
+# Of each component; more do not improve the matching of components.
 _MOST_LABELLED_ROWS = 1 << 10
 # Pseudo-rows of a stream's start, by parameters of a component per feature; chosen by
 # benchmarks/real_data/defaults.py.
@@ -177,7 +181,7 @@ def start_model(start, family, rows, n_components, rng, pseudo_rows=None, prior=
         pseudo_rows = wide_pseudo_rows(family, rows, n_components, prior)
     if pseudo_rows is not None:
         statistics = statistics + pseudo_rows
-    counts[counts == 0] = 1.0  # an empty cluster starts as if it had a row, lest it stay empty
+    counts[counts == 0] = 1.0  # an empty cluster starts as if it had a row, or it would stay empty
     parameters = _maximiser(family, statistics, rows.X.shape[1], prior)
     return MixtureModel(family, counts / counts.sum(), parameters)
 

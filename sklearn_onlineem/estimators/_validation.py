@@ -118,17 +118,17 @@ def checked_lengths(name, lengths, n_samples, least=0):
 
 # Sums of squares below this have lost digits to underflow.
 _SMALLEST_SQUARE = 1e-290
-# Weights of rows are repetitions, and products of them are taken: smaller ones count as 0, larger
-# totals are refused.
+# Weights of rows are repetitions, which are multiplied: smaller ones count as 0, larger totals are
+# refused.
 _SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-100, 1e100
-# The squares of start values are numbers; variances and precisions are such squares.
+# Squares of start values must be finite; variances and precisions are such squares.
 _LARGEST_START, LARGEST_SQUARE = 1e150, 1e300
-# By which probabilities that users give may miss 1.
+# Tolerance of the sums of given probabilities.
 _ROUNDING = 1e-6
 _FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
-# What input that is not valid leads to; an OverflowError comes from whole numbers of many digits.
+# Errors of invalid input; an OverflowError comes from whole numbers of too many digits.
 INVALID = (TypeError, ValueError, OverflowError)
 
 
@@ -163,7 +163,7 @@ def converted(estimator, X, fresh, ensure_all_finite=True):
     """
     if not fresh:
         return _checked(estimator, X, False, ensure_all_finite), {}
-    # What validation writes goes to a blank one, and to the estimator once all has gone well.
+    # Validation writes to a blank estimator, whose attributes are set once all has succeeded.
     blank, params = object.__new__(type(estimator)), estimator.get_params(deep=False)
     vars(blank).update(params)
     X = _checked(blank, X, True, ensure_all_finite)
@@ -197,7 +197,7 @@ def check_values(data, family, first=True):
         family.check(data.X[~incomplete])
 
 
-# What scikit-learn says of X begins so; what is said instead. It prints whole arrays, and
+# Beginnings of scikit-learn's messages on X, and what replaces them. It prints whole arrays, and
 # recommends supervised models.
 _PLAINER = {
     "Expected 2D array": (
@@ -209,7 +209,7 @@ _PLAINER = {
         "X is complex. Complex data not supported: pass real and imaginary parts as features."
     ),
     "Input X contains NaN": (
-        "X contains NaN, and missing values have no meaning here. Drop the rows, or fill them in,"
+        "X contains NaN, but missing values are not supported here. Drop the rows, or fill them,"
         " for instance by sklearn.impute.SimpleImputer; hidden Markov models and Kalman filters"
         " take NaN for values that were not observed."
     ),
@@ -220,7 +220,7 @@ _PLAINER = {
     "could not convert string to float": (
         "X has strings that are not numbers, such as {detail}. Leave such columns out, or turn"
         " symbols into codes 0, 1, ..., for instance by sklearn.preprocessing.OrdinalEncoder, and"
-        " texts into counts of words by sklearn.feature_extraction.text.CountVectorizer."
+        " texts into counts of words, by sklearn.feature_extraction.text.CountVectorizer."
     ),
 }
 _LONGEST_DETAIL = 40
@@ -235,8 +235,8 @@ def _plainly(X):
         raise ValueError("X has numbers beyond the largest float.") from None
     except np.exceptions.DTypePromotionError:
         raise TypeError(
-            "X has columns whose types do not go together, such as times beside numbers. Leave them"
-            " out, or make numbers of them, for instance seconds of times."
+            "X has columns of incompatible types, such as times and numbers. Drop them, or convert"
+            " them to numbers, for instance times to seconds."
         ) from None
     except ValueError as error:
         for beginning, plainer in _PLAINER.items():
@@ -294,7 +294,7 @@ def _checked(estimator, X, reset, ensure_all_finite):
         )
     if not reset and X.shape[1] != estimator.n_features_in_:
         expected = estimator.n_features_in_
-        raise ValueError(f"X has {X.shape[1]} features, and {expected} are expected.")
+        raise ValueError(f"X has {X.shape[1]} features, but {expected} are expected.")
     if not sparse.issparse(X):
         X = np.require(X, requirements=["A", "C"])
     _check_scale(X.data if sparse.issparse(X) else X, first=reset)
@@ -329,7 +329,7 @@ def checked_labels(y, n_rows, n_components):
         found = f"{y.min()}..{y.max()}" if np.issubdtype(y.dtype, np.integer) else y.dtype
         raise ValueError(
             f"with semi_supervised=True, y must hold integers: known components 0..{top}, and -1"
-            f" where unknown; got {found}. Without, y is ignored."
+            f" where unknown; got {found}. Otherwise y is ignored."
         )
     labels = y.astype(np.int32)
     return None if n_components == 1 or (labels == -1).all() else labels
@@ -358,9 +358,9 @@ def checked_weight(sample_weight, X):
         total = weight.sum()
     if not 0.0 < total <= _LARGEST_WEIGHT:
         raise ValueError(
-            f"sample_weight has a sum of {total:.3g}, where those below {_SMALLEST_WEIGHT:g} count"
-            f" as 0, and it must be above 0 and at most {_LARGEST_WEIGHT:g}. Rescale it: a weight"
-            " of 2 stands for two equal rows."
+            f"sample_weight must have a sum above 0 and at most {_LARGEST_WEIGHT:g}, got"
+            f" {total:.3g} (weights below {_SMALLEST_WEIGHT:g} count as 0). Rescale it: a weight of"
+            " 2 is equivalent to two equal rows."
         )
     return weight
 

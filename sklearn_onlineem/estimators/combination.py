@@ -24,11 +24,11 @@ from sklearn_onlineem.statistics import Statistics, combine, pooled
 
 __all__ = ["combine_estimators"]
 
-# Alignment helps where it makes the divergence less than this share of what it was.
+# Alignment must reduce the divergence to less than this share.
 _CLOSER = 0.5
-# Members of smaller weights, compared with about the largest, say nothing.
+# Members with smaller weights, relative to about the largest, are ignored.
 _SMALLEST_SHARE = 1e-100
-# What a member has learnt, and others need not have.
+# Attributes that may differ between members.
 _OF_MEMBERS = ("feature_names_in_", "aligned_members_")
 
 Estimator = TypeVar("Estimator", bound=OnlineEM)
@@ -160,7 +160,7 @@ def _sampled(members, sampled_statistics):
 
 
 def _maximiser(members, statistics):
-    # What no statistics change, such as floors and parts that are known, is averaged.
+    # Parts without statistics, such as floors and fixed parameters, are averaged.
     average, _ = _averaging(members, None)
     total = sum(weight for weight, _ in members)
     statistics = statistics.scale(1.0 / total)
@@ -176,7 +176,7 @@ def _aligned_state(state, reference, align):
         model = _closer(state.model, reference)
     else:
         model = state.model.aligned_to(reference.model, reference.lengths) if align else state.model
-    # Of a model with another numbering, the statistics that it was merged from are lost.
+    # Statistics of merged members have the old numbering.
     return state if model is state.model else state._replace(model=model, merged=None)
 
 
@@ -185,7 +185,7 @@ def _closer(model, reference):
     like = reference.lengths
     try:
         aligned = model.aligned_to(reference.model, like)
-    except (TypeError, ValueError):  # nothing says which is which, or no component can be moved
+    except (TypeError, ValueError):  # components cannot be matched, or not be renumbered
         return model
     if aligned is model:
         return model
@@ -300,12 +300,12 @@ def _mismatches(estimator, first):
     own, other = (getattr(e.model_, "n_components", None) for e in (estimator, first))
     if own != other:
         yield "n_components", own, other
-    # Shapes are what other things lead to.
+    # Shapes differ because something else does.
     found = estimator.model_.differences(first.model_)
     found = sorted(found, key=lambda difference: difference[0].startswith("shape"))
     parameters = dict(_other_parameters(estimator, first))
     for name, own, other in found:
-        if name in parameters:  # as users set it, not how the model keeps it
+        if name in parameters:  # the values that users set, not those of the model
             own, other = parameters[name]
         yield name, own, other
 
@@ -332,6 +332,6 @@ def _checked_weights(weights, estimators):
         )
     if not (np.isfinite(weights).all() and weights.min() >= 0.0 and weights.any()):
         raise ValueError(f"weights must be finite, not negative, and not all 0, got {weights}.")
-    # A power of two, as it costs no digits. Below the normal numbers products have none left.
+    # A power of two, which keeps all digits. Products below the normal numbers lose them.
     scaled = np.ldexp(weights, -np.frexp(weights.max())[1])
     return np.where(scaled < _SMALLEST_SHARE, 0.0, scaled)

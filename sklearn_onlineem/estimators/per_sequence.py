@@ -125,15 +125,15 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         fitted, name = self.transformer_, type(self).__name__
         if type(transformer) is not type(fitted):
             raise ValueError(
-                f"{name} has fitted a {type(fitted).__name__}, and transformer is now a"
-                f" {type(transformer).__name__}; fit anew."
+                f"{name} has fitted a {type(fitted).__name__}, but transformer is now a"
+                f" {type(transformer).__name__}; call fit again."
             )
         before, now = fitted.get_params(), transformer.get_params()
         for key in now:
             if not _are_alike(before.get(key), now[key]):
                 raise ValueError(
-                    f"{name} has fitted a transformer with {key}={before.get(key)!r}, and it is now"
-                    f" {now[key]!r}; fit anew."
+                    f"{name} has fitted a transformer with {key}={before.get(key)!r}, but it is now"
+                    f" {now[key]!r}; call fit again."
                 )
 
     def _form(self, X):

@@ -324,7 +324,7 @@ def test_a_warm_start_needs_the_same_model(rng):
     learner = DistributedEM(GaussianMixture(3, random_state=0), warm_start=True).fit(X)
     for name, value in (("n_components", 5), ("covariance_type", "diag")):
         changed = copy.deepcopy(learner).set_params(**{f"estimator__{name}": value})
-        with pytest.raises(ValueError, match=rf"fitted model has {name}=.*fit anew"):
+        with pytest.raises(ValueError, match=rf"fitted model has {name}=.*call fit again"):
             changed.fit(X)
     with pytest.raises(ValueError, match="has fitted a GaussianMixture.*now a PoissonMixture"):
         learner.set_params(estimator=PoissonMixture(3)).fit(X)

@@ -87,8 +87,8 @@ def test_a_fit_without_a_rate_says_so(rng):
     )
     assert batch.endswith(" nats. Raise max_iter or tol.")
     assert online == (
-        "GaussianMixture did not converge within max_iter=1 passes: one pass tells no rate. Raise"
-        " max_iter or tol."
+        "GaussianMixture did not converge within max_iter=1 passes: one pass does not determine a"
+        " rate. Raise max_iter or tol."
     )
 
 
@@ -111,7 +111,7 @@ def test_a_rate_of_1_and_more_is_no_rate():
     X = np.repeat([[0.0], [1.0], [10.0], [11.0]], 10, axis=0)
     start = {"weights_init": [0.5, 0.5], "means_init": [[5.499], [5.501]]}
     close = PoissonMixture(2, **start, max_iter=6, tol=1e-9, solver="batch")
-    with pytest.warns(ConvergenceWarning, match="and tol=1e-09 is not in sight. Raise max_iter"):
+    with pytest.warns(ConvergenceWarning, match="and does not approach tol=1e-09. Raise max_iter"):
         close.fit(X)
 
 

@@ -49,7 +49,7 @@ def test_structural_parameters_of_a_fitted_model_cannot_change(estimator, name, 
     fitted.set_params(**{name: getattr(fitted, name)}).partial_fit(X)
     fitted.set_params(**{name: value}, warm_start=True)
     for method in (fitted.fit, fitted.partial_fit):
-        with pytest.raises(ValueError, match=f"fitted model has {name}=.*fit anew"):
+        with pytest.raises(ValueError, match=f"fitted model has {name}=.*call fit again"):
             method(X)
     fitted.set_params(warm_start=False).fit(X).partial_fit(X)
 

@@ -265,7 +265,7 @@ def test_what_another_version_saved_is_of_the_right_types(changed, name, rng):
         with (
             pytest.warns(InconsistentVersionWarning),
             pytest.raises(
-                ValueError, match=rf"{name}( of GaussianMixture)? of (its state|what was learnt)"
+                ValueError, match=rf"{name}( of GaussianMixture)? of (its state|the fitted state)"
             ),
         ):
             fitted.__setstate__(changed(saved, **{name: value}))

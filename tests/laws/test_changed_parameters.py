@@ -395,7 +395,7 @@ def test_what_shapes_the_model_can_not_be_changed_in_its_place(name, method, rng
     model = estimator.partial_fit(X).partial_fit(X).model_
     change(value)
     setattr(estimator, name, value)
-    with pytest.raises(ValueError, match=rf"{type(estimator).__name__}.*\b{name}.*fit anew"):
+    with pytest.raises(ValueError, match=rf"{type(estimator).__name__}.*\b{name}.*call fit again"):
         getattr(estimator, method)(X)
     assert estimator.model_ is model
 
@@ -418,7 +418,7 @@ def test_another_transformer_of_a_stream_of_sequences_raises(name, rng):
     estimator = PerSequence(clone(transformer)).partial_fit(sequences)
     before, fitted = estimator.transform(sequences), estimator.transformer_
     estimator.set_params(**change)
-    with pytest.raises(ValueError, match=rf"PerSequence.*\b{name}\b.*fit anew"):
+    with pytest.raises(ValueError, match=rf"PerSequence.*\b{name}\b.*call fit again"):
         estimator.partial_fit(sequences)
     assert estimator.transformer_ is fitted
     np.testing.assert_array_equal(estimator.transform(sequences), before)

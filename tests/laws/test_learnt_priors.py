@@ -90,9 +90,13 @@ def test_what_does_not_fit_is_refused_by_name(rng):
     X = rng.standard_normal((60, 3))
     prior = GaussianMixture(2, random_state=0).fit(X).as_prior(10.0)
     for estimator, data, message in [
-        (GaussianMixture(3, prior=prior), X, "n_components=2, and it is now 3"),
+        (GaussianMixture(3, prior=prior), X, "n_components=2, but the estimator has 3"),
         (GaussianMixture(2, prior=prior, covariance_type="diag"), X, "covariance_type"),
-        (GaussianMixture(2, prior=prior, means_init=X[:2]), X, "means_init .* has no say"),
+        (
+            GaussianMixture(2, prior=prior, means_init=X[:2]),
+            X,
+            "means_init .* cannot be combined with a LearntPrior",
+        ),
         (GaussianMixture(2, prior=prior), X[:, :2], "X has 2 features.* from 3"),
         (GaussianHMM(2, prior=prior), X, "learnt by a GaussianMixture"),
         (KalmanFilter(2, prior=prior), X, "learnt by a GaussianMixture"),

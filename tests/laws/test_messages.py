@@ -211,7 +211,7 @@ MISTAKES = {
         lambda: mixture().fit(pd.DataFrame({"heat": [1.0], "day": pd.to_datetime(["2020-01-01"])})),
         TypeError,
         "GaussianMixture",
-        "times beside numbers",
+        "times and numbers",
         "seconds",
     ),
     "complex numbers": (
@@ -296,7 +296,7 @@ MISTAKES = {
         lambda: chain().fit(SEQUENCES, lengths=[20, 20, 20]),
         ValueError,
         "GaussianHMM",
-        "lengths and groups go with a 2-D X",
+        "lengths and groups require a 2-D X",
     ),
     "lengths and groups": (
         lambda: chain().fit(X, lengths=[60], groups=np.zeros(60)),
@@ -486,14 +486,14 @@ MISTAKES = {
         lambda: mixture().partial_fit(X).set_params(n_components=3).partial_fit(X),
         ValueError,
         "GaussianMixture",
-        "n_components=2, and the parameter is now 3",
-        "fit anew",
+        "n_components=2, but the parameter is now 3",
+        "call fit again",
     ),
     "pieces of sequences that end": (
         lambda: chain(termination="end_state").partial_fit(X, continues=True),
         ValueError,
         "GaussianHMM",
-        "continues=True needs termination='given_length'",
+        "continues=True requires termination='given_length'",
     ),
     "transitions that never end": (
         lambda: chain(termination="end_state", transmat_init=np.full((2, 2), 0.5)).fit(X),

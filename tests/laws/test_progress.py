@@ -93,7 +93,7 @@ def test_a_fit_prints_its_start_its_passes_and_its_end(case, rng, capsys):
         f"start 1 of 1, from {n_rows_of(X)} rows",
         rf"pass 2, log-likelihood {number}",
         rf"pass 4, log-likelihood {number}",
-        rf"max_iter is reached after pass 5, log-likelihood {number}",
+        rf"reached max_iter after pass 5, log-likelihood {number}",
     ]
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
@@ -101,7 +101,7 @@ def test_a_fit_prints_its_start_its_passes_and_its_end(case, rng, capsys):
         assert re.fullmatch(f"{name}: {pattern}", line)
     fitted.set_params(tol=1e9, warm_start=True).fit(X)
     begin, *_, end = capsys.readouterr().out.splitlines()
-    assert begin == f"{name}: goes on from the fitted model"
+    assert begin == f"{name}: continues from the fitted model"
     assert end.startswith(f"{name}: converged after pass ")
 
 
@@ -131,4 +131,4 @@ def test_several_starts_and_shards_print_too(rng, capsys):
     assert len(lines) == 2
     DistributedEM(REPRESENTATIVES[0](verbose=1, max_iter=2, tol=0.0), n_shards=2, n_jobs=1).fit(X)
     begin, end = capsys.readouterr().out.splitlines()
-    assert "60 observations in 2 shards" in begin and "max_iter is reached after pass 2" in end
+    assert "60 observations in 2 shards" in begin and "reached max_iter after pass 2" in end

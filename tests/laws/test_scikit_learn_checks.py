@@ -166,7 +166,7 @@ def expected_failures(estimator):
     return DRAWN if counts and draws(estimator.solver) else {}
 
 
-@pytest.mark.filterwarnings("ignore:.* zeros are taken to be:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* zeros were replaced by:UserWarning")
 @parametrize_with_checks(
     [
         GaussianMixture(),

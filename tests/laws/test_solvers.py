@@ -243,7 +243,7 @@ def test_averages_are_those_of_one_fit(case, solver, rng):
 def test_an_average_of_no_pass_warns(case, solver, rng):
     X = draw(case, rng)
     model = made(case, solver=solver(average_from=4), max_iter=3, tol=0.0)
-    with pytest.warns(UserWarning, match="none was averaged"):
+    with pytest.warns(UserWarning, match="averaged none of them"):
         model.fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -34,11 +34,13 @@ def test_weights_that_vanish_or_overflow_are_refused(case, weight, rng):
     weights = np.full(len(X), weight)
     estimator = case()
     for learn in (estimator.fit, estimator.partial_fit):
-        with pytest.raises(ValueError, match=rf"{type(estimator).__name__}.*sample_weight has a"):
+        with pytest.raises(
+            ValueError, match=rf"{type(estimator).__name__}.*sample_weight must have a sum"
+        ):
             learn(X, sample_weight=weights)
     estimator.fit(X)
     model = estimator.model_
-    with pytest.raises(ValueError, match="sample_weight has a sum"):
+    with pytest.raises(ValueError, match="sample_weight must have a sum"):
         estimator.partial_fit(X, sample_weight=weights)
     assert estimator.model_ is model
 

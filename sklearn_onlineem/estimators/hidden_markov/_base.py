@@ -101,7 +101,7 @@ class BaseHMM(SequenceEstimator):
     algorithm: str = parameter(default="viterbi", valid=[StrOptions({"viterbi", "map"})])
     semi_supervised: bool = parameter(default=False, valid=["boolean"])
 
-    # Letters of `params` that stand for the emissions.
+    # Letters of `params` for the emissions.
     _emission_letters = "e"
     # Whether rows must not be negative, and whether some of their values may be missing.
     _takes_positive_only = False
@@ -143,7 +143,7 @@ class BaseHMM(SequenceEstimator):
         if emissions is None:
             nothing = np.zeros(self.n_components)
             emissions = model.family.own_statistics(model.parameters, nothing)
-        # Structural zeros are certain, whatever the prior says of the rest.
+        # A prior does not change structural zeros.
         return HiddenMarkovStatistics(
             excess(start, "startprob_prior") * (model.start > 0),
             excess(transitions, "transmat_prior") * (model.transmat > 0),
@@ -178,7 +178,7 @@ class BaseHMM(SequenceEstimator):
     def endprob_(self) -> Floats | None:
         model = self.model_
         if not isinstance(model.termination, EndState):
-            raise AttributeError("endprob_ is a value of models with silent ends only.")
+            raise AttributeError("endprob_ requires termination='end_state'.")
         return self._exposed(model.transmat[:, -1])
 
     def get_stationary_distribution(self) -> Floats:

@@ -53,7 +53,7 @@ class Chain:
         if self.termination == "end_state" and len(states):
             raise ValueError(
                 "absorbing_states are never left, so that no sequence could end with"
-                " termination='end_state'; did you mean 'absorbing_states'?"
+                " termination='end_state'; did you mean termination='absorbing_states'?"
             )
         if self.termination == "absorbing_states" and not len(states):
             raise ValueError(
@@ -78,7 +78,7 @@ class Chain:
         if self.transmat is not None:
             transmat = self._given_transmat(has_end)
         elif has_end:
-            # An end that is certain would stay so, even if longer sequences follow.
+            # A probability of 1 would never change, even if longer sequences follow.
             end = 1.0 / max(mean_length, 2.0)
             transmat = np.full((n_states, n_states + 1), (1.0 - end) / n_states)
             transmat[:, -1] = end
@@ -98,7 +98,7 @@ class Chain:
         if lacks_end:
             rest = np.maximum(1.0 - transmat.sum(axis=1), 0.0)
             transmat = np.column_stack([transmat, rest])
-        # What a row lacks may be rounding.
+        # The rest of a row may be rounding.
         if has_end and transmat[:, -1].max() <= n_states * np.finfo(np.float64).eps:
             raise ValueError(
                 "transmat_init leaves no room for the end: with termination='end_state' rows of"
@@ -165,7 +165,7 @@ class HiddenMarkovInitialiser(Initialiser):
         family = self._bound(rows)
         emissions = wide_pseudo_rows(family, rows, self.chain.n_states, self.prior)
         model = self._estimated(data, rows, family, random_state, emissions)
-        # One pseudo-departure for each state, and one pseudo-start.
+        # One pseudo-transition from each state, and one pseudo-start.
         return model, HiddenMarkovStatistics(model.start, model.transmat, emissions)
 
     def _estimated(self, data, rows, family, random_state, pseudo_rows):

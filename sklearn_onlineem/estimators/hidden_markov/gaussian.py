@@ -152,7 +152,7 @@ class GaussianHMM(BaseHMM):
             return None
         shape = (self.n_components, n_features)
         scatter = 0.0 if self.covars_prior is None else self.covars_prior
-        # What hmmlearn takes off `covars_weight`.
+        # hmmlearn subtracts this from `covars_weight`.
         certain = 1.0 if self.covariance_type in ("diag", "spherical") else n_features
         return family.pseudo_moments(
             *shape,

@@ -57,7 +57,7 @@ FIELDS = {
     "observation_covariance": Field("emissions", "covariance", "dd"),
 }
 _IDENTIFIABLE = tuple(name for name in FIELDS if name != "transition_offsets")
-# pykalman's names of the parts themselves, and ours.
+# Names of the parts: pykalman's, and ours.
 _PARTS = {"initial": "initial", "transition": "transitions", "observation": "emissions"}
 RELATIVE_FLOOR = 1e-6
 
@@ -157,7 +157,7 @@ class System:
 
 def _checked_array(name, values, shape):
     values = np.asarray(values, dtype=np.float64)
-    if values.ndim < len(shape):  # as pykalman takes numbers for vectors and matrices of one
+    if values.ndim < len(shape):  # pykalman accepts numbers for vectors and matrices of one
         values = np.array(values, ndmin=len(shape))
     if not name.endswith("covariance"):
         return finite_start(name, values, shape)
@@ -169,7 +169,7 @@ def _checked_array(name, values, shape):
 def _check_covariance(name, values):
     scale = np.abs(values).max(initial=0.0)
     smallest = np.linalg.eigvalsh(values / (scale or 1.0))[0]
-    # Parts of a state may be certain; rows may not.
+    # Parts of a state may have no noise; rows must have some.
     least = 0.0 if name == "observation_covariance" else -1e-9
     if (
         np.abs(values - values.T).max() > 1e-8 * scale
@@ -235,13 +235,13 @@ class SystemInitialiser(Initialiser):
             )
         X, begins = filled(data)
         if len(X) > 1 and (X == X[0]).all():
-            warn_user("All rows are alike.", ConvergenceWarning)
+            warn_user("All rows are equal.", ConvergenceWarning)
         arrays = system.start_arrays(X, begins, START_STATES[self.init], random_state)
         reg_covar = None if system.reg_covar == "relative" else system.reg_covar
         return system.model(arrays, variance_floor(X, None, reg_covar))
 
     def stream_model(self, data, random_state):
-        # The start counts for a few rows, lest the first batch be learnt by heart.
+        # The start counts for a few rows, against overfitting of the first batch.
         model = self.estimated(data, random_state)
         share = _START_SHARE * model.observations_needed(data)
         return model, share * model.own_statistics(data)

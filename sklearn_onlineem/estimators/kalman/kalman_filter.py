@@ -194,7 +194,7 @@ class KalmanFilter(SequenceEstimator):
         return [*super()._start_parameters(), *FIELDS]
 
     def _input(self, fresh=False):
-        # The family is for checks of the rows only; labels say nothing of such states.
+        # The family only checks the rows. States have no labels.
         return SequencesInput(self, Gaussian(), fresh, self._system().n_states)
 
     def _initialiser(self):
@@ -202,7 +202,10 @@ class KalmanFilter(SequenceEstimator):
 
     def _prior(self, model, n_features):
         if self._learnt_prior is not None and model.n_components != self._system().n_states:
-            raise ValueError(f"prior was learnt with n_dim_state={model.n_components}.")
+            raise ValueError(
+                f"prior was learnt with n_dim_state={model.n_components}, but the estimator has"
+                f" {self._system().n_states}."
+            )
         given = self._hyperparameters
         return system_prior(given, model) if given else None
 
@@ -211,15 +214,12 @@ class KalmanFilter(SequenceEstimator):
         model, system = self.model_, self._system()
         if model.n_components != system.n_states:
             raise ValueError(
-                f"the fitted model has n_dim_state={model.n_components}, and the parameters now say"
-                f" {system.n_states}; fit anew."
+                f"the fitted model has n_dim_state={model.n_components}, but the parameters now"
+                f" give {system.n_states}; call fit again."
             )
         for name, array in system.known(model.n_features).items():
             if name not in system.learnt() and not np.array_equal(array, array_of(model, name)):
-                raise ValueError(
-                    f"the fitted model has another {name}, which it does not learn, than the"
-                    " parameters now say; fit anew."
-                )
+                raise ValueError(f"the fixed {name} has changed since the fit; call fit again.")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -342,7 +342,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         """Return statistics of all data seen, as sums over rows, and of the prior."""
         running, prior = self._fitted.state.kept, self._fitted.state.prior
         if not isinstance(running, RunningStatistics):
-            raise ValueError("predictive=True needs running statistics: solver='bayesian'.")
+            raise ValueError("predictive=True requires running statistics: solver='bayesian'.")
         total = running.statistics.scale(running.mass)
         return total if prior is None else total + prior
 
@@ -393,7 +393,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        # Tags are asked for before parameters are looked at.
+        # Tags are read before parameters are validated.
         if isinstance(self.n_components, Integral) and self.n_components > 1:
             # With labels it is a classifier of as many classes as it has components.
             tags.classifier_tags = ClassifierTags(multi_class=self.n_components > 2)

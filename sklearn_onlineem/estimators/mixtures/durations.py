@@ -111,7 +111,7 @@ class GammaMixture(BaseMixture):
         zeros = X == 0
         if self.zero_value is None or not zeros.any():
             return X
-        warn_user(f"{type(self).__name__}: {zeros.sum()} zeros are taken to be {self.zero_value}.")
+        warn_user(f"{type(self).__name__}: {zeros.sum()} zeros were replaced by {self.zero_value}.")
         return np.where(zeros, X.dtype.type(self.zero_value), X)
 
     @fitted_property

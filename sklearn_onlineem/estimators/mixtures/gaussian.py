@@ -18,7 +18,7 @@ from sklearn_onlineem.families import Gaussian, Gaussians, Spherical, Tied
 
 __all__ = ["GaussianMixture"]
 
-# Smaller ones have no inverse that is a number.
+# Smaller ones have no finite inverse.
 _LEAST_PRECISION = 1e-300
 
 
@@ -48,7 +48,7 @@ class GaussianMixture(BaseMixture):
     precisions_init : array-like, default=None
         Precisions to start from, shaped like `precisions_`.
     init_params : str, default=None
-        scikit-learn's name for `init`, which it overrides.
+        scikit-learn's name for `init`, the start, which it overrides.
 
     Attributes
     ----------

@@ -37,11 +37,11 @@ from sklearn_onlineem.families import MarkovChain
 
 __all__ = ["ChainsInput", "MarkovChainMixture", "symbol_column"]
 
-# A stray code of 1e10 must be an error, not an allocation.
+# A wrong code of 1e10 must be an error, not an allocation.
 _MOST_SYMBOLS = 1 << 12
 _NO_ROWS = (
-    "a column of symbols (n_features=1) is a sequence, or several: pass lengths=[len(X)] or"
-    " groups=..., or the list [X]. Rows of a 2-D X alone are counts of transitions."
+    "a column of symbols (n_features=1) holds one sequence or several: pass lengths=[len(X)] or"
+    " groups=..., or the list [X]. Without these, rows of a 2-D X are counts of transitions."
 )
 
 
@@ -83,7 +83,7 @@ class ChainsInput(RowsInput):
         if not self._fresh:
             n_columns = self._estimator.n_features_in_
             n_symbols = n_symbols_of(n_columns)
-            why = "as in the first data; n_symbols says how many there may be"
+            why = "as in the first data; n_symbols sets their number"
             return _codes(values, n_symbols, why), n_symbols, n_columns
         if given is None:
             symbols = _codes(values, _MOST_SYMBOLS, "more need n_symbols")
@@ -111,7 +111,7 @@ def symbol_column(estimator, X):
     if sparse.issparse(X):
         raise TypeError("Sequences must be dense, but X is sparse.")
     if not are_ready(X, 1):
-        # What it finds of first data is that of the column, and not of its counts.
+        # Its attributes are of the column, not of its counts, and not used.
         X, _ = converted(estimator, X, fresh=True)
     if X.shape[1] != 1:
         raise ValueError(f"Sequences have one column, of symbols, but X has {X.shape[1]}.")
@@ -242,7 +242,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
     _takes_sparse = True
     _takes_positive_only = True
 
-    # Pipelines hand it on unasked, and refuse steps that have not heard of it.
+    # Pipelines pass it on unasked, and refuse steps that do not know it.
     __metadata_request__score = {"sample_weight": None}
 
     def _family(self):

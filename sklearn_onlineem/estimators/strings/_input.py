@@ -51,8 +51,7 @@ class SymbolCodes:
             code = None
         if code is None:
             raise ValueError(
-                "Symbols must be hashable, and equal to themselves, so that they can be told"
-                f" apart; got {reprlib.repr(symbol)}."
+                f"Symbols must be hashable, and equal to themselves; got {reprlib.repr(symbol)}."
             )
         return code
 
@@ -125,8 +124,8 @@ def entries_of(value, expected):
         raise _unlike(expected, value) from None
     if len(entries) != n_entries:
         raise ValueError(
-            f"Expected {expected}, got a {type(value).__name__} that says it has {n_entries}"
-            " entries and holds another number."
+            f"Expected {expected}, got a {type(value).__name__} with len() {n_entries} but another"
+            " number of entries."
         )
     return entries
 
@@ -174,7 +173,7 @@ class PairsInput:
             sources, targets = codes.encode(sources), codes.encode(targets)
         n_cells = (sources.lengths + 1.0) @ (targets.lengths + 1.0)
         n_threads = threads_for(self._estimator.n_jobs, n_cells)
-        # Those that are unknown share one more place.
+        # Unknown symbols share one more place.
         return StringPairs(sources, targets, n_threads, n_symbols=len(known) + 1)
 
     def release(self):

@@ -128,7 +128,9 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         with naming(self):
             X, y = strings_of(X, "word {} of X"), strings_of(y, "word {} of y")
             if len(X) != len(y) or len(X) == 0:
-                raise ValueError(f"X and y must be as many, not none; got {len(X)} and {len(y)}.")
+                raise ValueError(
+                    f"X and y must have equal lengths above 0, got {len(X)} and {len(y)}."
+                )
             given = self.dictionary
             words = _distinct(y if given is None else strings_of(given, "word {} of dictionary"))
             if len(words) == 0:
@@ -189,8 +191,8 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         found = self.predict(X)
         if len(found) != len(y) or len(y) == 0:
             raise ValueError(
-                f"{type(self).__name__}: X and y must be as many, not none; got {len(found)} and"
-                f" {len(y)}."
+                f"{type(self).__name__}: X and y must have equal lengths above 0, got"
+                f" {len(found)} and {len(y)}."
             )
         return float(np.mean([a == b for a, b in zip(found, y, strict=True)]))
 

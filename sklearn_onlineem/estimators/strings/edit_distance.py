@@ -106,7 +106,7 @@ class TransducerInitialiser(Initialiser):
         return EditTransducer(operations, operations.spread([*(1.0 - end) * _START, end]))
 
     def stream_model(self, data, random_state):
-        # One pseudo-pair: what the first batch lacks may yet come.
+        # One pseudo-pair, as operations that the first batch lacks may occur later.
         model = self.estimated(data, random_state)
         return model, model.own_statistics()
 
@@ -131,8 +131,7 @@ def by_kind(name, given, kinds, least):
     return values
 
 
-# Concentration of the default prior where each pair of symbols has a probability of its own: a
-# symbol may always be kept, and rarely anything else.
+# Concentration of the default prior of the full parametrization, in which symbols mostly match.
 _FULL_PRIOR = {"match": 1.5, "mismatch": 1.01, "delete": 1.1, "insert": 1.1}
 
 

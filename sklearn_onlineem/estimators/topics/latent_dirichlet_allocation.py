@@ -75,7 +75,7 @@ _MEASURES = {"npmi": _npmi, "umass": _umass}
 
 
 _ELSEWHERE = (
-    "fractions, and more, are taken by e_step='map' with solver='online', and by solver='batch'."
+    "fractions and longer documents require e_step='map' with solver='online', or solver='batch'."
 )
 
 
@@ -97,7 +97,7 @@ class DocumentsInput(RowsInput):
             raise ValueError(f"Negative values in data passed to {name}: X must hold counts.")
         if not (self._takes_fractions or are_counts(X.data)):
             raise ValueError(
-                f"X must hold counts, whole numbers, where topics of words are drawn; {_ELSEWHERE}"
+                f"X must hold counts, whole numbers, if topics of words are drawn; {_ELSEWHERE}"
             )
         self._check_lengths(X)
 
@@ -137,21 +137,21 @@ def _indicators(y, shape):
     if y.shape != shape:
         raise ValueError(f"y must be of shape {shape} or ({shape[0]},), got {y.shape}.")
     if y.dtype.kind not in "biuf" or np.isnan(y).any():
-        raise ValueError("y must be of numbers, or truth values: nonzero for topics that may be.")
+        raise ValueError("y must hold numbers or booleans, nonzero for allowed topics.")
     allowed = (y != 0).astype(np.uint8)
     empty = np.flatnonzero(~allowed.any(axis=1))
     if len(empty):
-        raise ValueError(f"y allows no topic in row {empty[0]}; let it allow all if none is known.")
+        raise ValueError(f"y allows no topic in row {empty[0]}; allow all if none is known.")
     return np.ascontiguousarray(allowed)
 
 
-# Documents that are looked at.
+# Documents that the start reads.
 _MOST_DOCUMENTS = 100
-# Tokens of each that tell its topics from each other.
+# Tokens of each, enough to separate its topics.
 _MOST_TOKENS = 100_000
-# How far topics are from the mean one at first: the shape of gamma variables, as in scikit-learn.
+# Shape of the gamma variables that separate topics at first, as in scikit-learn.
 _NOISE = 100.0
-# Pseudo-count of each word, lest one that comes later had no topic.
+# Pseudo-count of each word, so that later words have topics, too.
 _LEAST_COUNT = 0.1
 
 
@@ -189,7 +189,7 @@ class TopicInitialiser(Initialiser):
 
     def stream_model(self, data, random_state):
         model = self.estimated(data, random_state)
-        # As much as the batch itself, as in an online step of rate 1: words come that it lacks.
+        # They weigh as much as the batch, as in an online step of rate 1: later words may be new.
         return model, model.own_statistics().scale(data.total_weight)
 
 
@@ -202,19 +202,19 @@ def _tokens(data):
     return replace(data, rows=Rows(X, data.sample_weight, n_threads=data.n_threads))
 
 
-# Of batches of documents: at most so many, and so few that a pass takes so many steps.
+# Documents in a batch: at most so many, and few enough for so many steps in a pass.
 _MOST_IN_BATCH, _STEPS_IN_PASS = 100, 20
-# Sum of the prior of proportions.
+# Sum of the default prior of proportions.
 _CONCENTRATION = 5.0
-# Whose products with probabilities are numbers in single precision.
+# Their products with probabilities are finite in single precision.
 _PRIORS = Interval(Real, 1e-20, 1e20, closed="both")
 _MOST_SWEEPS = np.iinfo(np.intc).max
 
 
 def _no_criterion(self) -> NoReturn:
     raise AttributeError(
-        f"{type(self).__name__} has neither bic nor aic: it has a lower bound of its likelihood"
-        " only. Compare `perplexity` on held-out documents."
+        f"{type(self).__name__} has neither bic nor aic, as it only has a lower bound of its"
+        " likelihood. Compare `perplexity` on held-out documents."
     )
 
 
@@ -379,7 +379,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         return DocumentsInput(self, fresh, n_components, self.semi_supervised, takes_fractions)
 
     def _reader(self):
-        # As the model was learnt, whatever parameters have become.
+        # As of the fit, whatever the present parameters.
         model = self.model_
         return DocumentsInput(
             self, False, model.n_components, False, model.inference.takes_fractions
@@ -445,7 +445,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     def _pseudo_counts(self):
         model = self.model_
         tokens = self._fitted.state.n_seen * model.length * model.shares
-        # Those of the prior, too: what topics come from is (n_kv + beta) / (n_k + V beta).
+        # With the prior: topics are (n_kv + beta) / (n_k + V beta).
         tokens += self._fitted.state.prior.smoothing * len(model.topics_T)
         return np.ascontiguousarray((model.topics_T * tokens).T)
 
@@ -467,8 +467,8 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         is_drawn = fitted.chains is not None or fitted.state.model.inference.takes_draw
         if fitted.lower_bounds and is_drawn:
             raise AttributeError(
-                f"{type(self).__name__} has no bound_ after a fit by a sampler. lower_bound_ is the"
-                " log-likelihood of tokens given all the others, and no bound; score(X) is one."
+                f"{type(self).__name__} has no bound_ after a fit by a sampler: lower_bound_ is the"
+                " log-likelihood of tokens given all the others. score(X) is a bound."
             )
         return self.lower_bound_
 
@@ -538,7 +538,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         with naming(self):
             log_likelihoods, n_tokens = seen.model_.completion(data, seen._generator())
             if not n_tokens.any():
-                raise ValueError("X must have a document with two tokens or more.")
+                raise ValueError("X must have a document with at least two tokens.")
         return float(np.exp(-log_likelihoods.sum() / n_tokens.sum()))
 
     def top_words(self, feature_names: ArrayLike | None = None, n: int = 10) -> list[list[str]]:
@@ -648,7 +648,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         X, proportions = seen.model_.sample(int(n_samples), seen._generator(), lengths=lengths)
         return seen._exposed(X), seen._exposed(proportions)
 
-    # A bound of the likelihood is too loose to count parameters against.
+    # A bound of the likelihood is too loose for information criteria.
     bic = property(_no_criterion, doc="There is none: the likelihood has a lower bound only.")
     aic = property(_no_criterion, doc="There is none: the likelihood has a lower bound only.")
 

@@ -345,7 +345,7 @@ REFUSED = {
     "odd columns": ({"X": np.zeros((6, 5))}, "5 columns|5 features"),
     "no square": ({"X": np.zeros((4, 3, 2))}, "square"),
     "negative counts": ({"X": -np.ones((4, 6))}, "Negative"),
-    "lengths of a list": ({"X": [COLUMN], "lengths": [6]}, "2-D X only"),
+    "lengths of a list": ({"X": [COLUMN], "lengths": [6]}, "require a 2-D X"),
     "a wrong sum": ({"X": COLUMN, "lengths": [2, 3]}, "add up to 5"),
     "a length of 0": ({"X": COLUMN, "lengths": [6, 0]}, "above 0"),
     "both": ({"X": COLUMN, "lengths": [6], "groups": np.zeros(6)}, "either lengths or groups"),
