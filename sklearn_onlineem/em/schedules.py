@@ -57,11 +57,6 @@ def step_size(eta: float) -> float:
     -------
     gamma : float
         In (0, 1].
-
-    Examples
-    --------
-    >>> step_size(1.0), step_size(float("inf"))
-    (0.5, 1.0)
     """
     return 1.0 / (1.0 + 1.0 / eta)
 
@@ -451,11 +446,6 @@ def forgetting_factors(step_sizes: ArrayLike, prior_mass: float) -> Floats:
     ----------
     Sato, "Convergence of on-line EM algorithm for normalized Gaussian network", 2000; Brochu, de
     Freitas & Bao, "Owed to a Martingale", 2004, proposition 1, which has no prior.
-
-    Examples
-    --------
-    >>> forgetting_factors([0.5, 1 / 3, 1 / 4], prior_mass=1.0)
-    array([1., 1., 1.])
     """
     sizes = np.asarray(step_sizes, dtype=float)
     if not ((sizes > 0.0) & (sizes < 1.0)).all():

@@ -127,7 +127,6 @@ def expected_passes(values: Sequence[float], tol: float) -> Outlook:
 
 
 def _log_rate(latest):
-    """Return the mean logarithm of the ratios of successive values, latest first."""
     if len(latest) < 2:
         return 0.0
     return (math.log(latest[0]) - math.log(latest[-1])) / (len(latest) - 1)
