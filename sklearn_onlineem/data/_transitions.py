@@ -28,13 +28,7 @@ def has_starts(n_columns):
 
 
 def transition_counts(symbols, offsets, n_symbols, dtype=np.float64):
-    """Count first symbols and transitions of sequences of codes 0..n_symbols - 1.
-
-    Returns
-    -------
-    counts : csr_array of shape (n_sequences, n_symbols + n_symbols**2)
-        The first symbol, one-hot, and the flattened matrix of transitions from row to column.
-    """
+    """Return counts of the first symbol, one-hot, and of transitions, flattened, by sequence."""
     n_columns = n_symbols * (n_symbols + 1)
     index = np.int32 if max(n_columns, len(symbols)) < 1 << 31 else np.int64
     symbols = symbols.astype(index)

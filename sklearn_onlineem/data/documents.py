@@ -30,6 +30,8 @@ _MOST_NUMBERS = 1 << 62
 class Documents(Batch):
     """Documents, each a row of counts of words.
 
+    A ValueError is raised for arrays that are not as described.
+
     Parameters
     ----------
     rows : Rows
@@ -39,21 +41,6 @@ class Documents(Batch):
         depend on batches. None: 0, 1, ...
     allowed : ndarray of shape (n_documents, n_components), default=None
         uint8; 1 for the topics that a document may have, at least one. None: all.
-
-    Raises
-    ------
-    ValueError
-        If an array is not as described.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy.sparse import csr_array
-    >>> from sklearn_onlineem.data.documents import Documents
-    >>> from sklearn_onlineem.data.rows import Rows
-    >>> documents = Documents(Rows(csr_array(np.array([[2.0, 0.0, 1.0], [0.0, 3.0, 0.0]]))))
-    >>> documents.lengths, documents[1:].numbers, documents.tokens
-    (array([3., 3.]), array([1]), array([0, 0, 2, 1, 1, 1], dtype=int32))
     """
 
     rows: Rows

@@ -25,6 +25,8 @@ _REALS = (np.dtype(np.float64), np.dtype(np.float32))
 class Rows(Batch):
     """Independent observations, one a row.
 
+    A ValueError is raised for arrays that are not as described.
+
     Parameters
     ----------
     X : ndarray or CSR array of shape (n_rows, n_features)
@@ -35,11 +37,6 @@ class Rows(Batch):
         int32; the component of each row, or -1 if it is hidden. None: all are hidden.
     n_threads : int, default=1
         Number of threads. Results do not depend on it.
-
-    Raises
-    ------
-    ValueError
-        If an array is not as described.
     """
 
     X: Floats | sparse.csr_array

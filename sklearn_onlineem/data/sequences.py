@@ -61,6 +61,8 @@ class LengthDistribution(Statistics):
 class Sequences(Batch):
     """Independent sequences, one after the other; one observation is one sequence.
 
+    A ValueError is raised for arrays that are not as described.
+
     Parameters
     ----------
     rows : Rows
@@ -70,20 +72,6 @@ class Sequences(Batch):
     before : ndarray of shape (n_states,), or tuple, default=None
         If the first sequence continues an earlier one: the filtered distribution of the state
         before its first row; of a linear dynamical system, its mean (k,) and covariance (k, k).
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not as described.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.data.rows import Rows
-    >>> from sklearn_onlineem.data.sequences import Sequences
-    >>> data = Sequences(Rows(np.arange(5.0).reshape(5, 1)), np.array([0, 2, 5]))
-    >>> len(data), data.lengths, data[1:].rows.X.ravel()
-    (2, array([2, 3]), array([2., 3., 4.]))
     """
 
     rows: Rows

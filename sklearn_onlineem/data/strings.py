@@ -19,17 +19,14 @@ __all__ = ["StringPairs", "Strings", "length_order"]
 class Strings:
     """Strings of symbols, one after the other.
 
+    A ValueError is raised for arrays that are not as described.
+
     Parameters
     ----------
     symbols : ndarray of shape (n_symbols_in_all,)
         intc; codes from 0 up.
     offsets : ndarray of shape (n_strings + 1,)
         int64; the first symbol of each string, and the number of symbols. A string may be empty.
-
-    Raises
-    ------
-    ValueError
-        If a code is below 0, or offsets do not cut the symbols into strings.
     """
 
     symbols: Integers
@@ -50,7 +47,6 @@ class Strings:
         return np.diff(self.offsets)
 
     def __getitem__(self, index: Index) -> Strings:
-        """Return the strings of a slice or index array."""
         chosen = np.arange(len(self))[index]
         lengths = self.lengths[chosen]
         offsets = np.concatenate(([0], np.cumsum(lengths)))

@@ -1,4 +1,4 @@
-"""Whether a model has converged, how fast, and how sure its parameters are."""
+"""Convergence, rates, standard errors and drift."""
 
 from sklearn_onlineem.diagnostics.certificates import convergence_certificate, step_certificate
 from sklearn_onlineem.diagnostics.drift import DriftWarning, DriftWatch

@@ -1,8 +1,8 @@
 """Coordinates of models whose complete data are an exponential family, in units of information.
 
-A vector is a matrix with a row for each component: what it shares with others of weight, of moves,
-and what is its own. In these coordinates complete data bring as much information on each as its
-*mass*, the expected observations behind it, and none on any two together.
+A vector is a matrix with a row for each component: its weight, its transitions, and its own
+parameters. The information of complete data is diagonal in these coordinates: the effective count
+of each.
 """
 
 from __future__ import annotations
@@ -64,13 +64,7 @@ TANGENTS = {
 class Coordinates(ABC):
     """Coordinates about a model.
 
-    Attributes
-    ----------
-    model : Model
-    what : str
-        What a row of the coordinates is.
-    remedy : str
-        How to fit what the data determine.
+    `what` is what rows of the coordinates are; `remedy` is advice for fits that are not determined.
     """
 
     what = None
@@ -84,7 +78,7 @@ class Coordinates(ABC):
     @property
     @abstractmethod
     def scale(self):
-        """What turns coordinates of unit information into others; 0 along those that stay."""
+        """Factors from coordinates of unit information to others; 0 for fixed ones."""
 
     @abstractmethod
     def direction(self, x):
@@ -100,7 +94,7 @@ class Coordinates(ABC):
 
     @abstractmethod
     def moved(self, v):
-        """Return the model some way along v."""
+        """Return the model moved along v."""
 
     @abstractmethod
     def size(self, v):
@@ -108,7 +102,7 @@ class Coordinates(ABC):
 
     @abstractmethod
     def attributes(self):
-        """Return what estimators show of the model: dict of `Attribute` by name."""
+        """Return the attributes of estimators: dict of `Attribute` by name."""
 
     def shown_by(self, estimator):
         """Return the names of the attributes that an estimator has; all, if it takes any family."""
@@ -123,43 +117,30 @@ class Coordinates(ABC):
     @property
     @abstractmethod
     def parts(self):
-        """What coordinates stand for: names, and which columns they are."""
+        """Columns of the coordinates, by the names of parameters."""
 
     @abstractmethod
     def check_determined(self, n_observations, prior):
-        """Raise ValueError where it is plain that data do not determine what is learnt.
-
-        Parameters
-        ----------
-        n_observations : float
-            Total weight of the data.
-        prior : Statistics or None
-            The prior's pseudo-statistics, which may determine what data do not.
-        """
+        """Raise ValueError if data and prior plainly do not determine parameters."""
 
 
 class ComponentCoordinates(Coordinates):
-    """Of models of components of a family: what it shares with others, and what is its own.
-
-    Parameters
-    ----------
-    model : Model
-    statistics : Statistics
-        Of the complete data that the model maximises: evidence, and prior if there is one.
-    """
+    """Coordinates of models of components of a family, about their complete data."""
 
     def __init__(self, model, statistics):
         self.model, self._statistics = model, statistics
         self.tangents = TANGENTS[type(model.family)](model.family, model.parameters)
-        self._masses = self._all_masses(statistics)
+        self._effective_counts = self._all_counts(statistics)
 
     @property
     def shape(self):
-        return self._masses.shape
+        return self._effective_counts.shape
 
     @cached_property
     def scale(self):
-        return np.where(self._is_free, np.sqrt(inverse(np.maximum(self._masses, 0.0))), 0.0)
+        return np.where(
+            self._is_free, np.sqrt(inverse(np.maximum(self._effective_counts, 0.0))), 0.0
+        )
 
     def direction(self, x):
         return self.scale * self._projected(x)
@@ -168,24 +149,23 @@ class ComponentCoordinates(Coordinates):
         return self._projected(self.scale * score)
 
     def _projected(self, x):
-        """Where components share a covariance, they move it as one."""
+        """Return x with shared covariances moving as one."""
         start = self._n_before
         shared = self.tangents.shared
         columns = slice(start + shared.start, None if shared.stop is None else start + shared.stop)
         if shared.start == shared.stop:
             return x
         x = x.copy()
-        roots = np.sqrt(np.maximum(self._masses[:, columns], 0.0))
+        roots = np.sqrt(np.maximum(self._effective_counts[:, columns], 0.0))
         norms = (roots**2).sum(axis=0)
         x[:, columns] = roots * ((roots * x[:, columns]).sum(axis=0) * inverse(norms))
         return x
 
     def check_determined(self, n_observations, prior):
-        """Refuse components that have no data."""
-        masses = self.model.effective_counts(self._statistics)
-        if not (masses > 0.0).all():
-            dead = np.flatnonzero(~(masses > 0.0)).tolist()
-            raise ValueError(f"There are no standard errors of {self.what} {dead}: no data.")
+        counts = self.model.effective_counts(self._statistics)
+        if not (counts > 0.0).all():
+            dead = np.flatnonzero(~(counts > 0.0)).tolist()
+            raise ValueError(f"Standard errors of {self.what} {dead} require data of each.")
 
     @property
     @abstractmethod
@@ -198,8 +178,8 @@ class ComponentCoordinates(Coordinates):
         """Which coordinates the M-step changes."""
 
     @abstractmethod
-    def _all_masses(self, statistics):
-        """Return the masses in statistics."""
+    def _all_counts(self, statistics):
+        """Return the effective counts of all coordinates."""
 
     def _emission_parts(self):
         start = self._n_before
@@ -209,7 +189,7 @@ class ComponentCoordinates(Coordinates):
 
 
 class MixtureCoordinates(ComponentCoordinates):
-    """Of mixtures: the weight of a component, and what is its own."""
+    """Coordinates of mixtures: the weight of a component, and its parameters."""
 
     what = "components"
     _n_before = 1
@@ -222,9 +202,9 @@ class MixtureCoordinates(ComponentCoordinates):
     def _is_free(self):
         return np.column_stack([self.weights.is_free[0], self.tangents.is_free])
 
-    def _all_masses(self, statistics):
-        masses = self.tangents.effective_counts(statistics.emissions)
-        return np.column_stack([np.full(len(masses), statistics.counts.sum()), masses])
+    def _all_counts(self, statistics):
+        counts = self.tangents.effective_counts(statistics.emissions)
+        return np.column_stack([np.full(len(counts), statistics.counts.sum()), counts])
 
     def score(self, statistics):
         weights = self.weights.score(statistics.counts[None])[0]
@@ -252,7 +232,7 @@ class MixtureCoordinates(ComponentCoordinates):
 
 
 class ChainCoordinates(ComponentCoordinates):
-    """Of hidden Markov models: a state's start, its moves, and what it emits."""
+    """Coordinates of hidden Markov models: start, transitions and emissions of a state."""
 
     what = "states"
 
@@ -277,11 +257,11 @@ class ChainCoordinates(ComponentCoordinates):
             self.tangents.is_free & ("e" in learnt),
         ])  # fmt: skip
 
-    def _all_masses(self, statistics):
-        departures = statistics.transitions.sum(axis=1, keepdims=True)
+    def _all_counts(self, statistics):
+        n_transitions = statistics.transitions.sum(axis=1, keepdims=True)
         return np.column_stack([
-            np.full(len(departures), statistics.start.sum()),
-            np.repeat(departures, statistics.transitions.shape[1], axis=1),
+            np.full(len(n_transitions), statistics.start.sum()),
+            np.repeat(n_transitions, statistics.transitions.shape[1], axis=1),
             self.tangents.effective_counts(statistics.emissions),
         ])  # fmt: skip
 
@@ -308,7 +288,7 @@ class ChainCoordinates(ComponentCoordinates):
     def attributes(self):
         chain = self._split(self.model.start, self.model.transmat)
         chain = {name: Attribute(value, "probability") for name, value in chain.items()}
-        # A family may have a start and moves of its own.
+        # A family may have start and transition probabilities, too.
         return self.tangents.attributes() | chain
 
     def derivatives(self, v):
@@ -319,7 +299,6 @@ class ChainCoordinates(ComponentCoordinates):
         return self.tangents.derivatives(v[:, self._n_before :]) | chain
 
     def _split(self, start, transmat):
-        """Start, moves and ends by their names."""
         n_states = len(start)
         named = {"startprob_": start, "transmat_": transmat[:, :n_states]}
         if transmat.shape[1] > n_states:

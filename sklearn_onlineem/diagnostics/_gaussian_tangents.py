@@ -21,16 +21,7 @@ __all__ = ["gaussian_tangents"]
 
 
 class _GaussianTangents(Tangents):
-    """Base: features are taken about a centre.
-
-    Parameters
-    ----------
-    family : Gaussian
-    parameters : object
-        Means and covariances.
-    centre : ndarray of shape (d,), default=None
-        None: the middle of the means.
-    """
+    """Tangents of Gaussians, with features about a centre, by default the middle of the means."""
 
     def __init__(self, family, parameters, centre=None):
         super().__init__(family, parameters)
@@ -71,12 +62,12 @@ class _GaussianTangents(Tangents):
         return X
 
     def effective_counts(self, statistics):
-        masses = super().effective_counts(statistics)
-        masses[:, self.d :] = self._degrees(statistics)[:, None]
-        return masses
+        counts = super().effective_counts(statistics)
+        counts[:, self.d :] = self._degrees(statistics)[:, None]
+        return counts
 
     def _degrees(self, statistics):
-        """Weights behind the covariance of each component, or its share in that of all."""
+        """Return the weights of the covariances, or shares of a common one's."""
         return self._share(statistics) * statistics.degrees
 
     def _share(self, statistics):
@@ -97,7 +88,7 @@ class _GaussianTangents(Tangents):
 
     @cached_property
     def _about_means(self):
-        """These tangents with features about each component's own mean."""
+        """These tangents with features about the mean of each component."""
         own = type(self)(self.family, self.parameters, self.centre)
         own.shift = np.zeros_like(self.shift)
         return own
@@ -114,27 +105,27 @@ class _GaussianTangents(Tangents):
     @property
     @abstractmethod
     def _guard(self):
-        """Squares of the data in units of the narrowest component: digits lost about a centre."""
+        """Squares of the data in units of the narrowest component."""
 
     @abstractmethod
     def _unit_covariance(self):
-        """The covariance of independent features, as the family stores one."""
+        """Return the covariance of independent features, as the family stores it."""
 
     @abstractmethod
     def _standardised(self, k, X):
-        """Rows in coordinates in which component k is standard normal."""
+        """Return rows in coordinates in which component k is standard normal."""
 
     @abstractmethod
     def _second(self, statistics, first):
-        """Second moments about the present means less those expected, from sums about them."""
+        """Return second moments about the present means less their expectations."""
 
     @abstractmethod
     def _unpacked(self, products):
-        """Sums of products as `whitened_sums` takes them."""
+        """Return sums of products as `whitened_sums` takes them."""
 
     @abstractmethod
     def whitened_sums(self, first, second):
-        """Return the scores of sums of rows and of their products, less those expected."""
+        """Return the scores of sums of rows and of their products."""
 
 
 def _about(centre):
@@ -142,7 +133,7 @@ def _about(centre):
 
 
 class MatrixTangents(_GaussianTangents):
-    """Of full and tied covariances."""
+    """Tangents of Gaussians with full and tied covariances."""
 
     @property
     def n_spread(self):
@@ -158,7 +149,7 @@ class MatrixTangents(_GaussianTangents):
 
     @cached_property
     def _factor(self):
-        """P with P P' the precision, (K, d, d); it is the inverse of R'."""
+        """Matrices P with P P' the precision, (K, d, d): inverses of R'."""
         return np.broadcast_to(self.parameters.precision_factor, (len(self.shift), self.d, self.d))
 
     @cached_property
@@ -179,7 +170,7 @@ class MatrixTangents(_GaussianTangents):
         return out
 
     def _matrices(self, packed):
-        """Symmetric matrices of the coordinates of V."""
+        """Return symmetric matrices from the coordinates of V."""
         V, (i, j) = np.empty((len(packed), self.d, self.d)), self._upper
         V[:, i, j] = V[:, j, i] = packed * np.where(self._is_diagonal, np.sqrt(2.0), 1.0)
         return V
@@ -253,7 +244,7 @@ class MatrixTangents(_GaussianTangents):
 
 
 class AxisTangents(_GaussianTangents):
-    """Of diagonal and spherical covariances."""
+    """Tangents of Gaussians with diagonal and spherical covariances."""
 
     @property
     def n_spread(self):
@@ -338,7 +329,6 @@ class AxisTangents(_GaussianTangents):
 
 
 def gaussian_tangents(family, parameters):
-    """Return the tangents of the family, by its covariance."""
     return _TANGENTS[type(family.covariance)](family, parameters)
 
 

@@ -1,7 +1,4 @@
-"""What the hidden variables take of the information: its products with a direction, and itself.
-
-Of a mixture both are exact; of hidden chains they are central differences of the score.
-"""
+"""Missing information: exact for mixtures, by central differences of the score for chains."""
 
 from __future__ import annotations
 
@@ -16,20 +13,12 @@ from sklearn_onlineem.diagnostics._tangents import inverse
 __all__ = ["missing_of"]
 
 _ROWS = 1024
-# Steps of differences, relative: errors are of some 1e-8 by the curvature, and 1e-12 by rounding.
+# Relative step of differences: errors are some 1e-8 by curvature, and 1e-12 by rounding.
 _STEP = 1e-4
 
 
 def missing_of(coordinates, data, single=False):
-    """Return the missing information of a model about its data.
-
-    Parameters
-    ----------
-    coordinates : Coordinates
-    data : Batch
-    single : bool, default=False
-        Whether products may have the digits of single precision, which takes half of the time.
-    """
+    """Return the missing information; `single` allows products in single precision."""
     if not isinstance(coordinates, MixtureCoordinates):
         return ChainMissing(coordinates, data)
     single = single and coordinates.tangents.takes_single
@@ -37,16 +26,12 @@ def missing_of(coordinates, data, single=False):
 
 
 class MixtureMissing:
-    r"""Missing information of a mixture, mean over rows of the covariance of complete scores.
+    r"""Missing information of a mixture: the mean over rows of the covariance of complete scores.
 
     .. math:: I_{z|x} v = \frac1n \sum_{nk} r_{nk} (a_{nk} - \bar a_n) s_{nk}, \quad
         a_{nk} = s_{nk} \cdot v, \; \bar a_n = \sum_k r_{nk} a_{nk}
 
-    One E-step with signed weights is one product.
-
-    References
-    ----------
-    Louis, "Finding the observed information matrix when using the EM algorithm", JRSS-B 1982.
+    One E-step with signed weights is one product (Louis, JRSS-B 1982).
     """
 
     def __init__(self, coordinates, data, dtype=np.float64):
@@ -78,11 +63,11 @@ class MixtureMissing:
 
     @cached_property
     def _inverse_roots(self):
-        """What a row of each component scores on its weight."""
+        """Score of a row of each component on its weight."""
         return inverse(np.sqrt(self.coordinates.model.weights))
 
     def _along(self, v):
-        """Return natural directions in each frame, and what each component scores besides."""
+        """Return natural directions in each frame, and the constant score of each component."""
         of_weights, directions = self._inverse_roots * v[:, 0], []
         for components, _, frame in self._frames:
             natural = frame.natural(v[components, 1:])
@@ -91,7 +76,7 @@ class MixtureMissing:
         return directions
 
     def _deviations(self, moved, posterior, directions):
-        """a_nk less their mean."""
+        """Return a_nk less their mean."""
         a = np.empty_like(posterior)
         for (components, _, frame), X, direction in zip(
             self._frames, moved, directions, strict=True
@@ -118,13 +103,10 @@ class MixtureMissing:
         return out
 
     def overlaps(self, v):
-        """Return what each pair of components shares of the missing information along v.
-
-        They add up, over pairs, to v times `product(v)`.
-        """
+        """Return the share of each pair in v times `product(v)`, which is their sum over pairs."""
         directions, out = self._along(v), np.zeros((len(v), len(v)))
         for moved, posterior, weight in self._blocks():
-            # Squares of a_j - a_k are those about a mean of the row.
+            # (a_j - a_k)^2 from deviations from the mean of the row.
             a = self._deviations(moved, posterior, directions)
             first = posterior * a
             square = (first * a * weight).T @ posterior
@@ -146,7 +128,7 @@ class MixtureMissing:
             yield complete, posterior.T[:, :, None] * complete, weight
 
     def dense(self):
-        """Return the missing information, (P, P), in the coordinates as they are, row by row."""
+        """Return the missing information, (P, P), row by row."""
         K, width = self.coordinates.shape
         missing, own = np.zeros((K * width, K * width)), np.zeros((K, width, width))
         for complete, expected, weight in self._scores():
@@ -159,7 +141,7 @@ class MixtureMissing:
         return missing
 
     def squares(self):
-        """Return the mean of squares of the rows' scores, (P, P), likewise."""
+        """Return the mean of squares of the rows' scores, (P, P)."""
         K, width = self.coordinates.shape
         squares = np.zeros((K * width, K * width))
         for _, expected, weight in self._scores():
@@ -170,7 +152,7 @@ class MixtureMissing:
 
 
 def _by_row(scores):
-    """Scores of a row side by side, of shape (n_rows, P)."""
+    """Return the scores of a row side by side, of shape (n_rows, P)."""
     return scores.transpose(1, 0, 2).reshape(scores.shape[1], -1)
 
 
@@ -179,7 +161,7 @@ def _double(X):
 
 
 def _matrices(frame):
-    """What turns features about their means into scores, (K, n_features, n_own)."""
+    """Return matrices from centred features to scores, (K, n_features, n_own)."""
     K, n_features = frame.mean.shape
     units = np.zeros((n_features, K, n_features))
     units[np.arange(n_features), :, np.arange(n_features)] = 1.0
@@ -187,12 +169,7 @@ def _matrices(frame):
 
 
 class ChainMissing:
-    """Missing information of hidden chains, discrete or linear, by differences of the E-step.
-
-    The derivative of the expected complete score of one model, as another that moves expects it, is
-    the covariance of complete scores given the data, which is the missing information. Central
-    differences have errors of some 1e-8 of its largest value.
-    """
+    """Missing information of chains: derivatives of expected complete scores, by differences."""
 
     overlaps = None
 
@@ -200,7 +177,6 @@ class ChainMissing:
         self.coordinates, self.data = coordinates, data
 
     def product(self, v):
-        """Return the missing information times a direction, (K, width)."""
         size = self.coordinates.size(v)
         if size == 0.0:
             return np.zeros_like(v)

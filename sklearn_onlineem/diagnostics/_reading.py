@@ -1,4 +1,4 @@
-"""Data as a fitted estimator reads them, and what it makes of them."""
+"""Models, data and priors of fitted estimators."""
 
 from __future__ import annotations
 
@@ -18,31 +18,7 @@ __all__ = ["coordinates_of", "model_and_data", "prior_of", "prior_share"]
 
 
 def model_and_data(estimator, X, **where):
-    """Return the model of a fitted estimator, and data in the form that this model takes.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Of this library, fitted.
-    X : object
-        As `fit` takes it.
-    **where
-        What else `fit` takes with X: `y`, `sample_weight`, `lengths` or `groups`.
-
-    Returns
-    -------
-    model : Model
-    data : Batch
-
-    Raises
-    ------
-    NotFittedError
-        If the estimator is not fitted.
-    TypeError
-        If it is no estimator of this library that has a model, or takes no such data.
-    ValueError
-        If the data are invalid; the message names the estimator.
-    """
+    """Return the model of a fitted estimator, and data in the form that it takes."""
     if not isinstance(estimator, OnlineEM):
         raise TypeError(
             "estimator must be one of sklearn_onlineem that has a model_, got"
@@ -54,25 +30,13 @@ def model_and_data(estimator, X, **where):
 
 
 def prior_of(estimator):
-    """Return the pseudo-statistics that lead a fitted estimator to its estimate, or None."""
+    """Return the pseudo-statistics of the prior for the estimate, or None."""
     seen = estimator._seen()
     return seen._solver().prior_of(seen.model_, seen._fitted.state.prior)
 
 
 def prior_share(estimator, data):
-    """Return the prior's statistics as a term of the sum of an M-step, or no term.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Of this library, fitted.
-    data : Batch
-
-    Returns
-    -------
-    terms : tuple of (float, Statistics)
-        Of one pair, or of none where there is no prior.
-    """
+    """Return the prior as terms of the sum of an M-step, one or none."""
     prior = prior_of(estimator)
     return () if prior is None else ((1.0 / data.total_weight, prior),)
 
@@ -85,20 +49,14 @@ COORDINATES = {
 
 
 def coordinates_of(model, statistics):
-    """Return the coordinates about a model, of the complete data that it maximises.
-
-    Raises
-    ------
-    ValueError
-        If the model or its family has none.
-    """
+    """Return the coordinates of a model, or raise ValueError if it has none."""
     kind, family = COORDINATES.get(type(model)), getattr(model, "family", None)
     if kind is None:
         raise ValueError(
-            "Information is known of mixtures, hidden Markov models and Kalman filters, and not of"
-            f" a {type(model).__name__}."
+            "The model must be a mixture, a hidden Markov model or a Kalman filter, got a"
+            f" {type(model).__name__}."
         )
     if kind is not SystemCoordinates and type(family) not in TANGENTS:
         known = ", ".join(sorted(kind.__name__ for kind in TANGENTS))
-        raise ValueError(f"Information is known of {known}, and not of {type(family).__name__}.")
+        raise ValueError(f"The family must be one of {known}, got {type(family).__name__}.")
     return kind(model, statistics)

@@ -16,27 +16,15 @@ from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
 
 __all__ = ["RegressionCoordinates", "SystemCoordinates", "unseen_changes"]
 
-# Relative changes below are none.
+# Smaller relative changes are rounding errors.
 _NONE = 1e-9
 
 
 def unseen_changes(model, sizes, told=()):
-    """Return how many changes of the states' coordinates leave all that is known as it is.
+    """Return the dimension of changes of the states' coordinates that keep all known parameters.
 
-    Parameters
-    ----------
-    model : LinearDynamicalModel
-    sizes : ndarray of shape (n_components,)
-        How large each state is, as states may be in units of any size.
-    told : collection of (str, str), default=()
-        What is learnt that a prior tells something of: names of a part, and of its parameter.
-
-    Returns
-    -------
-    n_changes : int
-        Dimension of the space of these changes, at most k * k + k.
-    moved : list of (str, str)
-        What is learnt that they change: names of a part of the model, and of its parameter.
+    `sizes` are the scales of the states; `told` are the learnt parameters, as (part, parameter), on
+    which a prior has information. Also returned are the learnt parameters that the changes move.
     """
     model, k = _in_units(model, sizes), model.n_components
     units = np.eye(k * k + k)
@@ -53,7 +41,7 @@ def unseen_changes(model, sizes, told=()):
 
 
 def _in_units(model, sizes):
-    """The model of states of size 1."""
+    """Return the model of states of size 1."""
     return LinearDynamicalModel(
         model.initial.in_coordinates(outputs=np.diag(1.0 / sizes)),
         model.transitions.in_coordinates(inputs=np.diag(sizes), outputs=np.diag(1.0 / sizes)),
@@ -62,10 +50,10 @@ def _in_units(model, sizes):
 
 
 def _changes(model, E, s, told):
-    """Relative changes of what is known or told, and of what is learnt, by part and parameter."""
+    """Return relative changes of known and of learnt parameters, by part and parameter."""
     first, step, reading = model.initial, model.transitions, model.emissions
     A, C, b = step.matrix, reading.matrix, step.offset
-    # Rows and their noise may be in units of any size.
+    # Rows may be in units of any size.
     C = C / np.maximum(np.linalg.norm(C, axis=1, keepdims=True), np.finfo(float).tiny)
     every = {
         ("initial", "offset"): E @ first.offset + s,
@@ -84,30 +72,20 @@ def _changes(model, E, s, told):
             continue
         learnt[part, what] = change
         if what == "covariance":
-            # Of a diagonal that is learnt it is known that the rest is 0.
+            # Zeros off a learnt diagonal are known.
             known[part, what] = change - regression.family.shape.nearest(change)
     return known, learnt
 
 
 def _congruent(E, covariance):
-    """Change of a covariance, relative to the largest variance."""
+    """Return the change of a covariance, relative to the largest variance."""
     largest = np.diag(covariance).max(initial=np.finfo(float).tiny)
     change = E @ covariance / largest
     return change + change.T
 
 
 class RegressionCoordinates:
-    """Coordinates of a regression: U by columns, u and W, of what is learnt.
-
-    Parameters
-    ----------
-    name : str
-        Of the part of a model that the regression is.
-    regression : Regression
-        Of a single component.
-    statistics : Moments
-        What it maximises.
-    """
+    """Coordinates of the learnt parts of a regression: U by columns, u and W."""
 
     def __init__(self, name, regression, statistics):
         self.name, self.regression = name, regression
@@ -126,7 +104,7 @@ class RegressionCoordinates:
         return "matrix" in self.regression.learnt and self._n_inputs > 0
 
     def _inverse_root_of(self, statistics):
-        """R^-1, (n_inputs, n_inputs)."""
+        """Return R^-1, (n_inputs, n_inputs)."""
         if not self._learns_matrix:
             return np.zeros((self._n_inputs, self._n_inputs))
         q, weight = self._n_inputs, float(statistics.weight[0])
@@ -148,7 +126,7 @@ class RegressionCoordinates:
         return {"initial": "first state", "emissions": "observations"}.get(self.name, self.name)
 
     def _units_of(self, n):
-        """Moves W of unit information, of shape (n_numbers, n_outputs, n_outputs)."""
+        """Return moves W of unit information, (n_numbers, n_outputs, n_outputs)."""
         p = self._n_outputs
         if "covariance" not in self.regression.learnt:
             return np.zeros((0, p, p))
@@ -157,7 +135,6 @@ class RegressionCoordinates:
         return _UNITS[type(self.regression.family.shape)](p) / np.sqrt(0.5 * n)
 
     def _all_columns(self):
-        """What coordinates stand for: slices by the name of the parameter."""
         p, found, stop = self._n_outputs, {}, 0
         for what, n in (
             ("matrix", p * self._n_inputs * self._learns_matrix),
@@ -174,14 +151,13 @@ class RegressionCoordinates:
         return max((columns.stop for columns in self.columns.values()), default=0)
 
     def score(self, statistics):
-        """Scores of the complete data that have these statistics."""
         B, c, q = self.regression.matrix, self.regression.offset, self._n_inputs
         weight, mean, scatter = (
             float(statistics.weight[0]),
             statistics.mean[0],
             statistics.scatter[0],
         )
-        # About means throughout: data far from 0 would lose their digits.
+        # About means, as data far from 0 would lose digits.
         residual = mean[q:] - B @ mean[:q] - c
         contrast = np.concatenate([-B, np.eye(self._n_outputs)], axis=1)
         across, found = contrast @ scatter, []
@@ -201,7 +177,7 @@ class RegressionCoordinates:
         return solve_triangular(self._root, values, lower=True)
 
     def _changes(self, v):
-        """Changes of matrix and offset along v, and W."""
+        """Return the changes of matrix and offset along v, and W."""
         B, c = np.zeros_like(self.regression.matrix), np.zeros(self._n_outputs)
         if "matrix" in self.columns:
             U = v[self.columns["matrix"]].reshape(-1, self._n_outputs).T
@@ -214,30 +190,27 @@ class RegressionCoordinates:
         return np.tensordot(v[self.columns.get("covariance", slice(0))], self._units, axes=1)
 
     def moved(self, v):
-        """The regression some way along v."""
         if not self.columns:
             return self.regression
         B, c, W = self._changes(v)
         S = self.regression.covariance
         if "covariance" in self.columns:
-            # Positive definite, however far.
+            # Positive definite for any v.
             S = self._root @ (np.eye(len(W)) + W + 0.5 * W @ W) @ self._root.T
             S = 0.5 * (S + S.T)
         B, c = self.regression.matrix + B, self.regression.offset + c
         return replace(self.regression, parameters=AffineGaussian.single(B, c, S))
 
     def size(self, v):
-        """How far v moves what is expected of an observation, in standard deviations of noise."""
+        """Return how far v moves the mean of an observation, in standard deviations of noise."""
         coefficients = v[: self.n_columns - len(self._units)]
         along = np.abs(coefficients).max(initial=0.0) / np.sqrt(self._weight)
         return max(along, np.abs(self._spread(v)).max(initial=0.0))
 
     def values(self):
-        """What is learnt, by the name of the parameter."""
         return {name: getattr(self.regression, name) for name in self.columns}
 
     def derivatives(self, v):
-        """Derivatives of what is learnt along v, by the name of the parameter."""
         if not self.columns:
             return {}
         B, c, W = self._changes(v)
@@ -246,7 +219,6 @@ class RegressionCoordinates:
 
 
 def _full_units(p):
-    """An orthonormal basis of symmetric matrices."""
     i, j = np.tril_indices(p)
     units = np.zeros((len(i), p, p))
     entry = np.where(i == j, 1.0, np.sqrt(0.5))
@@ -269,7 +241,7 @@ _UNITS = {
 }
 
 
-# Attributes of estimators by the part of a system, and what of it they show.
+# Attributes of estimators, by part and parameter of a system.
 _NAMES = {
     "initial": {"offset": "initial_state_mean_", "covariance": "initial_state_covariance_"},
     "transitions": {
@@ -288,19 +260,7 @@ _KINDS = {"matrix": "real", "offset": "real", "covariance": "covariance"}
 
 
 class SystemCoordinates(Coordinates):
-    """Of linear dynamical systems: a single row, of what is learnt.
-
-    Parameters
-    ----------
-    model : LinearDynamicalModel
-    statistics : LinearDynamicalStatistics
-        Of the complete data that the model maximises: evidence, and prior if there is one.
-
-    Raises
-    ------
-    ValueError
-        If nothing is learnt, or the evidence does not determine what is.
-    """
+    """Coordinates of linear dynamical systems: a single row, of the learnt parameters."""
 
     what = "system"
     remedy = "with fewer em_vars"
@@ -312,21 +272,21 @@ class SystemCoordinates(Coordinates):
             for part in _NAMES
         ]
         if self.shape[1] == 0:
-            raise ValueError("There is no information on a system of which nothing is learnt.")
+            raise ValueError("There are no standard errors of a system of which nothing is learnt.")
 
     def check_determined(self, n_observations, prior):
-        """Refuse what no data determine, and first states of too few sequences."""
+        """Refuse undetermined parameters, and first states of too few sequences."""
         degrees = n_observations * float(self._statistics.initial.degrees[0])
         if "covariance" in self.model.initial.learnt and degrees <= self.model.n_components:
             raise ValueError(
-                f"Of {n_observations:g} sequences and states of {self.model.n_components}"
-                " dimensions, initial_state_covariance_ is not determined: it takes more sequences"
-                " than dimensions. Leave it out of em_vars, or give it a prior."
+                "initial_state_covariance_ is not determined: it requires more sequences than"
+                f" states have dimensions, got {n_observations:g} and {self.model.n_components}."
+                " Leave it out of em_vars, or give it a prior."
             )
         self._check_coordinates(() if prior is None else self._told_by(prior))
 
     def _told_by(self, prior):
-        """What a prior tells something of, by part and parameter."""
+        """Yield the parameters on which a prior has information, by part and name."""
         for part in _NAMES:
             moments, n_inputs = getattr(prior, part), getattr(self.model, part).matrix.shape[1]
             if moments.scatter[0, :n_inputs, :n_inputs].any():
@@ -342,13 +302,12 @@ class SystemCoordinates(Coordinates):
             names = ", ".join(_NAMES[part][what] for part, what in moved)
             raise ValueError(
                 f"The data do not determine {names}: changes of the coordinates of the states, in"
-                f" a space of {n_changes} dimensions, move these and leave the likelihood as it is."
-                " Leave some of them out of em_vars, as what is known."
+                f" a space of {n_changes} dimensions, change these but not the likelihood. Leave"
+                " some of them out of em_vars."
             )
 
     @property
     def _sizes(self):
-        """Root mean squares of the states."""
         k, moments = self.model.n_components, self._statistics.emissions
         squares = np.diag(moments.scatter[0])[:k] / max(float(moments.weight[0]), _TINY)
         squares = squares + moments.mean[0, :k] ** 2

@@ -1,9 +1,9 @@
-r"""Directions in which the parameters of a family move, in units of their own information.
+r"""Directions in which the parameters of a family move, in units of their information.
 
 Coordinates v, of shape (K, n_own), move natural parameters of component k by :math:`\nu_k(v_k)`, so
 that its rows score :math:`a = \nu_k \cdot (\phi(x) - \mu_k)`, of variance :math:`v_k \cdot v_k`
-under the component itself: the information of complete data is the unit matrix. Coordinates along
-which no density changes, such as a factor common to probabilities, score 0.
+under the component: the information of complete data is the unit matrix. Coordinates that change
+no density, such as a common factor of probabilities, score 0.
 """
 
 from __future__ import annotations
@@ -35,19 +35,12 @@ __all__ = [
     "inverse",
 ]
 
-# What is below is at its bound, and stays: shares, and rates as shares of the largest component's.
+# Smaller probabilities, and rates relative to the largest component's, are fixed at their bound.
 _BOUND = 1e-8
 
 
 class Attribute(NamedTuple):
-    """The value of a fitted attribute, and where it may be.
-
-    Attributes
-    ----------
-    value : ndarray
-    kind : {"real", "positive", "probability", "covariance"}
-        Of covariances, variances are positive, and the others real.
-    """
+    """The value of a fitted attribute, and its range: a key of intervals of standard errors."""
 
     value: np.ndarray
     kind: str
@@ -57,7 +50,7 @@ class Attribute(NamedTuple):
 class Shares:
     """Rows of probabilities, of shape (R, C), and their coordinates of that shape.
 
-    The score of counts n is (n - sum(n) p) / sqrt(p). What is next to zero stays.
+    The score of counts n is (n - sum(n) p) / sqrt(p). Probabilities near zero are fixed.
     """
 
     p: np.ndarray
@@ -68,7 +61,7 @@ class Shares:
 
     @cached_property
     def is_free(self):
-        """Which coordinates move: none where a row has one entry that is not 0."""
+        """Which coordinates move: none in rows with a single positive entry."""
         positive = self.p > _BOUND
         return positive & (positive.sum(axis=1, keepdims=True) > 1)
 
@@ -85,39 +78,27 @@ class Shares:
         return counts * inverse(self.root) - self.root * counts.sum(axis=-1, keepdims=True)
 
     def moved(self, v):
-        """Return probabilities some way along v."""
+        """Return probabilities moved along v."""
         moved = self.p * np.exp(self.logarithms(v))
         return moved / moved.sum(axis=-1, keepdims=True)
 
 
 def inverse(x):
-    """1 / x, and 0 where x is 0."""
+    """Return 1 / x, and 0 where x is 0."""
     return np.divide(1.0, x, out=np.zeros_like(x), where=x > 0.0)
 
 
 class Tangents(ABC):
-    """Directions of one family's parameters; of families with `Sums` unless overridden.
+    """Directions of the parameters of a family, with `Sums` as statistics unless overridden.
 
-    Parameters
-    ----------
-    family : ExponentialFamily
-    parameters : object
-        Of K components.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (K, n_features)
-        E phi(x), of what `features` returns.
-    n_own : int
-        Coordinates of a component.
-    shared : slice
-        Coordinates in which all components move as one.
+    `mean`, of shape (K, n_features), is E phi(x), `n_own` the number of coordinates of a component,
+    and `shared` the slice of coordinates in which all components move as one.
     """
 
     shared = slice(0, 0)
     # Whether single precision has enough digits for products.
     takes_single = False
-    # What the kernel makes of rows.
+    # How the kernel computes features from rows.
     kernel = _natural.LINEAR
 
     def __init__(self, family, parameters):
@@ -138,7 +119,6 @@ class Tangents(ABC):
 
     @property
     def parts(self):
-        """What coordinates stand for: names, and which columns they are."""
         return {"means": slice(None)}
 
     def features(self, X):
@@ -146,7 +126,7 @@ class Tangents(ABC):
         return self.family.sufficient_statistics(X)
 
     def rows(self, X):
-        """Return rows of which the kernel makes features, dense or CSR."""
+        """Return rows from which the kernel computes features, dense or CSR."""
         return self.features(X)
 
     def forms(self, X, natural, offset, n_threads):
@@ -177,11 +157,11 @@ class Tangents(ABC):
         return counts, totals
 
     def size(self, v):
-        """Return how far v changes what log densities depend on, relative to what it is."""
+        """Return the relative change of log densities along v."""
         return np.abs(v).max()
 
     def frames(self):
-        """Yield (components, function of rows, tangents) in which no digits are lost."""
+        """Yield (components, function of rows, tangents), in which no digits are lost."""
         yield slice(None), _unchanged, self
 
     def effective_counts(self, statistics):
@@ -201,13 +181,13 @@ class Tangents(ABC):
         """Return the scores of sums of phi(x) - mu, (K, n_own): the adjoint of `natural`."""
 
     def moved(self, v):
-        """Return parameters some way along v."""
+        """Return parameters moved along v."""
         natural = self.family.to_natural(self.parameters) + self.natural(v)
         return self.family.from_natural(natural)
 
     @abstractmethod
     def attributes(self):
-        """Return what estimators show of the parameters, by name: dict of `Attribute`."""
+        """Return the attributes of estimators: dict of `Attribute` by name."""
 
     @abstractmethod
     def derivatives(self, v):
@@ -219,9 +199,9 @@ def _unchanged(X):
 
 
 class _ProductTangents(Tangents):
-    """Independent features, each with one natural parameter."""
+    """Tangents of independent features, each with one natural parameter."""
 
-    # Names of the attributes that are the means.
+    # Attributes whose values are the means.
     names = ("means_",)
     kind = "positive"
 
@@ -248,8 +228,6 @@ class _ProductTangents(Tangents):
 
 
 class PoissonTangents(_ProductTangents):
-    """Of rates."""
-
     names = ("means_", "rates_", "lambdas_")
 
     @property
@@ -265,8 +243,6 @@ class PoissonTangents(_ProductTangents):
 
 
 class BernoulliTangents(_ProductTangents):
-    """Of probabilities of a one."""
-
     names = ("means_", "probabilities_")
     kind = "probability"
 
@@ -283,7 +259,7 @@ class BernoulliTangents(_ProductTangents):
 
 
 class DurationTangents(_ProductTangents):
-    """Of exponential variables, and of gamma variables of a known shape."""
+    """Tangents of means of exponential variables, and of gamma variables of a known shape."""
 
     @property
     def _shape(self):
@@ -303,10 +279,7 @@ class DurationTangents(_ProductTangents):
 
 
 class GammaTangents(Tangents):
-    """Of shapes a and rates r; features are log x and x, of covariance [[psi', 1/r], [1/r, a/r2]].
-
-    Coordinates are those of its Cholesky factor.
-    """
+    """Tangents of shapes a and rates r, by a Cholesky factor of the covariance of log x and x."""
 
     @cached_property
     def _factor(self):
@@ -342,7 +315,7 @@ class GammaTangents(Tangents):
 
 
 class _ShareTangents(Tangents):
-    """Probabilities of symbols, which add up to 1."""
+    """Tangents of probabilities of symbols, which sum to 1."""
 
     @property
     def parts(self):
@@ -379,7 +352,7 @@ class _ShareTangents(Tangents):
 
 
 class MultinomialTangents(_ShareTangents):
-    """Of counts, each of which is an observation."""
+    """Tangents of probabilities of counts, each of which is an observation."""
 
     @cached_property
     def _shares(self):
@@ -390,8 +363,6 @@ class MultinomialTangents(_ShareTangents):
 
 
 class CategoricalTangents(_ShareTangents):
-    """Of codes, column by column."""
-
     @cached_property
     def _shares(self):
         return Shares(self.parameters.reshape(-1, self.family.n_categories))
@@ -401,10 +372,7 @@ class CategoricalTangents(_ShareTangents):
 
 
 class MarkovChainTangents(_ShareTangents):
-    """Of the first symbol and of the transitions from each, as often as it is visited.
-
-    Visits are no parameters: they are those that the data have.
-    """
+    """Tangents of first symbols and transitions, given the visits of each symbol in the data."""
 
     @property
     def _n_symbols(self):
@@ -415,7 +383,7 @@ class MarkovChainTangents(_ShareTangents):
         return Shares(self.family.probabilities(self.parameters).reshape(-1, self._n_symbols))
 
     def _visits(self, counts):
-        """What a row of probabilities was used, for each of its entries, (K, n_features)."""
+        """Return the uses of each row of probabilities, for its entries, (K, n_features)."""
         visits = counts.reshape(len(counts), -1, self._n_symbols).sum(axis=2)
         return np.repeat(visits, self._n_symbols, axis=1)
 

@@ -19,8 +19,6 @@ __all__ = ["FixedDegreesWishartTangents", "WishartTangents"]
 
 
 class FixedDegreesWishartTangents(Tangents):
-    """Of scales alone."""
-
     @property
     def n_own(self):
         return len(self._units)
@@ -60,15 +58,15 @@ class FixedDegreesWishartTangents(Tangents):
         return np.sqrt(2.0 * self._degrees)[:, None]
 
     def _relative(self, v):
-        """Moves V of natural parameters in units of the inverse scales, (K, d, d)."""
+        """Return moves V of natural parameters in units of the inverse scales, (K, d, d)."""
         return np.tensordot(v / self._deviation, self._units, axes=1)
 
     def _of_rows(self, V):
-        """Natural parameters of moves V, flattened."""
+        """Return natural parameters of moves V, flattened."""
         return (self._inverse_root.mT @ V @ self._inverse_root).reshape(len(V), -1)
 
     def _standardised(self, raw):
-        """Sums of Y, of sums of flattened X."""
+        """Return sums of Y, from sums of flattened X."""
         X = raw.reshape(len(raw), *self._scales.shape[1:])
         return self._inverse_root @ X @ self._inverse_root.mT
 
@@ -96,28 +94,26 @@ class FixedDegreesWishartTangents(Tangents):
         return self._changes(self._relative(v), np.zeros(len(v)))
 
     def _changes(self, V, of_degrees):
-        """Derivatives where natural parameters move by V and degrees by so many."""
+        """Return derivatives along moves V of natural parameters, and moves of degrees."""
         scales = 2.0 * self._root @ V @ self._root.mT
         means = self._degrees[:, None, None] * scales + of_degrees[:, None, None] * self._scales
         return {"scales_": scales, "means_": means.reshape(len(V), -1)}
 
 
 class WishartTangents(FixedDegreesWishartTangents):
-    """Of degrees of freedom and scales."""
-
     @property
     def n_own(self):
         return 1 + super().n_own
 
     @cached_property
     def _own_deviation(self):
-        """What log |X| varies by besides the trace of Y."""
+        """Standard deviation of log |X| given the trace of Y."""
         d, degrees = self._scales.shape[1], self._degrees
         halves = 0.5 * (degrees[:, None] - np.arange(d))
         return np.sqrt(polygamma(1, halves).sum(axis=1) - 2.0 * d / degrees)
 
     def _moves(self, v):
-        """Moves of n / 2, and V."""
+        """Return moves of n / 2, and V."""
         halves = v[:, 0] / self._own_deviation
         shared = (halves / self._degrees)[:, None, None] * np.eye(self._scales.shape[1])
         return halves, self._relative(v[:, 1:]) - shared

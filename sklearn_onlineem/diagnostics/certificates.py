@@ -1,4 +1,4 @@
-r"""Certificates of convergence: EM as mirror descent says how far a model is from a fixed point."""
+"""Certificates of convergence: the distance of a model from a fixed point of EM."""
 
 from __future__ import annotations
 
@@ -15,42 +15,35 @@ from sklearn_onlineem.statistics import Statistics, combine
 
 __all__ = ["Certificate", "convergence_certificate", "step_certificate"]
 
-# Of rates, from which the form of second order is extrapolated to rate 0.
+# Most halvings of rates in the extrapolation to rate 0.
 _MOST_HALVINGS = 20
-# A smaller one has too few digits to be divided by the square of a rate.
+# Smaller divergences have too few digits.
 _LEAST_DIVERGENCE = 1e-12
 _ROUNDING = 1e-15
 
 
 @dataclass(frozen=True)
 class Certificate:
-    r"""How far a model is from a fixed point of batch EM, in nats per observation.
+    r"""Distance of a model from a fixed point of batch EM, in nats per observation.
 
     Parameters
     ----------
     certificate : float
-        :math:`Q(\theta^+) - Q(\theta)`, by how much the next iteration raises what its M-step
-        maximises: not below 0, and 0 at fixed points only.
+        :math:`Q(\theta^+) - Q(\theta)`, the increase of the objective of the next M-step: not below
+        0, and 0 at fixed points only.
     natural_decrement : float
         :math:`\tfrac12 \nabla L' I^{-1} \nabla L`, half of the squared natural gradient.
     kl_divergence : float
         Joint :math:`\mathrm{KL}(\theta^+ \| \theta)`, as in `history_`.
     gain : float
-        By how much the iteration raises the mean log-likelihood, or with a prior that plus its log
-        density by the number of observations.
+        Increase of the mean log-likelihood by the iteration; with a prior, plus its log density
+        over the number of observations.
     log_likelihood : float
         Mean log-likelihood before the iteration.
     n_observations : float
         Total weight of the data.
     n_parameters : int
         Free parameters of the model.
-
-    Examples
-    --------
-    >>> from sklearn_onlineem.diagnostics.certificates import Certificate
-    >>> found = Certificate(2e-6, 1.6e-6, 2e-6, 6e-6, -3.0, n_observations=1000.0, n_parameters=8)
-    >>> found.ratio, found.per_parameter, round(found.posterior_divergence, 9)
-    (1.25, 0.00025, 4e-06)
     """
 
     certificate: float
@@ -63,74 +56,59 @@ class Certificate:
 
     @property
     def ratio(self) -> float:
-        """Certificate by natural decrement, near 1 where the model is near a fixed point.
+        """Certificate over natural decrement, near 1 near a fixed point; NaN if both are 0.
 
-        NaN where both are 0. Limits other than 1: n / (n + m) with a prior worth m observations of
-        n; and a number near 1 where lengths of sequences are given.
+        With a prior worth m observations and n observations the limit is n / (n + m); with given
+        lengths of sequences, near 1.
         """
         return self.certificate / self.natural_decrement if self.natural_decrement else math.nan
 
     @property
     def per_parameter(self) -> float:
-        """Certificate of all data by the number of parameters.
+        """Certificate of all data over the number of parameters.
 
-        The noise of a sample moves estimates by half a nat per parameter from the truth, where
-        nothing is hidden: a certificate far below has converged for all that the data can tell,
-        unless EM is slow.
+        Sampling noise is half a nat; a model far below it has converged, unless EM is slow.
         """
         return self.n_observations * self.certificate / max(1, self.n_parameters)
 
     @property
     def posterior_divergence(self) -> float:
-        """Gain less certificate: the mean KL divergence between posteriors, old to new.
-
-        Of hidden variables given each observation; the part of the gain that EM did not foresee.
-        """
+        """Gain less certificate: the mean KL divergence between posteriors, old to new."""
         return self.gain - self.certificate
 
 
 def convergence_certificate(estimator: OnlineEM, X: object, **where: object) -> Certificate:
-    r"""Return how far a fitted estimator is from a fixed point of batch EM, or MAP, on X.
+    r"""Return the distance of a fitted estimator from a fixed point of batch EM, or MAP, on X.
 
-    The next iteration raises the likelihood L, and what its M-step maximises, Q, by
+    The next iteration raises the likelihood L, and the objective Q of its M-step, by
 
     .. math::
         L(\theta^+) - L(\theta) \ge Q(\theta^+) - Q(\theta) = \mathrm{KL}(\theta^+ \| \theta),
 
-    a certificate without constants to guess: of T iterations, the least is at most (gain of all)/T.
-    The equation, for any model whose complete data are a regular exponential family; where they are
-    not, as with sequences of given lengths, or Laplace distributions, the inequality alone. It
-    tends to the natural decrement, half of the squared natural gradient.
+    a certificate without constants: the smallest of T iterations is at most (total gain) / T. The
+    equation is for models whose complete data are a regular exponential family; for others, such as
+    sequences of given lengths or Laplace distributions, only the inequality holds. The certificate
+    tends to the natural decrement, half of the squared natural gradient. Cost: two passes over X.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted, by whichever solver. Its prior counts; X is all that there is besides.
+        Fitted, by any solver. Its prior counts, besides X.
     X : object
         Data, as `fit` takes them.
     **where
-        What else `fit` takes with X: `y`, `sample_weight`, `lengths` or `groups`.
-
-    Returns
-    -------
-    certificate : Certificate
-        After two passes over X.
+        Further data of `fit`: `y`, `sample_weight`, `lengths` or `groups`.
 
     Raises
     ------
-    NotFittedError
-        If the estimator is not fitted.
-    TypeError
-        If it is no estimator of this library that has a model.
+    NotFittedError, TypeError
+        If the estimator is not fitted, or is none of this library with a model.
     ValueError
-        If X is invalid, or the model has no exact E-step (latent Dirichlet allocation): gains of a
-        bound say nothing of the likelihood.
+        If X is invalid, or the model has no exact E-step (latent Dirichlet allocation).
 
-    Notes
-    -----
-    Floors of variances (`reg_covar`) are part of Q as pseudo-data of their components are. As the
-    weight of these changes with the model, the gain may be below the certificate by some of the
-    floor's share of the variance.
+    Notes ----- Floors of variances (`reg_covar`) are pseudo-data of components in Q. As their
+    weight changes with the model, the gain may be below the certificate by a share of the floor in
+    the variance.
 
     References
     ----------
@@ -148,10 +126,8 @@ def convergence_certificate(estimator: OnlineEM, X: object, **where: object) -> 
     >>> early, late = (
     ...     convergence_certificate(PoissonMixture(2, tol=tol, random_state=0).fit(X), X)
     ...     for tol in (1e-4, 1e-10))
-    >>> late.certificate < early.certificate <= early.gain
-    True
-    >>> round(late.ratio, 2)
-    1.0
+    >>> late.certificate < early.certificate <= early.gain, round(late.ratio, 2)
+    (True, 1.0)
     """
     model, data = model_and_data(estimator, X, **where)
     with naming(estimator), single_threaded_blas(data.n_rows):
@@ -164,20 +140,11 @@ def step_certificate(model: Model, data: Batch, prior: Statistics | None = None)
     Parameters
     ----------
     model : Model
-        With an exact E-step.
+        With an exact E-step, else ValueError is raised.
     data : Batch
         In the form that the model takes.
     prior : Statistics, default=None
         Pseudo-statistics of all data.
-
-    Returns
-    -------
-    certificate : Certificate
-
-    Raises
-    ------
-    ValueError
-        If the model has no exact E-step, or does not say what its M-step maximises.
 
     Examples
     --------
@@ -192,10 +159,7 @@ def step_certificate(model: Model, data: Batch, prior: Statistics | None = None)
     (0.2164, 0.25)
     """
     if not model.is_exact:
-        raise ValueError(
-            f"{type(model).__name__} has no exact E-step, so that a certificate would be one of"
-            " its approximation."
-        )
+        raise ValueError(f"{type(model).__name__} has no exact E-step; a certificate requires one.")
     evidence, log_likelihood = model.e_step(data)
     n = float(data.total_weight)
     statistics = combine([(1.0, evidence), *(() if prior is None else ((1.0 / n, prior),))])
@@ -219,11 +183,9 @@ def _rise(new, old, statistics):
 
 
 def _natural_decrement(model, statistics, data):
-    r"""Half of the squared natural gradient: the form of second order of KL, along a step.
-
-    An online step of a small rate :math:`\rho` moves by :math:`-\rho I^{-1} \nabla L`, so that the
-    squared length of the natural gradient is the limit of :math:`2 \mathrm{KL} / \rho^2`.
-    """
+    """Return half of the squared natural gradient, the second-order form of KL along a step."""
+    # An online step of a small rate moves by -rate I^-1 grad L, so that the squared norm of the
+    # natural gradient is the limit of 2 KL / rate^2.
     own, scaled = model.own_statistics(data), []
     for number in range(_MOST_HALVINGS):
         rate = 0.5**number
@@ -236,13 +198,10 @@ def _natural_decrement(model, statistics, data):
 
 
 def _limit(values):
-    """Return the limit at 0 of a smooth function, from its values at 1, 1/2, 1/4, ...
-
-    By polynomials through more and more of them, of which that one is best which differs least
-    from those of lower degrees (Ridders, "Accurate computation of F'(x)", 1982). Values have been
-    divided by squares: rounding, which grows by 4 each time, counts as such a difference, as values
-    that are little else may agree by chance.
-    """
+    """Return the limit at 0 of a smooth function, from its values at 1, 1/2, 1/4, ..."""
+    # Ridders, "Accurate computation of F'(x)", 1982: of polynomials of rising degree the one that
+    # differs least from those of lower degrees. Values have been divided by squares of rates, so
+    # that rounding errors grow by 4 each time.
     best, least, previous, rounding = values[0], math.inf, values[:1], _ROUNDING
     for value in values[1:]:
         row, factor, rounding = [value], 1.0, 4.0 * rounding

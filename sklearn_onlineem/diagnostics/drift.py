@@ -1,4 +1,4 @@
-"""When the source of a stream has changed."""
+"""Detection of changes in the source of a stream."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from sklearn_onlineem.estimators._progress import warn_user
 
 __all__ = ["Drift", "DriftWarning", "DriftWatch"]
 
-# A single batch, however strange, counts for no more standard deviations.
+# Deviations are cut off here, so that a single batch raises no alarm.
 _MOST_DEVIATIONS = 4.0
 _LEAST_SPREAD = 1e-12
 
 
 class Drift(NamedTuple):
-    """What a `DriftWatch` has found.
+    """A change that a `DriftWatch` has detected.
 
     Attributes
     ----------
     n_rows : int
-        Rows read when it was found.
+        Rows read when it was detected.
     since : int
-        Rows read when what led to it began: an estimate of the change point.
+        Estimate of the rows read when the source changed.
     sign : {"certificate", "log-likelihood"}
-        What has left its band: certificates above, or log-likelihoods below.
+        Whether certificates rose above their band, or log-likelihoods fell below it.
     """
 
     n_rows: int
@@ -41,10 +41,7 @@ class DriftWarning(UserWarning):
 
 
 class _Level:
-    """Mean of which early values, from a stream that had not settled, are forgotten sooner.
-
-    The weights of the first grow by their numbers, those of all after that exponentially.
-    """
+    """Mean with weights that grow linearly, then exponentially, to forget early values."""
 
     def __init__(self, half_life):
         self.least, self.n, self.mean = 1.0 - 0.5 ** (1.0 / half_life), 0, 0.0
@@ -55,10 +52,7 @@ class _Level:
 
 
 class _Band:
-    """Where values have been, and by how much they have exceeded it together (CUSUM).
-
-    Where they fall below it as clearly, the model has become better: it is found anew.
-    """
+    """Band of values, with the cumulative sum of what exceeds it (CUSUM)."""
 
     def __init__(self, threshold, slack, warm_up, half_life):
         self.settings = threshold, slack, warm_up, half_life
@@ -71,11 +65,11 @@ class _Band:
         self.since = 0
 
     def is_left(self, value, weight, begin):
-        """Add a value, whose variance goes down with its weight, of rows that begin there."""
+        """Add a value of variance 1 / weight, of rows from `begin`; return whether it is drift."""
         threshold, slack, warm_up, _ = self.settings
         root, self.n_values = math.sqrt(weight), self.n_values + 1
         if self.n_values <= warm_up:
-            # The first is its own mean.
+            # The first value has no deviation.
             deviation = root * (value - self.centre.mean) * (self.n_values > 1)
             self._add(value, deviation)
             return False
@@ -86,6 +80,7 @@ class _Band:
         self.above = max(0.0, self.above + deviation - slack)
         self.below = max(0.0, self.below - deviation - slack)
         if self.below > threshold:
+            # The model has improved: the band is estimated again.
             self._begin()
             return False
         self._add(self.centre.mean + deviation * spread / root, deviation * spread)
@@ -97,52 +92,44 @@ class _Band:
 
 
 class DriftWatch:
-    r"""Says when the source of a stream has changed: a callback for any estimator.
+    r"""Detects that the source of a stream has changed: a callback for any estimator.
 
-    It watches two signs of each batch, from before it was learnt: its certificate, by how much it
-    moves the model, and its log-likelihood. Each has a band of its own, by its mean and spread in
-    the stream so far, and leaves it where the cumulative sum of what it exceeds them by, less
-    `slack`, passes `threshold`,
+    It watches the certificate of each batch, the size of its update of the model, and the
+    log-likelihood before the update. Each has a band, from its mean and spread in the stream so
+    far, and leaves it when the cumulative sum of its deviations exceeds `threshold`,
 
     .. math:: g_t = \max(0, g_{t-1} + z_t - \text{slack}),
 
-    with deviations z cut off at 4, so that no single batch makes an alarm. While a model converges
-    its certificates fall and its likelihood rises, which is no drift. Bands are found anew after
+    with deviations z of at most 4, so that a single batch raises no alarm. While a model converges,
+    certificates fall and log-likelihoods rise, which is no drift. Bands are estimated again after
     that, and after an alarm.
 
     Parameters
     ----------
     action : {"warn", "restart", "stop"} or callable, default="warn"
-        What to do: warn (`DriftWarning`); let learning rates begin anew, as of a stream that has
-        begun with the change; end the fit, or, of a stream, say so by ``alarms``; or a function of
-        a `Drift`, which returns what callbacks do: a true value ends a fit, and
-        :class:`~sklearn_onlineem.em.Restart` lets rates begin anew after as many rows as it says.
-        A function may also set parameters of the estimator, which act from the next batch on.
+        "warn": a `DriftWarning`. "restart": learning rates start again, as of a stream that began
+        with the change. "stop": end the fit; for a stream, see `alarms`. A function of a `Drift`
+        returns an answer as callbacks do: a true value ends a fit, a
+        :class:`~sklearn_onlineem.em.Restart` restarts learning rates. It may also set parameters of
+        the estimator for the next batches.
     threshold : float, default=5.0
-        Of the sum, in standard deviations; above 0. Each 1 more makes false alarms some 7 times as
-        rare, and an alarm later by a batch or less.
+        Of the sum, in standard deviations; above 0. One more makes false alarms some 7 times as
+        rare, and alarms up to a batch later.
     slack : float, default=1.0
-        What deviations exceed without counting; half of the shift that is to be found. Not below 0.
+        Deviation that does not count, not below 0: half of the shift that is to be detected.
     warm_up : int, default=20
-        Batches by which bands are found first; from 2 up.
+        Batches of the first estimate of the bands; from 2 up.
     half_life : float, default=200
-        Batches after which those before count for half in the bands; above 0. Slower changes go
-        unnoticed.
+        Batches after which older ones count half in the bands; above 0. Slower changes are not
+        detected.
 
     Attributes
     ----------
     alarms : list of Drift
         All so far.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
-
-    Notes
-    -----
-    Batches should be independent: where those of a stationary source go up and down together, take
-    larger ones, or raise `slack`. Lengths of sequences count as rows do.
+    Notes ----- Batches should be independent; if those of a stationary source are correlated, use
+    larger batches or raise `slack`.
 
     References
     ----------
@@ -192,22 +179,7 @@ class DriftWatch:
         self._certificates, self._log_likelihoods = _Band(*settings), _Band(*settings)
 
     def __call__(self, step: AnyStep) -> object:
-        """Take a step, as callbacks do.
-
-        Parameters
-        ----------
-        step : Step
-
-        Returns
-        -------
-        answer : bool or Restart
-            Whether a fit is to end, or what the action asks for.
-
-        Raises
-        ------
-        TypeError
-            If it is no step.
-        """
+        """Take a step, as callbacks do; TypeError if it is none."""
         if self._rows.begins_anew(step):
             self._rows = Batches()
             self._find_bands()
@@ -220,9 +192,8 @@ class DriftWatch:
         return self._act(drift)
 
     def _drift(self, batch):
-        """What a batch shows, or None."""
         begin = batch.end - batch.n_rows
-        # As a sum of squares its root of third order is nearly normal (Wilson & Hilferty 1931).
+        # The cube root of a sum of squares is nearly normal (Wilson & Hilferty 1931).
         size = math.cbrt(batch.certificate * batch.n_rows)
         moves = self._certificates.is_left(size, 1.0, begin)
         falls = self._log_likelihoods.is_left(-batch.log_likelihood, batch.n_rows, begin)
@@ -238,8 +209,8 @@ class DriftWatch:
         if self.action == "stop":
             return True
         warn_user(
-            f"The stream has changed its source: its {drift.sign} has left its band at row"
-            f" {drift.n_rows}, and began to some {drift.n_rows - drift.since} rows before.",
+            f"Drift of the {drift.sign} detected at row {drift.n_rows}; it probably began near row"
+            f" {drift.since}.",
             DriftWarning,
         )
         return False

@@ -1,4 +1,4 @@
-"""Early stopping: a fit ends when data that were held out no longer gain."""
+"""Early stopping by a held-out score."""
 
 from __future__ import annotations
 
@@ -15,21 +15,19 @@ __all__ = ["EarlyStopping"]
 class EarlyStopping:
     """Ends a fit when the score of held-out data no longer rises: a callback for any estimator.
 
-    Of a stream it ends nothing; `scores` say how it goes. A fit with ``warm_start`` goes on with
-    the scores of the last one.
+    A stream does not end; `scores` show its progress. A fit with ``warm_start`` continues the
+    scores of the last one.
 
     Parameters
     ----------
     X : object
         Held-out data, as `score` of the estimator takes them.
     patience : int, default=5
-        Scores that may be no better than the best one before them; above 0. The fit ends with the
-        next one.
+        Successive scores that may be no better than the best; above 0. The next one ends the fit.
     min_gain : float, default=0.0
-        By how much a score must exceed the best one to be better, in nats per observation.
+        Least increase of the best score that counts, in nats per observation.
     every : int, default=1
-        Updates from score to score. A pass has as many updates as there are mini-batches, or one
-        of batch EM.
+        Updates between scores. A pass has one update for each mini-batch, or one of batch EM.
     **score_params : dict
         Further arguments of `score`, such as `lengths`.
 
@@ -40,14 +38,9 @@ class EarlyStopping:
     best_estimator : estimator or None
         A copy of the estimator with the best score.
 
-    Raises
-    ------
-    ValueError
-        If a parameter is out of its range.
-
     Examples
     --------
-    Five Gaussians learn forty rows by heart, which others do not gain by:
+    Five Gaussians overfit forty rows:
 
     >>> import numpy as np
     >>> from sklearn_onlineem import GaussianMixture
@@ -57,8 +50,7 @@ class EarlyStopping:
     >>> mixture = GaussianMixture(5, solver="batch", tol=0.0, callbacks=[stopping], random_state=0)
     >>> mixture.fit(X).n_iter_ == len(stopping.scores) < mixture.max_iter
     True
-    >>> best = stopping.best_estimator
-    >>> best.score(held_out) == max(stopping.scores, key=lambda pair: pair[1])[1]
+    >>> stopping.best_estimator.score(held_out) == max(score for _, score in stopping.scores)
     True
     """
 
@@ -86,19 +78,7 @@ class EarlyStopping:
         self._best, self._n_worse, self._n_updates, self._n_rows = -math.inf, 0, 0, 0
 
     def __call__(self, step: AnyStep, estimator: OnlineEM) -> bool:
-        """Score the estimator, as callbacks do.
-
-        Parameters
-        ----------
-        step : Step
-        estimator : estimator
-            As it is after the step.
-
-        Returns
-        -------
-        is_over : bool
-            Whether the fit is to end.
-        """
+        """Score the estimator after a step, as callbacks do; return whether to end the fit."""
         if step.n_rows <= self._n_rows:  # another fit, or another start
             self._begin()
         self._n_rows, self._n_updates = step.n_rows, self._n_updates + 1

@@ -1,4 +1,4 @@
-"""The share of information that is missing, which is the rate of EM."""
+"""The fraction of missing information, which is the rate of EM."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from sklearn_onlineem.statistics import combine
 __all__ = ["Direction", "MissingInformation", "missing_information"]
 
 _DOUBLE = (np.dtype(np.float64),)
-# Of so few coordinates all products take less than Lanczos' method.
+# For so few coordinates, all products are faster than Lanczos' method.
 _FEW = 64
-# Further directions between restarts of Lanczos' method: with more, it takes as many products.
+# Further vectors of Lanczos' method; more of them do not save products.
 _SPARE = 4
-# With larger tolerances, single precision does.
+# From this tolerance on, single precision suffices.
 _SINGLE = 1e-4
-# Pairs and parts of a direction that a summary names.
+# Most pairs and parts of a direction in a summary, and their least share.
 _MOST_NAMED, _LEAST_SHARE = 3, 0.1
 
 
@@ -36,17 +36,17 @@ class Direction(NamedTuple):
     Attributes
     ----------
     eigenvalue : float
-        The share of an error along it that a pass of EM leaves, between 0 and 1.
+        Share of an error along it that a pass of EM leaves, between 0 and 1.
     shares : ndarray of shape (n_components,)
-        How much each component or state moves, by complete-data information; they add up to 1. Of
-        Kalman filters a single 1, for the system.
+        Share of each component or state in the direction, by complete-data information; a single 1
+        for Kalman filters.
     parts : dict of float
-        How much what is learnt moves, by its name ("weights", "means", ...), likewise.
+        Share of each kind of parameter ("weights", "means", ...), likewise.
     overlaps : ndarray of shape (n_components, n_components), or None
-        What each pair of components shares of the missing information, which is all between pairs:
-        adding up to 2. None for hidden Markov models and Kalman filters.
+        Share of each pair of components in the missing information; sums to 2. None for hidden
+        Markov models and Kalman filters.
     derivatives : dict of ndarray
-        How the fitted attributes change along the direction, by their names.
+        Derivatives of the fitted attributes along the direction, by name.
     """
 
     eigenvalue: float
@@ -58,21 +58,16 @@ class Direction(NamedTuple):
 
 @dataclass(frozen=True)
 class MissingInformation:
-    """The leading eigenvalues of the missing share of information, and their directions.
+    """The leading eigenvalues of the fraction of missing information, and their directions.
 
     Attributes
     ----------
     eigenvalues : ndarray of shape (n_values,)
-        In descending order: shares of the information that hidden variables take.
+        In descending order.
     directions : tuple of Direction
         Eigenvectors.
     what : str
         "components", "states", or "system" (of Kalman filters).
-
-    Raises
-    ------
-    ValueError
-        If these are no such values.
     """
 
     eigenvalues: Floats
@@ -85,7 +80,7 @@ class MissingInformation:
         if not valid or not 0 < len(self.directions) == len(self.eigenvalues):
             raise ValueError("directions must be a tuple of Direction, one for each eigenvalue.")
         if not isinstance(self.what, str):
-            raise ValueError(f"what must be the name of what moves, got {self.what!r:.60}.")
+            raise ValueError(f"what must be a str, got {self.what!r:.60}.")
 
     @property
     def rate(self) -> float:
@@ -98,24 +93,7 @@ class MissingInformation:
         return self.rate * self.rate
 
     def summary(self) -> str:
-        """Return in words how fast EM is here, and what is slow.
-
-        Returns
-        -------
-        text : str
-            A line on the rates, and one for each direction.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.diagnostics.information import Direction, MissingInformation
-        >>> overlaps = np.array([[0.0, 1.0], [1.0, 0.0]])
-        >>> parts = {"means": 0.8, "weights": 0.2}
-        >>> slow = Direction(0.9, np.array([0.5, 0.5]), parts, overlaps, {})
-        >>> found = MissingInformation(np.array([0.9]), (slow,), "components")
-        >>> print(found.summary().splitlines()[1])
-        1. 0.9000: components that overlap: 0 and 1 (100%); what moves: means (80%), weights (20%).
-        """
+        """Return a text on the rates, and a line for each direction."""
         lines = [self._speed()]
         for number, direction in enumerate(self.directions, start=1):
             parts = _listed(direction.parts.items(), "{0} ({1:.0%})")
@@ -159,50 +137,40 @@ def _is_direction(value):
 def missing_information(
     estimator: OnlineEM, X: SequenceData, n_values: int = 5, tol: float = 1e-3, **where: object
 ) -> MissingInformation:
-    r"""Return the leading shares of missing information: how fast EM is at the fitted model.
+    """Return the leading fractions of missing information: the rate of EM at the fitted model.
 
     .. math:: M = I_{x,z}^{-1} I_{z|x}
 
-    is the Jacobian of a step of batch EM at a fixed point: the information that complete data would
-    bring, and what of it hidden variables take. Its largest eigenvalue is the factor by which the
-    error of the parameters falls from pass to pass, and its square that of the log-likelihood's
-    gap. Directions with eigenvalues near 1 are those that the data tell little of.
+    is the Jacobian of a step of batch EM at a fixed point, from the information of complete data
+    and that of hidden variables given the data. Its largest eigenvalue is the factor by which the
+    error of the parameters falls in a pass, and its square that of the gap of the log-likelihood.
+    The data have little information on directions with eigenvalues near 1.
 
-    Eigenvalues are found by Lanczos' method from products with directions, each a pass over the
-    data, so that no matrix of all parameters is made. For mixtures products are exact; for hidden
-    Markov models and Kalman filters they are central differences of the E-step, with errors of
-    some 1e-8. With a prior, it is complete data of its own, and `fit`'s rate is that of MAP
-    estimation. What M-steps add to variances (`reg_covar`), a millionth of them by default, is left
-    out. Of a Kalman filter of which all is learnt some eigenvalues are 1: states may be turned, and
-    nothing tells how.
+    Eigenvalues are found by Lanczos' method, with a pass over the data for each product, and no
+    matrix of all parameters. Products are exact for mixtures; for hidden Markov models and Kalman
+    filters they are central differences of the E-step, with errors of some 1e-8. A prior counts as
+    complete data, and the rate is that of MAP estimation. Floors of variances (`reg_covar`) are
+    ignored. If all parameters of a Kalman filter are learnt, some eigenvalues are 1, as states may
+    be rotated.
 
     Parameters
     ----------
     estimator : OnlineEM
-        A fitted mixture or hidden Markov model whose components are Gaussian, Poisson, Bernoulli,
-        multinomial, categorical, exponential, gamma, Wishart or Markov chains, or a Kalman filter;
-        at a maximum, so fitted with a small `tol`. Refused are the same as by `standard_errors`.
+        As in `standard_errors`, with the same models refused.
     X : array-like, or list of array-likes
         The data that it was fitted to, in any form that its `fit` takes.
     n_values : int, default=5
-        How many eigenvalues, if the model has so many parameters.
+        Number of eigenvalues, at most that of parameters.
     tol : float, default=1e-3
-        Each eigenvalue is at most this share of it from a true one; those that are apart from the
-        others are much nearer, to about its square. 0: all digits. Models of up to 64 coordinates
-        get all digits anyway.
+        Relative error of eigenvalues; isolated ones have about its square. 0: all digits, as always
+        with up to 64 coordinates.
     **where : dict
-        What `fit` takes besides: `y`, `sample_weight`, `lengths`, `groups`.
-
-    Returns
-    -------
-    information : MissingInformation
+        Further data of `fit`: `y`, `sample_weight`, `lengths`, `groups`.
 
     Raises
     ------
-    NotFittedError
-        If the estimator is not fitted.
-    TypeError
-        If it is none of this library's.
+    NotFittedError, TypeError
+        If the estimator is not fitted, or is none of this library.
     ValueError
         If the data or `n_values` are invalid, or the model is of another kind.
 
@@ -255,7 +223,7 @@ def _is_small(coordinates):
 
 
 def _leading(coordinates, missing, n_values, tol):
-    """Leading eigenvalues, and eigenvectors in coordinates of unit information."""
+    """Return the leading eigenvalues, and eigenvectors in coordinates of unit information."""
     shape, size = coordinates.shape, math.prod(coordinates.shape)
 
     def product(x):
@@ -280,8 +248,8 @@ def _lanczos(operator, n_values, start, tol):
         return eigsh(operator, n_values, which="LA", v0=start, ncv=n_kept, tol=tol)
     except ArpackNoConvergence as error:
         raise ValueError(
-            f"Lanczos' method found {len(error.eigenvalues)} of n_values={n_values} eigenvalues:"
-            " the others are too close to each other. Ask for fewer."
+            f"n_values must be smaller, got {n_values}: Lanczos' method found only"
+            f" {len(error.eigenvalues)}, as the others are too close to each other."
         ) from error
 
 
@@ -297,13 +265,11 @@ def _direction(coordinates, missing, value, x, shown):
 
 
 def _shared(overlaps):
-    """Overlaps of pairs as shares of all."""
     total = 0.5 * overlaps.sum()
     return overlaps / total if total > 0.0 else overlaps
 
 
 def _listed(named, form):
-    """The largest shares in words."""
     ordered = sorted(named, key=lambda pair: -pair[1])
     named = [pair for pair in ordered[:_MOST_NAMED] if pair[1] >= _LEAST_SHARE]
     return ", ".join(form.format(*pair) for pair in named or ordered[:1]) or "none"

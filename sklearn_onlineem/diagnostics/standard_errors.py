@@ -25,15 +25,15 @@ from sklearn_onlineem.statistics import combine
 
 __all__ = ["StandardErrors", "standard_errors"]
 
-# An information below is none, but for differences and passes that were lacking.
+# A smaller eigenvalue is 0 up to errors of differences and of convergence.
 _LEAST_INFORMATION = 1e-6
-# Standard errors by which a fit may miss the maximum without a word.
+# Distance from the maximum, in standard errors, above which a warning is given.
 _NEAR = 0.25
 
 
 @dataclass(frozen=True)
 class StandardErrors:
-    """Estimates with their standard errors, each by the name of its fitted attribute.
+    """Estimates with their standard errors, by the names of fitted attributes.
 
     Attributes
     ----------
@@ -42,12 +42,7 @@ class StandardErrors:
     errors : dict of ndarray
         Standard errors, of the same names and shapes.
     kinds : dict of str
-        Where each may be: "real", "positive", "probability", or "covariance".
-
-    Raises
-    ------
-    ValueError
-        If these are no such dictionaries, of the same names.
+        The range of each: "real", "positive", "probability", or "covariance".
     """
 
     estimates: dict[str, Floats]
@@ -68,35 +63,15 @@ class StandardErrors:
                 raise ValueError(f"estimates and errors of {name} must be arrays of one shape.")
 
     def intervals(self, level: float = 0.95) -> dict[str, Floats]:
-        """Return confidence intervals, symmetric about what may be any number.
+        """Return confidence intervals as arrays of shape (2, ...): lower and upper ends.
 
-        That is the value itself, the logarithm of what is positive (variances among covariances),
-        and the log-odds of probabilities.
+        They are symmetric for real numbers, for logarithms of positive ones (variances of
+        covariances included), and for log-odds of probabilities.
 
         Parameters
         ----------
         level : float, default=0.95
-            Share of intervals that are to hold the truth, in (0, 1).
-
-        Returns
-        -------
-        intervals : dict of ndarray of shape (2, ...)
-            Lower and upper ends.
-
-        Raises
-        ------
-        ValueError
-            If `level` is out of its range.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem.diagnostics.standard_errors import StandardErrors
-        >>> rate = {"rates_": np.array(2.0)}
-        >>> errors = StandardErrors(rate, {"rates_": np.array(0.5)}, {"rates_": "positive"})
-        >>> low, high = errors.intervals(0.95)["rates_"]
-        >>> low.round(2), high.round(2), (low * high).round(6)
-        (np.float64(1.23), np.float64(3.26), np.float64(4.0))
+            Probability that an interval contains the truth, in (0, 1), else ValueError is raised.
         """
         if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < level < 1.0:
             raise ValueError(f"level of intervals must be between 0 and 1, got {level!r}.")
@@ -108,7 +83,6 @@ class StandardErrors:
 
 
 def _are_alike(value, error):
-    """Whether both are arrays of real numbers, and of one shape."""
     arrays = all(isinstance(x, np.ndarray) and x.dtype.kind == "f" for x in (value, error))
     return arrays and value.shape == error.shape
 
@@ -153,58 +127,47 @@ def standard_errors(
         \operatorname{Var} g(\hat\theta) \approx J H^{-1} J', \quad
         J = \partial g / \partial \theta
 
-    is the observed information by Louis' identity: that of complete data less what hidden variables
-    take of it. Errors of probabilities that add up to 1 are those of all together. With `robust`
-    the variance is the sandwich :math:`J H^{-1} (\sum_n s_n s_n') H^{-1} J'` with scores
-    :math:`s_n`, which holds where the model is wrong, too. Which component is which is taken for
-    known, and so is the number of them.
+    is the observed information by Louis' identity: that of complete data less that of hidden
+    variables given the data. With `robust` the variance is the sandwich
+    :math:`J H^{-1} (\sum_n s_n s_n') H^{-1} J'` with scores :math:`s_n`, which is valid for wrong
+    models, too. With a prior, they are those of the posterior near its mode. The number of
+    components and their labels are taken as known.
 
-    Of a Kalman filter they are those of what it learns (`em_vars`). Enough of it must be known for
-    the states to have coordinates: a matrix of observations, or, of one state, the variance that it
-    gains; what is left open is refused by name, unless a prior tells it. The covariance of first
-    states takes more sequences than states have dimensions, or a prior; of a single sequence leave
-    it out of `em_vars`. The error of their mean falls with the number of sequences, not with their
-    lengths.
-
-    Of a mixture of Markov chains they are given the lengths of the sequences and how often these
-    visit each symbol; of transitions alone, first symbols have none.
+    For a Kalman filter they are those of `em_vars`. The parameters that are known, and a prior,
+    must determine the coordinates of the states; for one state its noise variance is enough. The
+    covariance of first states requires more sequences than states have dimensions, or a prior. For
+    a mixture of Markov chains, the lengths of the sequences and the visits of each symbol are
+    given.
 
     Parameters
     ----------
     estimator : OnlineEM
-        A fitted mixture or hidden Markov model whose components are Gaussian, Poisson, Bernoulli,
-        multinomial, categorical, exponential, gamma, Wishart or Markov chains, or a Kalman filter;
+        A fitted mixture or hidden Markov model of Gaussian, Poisson, Bernoulli, multinomial,
+        categorical, exponential, gamma or Wishart components or Markov chains, or a Kalman filter;
         at a maximum, so fitted with a small `tol`. `LaplaceMixture`, `CompoundDirichlet`,
-        `CompoundDirichletMixture`, `LatentDirichletAllocation`, `EditDistance` and families of
-        your own are refused.
+        `CompoundDirichletMixture`, `LatentDirichletAllocation`, `EditDistance` and your own
+        families are refused.
     X : array-like, or list of array-likes
-        The data that it was fitted to, in any form that its `fit` takes. A weight of 2 stands for
-        two equal rows.
+        The data that it was fitted to, in any form that its `fit` takes. A weight of 2 means two
+        equal rows.
     robust : bool, default=False
-        Whether by the sandwich. Of sequences it needs many.
+        Whether to use the sandwich, which requires many sequences.
     **where : dict
-        What `fit` takes besides: `y`, `sample_weight`, `lengths`, `groups`.
-
-    Returns
-    -------
-    errors : StandardErrors
-        With a prior, those of the posterior near its mode.
+        Further data of `fit`: `y`, `sample_weight`, `lengths`, `groups`.
 
     Warns
     -----
     ConvergenceWarning
-        If the model is some way from the maximum.
+        If the model is not near the maximum.
 
     Raises
     ------
-    NotFittedError
-        If the estimator is not fitted.
-    TypeError
-        If it is none of this library's.
+    NotFittedError, TypeError
+        If the estimator is not fitted, or is none of this library.
     ValueError
         If the data are invalid or the model is of another kind; if a component has no weight; if
-        the information is singular, or the data determine no coordinates of states: then this is no
-        maximum, or parameters are not determined, and the message names them.
+        the information is singular, at no maximum or because parameters are not determined, which
+        the message names.
 
     References
     ----------
@@ -217,28 +180,12 @@ def standard_errors(
     >>> from sklearn_onlineem import GaussianMixture
     >>> from sklearn_onlineem.diagnostics import standard_errors
     >>> X = np.random.default_rng(0).normal(size=(400, 1))
-    >>> mixture = GaussianMixture(1).fit(X)
-    >>> errors = standard_errors(mixture, X)
+    >>> errors = standard_errors(GaussianMixture(1).fit(X), X)
     >>> bool(np.isclose(errors.errors["means_"], X.std() / 20.0))
     True
     >>> low, high = errors.intervals()["covariances_"]
     >>> bool(low < 1.0 < high)
     True
-
-    A random walk of steps of variance 0.5, read with noise of variance 1:
-
-    >>> from sklearn_onlineem import KalmanFilter
-    >>> steps, noise = np.random.default_rng(0).normal(size=(2, 800))
-    >>> walk = np.cumsum(np.sqrt(0.5) * steps) + noise
-    >>> level = KalmanFilter(
-    ...     transition_matrices=[[1.0]], observation_matrices=[[1.0]], solver="batch", tol=1e-9,
-    ...     em_vars=["transition_covariance", "observation_covariance"], max_iter=1000,
-    ... ).fit(walk[:, None])
-    >>> intervals = standard_errors(level, walk[:, None]).intervals()
-    >>> intervals["transition_covariance_"].round(2).ravel()
-    array([0.38, 0.65])
-    >>> intervals["observation_covariance_"].round(2).ravel()
-    array([0.85, 1.17])
     """
     check_bool("robust of standard_errors", robust)
     model, data = model_and_data(estimator, X, **where)
@@ -262,11 +209,11 @@ def standard_errors(
 
 def _check_robust(robust, data):
     if robust and len(data) < 2:
-        raise ValueError("robust=True needs several observations, and there is one.")
+        raise ValueError("robust=True requires several observations, got one.")
 
 
 def _basis(coordinates):
-    """Directions of unit information, one a row."""
+    """Return directions of unit information, one a row."""
     units = np.eye(math.prod(coordinates.shape)).reshape(-1, *coordinates.shape)
     return np.array([coordinates.direction(unit).ravel() for unit in units])
 
@@ -279,27 +226,27 @@ def _inverse(information, coordinates):
         raise ValueError(
             f"The observed information is not positive definite (least eigenvalue {values[0]:.2g}"
             " of that of complete data): the fit is at no maximum, or its parameters are not"
-            f" determined; least is known of the {max(shares, key=shares.get)}. Fit with a smaller"
-            f" tol, {coordinates.remedy}, or with more that is known."
+            f" determined, least of all the {max(shares, key=shares.get)}. Fit with a smaller tol,"
+            f" {coordinates.remedy}, or with more known parameters."
         )
     return (vectors / values) @ vectors.T
 
 
 def _check_converged(coordinates, statistics, inverse, n):
-    """Warn if the maximum is some standard errors away: Newton's step, in their units."""
+    """Warn if the maximum is some standard errors away, by the length of Newton's step."""
     score = coordinates.unit_score(coordinates.score(statistics)).ravel()
     distance = math.sqrt(max(n * (score @ inverse @ score), 0.0))
     if distance > _NEAR:
         warnings.warn(
-            f"The fit is about {distance:.2g} standard errors from the maximum, where these hold."
-            " Fit with a smaller tol (floors such as reg_covar may hold it back, too).",
+            f"The fit is about {distance:.2g} standard errors from the maximum, at which they are"
+            " valid. Fit with a smaller tol (or a smaller floor such as reg_covar).",
             ConvergenceWarning,
             stacklevel=3,
         )
 
 
 def _errors(coordinates, basis, covariance, shown):
-    """Roots of the variances of attributes, by the delta method."""
+    """Return the roots of the variances of attributes, by the delta method."""
     along = [coordinates.derivatives(row.reshape(coordinates.shape)) for row in basis]
     errors = {}
     for name in shown:

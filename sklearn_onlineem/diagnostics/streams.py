@@ -1,9 +1,8 @@
-r"""How far the batches of a stream find the model from a fixed point.
+r"""Certificates of the batches of a stream.
 
-A step of rate :math:`\eta`, and so of size :math:`\rho = \eta / (1 + \eta)`, moves the model by
-:math:`\mathrm{KL} \approx \rho^2 D`, where D is the certificate of its batch: half the squared
-distance of the batch's statistics from the model's, in the metric of the complete data. Hence
-:math:`D \approx \mathrm{KL} / \rho^2`, whatever the learning rate.
+A step of rate :math:`\eta`, of size :math:`\rho = \eta / (1 + \eta)`, moves the model by
+:math:`\mathrm{KL} \approx \rho^2 D`, where the certificate D is half the squared distance of the
+batch's statistics from the model's, in the metric of the complete data.
 """
 
 from __future__ import annotations
@@ -17,16 +16,14 @@ from sklearn_onlineem.em.state import AnyStep
 
 __all__ = ["Batches", "StreamCertificate", "positive"]
 
-# By which slower means are slower.
+# Ratio of the half-lives of the two means.
 _SLOWER = 4.0
 _TINY = 1e-300
-# Squares of what is larger overflow.
+# Squares of larger numbers overflow.
 _LARGEST = 1e100
 
 
 class _Batch(NamedTuple):
-    """What a step says of its batch."""
-
     certificate: float
     log_likelihood: float
     n_rows: int
@@ -34,20 +31,17 @@ class _Batch(NamedTuple):
 
 
 class Batches:
-    """What steps say of their batches, whose rows are known from the numbers of rows so far."""
+    """Batches of a sequence of steps, with their numbers of rows."""
 
     def __init__(self):
         self.end = None
 
     def begins_anew(self, step):
-        """Whether the step is of a model that has read less than the last one had."""
+        """Return whether a step is of another stream, as fewer rows have been read."""
         return self.end is not None and _numbers_of(step)[-1] < self.end
 
     def batch(self, step):
-        """Return the batch of a step; None if its rows, or its certificate, are not known.
-
-        Rows of the first step are not; rates may be too small to divide by their squares.
-        """
+        """Return the batch of a step; None if its rows or certificate are not known."""
         certificate, log_likelihood, end = _numbers_of(step)
         begin, self.end = self.end, end
         if begin is None or end <= begin:
@@ -58,18 +52,17 @@ class Batches:
 
 
 def _numbers_of(step):
-    """Certificate, log-likelihood and rows of a step."""
     try:
         return float(step.certificate), float(step.log_likelihood), int(step.n_rows)
     except (AttributeError, TypeError, ValueError, OverflowError):
         raise TypeError(
-            "step must be one of sklearn_onlineem.em, as callbacks get it, with numbers"
-            f" certificate, log_likelihood and n_rows; got {type(step).__name__}."
+            "step must be one of sklearn_onlineem.em, with numbers certificate, log_likelihood and"
+            f" n_rows, got {type(step).__name__}."
         ) from None
 
 
 class _Mean:
-    """Exponentially weighted mean and variance, of weights that have been the same at first."""
+    """Exponentially weighted mean and variance; the first values have equal weights."""
 
     def __init__(self, half_life):
         self.decay = 0.5 ** (1.0 / half_life)
@@ -89,36 +82,29 @@ class _Mean:
 
 
 class StreamCertificate:
-    r"""Exponentially weighted certificate of the batches of a stream.
+    r"""Exponentially weighted mean of the certificates of the batches of a stream.
 
-    Each batch has :math:`D \approx \mathrm{KL} / \rho^2`, and of batches of n rows the mean is
+    For batches of n rows and p parameters,
 
     .. math:: \mathrm{E} D = D_\infty + \frac{c}{n}, \quad c = \tfrac12 \operatorname{tr} I^{-1}
         \operatorname{Cov} \mathrm{E}[S \mid x] \le p / 2,
 
-    the certificate of the source, which falls to 0 as the model learns, and noise of the sample,
-    which does not: at most half a nat per parameter and batch. What is left when the mean no longer
-    falls is noise.
+    the certificate of the source, which falls to 0 as the model learns, plus sampling noise, at
+    most half a nat per parameter and batch. When the mean no longer falls, only noise is left.
 
     Parameters
     ----------
     half_life : float, default=50
-        Steps after which a batch counts for half; above 0.
+        Batches after which older ones count half; above 0.
 
     Attributes
     ----------
     n_steps : int
-        Batches so far; the first step that it sees only tells it where rows begin.
-
-    Raises
-    ------
-    ValueError
-        If `half_life` is not above 0.
+        Batches so far, without the first, whose rows are not known.
 
     References
     ----------
-    Kunstner, Kumar & Schmidt, AISTATS 2021, section 5, whose certificate it is, of stochastic
-    mirror descent.
+    Kunstner, Kumar & Schmidt, AISTATS 2021, section 5, on stochastic mirror descent.
 
     Examples
     --------
@@ -142,7 +128,7 @@ class StreamCertificate:
 
     @classmethod
     def from_history(cls, history: Iterable[AnyStep], half_life: float = 50) -> Self:
-        """Return the certificate after the steps that an estimator remembers.
+        """Return the certificate after the steps of a history.
 
         Parameters
         ----------
@@ -150,29 +136,6 @@ class StreamCertificate:
             ``history_`` of an estimator: its last 10,000 steps.
         half_life : float, default=50
             As of the class.
-
-        Returns
-        -------
-        certificate : StreamCertificate
-
-        Raises
-        ------
-        TypeError
-            If `history` holds other things than steps.
-        ValueError
-            If `half_life` is not above 0.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from sklearn_onlineem import ExponentialMixture
-        >>> from sklearn_onlineem.diagnostics import StreamCertificate
-        >>> X = np.random.default_rng(0).exponential(size=(2000, 1))
-        >>> mixture = ExponentialMixture(
-        ...     1, solver="online", eta0=1.0, batch_size=100, max_iter=5, random_state=0)
-        >>> found = StreamCertificate.from_history(mixture.fit(X).history_)
-        >>> found.n_steps, found.mean < 0.01
-        (39, True)
         """
         certificate = cls(half_life)
         for step in history:
@@ -185,13 +148,7 @@ class StreamCertificate:
         self._logs = _Mean(self.half_life), _Mean(_SLOWER * self.half_life)
 
     def __call__(self, step: AnyStep) -> bool:
-        """Take a step, as callbacks do; it never ends a fit.
-
-        Raises
-        ------
-        TypeError
-            If it is no step.
-        """
+        """Take a step, as callbacks do, never ending a fit; TypeError if it is none."""
         if self._rows.begins_anew(step):
             self._begin()
         batch = self._rows.batch(step)
@@ -210,29 +167,18 @@ class StreamCertificate:
 
     @property
     def standard_error(self) -> float:
-        """Its standard error, of batches that are independent; NaN before the third step."""
+        """Standard error of the mean for independent batches; NaN before the third step."""
         return self._mean.standard_error
 
     def is_stationary(self, n_errors: float = 3.0) -> bool:
-        """Return whether certificates have been neither falling nor rising of late.
+        """Return whether certificates neither fall nor rise; False before four half-lives.
 
-        Learning has brought then what it can by these batches: larger ones, smaller rates or
-        averages over iterates bring more.
+        Only larger batches, smaller rates or averages over iterates can improve the model then.
 
         Parameters
         ----------
         n_errors : float, default=3.0
-            Standard errors by which the mean, of logarithms, may differ from a slower one; above 0.
-
-        Returns
-        -------
-        is_stationary : bool
-            False before four half-lives have passed.
-
-        Raises
-        ------
-        ValueError
-            If `n_errors` is not above 0.
+            Largest difference of mean logarithms from slower ones, in standard errors; above 0.
         """
         n_errors = positive("n_errors", n_errors)
         if self.n_steps < _SLOWER * self.half_life:
@@ -242,7 +188,7 @@ class StreamCertificate:
 
 
 def positive(name, value, or_zero=False):
-    """Return a parameter as a float; ValueError if it is not above 0, or not below."""
+    """Return a parameter as a float; ValueError if it is not positive, or not finite."""
     least = "not below 0" if or_zero else "above 0"
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise ValueError(f"{name} must be a finite number {least}, got {value!r}.")

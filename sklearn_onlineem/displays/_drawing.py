@@ -36,14 +36,12 @@ def colors(n):
 
 
 def foreground():
-    """Return the colour of texts in the style."""
     import matplotlib
 
     return matplotlib.rcParams["text.color"]
 
 
 def line_styles(n):
-    """Return `n` line styles."""
     return list(islice(cycle(_DASHES), n))
 
 
@@ -102,7 +100,6 @@ class Diamonds:
     scales: np.ndarray
 
     def patch(self, k, mass, **style):
-        """Return the boundary of the region of component k of this probability."""
         from matplotlib.patches import Polygon
 
         corners = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])

@@ -91,7 +91,6 @@ class Profile:
     shares: np.ndarray | None = None
 
     def draw(self, ax, weights, line_kw):
-        """Return the bars, the lines of the components, and that of the mixture."""
         x, bars = np.arange(len(self.names)), None
         if self.shares is not None:
             bars = _draw_bars(ax, x - 0.5, self.shares, 1.0, 0.85)
@@ -259,7 +258,6 @@ def _marginal_of_codes(model, column, j, name):
 
 
 def profile(model, X, chosen, names, xlabel):
-    """Return the profile of features of a mixture; X are rows, or None."""
     shares_counts = isinstance(model.family, Multinomial | CompoundDirichlet)
     means = model.family.means(model.parameters)
     average = model.weights @ means
@@ -274,5 +272,4 @@ def profile(model, X, chosen, names, xlabel):
 
 
 def has_profile(family):
-    """Return whether features are compared side by side."""
     return isinstance(family, Bernoulli | Multinomial | CompoundDirichlet)

@@ -35,7 +35,6 @@ __all__ = [
 
 
 def mixture_of(estimator):
-    """Return the model of a fitted mixture, of this library or scikit-learn's."""
     name = type(estimator).__name__
     if not hasattr(estimator, "fit"):
         raise TypeError(f"estimator must be a mixture, got {name}.")
@@ -78,7 +77,6 @@ def some_rows(X, max_rows):
 
 
 def feature_names(estimator):
-    """Return the names of the features, by default numbers."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         return [f"feature {j}" for j in range(estimator.n_features_in_)]
@@ -138,7 +136,6 @@ def projection_of(model, names, chosen=None):
 
 
 def plane_of(model, projection, X=None):
-    """Return components, and rows if they are given, in a plane."""
     regions = _regions(model, projection)
     if X is None:
         return Plane(projection.names, regions)

@@ -66,14 +66,12 @@ class Plane:
         return scatter, patches, labels
 
     def frame(self, ax):
-        """Label the axes, and fit their limits."""
         ax.set(xlabel=self.names[0], ylabel=self.names[1])
         ax.margins(0.03)
         ax.autoscale_view()
         without_frame(ax)
 
     def draw_points(self, ax, of_components, scatter_kw):
-        """Draw the points, if there are any, in the colours of their components."""
         if self.points is None:
             return None
         size = float(np.clip(4000.0 / max(1, len(self.points)), 3.0, 16.0))
@@ -112,7 +110,6 @@ class Plane:
 
 
 def mass_handles(masses):
-    """Return the handles of a legend of the masses of regions."""
     from matplotlib.lines import Line2D
 
     widths = _OUTER_WIDTH + _INNER_WIDTH * _depths(masses)

@@ -26,7 +26,6 @@ def state_colours(n_states, cmap=None):
 
 
 def text_colour():
-    """Return the colour of texts in the style."""
     import matplotlib as mpl
 
     return mpl.rcParams["text.color"]
@@ -61,7 +60,6 @@ def label_axis(axis, names, most=_MOST_TICKS):
 
 
 def names_of(names, n, what):
-    """Return names as strings, by default 0, 1, ..."""
     names = range(n) if names is None else list(names)
     if len(names) != n:
         raise ValueError(f"names must name all {n} {what}, got {len(names)}.")
@@ -101,7 +99,6 @@ def one_sequence(X, display):
 
 
 def index_of(feature, names):
-    """Return the index of a feature that is given by its index or its name."""
     if isinstance(feature, str) and feature in names:
         return names.index(feature)
     if isinstance(feature, Integral) and 0 <= feature < len(names):

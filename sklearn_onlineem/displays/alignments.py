@@ -52,18 +52,12 @@ class AlignmentDisplay(Display):
     path : ndarray of shape (n_operations + 1, 2)
         Nodes (i, j) of the path, from (0, 0).
     ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
     im_ : matplotlib AxesImage or None
         The heat.
     line_ : matplotlib Line2D
         The path.
     marks_ : dict of matplotlib Line2D by kind
         Operations, at the nodes where they end.
-
-    Raises
-    ------
-    ValueError
-        If the operations do not make both strings, or the posterior has another shape.
 
     References
     ----------
@@ -126,9 +120,7 @@ class AlignmentDisplay(Display):
             The original string; drawn downwards.
         target : str or sequence of hashables, default=None
             None: the word that a classifier predicts.
-        ax : matplotlib Axes, default=None
-            None: those of a new figure.
-        **options
+        ax, **options
             Arguments of `plot`.
 
         Raises
@@ -200,7 +192,6 @@ class AlignmentDisplay(Display):
 
 
 def _path(operations):
-    """Return the nodes of a path, from (0, 0)."""
     for kind, *_ in operations:
         if kind not in _STEPS:
             raise ValueError(f"operations must be among {', '.join(_STEPS)}, got {kind!r}.")

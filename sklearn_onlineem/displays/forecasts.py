@@ -77,7 +77,6 @@ class ForecastDisplay(Display):
         Standardised; NaN for missing values.
     ax_ : ndarray of matplotlib Axes, or one
         The sequence, and below it the autocorrelation of the innovations.
-    figure_ : matplotlib Figure
     points_ : matplotlib Line2D
         Observed values.
     imputed_ : matplotlib Line2D or None
@@ -90,11 +89,6 @@ class ForecastDisplay(Display):
         Autocorrelations at the lags 1, 2, ..., if they are drawn.
     limit_ : float
         Half the width of the band of autocorrelations.
-
-    Raises
-    ------
-    ValueError
-        If X is not one sequence, or shapes do not fit it.
 
     References
     ----------
@@ -162,17 +156,13 @@ class ForecastDisplay(Display):
             One sequence, NaN for missing values.
         n_steps : int, default=None
             Rows to forecast; 0: none. None: a quarter as many as there are.
-        ax : matplotlib Axes, or array of two, default=None
-            One: without the innovations. None: those of a new figure.
-        **options
+        ax, **options
             Arguments of `plot`.
 
         Raises
         ------
         NotFittedError, TypeError
             If the estimator is not fitted, or is no Kalman filter.
-        ValueError
-            If X is not one sequence, or `n_steps` is no integer from 0 up.
         """
         methods = ["filter", "smooth", "forecast", "impute", "observation_matrices_"]
         check_suits(estimator, cls, methods, "it is not a Kalman filter.")
@@ -218,11 +208,6 @@ class ForecastDisplay(Display):
             Probability of the bands, also of that of the autocorrelations.
         n_lags : int, default=None
             Lags of the autocorrelation. None: 30, and at most a quarter of the rows.
-
-        Raises
-        ------
-        ValueError
-            If an argument is invalid, or the display lacks the data for it.
         """
         if not isinstance(mass, Real) or not 0.0 < mass < 1.0:
             raise ValueError(f"mass must be between 0 and 1, got {mass!r}.")
@@ -248,7 +233,6 @@ class ForecastDisplay(Display):
         return kinds
 
     def _checked_lags(self, n_lags):
-        """Return the lags of the autocorrelation, none without innovations."""
         if self.innovations is None:
             if n_lags is not None:
                 raise ValueError("n_lags requires predicted, which innovations are computed from.")

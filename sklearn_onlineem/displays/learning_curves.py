@@ -89,7 +89,6 @@ class LearningCurveDisplay(Display):
     ----------
     ax_ : ndarray of matplotlib Axes, or one
         One for each panel, one above the other.
-    figure_ : matplotlib Figure
     lines_ : dict of matplotlib Line2D by (panel, name)
         Online updates; log-likelihoods are moving averages if there are many.
     marks_ : dict of matplotlib Line2D by name
@@ -133,17 +132,13 @@ class LearningCurveDisplay(Display):
             Estimators of the library, by name. A `history_` has the latest 10,000 updates; for
             more, use a list of steps (``callbacks=[steps.append]``) or a `LearningCurve` instead of
             an estimator.
-        ax : matplotlib Axes, or array of them, default=None
-            One for each panel. None: those of a new figure.
-        **options
+        ax, **options
             Arguments of `plot`.
 
         Raises
         ------
         NotFittedError, TypeError
             If an estimator is not fitted, or has no `history_`.
-        ValueError
-            If there is none, or it has no updates.
         """
         if not isinstance(estimator, dict):
             estimator = {type(estimator).__name__: estimator}
@@ -178,12 +173,6 @@ class LearningCurveDisplay(Display):
             Updates in a moving average of log-likelihoods, weighted by their rows: each update and
             those before. None: one in 25 of the updates of a curve. Steps of batch EM are not
             averaged.
-
-        Raises
-        ------
-        ValueError
-            If a panel is unknown or empty, `window` is no integer above 0, or the numbers of axes
-            and panels differ.
         """
         if window is not None and (not isinstance(window, Integral) or window < 1):
             raise ValueError(f"window must be an integer above 0, got {window!r}.")
@@ -326,7 +315,6 @@ def _has(panel):
 
 
 def _trailing_means(values, weights, window):
-    """Return weighted means of each value and those before it, in a window."""
     before = np.zeros(window - 1)
     values = sliding_window_view(np.r_[before, values], window)
     weights = sliding_window_view(np.r_[before, weights], window)

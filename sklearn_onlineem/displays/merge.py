@@ -51,7 +51,6 @@ class MergeDisplay(Display):
     Attributes
     ----------
     ax_ : Axes
-    figure_ : Figure
     merged_ : ndarray of Patch of shape (n_components,)
         Regions of the merged components.
     sites_ : list of ndarray of Patch of shape (n_components,)
@@ -59,11 +58,6 @@ class MergeDisplay(Display):
     labels_ : list of Text
         Numbers of the merged components; empty if they are many.
     scatter_ : PathCollection or None
-
-    Raises
-    ------
-    ValueError
-        If there are no sites, or numbers of sites, weights and names differ.
 
     See Also
     --------
@@ -130,17 +124,13 @@ class MergeDisplay(Display):
             directions of the merged mixture, see :meth:`MixtureDisplay.from_estimator`.
         names : list of str, default=None
             Of the sites, for the legend.
-        ax : Axes, default=None
-            None: those of a new figure.
-        **options
+        ax, **options
             Arguments of `plot`.
 
         Raises
         ------
         NotFittedError, TypeError
             If an estimator is not fitted, or is no mixture, or `sites` is no list.
-        ValueError
-            If components are of another kind, sites have other features, or features are not two.
         """
         if not isinstance(sites, Iterable):
             raise TypeError(f"sites must be a list of estimators, got {type(sites).__name__}.")
@@ -184,11 +174,6 @@ class MergeDisplay(Display):
             Further arguments of `Axes.scatter` for rows.
         site_kw, merged_kw : dict, default=None
             Further arguments of the patches of sites, and of the merged mixture.
-
-        Raises
-        ------
-        ValueError
-            If the mass is not between 0 and 1.
         """
         ax, (mass,) = self._axes(ax), checked_masses((mass,))
         grey = [foreground()] * len(self.weights)
@@ -215,7 +200,6 @@ class MergeDisplay(Display):
         return [patches[:, 0] for patches in drawn]
 
     def _name_lines(self, mass):
-        """Draw the legend of the sites."""
         shown = [(f"merged, {100 * mass:.4g} % of mass", self.merged_)]
         if len(self.sites) > _MOST_NAMED:
             shown.append((f"{len(self.sites)} sites", self.sites_[0]))

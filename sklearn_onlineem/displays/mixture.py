@@ -59,7 +59,6 @@ class MixtureDisplay(Display):
     ----------
     ax_ : Axes, or ndarray of Axes
         One for each panel.
-    figure_ : Figure
     ellipses_ : ndarray of Patch of shape (n_components, n_masses)
         Regions in the plane; those of weight 0 are invisible.
     scatter_ : PathCollection or None
@@ -72,11 +71,6 @@ class MixtureDisplay(Display):
         The components, in each panel that is not a plane.
     totals_ : list of Line2D
         The mixture, in each panel that is not a plane.
-
-    Raises
-    ------
-    ValueError
-        If there are no panels, or weights are negative or all 0.
 
     See Also
     --------
@@ -140,9 +134,7 @@ class MixtureDisplay(Display):
             by side.
         max_rows : int, default=5000
             Most rows to draw as points, evenly chosen. Histograms and shares are of all rows.
-        ax : Axes or array-like of Axes, default=None
-            One for each panel. None: those of a new figure.
-        **options
+        ax, **options
             Arguments of `plot`.
 
         Raises
@@ -181,12 +173,6 @@ class MixtureDisplay(Display):
             Of a plane: further arguments of `Axes.scatter`.
         line_kw : dict, default=None
             Further arguments of the patches, or lines, of components.
-
-        Raises
-        ------
-        ValueError
-            If masses are not between 0 and 1, if `masses` or `scatter_kw` are given without a
-            plane, or if the numbers of axes and panels differ.
         """
         given = {"masses": masses, "scatter_kw": scatter_kw}
         for name, value in given.items():
@@ -229,7 +215,6 @@ def _figure_size():
 
 
 def _panels_of(estimator, model, names, chosen, X, max_rows):
-    """Return the panels of a mixture, and the directions of its plane, if there is one."""
     family = model.family
     if has_profile(family):
         chosen = _most_telling(model, _MOST_IN_PROFILE) if chosen is None else chosen

@@ -48,7 +48,6 @@ class ModelSelectionDisplay(Display):
     Attributes
     ----------
     ax_ : Axes
-    figure_ : Figure
     lines_ : dict of str to Line2D
         Of "bic", "aic" and "score", if they are given.
     marks_ : dict of str to Line2D
@@ -56,11 +55,6 @@ class ModelSelectionDisplay(Display):
     best_ : dict of str to int
         The best number of components by each.
     band_ : FillBetweenPolyCollection or None
-
-    Raises
-    ------
-    ValueError
-        If there is no criterion, one has another length, or `n_samples` is missing.
 
     Examples
     --------
@@ -122,9 +116,7 @@ class ModelSelectionDisplay(Display):
             is drawn; of several metrics the one of `refit`.
         parameter : str, default="n_components"
             Name of the parameter that was searched, without the names of steps.
-        ax : Axes, default=None
-            None: those of a new figure.
-        **options
+        ax, **options
             Arguments of `plot`.
 
         Raises
@@ -175,17 +167,13 @@ class ModelSelectionDisplay(Display):
             Held-out data.
         parameter : str, default="n_components"
             Name of the parameter in which they differ.
-        ax : Axes, default=None
-            None: those of a new figure.
-        **options
+        ax, **options
             Arguments of `plot`.
 
         Raises
         ------
         NotFittedError, TypeError
             If an estimator is not fitted, or has no `bic`, `aic`, `score_samples` or `parameter`.
-        ValueError
-            If there are no estimators, or data are invalid.
         """
         estimators = list(estimators)
         if not estimators:
@@ -261,7 +249,6 @@ class ModelSelectionDisplay(Display):
 
 
 def _metric(search):
-    """Return the name of the metric in `cv_results_`."""
     if _SCORES + "score" in search.cv_results_:
         return "score"
     if isinstance(search.refit, str):
@@ -272,7 +259,6 @@ def _metric(search):
 
 
 def _searched(search, parameter):
-    """Return the value of the parameter for each candidate."""
     results, name = search.cv_results_, type(search).__name__
     keys = [key for key in results if key.startswith("param_")]
     keys = [key for key in keys if key.removeprefix("param_").split("__")[-1] == parameter]

@@ -35,7 +35,6 @@ class ResponsibilityDisplay(Display):
     Attributes
     ----------
     ax_ : Axes
-    figure_ : Figure
     image_ : AxesImage
         Of responsibilities, transposed.
     order_ : ndarray of int of shape (n_rows,)
@@ -73,17 +72,13 @@ class ResponsibilityDisplay(Display):
             drawn as components.
         X : object
             Data, as `predict_proba` takes them.
-        ax : Axes, default=None
-            None: those of a new figure.
-        **options
+        ax, **options
             Arguments of `plot`.
 
         Raises
         ------
         NotFittedError, TypeError
             If the estimator is not fitted, or has no `predict_proba`.
-        ValueError
-            If X is invalid.
         """
         if not hasattr(estimator, "predict_proba"):
             name = type(estimator).__name__
@@ -103,9 +98,7 @@ class ResponsibilityDisplay(Display):
         ----------
         responsibilities : array-like of shape (n_rows, n_components)
             Of components, states, or topics; see the class.
-        ax : Axes, default=None
-            None: those of a new figure.
-        **options
+        ax, **options
             Arguments of `plot`.
         """
         return cls(responsibilities).plot(ax=ax, **options)

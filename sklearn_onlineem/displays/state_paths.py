@@ -59,7 +59,6 @@ class StatePathDisplay(Display):
     ----------
     ax_ : matplotlib Axes, or ndarray of two
         Of the sequence, and of the strip.
-    figure_ : matplotlib Figure
     bands_ : dict of matplotlib PolyCollection by state
         Bands of the states in the path, from half a row before to half a row after.
     lines_ : list of matplotlib Line2D
@@ -70,11 +69,6 @@ class StatePathDisplay(Display):
         The heat strip, if there is one.
     text_ : list of matplotlib Text
         Names of states, on wide bands.
-
-    Raises
-    ------
-    ValueError
-        If X is not one sequence, or shapes do not fit it.
 
     Examples
     --------
@@ -148,17 +142,13 @@ class StatePathDisplay(Display):
             Of the states. None: their numbers.
         symbols : bool or list of str, default=None
             Whether X holds codes of symbols, or their names. None: True for estimators of symbols.
-        ax : matplotlib Axes, or array of two, default=None
-            One: without the strip. None: those of a new figure.
-        **options
+        ax, **options
             Arguments of `plot`.
 
         Raises
         ------
         NotFittedError, TypeError
             If the estimator is not fitted, or has no states.
-        ValueError
-            If X is not one sequence, or an argument does not fit the estimator.
         """
         is_chains = hasattr(type(estimator), "transmat_") and not hasattr(estimator, "decode")
         needed = ["transmat_", "predict_proba"]
@@ -199,9 +189,7 @@ class StatePathDisplay(Display):
         ----------
         X, states, posterior, names, symbols
             As of the class.
-        ax : matplotlib Axes, or array of two, default=None
-            None: those of a new figure.
-        **options
+        ax, **options
             Arguments of `plot`.
         """
         display = cls(X, states, posterior=posterior, names=names, symbols=symbols)
@@ -225,11 +213,6 @@ class StatePathDisplay(Display):
         cmap : str, default=None
             Name of the colour map of the states, from dark to light. None:
             ``rcParams["image.cmap"]``.
-
-        Raises
-        ------
-        ValueError
-            If there is no such feature, or there are too many axes.
         """
         shown = range(self.X.shape[1]) if features is None else list(features)
         shown = [index_of(feature, self.feature_names) for feature in shown]
@@ -247,7 +230,6 @@ class StatePathDisplay(Display):
         return self
 
     def _two_axes(self, ax):
-        """Return the axes of the sequence and of the strip, None if there is none."""
         ax = None if ax is None else np.ravel(ax)
         n_axes = 1 if self.posterior is None else 2
         if ax is not None and not 1 <= len(ax) <= n_axes:

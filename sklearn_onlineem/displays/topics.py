@@ -43,16 +43,10 @@ class TopicsDisplay(Display):
     Attributes
     ----------
     ax_ : ndarray of Axes of shape (n_topics,), or Axes
-    figure_ : Figure
     bars_ : list of BarContainer
         Of each topic.
     labels_ : list of list of Text
         The words on the bars of each topic.
-
-    Raises
-    ------
-    ValueError
-        If numbers of topics or words differ.
 
     Examples
     --------
@@ -114,18 +108,13 @@ class TopicsDisplay(Display):
             Words of each topic, at most all.
         topics : list of int, default=None
             Topics to draw, in this order. None: all, the largest first.
-        ax : array-like of Axes, default=None
-            One for each topic. None: those of a new figure.
-        **options
+        ax, **options
             Arguments of `plot`.
 
         Raises
         ------
         NotFittedError, TypeError
             If the estimator is not fitted, or has no topics.
-        ValueError
-            If the numbers of names and words differ, there are no such topics, or `n_words` is
-            below 1.
         """
         components = _components(estimator)
         n_topics, n_features = components.shape

@@ -149,7 +149,6 @@ class TransitionDisplay(Display):
     durations : ndarray of shape (n_states,)
         Expected durations in rows; infinity if a state is never left.
     ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
     im_ : matplotlib AxesImage
         Of the heat map.
     text_ : ndarray of matplotlib Text, or None
@@ -159,11 +158,6 @@ class TransitionDisplay(Display):
     edges_ : dict of matplotlib FancyArrowPatch by (from, to)
     labels_ : list of matplotlib Text
         Names of the states of the graph, with their durations.
-
-    Raises
-    ------
-    ValueError
-        If `transmat` is no square matrix of probabilities, or the number of names differs.
 
     References
     ----------
@@ -214,17 +208,13 @@ class TransitionDisplay(Display):
             Component of a mixture. None: the only one.
         names : list of str, default=None
             Of the states, or of a mixture's symbols. None: their numbers.
-        ax : matplotlib Axes, default=None
-            None: those of a new figure.
-        **options
+        ax, **options
             Arguments of `plot`.
 
         Raises
         ------
         NotFittedError, TypeError
             If the estimator is not fitted, or has no transitions.
-        ValueError
-            If `component` is required and missing, or there is no such component.
         """
         check_suits(estimator, cls, ["transmat_"], "it has no transmat_.")
         transmat = _of_component(estimator, np.asarray(estimator.transmat_), component)
@@ -258,11 +248,6 @@ class TransitionDisplay(Display):
         positions : array-like of shape (n_states, 2), default=None
             Of the states in a graph. None: by networkx, if it is installed and there are more than
             6 states, with frequent transitions between near states; else on a circle.
-
-        Raises
-        ------
-        ValueError
-            If `kind` is unknown, or an argument of the other kind is given.
         """
         if kind == "matrix":
             if threshold is not None or positions is not None:
@@ -391,7 +376,6 @@ def _checked(transmat):
 
 
 def _of_component(estimator, transmat, component):
-    """Return the matrix of a component of a mixture, or the only one."""
     name = type(estimator).__name__
     if transmat.ndim == 2:
         if component is not None:
@@ -407,7 +391,6 @@ def _of_component(estimator, transmat, component):
 
 
 def _rounded(duration):
-    """Return a duration in at most three digits."""
     if np.isinf(duration):
         return "\N{INFINITY}"
     return f"{duration:.3g}" if duration < 1000.0 else f"{duration:,.0f}"

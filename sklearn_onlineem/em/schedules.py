@@ -54,11 +54,6 @@ def step_size(eta: float) -> float:
     -------
     gamma : float
         In (0, 1].
-
-    Examples
-    --------
-    >>> step_size(1.0), step_size(float("inf"))
-    (0.5, 1.0)
     """
     return 1.0 / (1.0 + 1.0 / eta)
 

@@ -17,14 +17,6 @@ class Settings:
 
     Values out of range raise ValueError. `clone` and searches work as with scikit-learn's nested
     parameters: `set_params` of an estimator replaces the value by another one.
-
-    Examples
-    --------
-    >>> from sklearn_onlineem.em import Online, PowerDecay
-    >>> Online(average_from=3).get_params()["average_from"]
-    3
-    >>> PowerDecay(eta0=0.5).with_params(beta=0.7)
-    PowerDecay(eta0=0.5, beta=0.7)
     """
 
     def get_params(self, deep: bool = True) -> dict[str, object]:
@@ -50,11 +42,6 @@ class Settings:
         ----------
         **params
             Fields, or ``field__name`` for a field of nested settings.
-
-        Raises
-        ------
-        ValueError
-            If there is no such field, or its value is out of range.
         """
         return replace(self, **merged_params(self, params))
 

@@ -234,7 +234,7 @@ class State(NamedTuple):
     def prior_terms(
         self, size: float, mean_size: float = 1.0
     ) -> tuple[tuple[float, Statistics], ...]:
-        """Return the prior as terms of a step's sum: the share of one observation of the step.
+        """Return the prior as terms of a step's sum, one or none: the share of one observation.
 
         Parameters
         ----------
@@ -242,11 +242,6 @@ class State(NamedTuple):
             Of all the data that the prior is spread over, as `size_of` counts it.
         mean_size : float, default=1.0
             Mean size of an observation of the step.
-
-        Returns
-        -------
-        terms : tuple of (float, Statistics)
-            Weights and pseudo-statistics; none without a prior.
         """
         return () if self.prior is None else ((mean_size / size, self.prior),)
 
@@ -329,10 +324,7 @@ class State(NamedTuple):
         return self._replace(size_seen=share * self.size_seen, kept=kept)
 
     def check(self) -> None:
-        """Raise ValueError if a field has another type than it must have.
-
-        Checksums cannot show this for states saved by other versions.
-        """
+        """Raise ValueError if a field has a wrong type, as in states of other versions."""
         for name, kind in _STATE_TYPES.items():
             if not isinstance(getattr(self, name), kind):
                 raise ValueError(f"{name} of its state is {getattr(self, name)!r:.60}.")

@@ -56,18 +56,7 @@ class Inertia(Settings, ABC):
 
 @dataclass(frozen=True)
 class Exact(Inertia):
-    """The expected statistics of the old model, in closed form.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem.em.step import Exact
-    >>> from sklearn_onlineem.families import Poisson
-    >>> from sklearn_onlineem.models.mixture import MixtureModel
-    >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))
-    >>> model.m_step(Exact()(model, None)).parameters
-    array([[2.]])
-    """
+    """The expected statistics of the old model, in closed form."""
 
     def __call__(
         self,
@@ -98,18 +87,6 @@ class Sampled(Inertia):
     References
     ----------
     Amid & Warmuth, UAI 2020, eq. (6); its inner expectation should be under the old model, as here.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_onlineem import CompoundDirichlet
-    >>> from sklearn_onlineem.em import Online
-    >>> from sklearn_onlineem.em.step import Sampled
-    >>> X = np.random.default_rng(0).multinomial(20, [0.2, 0.3, 0.5], size=50)
-    >>> solver = Online(inertia=Sampled(500))
-    >>> model = CompoundDirichlet(solver=solver, random_state=0).partial_fit(X).partial_fit(X)
-    >>> model.set_params(solver__inertia__n_pseudo_samples=100).solver
-    Online(average_from=None, inertia=Sampled(n_pseudo_samples=100), reinitialises=True)
     """
 
     n_pseudo_samples: int = 2000

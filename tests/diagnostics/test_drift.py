@@ -286,7 +286,7 @@ def rising(rng):
 
 def test_it_warns(rng):
     watch = DriftWatch()
-    with pytest.warns(DriftWarning, match="its certificate has left its band at row 6") as caught:
+    with pytest.warns(DriftWarning, match="of the certificate detected at row 6") as caught:
         assert not any(fed(watch, rising(rng)))
     assert caught[0].filename == __file__
     assert len(caught) == len(watch.alarms) == 1

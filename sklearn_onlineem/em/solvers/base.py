@@ -122,11 +122,6 @@ class Solver(Settings, ABC):
             Sums over observations that keep components apart where the batch has little evidence.
         n_passes : int
             Passes of batch EM, at least 1.
-
-        Raises
-        ------
-        ValueError
-            If the solver cannot learn a stream of the model.
         """
         self.check(state)
         share = 1.0 / data.total_weight
@@ -161,10 +156,7 @@ class Solver(Settings, ABC):
         return self._updated(state, batch, eta, size, total_size, move)
 
     def _updated(self, state, data, eta, size, total_size, move=None):
-        """Return the state after one step; the prior is spread over the total size.
-
-        `move` makes a split or merge step of the new model and the observations that it counts for.
-        """
+        """Return the state after one step; `move` makes a split or merge step of the new model."""
         draws, n_seen = self.samples or state.model.draws, data.total_weight
         rng = state.rng() if draws or self.inertia.draws else None
         model, log_likelihood = online_step(
@@ -181,7 +173,6 @@ class Solver(Settings, ABC):
         return state.after(model, eta, log_likelihood, data, size, move=moved)
 
     def _move(self, model, batch, n_remembered):
-        """Return a split or merge step of a model in a stream, or None."""
         can_move = self.reinitialises and isinstance(model, SplitsAndMerges)
         return model.reinitialised(batch) if can_move else None
 
@@ -192,10 +183,7 @@ class Solver(Settings, ABC):
         return model
 
     def _shuffled_pass(self, progress, data, plan, learn):
-        """Return the log-likelihood of a pass in shuffled mini-batches, each before it is learnt.
-
-        `learn` returns the state after a batch.
-        """
+        """Return the log-likelihood of a pass in shuffled mini-batches, each before `learn`."""
         log_likelihood = weight = 0.0
         order = plan.rng.permutation(len(data))
         for batch in mini_batches(data, plan.batch_size, order):

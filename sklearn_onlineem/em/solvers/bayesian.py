@@ -46,15 +46,11 @@ class BayesianOnline(Solver):
         Forgetting factor in (0, 1]: the share of the running statistics that is kept after a batch.
         At 1 the model converges; below, it follows data that drift. Priors are not forgotten.
 
-    Raises
-    ------
-    ValueError
-        In a fit, if the statistics of the model grow with the data.
-
     References
     ----------
     Brochu, de Freitas & Bao, "Owed to a Martingale: A Fast Bayesian On-Line EM Algorithm for
-    Multinomial Models", 2004; Sato, "Convergence of on-line EM algorithm", 2000 (forgetting).
+    Multinomial Models", 2004, eqs. (7)-(12); Sato, "Convergence of on-line EM algorithm", 2000
+    (forgetting).
 
     Examples
     --------
@@ -253,10 +249,6 @@ def running_step(
         Learning rates of the components: the share of the batch in the statistics of each.
     log_likelihood : float
         Mean log-likelihood of the batch per observation, *under the old model*.
-
-    References
-    ----------
-    See `BayesianOnline`; Brochu, de Freitas & Bao 2004, eqs. (7)-(12).
     """
     evidence, log_likelihood = model.e_step(data, rng=rng)
     n = data.total_weight

@@ -47,16 +47,13 @@ class Componentwise(Solver):
     a tied covariance a step updates a mean, under the old covariance, and each pass ends with a
     step of batch EM.
 
-    With ``weight_concentration_prior`` at 0 or below, and ``order="cyclic"``, this is the algorithm
-    of Figueiredo & Jain: a component with too few rows loses its weight in its turn, and the next
-    one takes over its rows.
-
     References
     ----------
     Kunstner, Kumar & Schmidt, "Homeomorphic-Invariance of EM: Non-Asymptotic Convergence in KL
     Divergence for Exponential Families via Mirror Descent", AISTATS 2021, on generalised EM;
     Celeux, Chrétien, Forbes & Mkhadri, "A component-wise EM algorithm for mixtures", JCGS 2001;
-    Figueiredo & Jain, "Unsupervised learning of finite mixture models", PAMI 2002, section 4.
+    Figueiredo & Jain, "Unsupervised learning of finite mixture models", PAMI 2002, section 4 (the
+    case of "cyclic" with a ``weight_concentration_prior`` of 0 or below).
 
     Examples
     --------

@@ -33,8 +33,9 @@ class Gibbs(Solver):
     """Collapsed Gibbs sampling: each hidden variable is drawn given all the others.
 
     Parameters are integrated out under their prior, and a fit returns those that maximise the
-    statistics of the draws. A fit takes all of its `max_iter` sweeps. Streams take online steps, as
-    with :class:`Online`. Mixtures require a proper `prior` and rows without weights. See
+    statistics of the draws. A fit takes all of its `max_iter` sweeps; `chains_` of the estimator is
+    their record, :class:`~sklearn_onlineem.em.solvers.Chains`. Streams take online steps, as with
+    :class:`Online`. Mixtures require a proper `prior` and rows without weights. See
     :ref:`sampling`.
 
     Parameters
@@ -54,11 +55,6 @@ class Gibbs(Solver):
     ValueError
         In a fit, if there are fewer sweeps than draws, or its model has no such sampler, or one of
         a single chain only.
-
-    Notes
-    -----
-    A fit leaves a record, :class:`~sklearn_onlineem.em.solvers.Chains`, as `chains_` of the
-    estimator: scores of sweeps, R-hat, effective sample size, and draws.
 
     References
     ----------
@@ -104,7 +100,6 @@ class Gibbs(Solver):
             yield passed
 
     def _kept_sweeps(self, n_sweeps):
-        """Return the first sweep that counts, and those after which parameters are drawn."""
         first = self.average_from
         if first is None:
             first = 1 if n_sweeps is None else n_sweeps // 2 + 1
@@ -130,13 +125,10 @@ def sweeps(progress, data, chain, average_from):
 
 
 class Sampler:
-    """Chains of one model on the same data, the first of which begins with the model.
-
-    Parameters are drawn after the sweeps `keeps`; diagnostics begin at sweep `first`. With one
-    chain the draws are those of `rng` alone.
-    """
+    """Chains of one model on the same data, the first of which begins with the model."""
 
     def __init__(self, model, data, prior, rng, n_chains, keeps, first):
+        # Parameters are drawn after the sweeps `keeps`; diagnostics begin with the sweep `first`.
         rngs = _one_each(rng, n_chains)
         self._chains = [model.chain(data, prior, rngs[0])]
         self._chains += [model.chain(data, prior, rng, dispersed=True) for rng in rngs[1:]]
@@ -206,7 +198,7 @@ def _one_each(rng, n):
 
 
 class Chains(NamedTuple):
-    """Record of the chains of a fit by Gibbs sampling.
+    """Record of the chains of a fit by :class:`~sklearn_onlineem.em.Gibbs`.
 
     Attributes
     ----------
@@ -219,10 +211,6 @@ class Chains(NamedTuple):
         The first sweep, counted from 1, that diagnostics and draws use.
     draws : tuple of tuples of Model
         For each chain, models drawn from the posterior, their components numbered alike.
-
-    See Also
-    --------
-    sklearn_onlineem.em.Gibbs : The solver that runs them.
     """
 
     scores: Floats
