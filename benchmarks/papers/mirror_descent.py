@@ -37,7 +37,7 @@ from benchmarks.papers._parametrisations import (
     to_natural,
 )
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.diagnostics import step_certificate
+from sklearn_onlineem.diagnostics.certificates import step_certificate
 from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.families import Gaussian, Gaussians
 from sklearn_onlineem.models.mixture import MixtureModel

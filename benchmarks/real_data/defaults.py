@@ -27,8 +27,8 @@ from benchmarks._timing import CPU, seconds
 from benchmarks.real_data.tasks import TASKS, Task
 from sklearn_onlineem import GaussianMixture
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.em import Harmonic, PowerDecay, PowerDecayInRows
-from sklearn_onlineem.em.schedules import rate_of
+from sklearn_onlineem.em import Harmonic, PowerDecay
+from sklearn_onlineem.em.schedules import PowerDecayInRows, rate_of
 from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.estimators import _base, _start
 

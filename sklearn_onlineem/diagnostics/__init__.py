@@ -1,6 +1,6 @@
 """Convergence, rates, standard errors and drift."""
 
-from sklearn_onlineem.diagnostics.certificates import convergence_certificate, step_certificate
+from sklearn_onlineem.diagnostics.certificates import convergence_certificate
 from sklearn_onlineem.diagnostics.drift import DriftWarning, DriftWatch
 from sklearn_onlineem.diagnostics.early_stopping import EarlyStopping
 from sklearn_onlineem.diagnostics.information import missing_information
@@ -15,5 +15,4 @@ __all__ = [
     "convergence_certificate",
     "missing_information",
     "standard_errors",
-    "step_certificate",
 ]

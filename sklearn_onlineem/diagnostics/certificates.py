@@ -150,7 +150,7 @@ def step_certificate(model: Model, data: Batch, prior: Statistics | None = None)
     --------
     >>> import numpy as np
     >>> from sklearn_onlineem.data.rows import Rows
-    >>> from sklearn_onlineem.diagnostics import step_certificate
+    >>> from sklearn_onlineem.diagnostics.certificates import step_certificate
     >>> from sklearn_onlineem.families import Poisson
     >>> from sklearn_onlineem.models.mixture import MixtureModel
     >>> model = MixtureModel(Poisson(), np.array([1.0]), np.array([[2.0]]))

@@ -5,7 +5,6 @@ from sklearn_onlineem.em.schedules import (
     Forgetting,
     Harmonic,
     PowerDecay,
-    PowerDecayInRows,
 )
 from sklearn_onlineem.em.solvers import (
     Auto,
@@ -33,7 +32,6 @@ __all__ = [
     "Newton",
     "Online",
     "PowerDecay",
-    "PowerDecayInRows",
     "Recursive",
     "Restart",
     "SplitMerge",

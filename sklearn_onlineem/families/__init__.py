@@ -5,7 +5,6 @@ from sklearn_onlineem.families.bernoulli import Bernoulli
 from sklearn_onlineem.families.categorical import Categorical
 from sklearn_onlineem.families.compound_dirichlet import CompoundDirichlet
 from sklearn_onlineem.families.covariance_shapes import (
-    Covariance,
     Diagonal,
     Full,
     Gaussians,
@@ -25,7 +24,6 @@ __all__ = [
     "Bernoulli",
     "Categorical",
     "CompoundDirichlet",
-    "Covariance",
     "Diagonal",
     "Exponential",
     "ExponentialFamily",

@@ -15,8 +15,8 @@ from scipy.special import log_softmax
 
 from sklearn_onlineem import GaussianMixture, LatentDirichletAllocation, PoissonMixture
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.diagnostics import convergence_certificate, step_certificate
-from sklearn_onlineem.diagnostics.certificates import Certificate, _limit
+from sklearn_onlineem.diagnostics import convergence_certificate
+from sklearn_onlineem.diagnostics.certificates import Certificate, _limit, step_certificate
 from sklearn_onlineem.em.step import batch_step
 from sklearn_onlineem.families import Exponential, Gaussian, Gaussians, Poisson, Tied
 from sklearn_onlineem.models.mixture import MixtureModel

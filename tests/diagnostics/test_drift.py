@@ -18,8 +18,8 @@ from sklearn_onlineem.diagnostics import (
     DriftWarning,
     DriftWatch,
     StreamCertificate,
-    step_certificate,
 )
+from sklearn_onlineem.diagnostics.certificates import step_certificate
 from sklearn_onlineem.diagnostics.drift import Drift
 from sklearn_onlineem.em import BayesianOnline, Restart
 from sklearn_onlineem.em.schedules import rate_of

@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.em import Constant, Forgetting, Harmonic, PowerDecay, PowerDecayInRows
-from sklearn_onlineem.em.schedules import learning_rate, rate_of, step_size
+from sklearn_onlineem.em import Constant, Forgetting, Harmonic, PowerDecay
+from sklearn_onlineem.em.schedules import PowerDecayInRows, learning_rate, rate_of, step_size
 from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.families import Multinomial
 from sklearn_onlineem.models.mixture import MixtureModel

@@ -44,11 +44,11 @@ from sklearn_onlineem.em import (
     Newton,
     Online,
     PowerDecay,
-    PowerDecayInRows,
     Recursive,
     SplitMerge,
     Stochastic,
 )
+from sklearn_onlineem.em.schedules import PowerDecayInRows
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import Exact, Sampled
 from sklearn_onlineem.estimators._fitted import Fitted

@@ -37,12 +37,13 @@ from sklearn_onlineem.diagnostics import (
     convergence_certificate,
     missing_information,
     standard_errors,
-    step_certificate,
 )
+from sklearn_onlineem.diagnostics.certificates import step_certificate
 from sklearn_onlineem.diagnostics.drift import Drift
 from sklearn_onlineem.distributed import Round
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.schedules import (
+    PowerDecayInRows,
     learning_rate,
     named_schedule,
     rate_of,
@@ -497,7 +498,7 @@ def algorithm_world(case):
         ],
         *[em.Constant(), em.Harmonic(), em.PowerDecay(), em.Forgetting()],
         *[
-            em.PowerDecayInRows(3.0),
+            PowerDecayInRows(3.0),
             Exact(),
             Sampled(5),
         ],

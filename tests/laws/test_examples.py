@@ -8,7 +8,7 @@ from cases.public_names import PACKAGE, listed_names, public
 
 MOST_LINES = 10
 # Contracts, which say what others have to do.
-CONTRACTS = {"Covariance", "ExponentialFamily", "Family"}
+CONTRACTS = {"ExponentialFamily", "Family"}
 ROOMS = "diagnostics displays distributed em families".split()
 ROOMS = [PACKAGE, *(f"{PACKAGE}.{room}" for room in ROOMS)]
 NAMED = {
