@@ -205,11 +205,8 @@ class Covariance(ABC):
 
     @abstractmethod
     def _about(self, gaussians, X):
-        """Return the natural form about the centre of X, or None if digits would be lost.
-
-        It is centre (d,), natural parameters of x - centre, and (m - centre)' precision (m -
-        centre).
-        """
+        """Return centre, natural parameters about it and squares of the means, or None."""
+        # The squares are (m - centre)' precision (m - centre). None: digits would be lost.
 
     @abstractmethod
     def _moments_about(self, centre, counts, totals):

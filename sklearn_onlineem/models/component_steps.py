@@ -156,10 +156,7 @@ class ComponentSteps:
 
 
 class _Chunk:
-    """Log densities of some rows, and their sums over components.
-
-    Sums are relative to those last computed from all components, so that they are about 1.
-    """
+    """Log densities of some rows, and sums over components relative to the last full ones."""
 
     def __init__(self, rows):
         self._rows, self._labels = rows, rows.labels

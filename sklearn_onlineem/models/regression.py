@@ -38,8 +38,7 @@ class Regression:
     >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
     >>> from sklearn_onlineem.models.regression import Regression
     >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
-    >>> regression = Regression(LinearGaussian(), line, learnt=frozenset({"matrix", "offset"}))
-    >>> regression.predicted(np.array([[3.0]]), np.array([[[1.0]]]))
+    >>> Regression(LinearGaussian(), line).predicted(np.array([[3.0]]), np.array([[[1.0]]]))
     (array([[7.]]), array([[[4.5]]]))
     """
 
