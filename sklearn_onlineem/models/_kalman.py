@@ -216,7 +216,7 @@ _LOG_2_PI = math.log(2.0 * math.pi)
 _TABLE_BYTES = 1 << 26
 # Rows of a part, at least a sequence, for one thread.
 _PART_ROWS = 1 << 11
-# Parts of short sequences are multiples of this.
+# Short sequences are put into parts in batches of this size.
 _BATCH = _kalman_shared.SEQUENCES_PER_BATCH
 # Largest padded number of states of the kernel.
 _WIDEST = _kalman_shared.WIDEST

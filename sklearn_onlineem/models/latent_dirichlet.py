@@ -37,13 +37,13 @@ from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["LatentDirichletModel", "TopicChain", "TopicStatistics"]
 
-# Range of a learnt alpha: below it a document has one topic, above it all have equal proportions.
+# Range of a learnt alpha: below it the prior has no effect, above it all have the same proportions.
 _LEAST_ALPHA, _LARGEST_ALPHA = 1e-5, 1e4
-# Least share of a topic's counts that determine its words.
+# Least total count of a topic that determines its words.
 _LEAST_TOTAL = 1e-300
 # Numbers in a block of dense documents that are drawn.
 _BLOCK_VALUES = 1 << 20
-# Documents whose tokens are split at a time.
+# Tokens of the documents that are split at a time.
 _PIECE_TOKENS = 1 << 18
 _SEEDS = 1 << 63
 _DOUBLE = (np.dtype(np.float64),)

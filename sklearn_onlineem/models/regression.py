@@ -48,17 +48,17 @@ class Regression:
 
     @property
     def matrix(self) -> Floats:
-        """The matrix of a single regression, of shape (p, q)."""
+        """Matrix of a single regression, of shape (p, q)."""
         return _only(self.parameters.matrix)
 
     @property
     def offset(self) -> Floats:
-        """The offset of a single regression, of shape (p,)."""
+        """Offset of a single regression, of shape (p,)."""
         return _only(self.parameters.offset)
 
     @property
     def covariance(self) -> Floats:
-        """The noise covariance of a single regression, of shape (p, p)."""
+        """Noise covariance of a single regression, of shape (p, p)."""
         return _only(self.parameters.covariance)
 
     def m_step(self, statistics: Moments) -> Regression:
