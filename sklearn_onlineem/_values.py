@@ -53,10 +53,7 @@ def _parts(value):
 
 
 def checksum(value):
-    """Return a checksum of all arrays, numbers, names and types in a value.
-
-    Of other objects it has the types alone.
-    """
+    """Return a checksum of all arrays, numbers, names and types in a value."""
     total = 0
     for part in _bytes_of(value):
         total = zlib.crc32(part, total)
@@ -100,11 +97,8 @@ def _parts_of(value):
 
 
 def average(values, shares):
-    """Return the average of arrays in values that are otherwise alike.
-
-    Settings are the first's; an array that all share stays the same to the last bit. `shares` add
-    up to 1. TypeError if values differ in arrays within other objects.
-    """
+    """Return the average of arrays in values that are otherwise alike, else raise a TypeError."""
+    # Settings are the first's; an array that all share stays the same to the last bit.
     first = values[0]
     if isinstance(first, np.ndarray):
         if all(np.array_equal(first, value) for value in values[1:]):
@@ -186,10 +180,8 @@ def joined(components, whole):
 
 
 def differences(a, b, name=""):
-    """Yield ``(name, of a, of b)`` where two values differ in more than the numbers in arrays.
-
-    Objects that are not dataclasses are alike if they are of one class.
-    """
+    """Yield ``(name, of a, of b)`` where two values differ in more than the numbers in arrays."""
+    # Objects that are not dataclasses are alike if they are of one class.
     if type(a) is not type(b):
         yield name, type(a).__name__, type(b).__name__
     elif isinstance(a, np.ndarray):

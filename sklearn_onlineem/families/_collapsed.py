@@ -78,11 +78,9 @@ def sweep(
     form, X, prior, labels, concentration, uniforms, *, second_prior=None, weight=None, step=1.0,
     group=None,
 ):  # fmt: skip
-    """Run a sweep of the kernel; return the mean log predictive over rows, without base measures.
-
-    The kernel describes forms and parameters. `labels` change in place. If `group` columns share a
-    Dirichlet prior, values of CSR rows are sorted by column; None: all columns do.
-    """
+    """Run a sweep of the kernel, which describes forms and parameters; `labels` change in place."""
+    # Returns the mean log predictive over rows, without base measures. If `group` columns share a
+    # Dirichlet prior, values of CSR rows are sorted by column; None: all columns share one.
     n_components, d = prior.shape
     if X.shape[1] != d:
         raise ValueError(f"X has {X.shape[1]} columns, and the prior is of {d}.")

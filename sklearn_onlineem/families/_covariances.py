@@ -43,10 +43,7 @@ def solved(matrix, right):
 
 
 def gaussian_divergence(weight, covariance, other, spread):
-    """Return weight KL(N(m, covariance) || N(n, other)).
-
-    `spread` is weight (covariance + (m - n) (m - n)').
-    """
+    """Return weight KL(N(m, C) || N(n, other)), for `spread` weight (C + (m - n) (m - n)')."""
     values, vectors = _support(other)
     if _exceeds(covariance, vectors):
         return math.inf
@@ -56,10 +53,7 @@ def gaussian_divergence(weight, covariance, other, spread):
 
 
 def gaussian_log_density(weight, covariance, spread):
-    """Return the log density of rows with this weight and sum of squares under N(0, covariance).
-
-    Up to a constant, and along the directions in which the covariance is not 0.
-    """
+    """Return the log density under N(0, covariance), up to a constant, where it is not 0."""
     values, vectors = _support(covariance)
     trace = (vectors * (spread @ vectors)).sum(axis=0) @ (1.0 / values)
     return -0.5 * (trace + weight * np.log(values).sum())

@@ -16,11 +16,7 @@ __all__ = ["Durations"]
 
 @dataclass(frozen=True)
 class Durations:
-    """Posteriors of the rates: x_j | r_j ~ Gamma(s, r_j), r_j ~ Gamma(alpha, beta_j).
-
-    The posterior predictive of x is x^(s-1) beta^alpha / (B(alpha, s) (beta + x)^(alpha + s)), for
-    s = 1 the Lomax distribution.
-    """
+    """Posteriors of the rates: x_j | r_j ~ Gamma(s, r_j), r_j ~ Gamma(alpha, beta_j)."""
 
     shape: float
     alpha: Floats
@@ -33,6 +29,7 @@ class Durations:
         return cls(shape, alpha, _collapsed.proper(family, "rate", statistics.total))
 
     def log_density(self, X):
+        """Return log x^(s-1) beta^alpha / (B(alpha, s) (beta + x)^(alpha + s)), Lomax for s = 1."""
         s, X = self.shape, np.asarray(X, dtype=float)
         growth = np.stack([np.log1p(X / beta).sum(axis=1) for beta in self.beta], axis=1)
         constant = X.shape[1] * _collapsed.log_rising(self.alpha, s)

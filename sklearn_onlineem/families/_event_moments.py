@@ -11,13 +11,9 @@ _RANGE = (1e-2, 1e4)
 
 
 def moments(events, totals, weight, n_words):
-    r"""Return the alpha (K, n_words) and mean lengths (K,) that match the moments of the documents.
-
-    Two words of a document are equal with probability :math:`m = (\alpha_0 p + 1) / (\alpha_0 +
-    1)`, where p is that of two words of different documents, :math:`\sum_j (\alpha_j /
-    \alpha_0)^2`. `totals` (n_events, K) and `weight` (K,) are weights of documents with each event,
-    and of all.
-    """
+    """Return the alpha (K, n_words) and mean lengths (K,) with the moments of the documents."""
+    # Two words of a document are equal with probability m = (alpha_0 p + 1) / (alpha_0 + 1), where
+    # p is that of two words of different documents, sum_j (alpha_j / alpha_0)^2.
     unit = 1.0 / max(1.0, events.counts.max(initial=1.0))  # lest squares overflow
     counts = unit * events.counts[:, None]
     sums, squares = np.zeros((2, n_words + 1, len(weight)))
@@ -38,10 +34,7 @@ def _ratio(numerator, denominator, otherwise):
 
 
 def _smoothed(counts, unit):
-    """Return proportions above 0, as EM would hardly leave 0.
-
-    Adds half an occurrence of each word, but no more in all than there are words.
-    """
+    """Return proportions with half an occurrence of each word added, as EM would hardly leave 0."""
     n_words = counts.shape[1]
     length = np.maximum(counts.sum(axis=1, keepdims=True), unit)
     counts = counts + np.minimum(0.5 * unit, length / n_words)

@@ -14,20 +14,13 @@ __all__ = ["Events", "events_of"]
 
 
 class Events(NamedTuple):
-    """Documents as indicators of their events, each of which is computed once.
+    """Documents as indicators of their events, each of which is computed once."""
 
-    Parameters
-    ----------
-    indicators : (data, indices, indptr)
-        A CSR matrix of documents by events; `data` is all 1.
-    words : ndarray of shape (n_events,)
-        The word of each event; the number of words if it is about the length.
-    counts : ndarray of shape (n_events,)
-        How often the word occurs, or the length.
-    """
-
+    # A CSR matrix of documents by events: data, which are all 1, indices and indptr.
     indicators: tuple
+    # The word of each event; the number of words if it is about the length.
     words: Floats
+    # How often the word occurs, or the length.
     counts: Floats
 
     def totals(self, responsibilities, n_threads=1):
@@ -56,10 +49,8 @@ def events_of(X):
 
 
 def _as_csr(X):
-    """Return entries, words and pointers, and whether rows are dense and all have the same words.
-
-    Dense rows keep their zeros: a copy without these would cost more than the events do.
-    """
+    """Return entries, words and pointers, and whether rows are dense, with the same words."""
+    # Dense rows keep their zeros: a copy without these would cost more than the events do.
     if sparse.issparse(X):
         return X.data, X.indices, X.indptr, False
     n_rows, n_words = X.shape

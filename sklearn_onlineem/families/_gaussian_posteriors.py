@@ -19,37 +19,26 @@ __all__ = ["GaussianPosterior", "inverse_wishart", "posterior", "student_log_den
 
 @dataclass(frozen=True)
 class GaussianPosterior:
-    r"""Normal-inverse-Wishart distributions, or normal-inverse-gamma ones along the axes.
+    """Normal-inverse-Wishart distributions, or normal-inverse-gamma ones along the axes."""
 
-    Parameters
-    ----------
-    weight : ndarray of shape (K,)
-        k, in rows: :math:`m \sim N(\text{mean}, S/k)`; inf for known means.
-    degrees : ndarray of shape (K,)
-        Degrees of Student's t distribution of a new row: nu - d + 1, and 2 a of an inverse gamma
-        distribution; inf for known covariances.
-    mean : ndarray of shape (K, d)
-    scatter : ndarray
-        Psi, shaped like covariances, or 2 b of an inverse gamma distribution; known covariances
-        themselves.
-    """
-
+    # k (K,), in rows: m ~ N(mean, S / k); inf for known means.
     weight: Floats
+    # Degrees (K,) of Student's t distribution of a new row: nu - d + 1, and 2 a of an inverse gamma
+    # distribution; inf for known covariances.
     degrees: Floats
     mean: Floats
+    # Psi, shaped like covariances, or 2 b of an inverse gamma distribution; known covariances.
     scatter: Floats
 
 
 def posterior(family, statistics):
-    """Return the conjugate distribution whose mode is the M-step's; ValueError if it is improper.
-
-    Let D be the degrees that the scatter of a mode is divided by. For a normal-inverse-Wishart
-    distribution it is nu + d + 2: its density has |S|^(-(nu + d + 1)/2) for S, and |S|^(-1/2) for
-    the mean. For K means that share S it is nu + d + 1 + K. A normal-inverse-gamma distribution has
-    2 a = D - 3 for each axis, and 2 a = d D - d - 2 for all of them. Known means leave their
-    |S|^(-1/2) in D, which is one degree more. A prior without means (k = 0) has none of these in D,
-    but its first row brings one: the same holds for the posterior.
-    """
+    """Return the conjugate distribution with the M-step's mode; ValueError if it is improper."""
+    # Let D be the degrees that the scatter of a mode is divided by. For a normal-inverse-Wishart
+    # distribution it is nu + d + 2: its density has |S|^(-(nu + d + 1)/2) for S, and |S|^(-1/2) for
+    # the mean. For K means that share S it is nu + d + 1 + K. A normal-inverse-gamma distribution
+    # has 2 a = D - 3 for each axis, and 2 a = d D - d - 2 for all of them. Known means leave their
+    # |S|^(-1/2) in D, which is one degree more. A prior without means (k = 0) has none of these in
+    # D, but its first row brings one: the same holds for the posterior.
     mean, scatter = statistics.mean, statistics.scatter
     weight, n_integrated = statistics.weight, len(mean) // len(scatter)
     if not family.learns_means:
@@ -87,11 +76,9 @@ def _check_proper(family, weight, degrees, scatter):
 
 
 def student_log_density(posterior, squares, log_det, n_blocks):
-    """Return the log density of Student's t distribution, (n_rows, K), from squared distances.
-
-    For each component, `squares` (n_rows, n_blocks) are those of rows and mean by the inverse
-    scatter, for each block of features with its own degrees; `log_det` (K,) is of d x d scatters.
-    """
+    """Return the log density of Student's t distribution, (n_rows, K), from squared distances."""
+    # These are by the inverse scatters, (n_rows, n_blocks) for each component: blocks of features
+    # have their own degrees. `log_det` (K,) is of d x d scatters.
     d = posterior.mean.shape[1]
     half, p = 0.5 * posterior.degrees, d // n_blocks
     shrink = 1.0 / (1.0 + 1.0 / posterior.weight)
@@ -110,11 +97,9 @@ def student_log_density(posterior, squares, log_det, n_blocks):
 
 
 def inverse_wishart(degrees, scatter, rng):
-    """Draw matrices S, shaped like `scatter`, whose inverses are Wishart matrices.
-
-    By Bartlett's decomposition: S = B B', B = C inv(A)', where scatter = C C' and A is the triangle
-    of a Wishart matrix. E S = scatter / (degrees - d - 1).
-    """
+    """Draw matrices S, shaped like `scatter`, whose inverses are Wishart matrices."""
+    # Bartlett's decomposition: S = B B', B = C inv(A)', where scatter = C C' and A is the triangle
+    # of a Wishart matrix. E S = scatter / (degrees - d - 1).
     i = np.arange(scatter.shape[1])
     triangle = np.tril(rng.standard_normal(scatter.shape), -1)
     triangle[:, i, i] = np.sqrt(rng.chisquare(degrees[:, None] - i))

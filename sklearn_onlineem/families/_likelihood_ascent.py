@@ -20,15 +20,12 @@ _ROUNDING = 1e-15
 
 
 def ascend(family, parameters, events: Events, shares):
-    """Take a Newton step, halved until the likelihood does not fall (Minka 2000, section 3).
-
-    With T_u, the `shares`, the weight of the documents in which event u occurs, the log-likelihood
-    is sum_u T_u B(alpha, u), so documents are not read again. Its Hessian is a diagonal matrix plus
-    a multiple of 11', and takes O(d) to invert. Where the likelihood is not concave, the step
-    changes the precision alone, if that is more likely, or uses the diagonal part of the Hessian,
-    which is always definite. Return new parameters, the log-likelihood before the step, and whether
-    steps no longer change anything.
-    """
+    """Take a Newton step, halved until the likelihood does not fall (Minka 2000, section 3)."""
+    # With T_u, the `shares`, the weight of the documents in which event u occurs, the
+    # log-likelihood is sum_u T_u B(alpha, u), so documents are not read again. Its Hessian is a
+    # diagonal matrix plus a multiple of 11', and takes O(d) to invert. Where the likelihood is not
+    # concave, the step changes the precision alone, if that is more likely, or uses the diagonal
+    # part of the Hessian, which is always definite.
     before, slope, curvature = _derivatives(parameters, events, shares)
     seen = curvature[:-1] > 0
     if not seen.any():

@@ -8,11 +8,9 @@ __all__ = ["increasing_root"]
 
 
 def increasing_root(function, derivative, target, start, lower=0.0, n_iter=100):
-    """Solve ``function(x) == target`` elementwise, for increasing functions on (lower, inf).
-
-    Newton's method on ``log(x - lower)``, in which the special functions of the M-steps are nearly
-    straight, from a `start` above `lower`; a step is at most a factor of 10, and some five suffice.
-    """
+    """Solve ``function(x) == target`` elementwise, for increasing functions on (lower, inf)."""
+    # Newton's method on log(x - lower), in which the special functions of the M-steps are nearly
+    # straight. A step is at most a factor of 10; some five are needed.
     previous, settled = np.inf, False
     excess = np.array(start, dtype=np.float64) - lower
     for _ in range(n_iter):

@@ -64,12 +64,11 @@ class PosteriorMeans(ConjugatePriors[Parameters, Evidence]):
     def mean_form(self, prior: Evidence) -> Evidence:
         """Return pseudo-statistics that lead the M-step to the posterior's mean, not its mode.
 
-        The mean is that of the mean parameters, E x for most families, and of covariances.
-
         Parameters
         ----------
         prior : Statistics
-            From `prior_statistics`; ValueError if the posterior has no mean under it.
+            From `prior_statistics`. The mean is that of mean parameters, E x for most families, and
+            of covariances; ValueError if it does not exist.
         """
 
 
@@ -172,10 +171,7 @@ class Marginals(ABC, Generic[Parameters, Evidence]):
 
 
 class HiddenVariables(ABC, Generic[Parameters, Evidence]):
-    """Families whose components have hidden variables, such as proportions of documents.
-
-    Components of rows are hidden variables of the model, and are drawn there.
-    """
+    """Families with hidden variables within components, such as proportions of documents."""
 
     @abstractmethod
     def sampled_statistics(

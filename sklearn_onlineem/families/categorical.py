@@ -99,7 +99,7 @@ class Categorical(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return (odds / odds.sum(axis=2, keepdims=True)).reshape(natural.shape)
 
     def means(self, parameters: Floats) -> Floats:
-        # Of the codes.
+        # Means of the codes.
         return self._by_column(parameters) @ np.arange(self.n_categories, dtype=float)
 
     def with_means(self, parameters: Floats, means: Floats) -> Floats:

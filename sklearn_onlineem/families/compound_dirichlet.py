@@ -372,10 +372,8 @@ class CompoundDirichlet(
 
 
 def _log_proportions(alpha, rng):
-    """Draw log h, h ~ Dir(alpha), for each row of alpha.
-
-    Gamma variables of small shapes underflow, so their logarithms are drawn: G(a) has the
-    distribution of G(a + 1) U^(1 / a), and -log U is exponential.
-    """
+    """Draw log h, h ~ Dir(alpha), for each row of alpha."""
+    # Gamma variables of small shapes underflow, so their logarithms are drawn: G(a) has the
+    # distribution of G(a + 1) U^(1 / a), and -log U is exponential.
     logs = np.log(rng.standard_gamma(alpha + 1.0)) - rng.standard_exponential(alpha.shape) / alpha
     return logs - logsumexp(logs, axis=1, keepdims=True)

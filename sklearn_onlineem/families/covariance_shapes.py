@@ -129,7 +129,7 @@ class Gaussians:
         return Gaussians, (self.mean, self.covariance)
 
     def _offset(self, log_weights):
-        """Log weight plus log of the density's normaliser."""
+        """Return log weights plus the logs of the densities' normalisers."""
         d = self.mean.shape[1]
         return log_weights - 0.5 * (self.log_det + d * LOG_2_PI)
 
@@ -198,22 +198,19 @@ class Covariance(ABC):
 
     @abstractmethod
     def _natural_e_step(self, gaussians, log_weights, rows, uniforms):
-        """E-step about one centre, or None where it would lose digits or time."""
+        """Return the E-step about one centre, or None where it would lose digits or time."""
 
     @abstractmethod
     def _centred_e_step(self, gaussians, log_weights, rows, uniforms): ...
 
     @abstractmethod
     def _about(self, gaussians, X):
-        """Return the natural form about the centre of X, or None if digits would be lost.
-
-        It is centre (d,), natural parameters of x - centre, and (m - centre)' precision (m -
-        centre).
-        """
+        """Return centre, natural parameters about it and squares of the means, or None."""
+        # The squares are (m - centre)' precision (m - centre). None: digits would be lost.
 
     @abstractmethod
     def _moments_about(self, centre, counts, totals):
-        """Moments from the sums of the features about a centre."""
+        """Return moments from the sums of the features about a centre."""
 
     @abstractmethod
     def _centred_log_density(self, gaussians, X, offset, n_threads): ...
@@ -231,7 +228,7 @@ class Covariance(ABC):
 
     @abstractmethod
     def _quadratic(self, precision, covariance, deviation):
-        """Traces of precision (covariance + deviation deviation'), of shape (K,)."""
+        """Return traces of precision (covariance + deviation deviation'), of shape (K,)."""
 
     def _kl_divergence(self, p, q):
         quadratic = self._quadratic(q.precision, p.covariance, p.mean - q.mean)
@@ -258,11 +255,11 @@ class Covariance(ABC):
 
     @abstractmethod
     def _prior(self, weight, n_features, **hyperparameters):
-        """Degrees and scatters of the prior of the covariances of components of weights (K,)."""
+        """Return degrees and scatters of the covariances' prior, for weights (K,) of the means."""
 
     @abstractmethod
     def _student_degrees(self, statistics, n_integrated):
-        """Degrees of Student's t distribution that predicts a row."""
+        """Return the degrees of Student's t distribution of a new row."""
 
     @abstractmethod
     def _least_scatter(self, scatter):
@@ -270,7 +267,7 @@ class Covariance(ABC):
 
     @abstractmethod
     def _squares(self, posterior, X):
-        """Squared distances by the scatters (for each k: n_rows, n_blocks), log-dets, n_blocks."""
+        """Return Mahalanobis squares (n_rows, n_blocks) for each k, log-determinants, n_blocks."""
 
     @abstractmethod
     def _drawn(self, posterior, rng): ...
@@ -596,7 +593,7 @@ class _Variances(Covariance):
         return self._recentred(counts, first, self._summed(second), means)
 
     def _recentred(self, counts, first, second, origin):
-        """Moments about the new means from sums about an origin."""
+        """Return moments about the new means from sums about an origin."""
         weight = counts[:, None]
         shift = np.divide(first, weight, out=np.zeros_like(first), where=weight > NEGLIGIBLE)
         scatter = np.maximum(second - self._summed(first * shift), 0.0)
@@ -763,7 +760,7 @@ def kept_where_empty(statistics, previous):
 
 
 def _weighted_means(X, responsibilities):
-    """Counts (K,) and responsibility-weighted means (K, d), about a centre near the data."""
+    """Return counts (K,) and weighted means (K, d), computed about a centre near the data."""
     counts = responsibilities.sum(axis=0, dtype=np.float64)
     centre = location(X)[0]
     weights = np.divide(
@@ -784,13 +781,13 @@ def _per_feature(gaussians):
 
 
 def _prefers_factors(n_components, n_features):
-    """Whether the centred way is the faster one."""
+    """Return whether the centred way is the faster one."""
     most = _MOST_FEATURES_PER_COMPONENT * n_components
     return n_features > most or n_features > _MOST_FEATURES
 
 
 @cache
 def _triangle(d):
-    """Indices of the upper triangle of a d x d matrix, and how often each entry occurs in it."""
+    """Return indices of the upper triangle of a d x d matrix, and how often each entry occurs."""
     i, j = np.triu_indices(d)
     return (i, j), np.where(i == j, 1.0, 2.0)

@@ -101,14 +101,12 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         return (groups / groups.sum(axis=2, keepdims=True)).reshape(parameters.shape)
 
     def start_probabilities(self, parameters: Floats) -> Floats:
-        """Return probabilities of the first symbol, an ndarray of shape (K, S).
-
-        For data without starts: shares of the symbols among those that transitions leave.
+        """Return probabilities of the first symbol, (K, S).
 
         Parameters
         ----------
         parameters : ndarray of shape (K, n_features)
-            Of K components.
+            Of K components. Without starts: shares among the symbols that transitions leave.
         """
         if has_starts(parameters.shape[1]):
             return _groups(self.probabilities(parameters))[:, 0]

@@ -289,11 +289,9 @@ def _check_degrees(name, degrees, X):
 
 
 def _are_definite(matrices):
-    """Return whether correlations have no eigenvalue that is 0 but for rounding.
-
-    Cholesky's algorithm alone passes half of the singular matrices. If its pivots show that the
-    determinant of the correlations is large, so is their smallest eigenvalue.
-    """
+    """Return whether correlations have no eigenvalue that is 0 but for rounding."""
+    # Cholesky's algorithm alone passes half of the singular matrices. If its pivots show that the
+    # determinant of the correlations is large, so is their smallest eigenvalue.
     try:
         roots = np.linalg.cholesky(matrices)
     except np.linalg.LinAlgError:

@@ -84,15 +84,14 @@ _BLOCK_ROWS = 1 << 13
 
 @dataclass(frozen=True)
 class Prepared:
-    """Sequences whose first states have one distribution.
-
-    `first` has its mean and covariance. `n_lead` is 1 if the only sequence continues another: then
-    a row without any value, for the state before, has been put in front of the data.
-    """
+    """Sequences whose first states have one distribution."""
 
     X: Floats
     offsets: Floats
+    # Mean and covariance of the first states.
     first: tuple
+    # 1 if the only sequence continues another: then a row without any value, for the state before,
+    # is in front of the data.
     n_lead: int = 0
 
     def __len__(self):
@@ -111,10 +110,7 @@ def prepared(data, first):
 
 
 def split_by_gaps(data):
-    """Return sequences without missing values, and the others; None for none.
-
-    A sequence that continues another one is among the others.
-    """
+    """Return sequences without missing values or `before`, and the others; None for none."""
     if data.before is None and data.observed is None:
         return data, None
     has_gaps = np.logical_or.reduceat(np.isnan(data.X).any(axis=1), data.offsets[:-1])
@@ -220,17 +216,14 @@ _LOG_2_PI = math.log(2.0 * math.pi)
 _TABLE_BYTES = 1 << 26
 # Rows of a part, at least a sequence, for one thread.
 _PART_ROWS = 1 << 11
-# Parts of short sequences are multiples of this.
+# Short sequences are put into parts in batches of this size.
 _BATCH = _kalman_shared.SEQUENCES_PER_BATCH
 # Largest padded number of states of the kernel.
 _WIDEST = _kalman_shared.WIDEST
 
 
 class SharedGains:
-    """Gains of the filter and smoother, for each step up to where they no longer change.
-
-    `first` has the moments of the first state, `longest` is the length of the longest sequence.
-    """
+    """Gains of the filter and smoother, for each step up to where they no longer change."""
 
     def __init__(self, padded, first, longest):
         self._padded, self._k, self._width = padded, padded.k, padded.width

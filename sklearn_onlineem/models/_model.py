@@ -131,19 +131,14 @@ class Model(ABC, Generic[Data, Evidence]):
     def observations_needed(self, data: Data) -> float:
         """Return how many observations determine the model, for learning rates that adapt to it.
 
-        That is the number of parameters of the visible part, divided by the values in an
-        observation.
-
         Parameters
         ----------
         data : Batch
-            Observations.
+            Observations, whose values are compared with the parameters of the visible part.
         """
 
     def size_of(self, data: Data) -> float:
-        """Return the size of a batch in learning rates: in the unit of the model's own statistics.
-
-        That is rows for sequences of given lengths, and observations for all else.
+        """Return the size of a batch: rows for sequences of given lengths, else observations.
 
         Parameters
         ----------

@@ -83,13 +83,12 @@ class ComponentSteps:
     def sweep(self):
         """Take a step for each component; return the mean log-likelihood of rows before it."""
         log_likelihood = self.log_likelihood()
-        # What has lost its weight has none for good, unless a prior or rows that are known to be
-        # its own give it some.
-        lives = (self._weights > 0.0) | (self._excess > 0.0) | self._is_known
-        for turn in np.flatnonzero(lives):
+        # An empty component stays empty, unless a prior or labelled rows give it weight.
+        is_active = (self._weights > 0.0) | (self._excess > 0.0) | self._is_known
+        for turn in np.flatnonzero(is_active):
             k = turn
             if self._order == "gain":
-                k = np.where(lives, self._expected, -np.inf).argmax()
+                k = np.where(is_active, self._expected, -np.inf).argmax()
             self._expect(k, self.refresh(k))
         if self._shares_parameters:
             self._refresh_all()
@@ -156,10 +155,7 @@ class ComponentSteps:
 
 
 class _Chunk:
-    """Log densities of some rows, and their sums over components.
-
-    Sums are relative to those last computed from all components, so that they are about 1.
-    """
+    """Log densities of some rows, and sums over components relative to the last full ones."""
 
     def __init__(self, rows):
         self._rows, self._labels = rows, rows.labels

@@ -14,13 +14,10 @@ _N_FIRST = 64
 
 
 class Dictionary:
-    """Coded words, with tables for bounds on their distances.
+    """Coded words, with tables for bounds on their distances."""
 
-    `words` are `Strings`; symbols that the model does not know have codes beyond its alphabet, and
-    `n_symbols` counts all codes. Distances are those of the `best` script, instead of all, and
-    relative to log p(word) if `conditional`.
-    """
-
+    # Symbols that the model does not know have codes beyond its alphabet; `n_symbols` counts all.
+    # Distances are those of the `best` script, instead of all; `conditional`: given the word.
     def __init__(self, words, n_symbols, model, best, conditional):
         self.words, self.model, self.best = words, model, best
         self.weights = self.model.operations.weights(self.model.probabilities, log=True)
@@ -45,10 +42,7 @@ class Dictionary:
         return np.full(len(symbols), table[0]) if len(table) == 1 else table[symbols]
 
     def nearest(self, word, n_neighbors, threads_for):
-        """Return distances, in nats, and indices of the nearest words to one, from the nearest on.
-
-        `threads_for` returns the number of threads for a number of cells of lattices.
-        """
+        """Return distances, in nats, and indices of the words nearest to one, in order."""
         bounds = self.given - self._largest_log_probabilities(word)
         n_first = min(len(bounds), max(_N_FIRST, 2 * n_neighbors))
         first = np.argpartition(bounds, n_first - 1)[:n_first]

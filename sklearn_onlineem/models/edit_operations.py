@@ -22,15 +22,9 @@ KINDS = ("match", "mismatch", "delete", "insert", "end")
 
 
 class LatticeWeights(NamedTuple):
-    """Weights of operations, as the kernels of lattices take them.
+    """Weights of operations, as the kernels of lattices take them."""
 
-    Attributes
-    ----------
-    substitutions : ndarray of shape (1, 2) or (n_symbols, n_symbols)
-        p(a -> b) / (p(a -> nothing) p(nothing -> b)): of any match and mismatch, or of each pair.
-    log_deletions, log_insertions : ndarray of shape (1,) or (n_symbols,)
-    """
-
+    # p(a -> b) / (p(a -> nothing) p(nothing -> b)): of any match and mismatch, or of each pair.
     substitutions: Floats
     log_deletions: Floats
     log_insertions: Floats
@@ -266,11 +260,7 @@ _DELETION, _INSERTION = 1, 2
 
 
 def best_moves(source, target, log_weights):
-    """Return the best path through the lattice of two strings, a list of pairs of positions.
-
-    A position is None where an operation has no symbol in the source or target. Codes must be
-    `known`; `log_weights` are those of substitutions, see `LatticeWeights`.
-    """
+    """Return the best path of two strings, as pairs of positions; None where there is no symbol."""
     moves = np.empty((len(source), len(target)), dtype=np.int8)
     if moves.size:
         best_path(source, target, log_weights, moves)

@@ -191,10 +191,8 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         return self.termination.final(self.transmat)
 
     def _log_densities(self, data):
-        """Return log densities of the rows for each state, and offsets of sequences among them.
-
-        A sequence that continues gets an unobserved row in front, for the state before it.
-        """
+        """Return log densities of the rows for each state, and offsets of sequences among them."""
+        # A sequence that continues gets an unobserved row in front, for the state before it.
         X, observed, lead = data.X, data.observed, int(data.before is not None)
         log_density = partial(self.family.log_density, self.parameters, n_threads=data.n_threads)
         if observed is None and not lead:

@@ -37,13 +37,13 @@ from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["LatentDirichletModel", "TopicChain", "TopicStatistics"]
 
-# Range of a learnt alpha: below it a document has one topic, above it all have equal proportions.
+# Range of a learnt alpha: below it the prior has no effect, above it all have the same proportions.
 _LEAST_ALPHA, _LARGEST_ALPHA = 1e-5, 1e4
-# Least share of a topic's counts that determine its words.
+# Least total count of a topic that determines its words.
 _LEAST_TOTAL = 1e-300
 # Numbers in a block of dense documents that are drawn.
 _BLOCK_VALUES = 1 << 20
-# Documents whose tokens are split at a time.
+# Tokens of the documents that are split at a time.
 _PIECE_TOKENS = 1 << 18
 _SEEDS = 1 << 63
 _DOUBLE = (np.dtype(np.float64),)
@@ -378,10 +378,8 @@ def _cross(own, logs):
 
 
 def _halves(data, rng):
-    """Split the tokens of each document into two documents, as evenly as possible.
-
-    For a word with many tokens, its number in each half is drawn.
-    """
+    """Split the tokens of each document into two documents, as evenly as possible."""
+    # For a word with many tokens, its number in each half is drawn.
     of_counts = np.repeat(np.arange(len(data)), np.diff(data.offsets))
     is_block = data.counts > MOST_SINGLE
     n_single = np.where(is_block, 0, data.counts).astype(np.int64)
@@ -432,12 +430,10 @@ class TopicChain(Chain["LatentDirichletModel"]):
 
     Collapsed Gibbs sampling draws tokens one after the other, given the present topics of all
     others. Stochastic EM draws all tokens at once, given the counts of the last sweep, which
-    include the token's own.
-
-    More than 4096 tokens of one word in one document are drawn together, as counts, which bounds
-    the time of a sweep. In stochastic EM this is a multinomial draw, with the same distribution. In
-    collapsed Gibbs sampling, proportions of the document and probabilities of the word are drawn
-    first, from their posterior given all topics; the stationary distribution is the same.
+    include the token's own. More than 4096 tokens of one word in one document are drawn together,
+    as counts, which bounds the time of a sweep: for collapsed Gibbs sampling given proportions of
+    the document and probabilities of the word, drawn from their posterior, with the same stationary
+    distribution.
 
     Parameters
     ----------

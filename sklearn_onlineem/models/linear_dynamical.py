@@ -54,13 +54,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         both have the same effect.
     emissions : Regression
         Of a row on its state: C, d and R, which must be positive definite; the other covariances
-        may be singular.
-
-    Raises
-    ------
-    ValueError
-        If these are not of one state each, of the same dimensions, and finite, or if the
-        covariance of the emissions is not positive definite.
+        may be singular. ValueError if parts do not fit each other, or are not finite.
 
     Notes
     -----
@@ -278,12 +272,10 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     def filtered_end(self, data: Sequences) -> tuple[Floats, Floats]:
         """Return mean and covariance of the last state of all, given the rows so far.
 
-        They are not finite if the moments of an unstable system have overflown.
-
         Parameters
         ----------
         data : Sequences
-            At least one row.
+            At least one row. Moments are not finite if an unstable system has overflown.
         """
         means, covariances = self._filtered(data, filtered=True)[2:4]
         return means[-1].copy(), covariances[-1].copy()
@@ -332,12 +324,10 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
     def smoothed(self, data: Sequences) -> tuple[Floats, Floats, Floats]:
         """Return means (n_rows, k), covariances and lag-one covariances (n_rows, k, k) given v.
 
-        The last are Cov(h_t, h_t-1 | v), and 0 for the first row of a sequence.
-
         Parameters
         ----------
         data : Sequences
-            With n_rows in all.
+            With n_rows in all. The lag-one covariance of the first row of a sequence is 0.
         """
         return self._smoothed(data)[:3]
 

@@ -40,12 +40,10 @@ def filled(data):
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def start_arrays(X, begins, k, known, states, rng):
-    """Return start arrays of all parts, in the form of `known`: those that it lacks are estimated.
-
-    `states` (of `START_STATES`) guesses states of dimension k from rows X, of which `begins` marks
-    the first ones of sequences; then each array is that of a regression. Units of the rows do not
-    matter. `known` has arrays by part and parameter, such as ``known["transitions", "matrix"]``.
-    """
+    """Return start arrays of all parts, those that are `known` and estimates of the others."""
+    # `states` guesses states of dimension k from rows X, of which `begins` marks the first ones of
+    # sequences; then each array is that of a regression. Units of the rows do not matter. `known`
+    # has arrays by part and parameter, such as known["transitions", "matrix"].
     scale = np.sqrt(variance_floor(X, None, None) / 1e-6)
     d0 = known.get(("emissions", "offset"))
     offset = X[0] + (X - X[0]).mean(axis=0) if d0 is None else d0

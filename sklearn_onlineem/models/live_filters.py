@@ -62,13 +62,8 @@ class StateFilter:
         ----------
         row : array-like of shape (n_features,)
             NaN if nothing was observed; single values may be missing if the emissions have
-            distributions of the others, as Gaussian ones have.
-
-        Raises
-        ------
-        ValueError
-            If the row has another number of features than the model, is infinite, lies outside of
-            the support of the emissions, or is impossible. The filter does not change then.
+            distributions of the others, as Gaussian ones have. ValueError, and no change, for rows
+            that are infinite, impossible, of another length or outside of the emissions' support.
         """
         data = self._checked(_as_row(row, self._n_features))
         probabilities = self._model.filtered(data)[0]
@@ -155,14 +150,9 @@ class MomentFilter:
         Parameters
         ----------
         row : array-like of shape (n_features,)
-            NaN where nothing was observed.
-
-        Raises
-        ------
-        ValueError
-            If the row has another number of features than the model, or values that are infinite
-            or whose squares overflow; or if the moments overflow, as those of an unstable system
-            will. The filter does not change then.
+            NaN where nothing was observed. ValueError, and no change, for rows of another length or
+            with values that are infinite or whose squares overflow, and if the moments overflow,
+            as those of an unstable system will.
         """
         X = _as_row(row, self._model.n_features)
         if not are_ready(X, X.shape[1]):

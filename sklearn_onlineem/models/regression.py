@@ -38,8 +38,7 @@ class Regression:
     >>> from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
     >>> from sklearn_onlineem.models.regression import Regression
     >>> line = AffineGaussian.single(matrix=[[2.0]], offset=[1.0], covariance=[[0.5]])
-    >>> regression = Regression(LinearGaussian(), line, learnt=frozenset({"matrix", "offset"}))
-    >>> regression.predicted(np.array([[3.0]]), np.array([[[1.0]]]))
+    >>> Regression(LinearGaussian(), line).predicted(np.array([[3.0]]), np.array([[[1.0]]]))
     (array([[7.]]), array([[[4.5]]]))
     """
 
@@ -49,17 +48,17 @@ class Regression:
 
     @property
     def matrix(self) -> Floats:
-        """The matrix of a single regression, of shape (p, q)."""
+        """Matrix of a single regression, of shape (p, q)."""
         return _only(self.parameters.matrix)
 
     @property
     def offset(self) -> Floats:
-        """The offset of a single regression, of shape (p,)."""
+        """Offset of a single regression, of shape (p,)."""
         return _only(self.parameters.offset)
 
     @property
     def covariance(self) -> Floats:
-        """The noise covariance of a single regression, of shape (p, p)."""
+        """Noise covariance of a single regression, of shape (p, p)."""
         return _only(self.parameters.covariance)
 
     def m_step(self, statistics: Moments) -> Regression:

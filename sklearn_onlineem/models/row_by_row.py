@@ -14,17 +14,11 @@ __all__ = ["SmoothedStatistics", "learn_rows"]
 
 @dataclass(frozen=True)
 class SmoothedStatistics:
-    """Expected statistics of all rows so far, given the state of the last one.
+    """Expected statistics of all rows so far, given the state of the last one."""
 
-    Attributes
-    ----------
-    filtered : ndarray of shape (n_states,)
-        Distribution of that state.
-    conditional : ndarray of shape (n_states, n_statistics)
-        Averages per row given each state: starts, transitions, and symbols of each state.
-    """
-
+    # Distribution of that state.
     filtered: Floats
+    # Averages per row given each state: starts, transitions, and symbols of each state.
     conditional: Floats
 
     @classmethod
@@ -55,12 +49,11 @@ def learn_rows(model, data, before, step_sizes, prior=(), n_held=0):
         S_k \leftarrow (1 - \gamma) \sum_i r(i|k) S_i + \gamma \sum_i r(i|k) s(i, k, y), \qquad
         \Theta \leftarrow \operatorname{M} \bigl(\sum_k \phi_k S_k\bigr)
 
-    The `model` has a `Categorical` family. The first sequence continues from the smoothed
-    statistics `before` if the data have a `before`; all others start from the model. `step_sizes`,
-    in [0, 1], are one for each row. `prior` has weights and pseudo-statistics, which are added at
-    each M-step; no M-step follows the first `n_held` rows. Return the new model, the new smoothed
-    statistics, and the log-likelihood of each row given those before it, under the model learnt
-    from these.
+    The `model` has a `Categorical` family. The first sequence continues from `before` if the data
+    have a `before`; all others start from the model. `step_sizes` in [0, 1] are one for each row.
+    Each M-step adds the weighted pseudo-statistics of `prior`; none follows the first `n_held`
+    rows. Return the new model, the new smoothed statistics, and the log-likelihood of each row
+    given those before it, under the model learnt from these.
 
     References
     ----------

@@ -33,11 +33,9 @@ _AXIS_STEPS = 30
 
 
 def split_merge_steps(model, data, n_merges, prior=None):
-    """Return an iterator of mixtures with two components merged, cheapest first, then all splits.
-
-    A merged component has weight 0; a split needs such an empty component, and rows with distances
-    between them. ValueError if rows have labels or `check_split_merge` refuses the prior.
-    """
+    """Return an iterator of mixtures: with the cheapest merges first, then all splits."""
+    # A merged component has weight 0; a split needs such an empty component, and rows with
+    # distances between them.
     if has_labels(data):
         raise ValueError(
             "labels must be None: components with labelled rows cannot be merged or split."
@@ -73,11 +71,8 @@ def _candidates(model, data, n_merges):
 
 
 def merged_pair(model, i, j):
-    """Return the mixture with component i and j merged into i, and the loss of that.
-
-    It has the least divergence from the two, as in `combine_estimators`; the loss is
-    w_i KL(i || both) + w_j KL(j || both), in nats per row.
-    """
+    """Return the mixture of least divergence with component j merged into i, and the loss."""
+    # The loss is w_i KL(i || both) + w_j KL(j || both), in nats per row.
     family, parameters, weights = model.family, model.parameters, model.weights
     kept, moved = weights.copy(), np.zeros(len(weights))
     kept[j], moved[i] = 0.0, weights[j]
@@ -98,11 +93,9 @@ def weighted_posterior(model, data):
 
 
 def _split(model, k, empty, data, shares):
-    """Return the mixture in which component k leaves half of its rows to an empty one.
-
-    It is cut across the first principal axis of its rows, in the units of the features. `shares` of
-    the components change in place.
-    """
+    """Return the mixture in which component k leaves half of its rows to an empty one."""
+    # The cut is across the first principal axis of its rows, in the units of the features. `shares`
+    # of the components change in place.
     beyond = along_first_axis(data.X, shares[:, k], units_of(model.family, data.X)) > 0.0
     shares[beyond, empty], shares[beyond, k] = shares[beyond, k], 0.0
     statistics = model.family.expected_statistics(data.X, np.ascontiguousarray(shares, data.dtype))
@@ -151,11 +144,7 @@ _LOG_ODDS = math.log(1e6)
 
 
 def reinitialised(model, data):
-    """Return the step that reinitialises the emptiest component as half of another, or None.
-
-    Halves are learnt from every other row; the remaining rows must be a million times likelier with
-    them. None if no component is nearly empty, the rows do not support it, or rows have labels.
-    """
+    """Return the step that reinitialises the emptiest component as half of another, or None."""
     alive = np.flatnonzero(model.weights > 0.0)
     emptiest = alive[np.argmin(model.weights[alive])]
     if model.weights[emptiest] >= _EMPTY_SHARE / len(alive) or len(alive) < 2:
@@ -165,12 +154,10 @@ def reinitialised(model, data):
 
 
 def restructured(model, data, n_remembered, n_merges):
-    """Return a split or merge of a stream with an unknown number of components, or None.
-
-    It merges a pair if this loses, in all `n_remembered` rows, less than half the logarithm of
-    their number for each parameter less; if there is no such pair, an empty component becomes half
-    of another. Neither lowers the BIC of the batch. Only the `n_merges` nearest pairs are tried.
-    """
+    """Return a split or merge of a stream with an unknown number of components, or None."""
+    # It merges a pair if this loses, in all `n_remembered` rows, less than half the logarithm of
+    # their number for each parameter less; if there is no such pair, an empty component becomes
+    # half of another. Neither lowers the BIC of the batch.
     if has_labels(data):
         return None
     n, own = data.total_weight, model.n_parameters() + 1
@@ -212,10 +199,8 @@ def _nearest_pairs(model, n_pairs):
 
 
 def _likelier_halving(model, target, data):
-    """Return the settled split of a component into the target that is likelier, or None.
-
-    It is learnt from half of the rows; the others must be a million times likelier with it.
-    """
+    """Return the settled split of a component into the target that is likelier, or None."""
+    # It is learnt from half of the rows; the others must be a million times likelier with it.
     if model.family.is_nominal or len(data) < 4 or has_labels(data):
         return None
     every = 2 * -(-len(data) // _MOST_ROWS)
@@ -238,11 +223,9 @@ def _likelier_halving(model, target, data):
 
 
 def _cuts(family, X, weight):
-    """Return masks of rows beyond the middle of the first axis, and of the flattest feature.
-
-    Clusters in one component are apart on the first axis if its features are correlated; else one
-    feature has two modes, and so a low kurtosis.
-    """
+    """Return masks of rows beyond the middle of the first axis, and of the flattest feature."""
+    # Clusters in one component are apart on the first axis if its features are correlated; else one
+    # feature has two modes, and so a low kurtosis.
     yield along_first_axis(X, weight, units_of(family, X)) > 0.0
     if not sparse.issparse(X):
         weight = weight / weight.sum()

@@ -18,7 +18,7 @@ from sklearn_onlineem.families._checks import at_least
 
 __all__ = ["AbsorbingStates", "EndState", "GivenLength", "HORIZON", "OWN_SHARE", "Termination"]
 
-# Pieces of sequences with fewer rows have own occupancies for this share, and expected ones after.
+# Rows of the horizon of shorter pieces of sequences, and the share of their own occupancies.
 HORIZON = 300
 OWN_SHARE = 0.5
 
@@ -160,8 +160,8 @@ class GivenLength(Termination):
     .. math:: u = \sum_t P(T > t) \, \pi A^t
 
     over transitions :math:`t = 1..T-1` and emissions :math:`t = 1..T` (Amid & Warmuth, UAI 2020,
-    section 5, with one u for both). Half the weight of a short piece of a sequence goes to expected
-    occupancies after its end.
+    section 5, with one u for both). Half the weight of a short piece of a sequence goes to the
+    occupancies within a longer horizon.
     """
 
     def _sample_lengths(self, n, rng, like):

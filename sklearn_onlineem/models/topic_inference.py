@@ -59,11 +59,8 @@ class TopicInference:
 
         Return lower bounds of the log-likelihoods, in nats, without weights (n_documents,), and
         :math:`\sum_d s_d E[\log \theta_{dk}]` with the scaled weights s (n_components,). Fill
-        `totals_T` (n_words, n_components) with expected counts of words and topics, and
-        `proportions` (n_documents, n_components) with those expected, unless they are empty.
-        `scale` multiplies the weights of documents. Random numbers depend only on `seed` and the
-        number of a document. ValueError if arrays do not fit, or counts are not whole where tokens
-        are drawn.
+        `totals_T` with expected counts of words and topics, and `proportions` with expected ones,
+        unless they are empty. Random numbers depend only on `seed` and the number of a document.
         """
         check_topics(topics_T, alpha)
         array_of("totals_T", totals_T, _DOUBLE, ndim=2)
@@ -132,11 +129,10 @@ class MaximumAPosteriori(TopicInference):
     .. math::
         q_{wk} \propto \theta_k \, p(w \mid k), \qquad \theta_k \propto \alpha_k + \sum_w c_w q_{wk}
 
-    It is the fastest, but less accurate if documents are short and topics many. The form with
-    :math:`\alpha_k - 1`, the mode, has no meaning for :math:`\alpha_k < 1`. From the third round on
-    EM is over-relaxed: ratios of expected numbers of tokens between rounds are squared, which
-    halves the number of rounds. Before small proportions have converged, a document seems to have
-    more topics than it has, so that a learnt :math:`\alpha` is several times that by Gibbs
+    It is the fastest, but less accurate if documents are short and topics many. (The mode, with
+    :math:`\alpha_k - 1`, has no meaning for :math:`\alpha_k < 1`.) From the third round on EM is
+    over-relaxed, which halves the number of rounds. Before small proportions have converged,
+    documents seem to have more topics, and a learnt :math:`\alpha` is several times that by Gibbs
     sampling.
 
     Parameters
