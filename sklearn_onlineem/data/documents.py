@@ -55,7 +55,11 @@ class Documents(Batch):
             raise ValueError(f"Counts of words must be from 0 to {MOST_WORDS}.")
         if self.numbers is None:
             object.__setattr__(self, "numbers", np.arange(len(self)))
-        _check_numbers(self.numbers, len(self))
+        array_of("numbers of Documents", self.numbers, (np.dtype(np.int64),))
+        if len(self.numbers) != len(self):
+            raise ValueError(
+                f"numbers of Documents must have length {len(self)}, got {len(self.numbers)}."
+            )
         _check_allowed(self.allowed, len(self))
 
     @classmethod
@@ -175,12 +179,6 @@ def _joined_allowed(batches):
         for batch in batches
     ]
     return np.concatenate(parts)
-
-
-def _check_numbers(numbers, n):
-    array_of("numbers of Documents", numbers, (np.dtype(np.int64),))
-    if len(numbers) != n:
-        raise ValueError(f"numbers of Documents must have length {n}, got {len(numbers)}.")
 
 
 def _check_allowed(allowed, n):

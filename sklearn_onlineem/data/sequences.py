@@ -192,17 +192,14 @@ class Sequences(Batch):
         bounds = [0, *cuts.tolist(), len(self)]
         if len(bounds) == 2:
             return (self,)
-        alone = self._with_threads(1)
+        rows = Rows.unchecked(self.X, self.rows.sample_weight, self.rows.labels, n_threads=1)
+        alone = Sequences.unchecked(rows, self.offsets, self.before)
         parts = tuple(alone[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True))
         if self.observed is None:
             # Computed once, not in every pass over the data.
             for part in parts:
                 part.__dict__["observed"] = None
         return parts
-
-    def _with_threads(self, n_threads):
-        rows = Rows.unchecked(self.X, self.rows.sample_weight, self.rows.labels, n_threads)
-        return Sequences.unchecked(rows, self.offsets, self.before)
 
     def continued(self, before: Before | None) -> Sequences:
         """Return the sequences, the first of which continues from a filtered distribution.

@@ -64,7 +64,7 @@ TANGENTS = {
 class Coordinates(ABC):
     """Coordinates about a model.
 
-    `what` is what rows of the coordinates are; `remedy` is advice for fits that are not determined.
+    `what` names the rows; `remedy` is advice for fits that are not determined.
     """
 
     what = None

@@ -180,7 +180,7 @@ class DriftWatch:
 
     def __call__(self, step: AnyStep) -> object:
         """Take a step, as callbacks do; TypeError if it is none."""
-        if self._rows.begins_anew(step):
+        if self._rows.restarts(step):
             self._rows = Batches()
             self._find_bands()
         batch = self._rows.batch(step)

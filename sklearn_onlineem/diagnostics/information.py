@@ -98,7 +98,7 @@ class MissingInformation:
         for number, direction in enumerate(self.directions, start=1):
             parts = _listed(direction.parts.items(), "{0} ({1:.0%})")
             who = self._who(direction)
-            lines.append(f"{number}. {direction.eigenvalue:.4f}: {who}; what moves: {parts}.")
+            lines.append(f"{number}. {direction.eigenvalue:.4f}: {who}; parameters: {parts}.")
         return "\n".join(lines)
 
     def _speed(self):
@@ -192,30 +192,21 @@ def missing_information(
     >>> print(slow.summary())
     A pass ...
     """
-    n_values, tol = _checked_count(n_values), _checked_tolerance(tol)
+    if isinstance(n_values, bool) or not isinstance(n_values, Integral) or n_values < 1:
+        raise ValueError(f"n_values of missing_information must be an int >= 1, got {n_values!r}.")
+    if isinstance(tol, bool) or not isinstance(tol, Real) or not 0.0 <= tol < 1.0:
+        raise ValueError(f"tol of missing_information must be in [0, 1), got {tol!r}.")
     model, data = model_and_data(estimator, X, **where)
     statistics = combine([(1.0, model.e_step(data)[0]), *prior_share(estimator, data)])
     coordinates = coordinates_of(model, statistics)
     missing = missing_of(coordinates, data, single=tol >= _SINGLE and not _is_small(coordinates))
-    values, vectors = _leading(coordinates, missing, n_values, tol)
+    values, vectors = _leading(coordinates, missing, int(n_values), float(tol))
     shown = coordinates.shown_by(estimator)
     directions = (
         _direction(coordinates, missing, value, x, shown)
         for value, x in zip(values, vectors, strict=True)
     )
     return MissingInformation(values, tuple(directions), coordinates.what)
-
-
-def _checked_count(n_values):
-    if isinstance(n_values, bool) or not isinstance(n_values, Integral) or n_values < 1:
-        raise ValueError(f"n_values of missing_information must be an int >= 1, got {n_values!r}.")
-    return int(n_values)
-
-
-def _checked_tolerance(tol):
-    if isinstance(tol, bool) or not isinstance(tol, Real) or not 0.0 <= tol < 1.0:
-        raise ValueError(f"tol of missing_information must be in [0, 1), got {tol!r}.")
-    return float(tol)
 
 
 def _is_small(coordinates):
@@ -259,14 +250,11 @@ def _direction(coordinates, missing, value, x, shown):
     moves /= max(moves.sum(), np.finfo(float).tiny)
     derivatives = coordinates.derivatives(v)
     parts = {name: float(moves[:, columns].sum()) for name, columns in coordinates.parts.items()}
-    overlaps = None if missing.overlaps is None else _shared(missing.overlaps(v))
+    overlaps = None if missing.overlaps is None else missing.overlaps(v)
+    if overlaps is not None and (total := 0.5 * overlaps.sum()) > 0.0:
+        overlaps = overlaps / total
     derivatives = {name: derivatives[name] for name in shown}
     return Direction(float(value), moves.sum(axis=1), parts, overlaps, derivatives)
-
-
-def _shared(overlaps):
-    total = 0.5 * overlaps.sum()
-    return overlaps / total if total > 0.0 else overlaps
 
 
 def _listed(named, form):

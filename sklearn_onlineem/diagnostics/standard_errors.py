@@ -192,7 +192,8 @@ def standard_errors(
     statistics = combine([(1.0, model.e_step(data)[0]), *prior_share(estimator, data)])
     coordinates = coordinates_of(model, statistics)
     coordinates.check_determined(data.total_weight, prior_of(estimator))
-    _check_robust(robust, data)
+    if robust and len(data) < 2:
+        raise ValueError("robust=True requires several observations, got one.")
     missing, basis = missing_of(coordinates, data), _basis(coordinates)
     information = np.eye(len(basis)) - basis @ missing.dense() @ basis.T
     inverse = _inverse(information, coordinates)
@@ -205,11 +206,6 @@ def standard_errors(
         _errors(coordinates, basis, inverse / data.total_weight, shown),
         {name: attributes[name].kind for name in shown},
     )
-
-
-def _check_robust(robust, data):
-    if robust and len(data) < 2:
-        raise ValueError("robust=True requires several observations, got one.")
 
 
 def _basis(coordinates):

@@ -36,7 +36,7 @@ class Batches:
     def __init__(self):
         self.end = None
 
-    def begins_anew(self, step):
+    def restarts(self, step):
         """Return whether a step is of another stream, as fewer rows have been read."""
         return self.end is not None and _numbers_of(step)[-1] < self.end
 
@@ -149,7 +149,7 @@ class StreamCertificate:
 
     def __call__(self, step: AnyStep) -> bool:
         """Take a step, as callbacks do, never ending a fit; TypeError if it is none."""
-        if self._rows.begins_anew(step):
+        if self._rows.restarts(step):
             self._begin()
         batch = self._rows.batch(step)
         if batch is None:

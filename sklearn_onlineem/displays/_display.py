@@ -42,6 +42,15 @@ class Display:
         self.ax_, self.figure_ = ax, first.figure
         return ax
 
+    def _one_or_two_axes(self, ax, n_axes, **options):
+        """Return two axes, the second None if `n_axes` is 1 or the user has passed one only."""
+        ax = None if ax is None else np.ravel(ax)
+        if ax is not None and not 1 <= len(ax) <= n_axes:
+            raise ValueError(f"ax must be {n_axes} Axes at most, got {len(ax)}.")
+        if n_axes == 1 or (ax is not None and len(ax) == 1):
+            return self._axes(None if ax is None else ax[0]), None
+        return self._axes(ax, 2, **options)
+
     def _panels(self, ax, n_panels, n_columns, *, figsize=None):
         """Return an array of axes, one for each panel; a new figure has rows of `n_columns`."""
         n_columns = min(n_columns, n_panels)

@@ -7,6 +7,8 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sklearn_onlineem.displays._drawing import foreground
+
 # Ticks for which there is room at 640 pixels.
 _MOST_TICKS = 13
 # The ends of a colour map are too close to black and white for texts on them.
@@ -23,12 +25,6 @@ def colour_map(cmap=None):
 def state_colours(n_states, cmap=None):
     """Return colours of states from dark to light, which differ in greyscale, too."""
     return colour_map(cmap)(np.linspace(_FIRST_COLOUR, _LAST_COLOUR, n_states))
-
-
-def text_colour():
-    import matplotlib as mpl
-
-    return mpl.rcParams["text.color"]
 
 
 def ink_on(colours):
@@ -112,6 +108,6 @@ def shade_gaps(ax, is_gap, **options):
     spans = [(f - 0.5, n) for f, n, v in zip(firsts, lengths, values, strict=True) if v]
     if not spans:
         return None
-    look = {"facecolor": "none", "edgecolor": text_colour(), "alpha": 0.25}
+    look = {"facecolor": "none", "edgecolor": foreground(), "alpha": 0.25}
     look |= {"linewidth": 0.0, "hatch": "////", "label": "not observed", "zorder": 0.5}
     return ax.broken_barh(spans, (0, 1), transform=ax.get_xaxis_transform(), **(look | options))

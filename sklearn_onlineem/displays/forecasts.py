@@ -12,12 +12,12 @@ from scipy.stats import norm
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.displays._display import Display
+from sklearn_onlineem.displays._drawing import foreground
 from sklearn_onlineem.displays._states import (
     check_suits,
     index_of,
     one_sequence,
     shade_gaps,
-    text_colour,
 )
 
 if TYPE_CHECKING:
@@ -212,25 +212,23 @@ class ForecastDisplay(Display):
         if not isinstance(mass, Real) or not 0.0 < mass < 1.0:
             raise ValueError(f"mass must be between 0 and 1, got {mass!r}.")
         j, width = index_of(feature, self.feature_names), norm.ppf(0.5 + 0.5 * mass)
-        kinds = self._checked_kinds(kinds)
+        kinds = list(kinds)
+        for kind in kinds:
+            if kind not in _KINDS or getattr(self, kind) is None:
+                raise ValueError(f"kinds must be among {_KINDS}, and have a Band; got {kind!r}.")
         lags = self._checked_lags(n_lags)
-        top, bottom = self._two_axes(ax, has_lags=len(lags) > 0)
+        heights = {"height_ratios": [2.2, 1.0]}
+        top, bottom = self._one_or_two_axes(ax, 2 if len(lags) else 1, gridspec_kw=heights)
         self._draw_rows(top, j)
         self._draw_bands(top, j, kinds, width)
         top.set(xlabel="row", ylabel=self.feature_names[j])
-        handles = [one for one in self._legend_order() if one is not None]
+        handles = [self.points_, self.imputed_, self.gaps_, *self.lines_.values()]
+        handles = [handle for handle in handles if handle is not None]
         above = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 4, "borderpad": 0.2}
         top.legend(handles=handles, frameon=False, fontsize="small", **above)
         if bottom is not None:
             self._draw_correlations(bottom, j, lags, width)
         return self
-
-    def _checked_kinds(self, kinds):
-        kinds = list(kinds)
-        for kind in kinds:
-            if kind not in _KINDS or getattr(self, kind) is None:
-                raise ValueError(f"kinds must be among {_KINDS}, and have a Band; got {kind!r}.")
-        return kinds
 
     def _checked_lags(self, n_lags):
         if self.innovations is None:
@@ -244,26 +242,17 @@ class ForecastDisplay(Display):
             raise ValueError(f"n_lags must be an integer in 1..{most}, got {n_lags!r}.")
         return np.arange(1, n_lags + 1)
 
-    def _two_axes(self, ax, has_lags):
-        ax = None if ax is None else np.ravel(ax)
-        n_axes = 2 if has_lags else 1
-        if ax is not None and not 1 <= len(ax) <= n_axes:
-            raise ValueError(f"ax must be {n_axes} Axes at most, got {len(ax)}.")
-        if n_axes == 1 or (ax is not None and len(ax) == 1):
-            return self._axes(None if ax is None else ax[0]), None
-        return self._axes(ax, 2, gridspec_kw={"height_ratios": [2.2, 1.0]})
-
     def _draw_rows(self, ax, j):
         rows = np.arange(len(self.X))
         is_gap, self.imputed_ = np.isnan(self.X[:, j]), None
         self.gaps_ = shade_gaps(ax, is_gap)
         (self.points_,) = ax.plot(
-            rows[~is_gap], self.X[~is_gap, j], ".", color=text_colour(), markersize=4.0,
+            rows[~is_gap], self.X[~is_gap, j], ".", color=foreground(), markersize=4.0,
             label="observed",
         )  # fmt: skip
         if self.imputed is not None and is_gap.any():
             (self.imputed_,) = ax.plot(
-                rows[is_gap], self.imputed[is_gap, j], "o", color=text_colour(), markersize=3.5,
+                rows[is_gap], self.imputed[is_gap, j], "o", color=foreground(), markersize=3.5,
                 fillstyle="none", markeredgewidth=0.8, label="imputed",
             )  # fmt: skip
 
@@ -279,19 +268,16 @@ class ForecastDisplay(Display):
                 alpha=0.25, linewidth=0.0,
             )  # fmt: skip
         if self.forecast is not None:
-            ax.axvline(n - 0.5, color=text_colour(), linewidth=0.8, linestyle=":")
-
-    def _legend_order(self):
-        return self.points_, self.imputed_, self.gaps_, *self.lines_.values()
+            ax.axvline(n - 0.5, color=foreground(), linewidth=0.8, linestyle=":")
 
     def _draw_correlations(self, ax, j, lags, width):
         correlations, n_seen = autocorrelations(self.innovations[:, j], lags[-1])
         self.limit_ = width / np.sqrt(max(n_seen, 1))
         ax.axhspan(-self.limit_, self.limit_, color="C0", alpha=0.25, linewidth=0.0)
-        ax.axhline(0.0, color=text_colour(), linewidth=0.8)
+        ax.axhline(0.0, color=foreground(), linewidth=0.8)
         self.correlations_ = ax.stem(lags, correlations, basefmt=" ")
-        self.correlations_.markerline.set(markersize=3.5, color=text_colour())
-        self.correlations_.stemlines.set(linewidth=1.0, color=text_colour())
+        self.correlations_.markerline.set(markersize=3.5, color=foreground())
+        self.correlations_.stemlines.set(linewidth=1.0, color=foreground())
         height = max(1.3 * np.nanmax(np.abs(correlations), initial=0.0), 2.0 * self.limit_)
         ax.set(xlabel="lag (rows)", ylabel="autocorrelation\nof innovations")
         ax.set_ylim(-height, height)

@@ -186,7 +186,8 @@ class LearningCurveDisplay(Display):
             if panel != "log_likelihood":
                 _make_logarithmic(one)
         if self.raw_lines_:
-            drawn = [*self.marks_.values(), *self._lines_of("log_likelihood")]
+            drawn = [line for (panel, _), line in self.lines_.items() if panel == "log_likelihood"]
+            drawn += self.marks_.values()
             _focus(axes[panels.index("log_likelihood")], self.raw_lines_.values(), drawn)
         axes[-1].set_xlabel("rows read")
         if len(self.curves) > 1:
@@ -205,9 +206,6 @@ class LearningCurveDisplay(Display):
         if not len(panels) or n_axes not in (None, len(panels)):
             raise ValueError(f"ax must be {len(panels)} Axes, one for each panel, got {n_axes}.")
         return list(panels)
-
-    def _lines_of(self, panel):
-        return [line for (where, _), line in self.lines_.items() if where == panel]
 
     def _stacked_axes(self, ax, n):
         if ax is not None:

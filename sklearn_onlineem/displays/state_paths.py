@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.displays._display import Display
+from sklearn_onlineem.displays._drawing import foreground
 from sklearn_onlineem.displays._states import (
     check_suits,
     index_of,
@@ -21,7 +22,6 @@ from sklearn_onlineem.displays._states import (
     shade_gaps,
     some_of,
     state_colours,
-    text_colour,
 )
 
 if TYPE_CHECKING:
@@ -216,7 +216,9 @@ class StatePathDisplay(Display):
         """
         shown = range(self.X.shape[1]) if features is None else list(features)
         shown = [index_of(feature, self.feature_names) for feature in shown]
-        top, strip = self._two_axes(ax)
+        n_axes = 1 if self.posterior is None else 2
+        heights = {"height_ratios": [3.0, 1.0 if len(self.names) < 8 else 1.6]}
+        top, strip = self._one_or_two_axes(ax, n_axes, sharex=True, gridspec_kw=heights)
         colours = state_colours(len(self.names), cmap)
         self._draw_bands(top, colours)
         self.gaps_ = shade_gaps(top, np.isnan(self.X[:, shown]).all(axis=1))
@@ -228,16 +230,6 @@ class StatePathDisplay(Display):
         else:
             self._draw_strip(strip, colours)
         return self
-
-    def _two_axes(self, ax):
-        ax = None if ax is None else np.ravel(ax)
-        n_axes = 1 if self.posterior is None else 2
-        if ax is not None and not 1 <= len(ax) <= n_axes:
-            raise ValueError(f"ax must be {n_axes} Axes at most, got {len(ax)}.")
-        if n_axes == 1 or (ax is not None and len(ax) == 1):
-            return self._axes(None if ax is None else ax[0]), None
-        heights = {"height_ratios": [3.0, 1.0 if len(self.names) < 8 else 1.6]}
-        return self._axes(ax, 2, sharex=True, gridspec_kw=heights)
 
     def _draw_bands(self, ax, colours):
         firsts, lengths, values = runs(self.states)
@@ -273,7 +265,7 @@ class StatePathDisplay(Display):
         ax.margins(y=0.12)
         if len(shown) == 1:
             ax.set_ylabel(self.feature_names[shown[0]])
-            self.lines_[0].set_color(text_colour())
+            self.lines_[0].set_color(foreground())
 
     def _explain(self, ax):
         """Draw a legend of the lines, if there are few, and of gaps."""
@@ -288,7 +280,7 @@ class StatePathDisplay(Display):
             raise ValueError(f"features must be one, as symbols are drawn, got {len(shown)}.")
         symbols = self.X[:, shown[0]]
         codes = np.unique(symbols[~np.isnan(symbols)])
-        self.lines_ = ax.plot(symbols, "|", color=text_colour(), markersize=7.0)
+        self.lines_ = ax.plot(symbols, "|", color=foreground(), markersize=7.0)
         if isinstance(self.symbols, bool | np.bool):
             ax.set_yticks(codes[some_of(len(codes))])
         else:

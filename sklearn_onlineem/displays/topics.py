@@ -121,14 +121,14 @@ class TopicsDisplay(Display):
         if isinstance(n_words, bool) or not isinstance(n_words, Integral) or n_words < 1:
             raise ValueError(f"n_words of {cls.__name__} must be at least 1, got {n_words!r}.")
         names = _names(estimator, feature_names, n_features)
-        masses = components.sum(axis=1)
-        largest = np.argsort(-masses, kind="stable").tolist()
+        totals = components.sum(axis=1)
+        largest = np.argsort(-totals, kind="stable").tolist()
         chosen = largest if topics is None else _chosen(estimator, topics, n_topics)
-        probabilities = components[chosen] / masses[chosen][:, None]
+        probabilities = components[chosen] / totals[chosen][:, None]
         top = np.argsort(-probabilities, axis=1, kind="stable")[:, :n_words]
         words = [[names[j] for j in row] for row in top]
         values = np.take_along_axis(probabilities, top, axis=1)
-        return cls(words, values, (masses / masses.sum())[chosen], chosen).plot(ax=ax, **options)
+        return cls(words, values, (totals / totals.sum())[chosen], chosen).plot(ax=ax, **options)
 
     def plot(self, ax: AxesOrMany | None = None, *, bar_kw: Style | None = None) -> Self:
         """Draw the topics.

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.displays._display import Display
+from sklearn_onlineem.displays._drawing import foreground
 from sklearn_onlineem.displays._states import (
     check_suits,
     colour_map,
@@ -18,7 +19,6 @@ from sklearn_onlineem.displays._states import (
     label_axis,
     names_of,
     state_colours,
-    text_colour,
 )
 
 __all__ = ["TransitionDisplay"]
@@ -307,7 +307,7 @@ class TransitionDisplay(Display):
         where, ways_out = self._positions(positions), jumps(self.transmat)
         if threshold is None:
             threshold = 0.05 if n_states <= _MOST_ANNOTATED else 0.1
-        ax, ink = self._axes(ax), text_colour()
+        ax, ink = self._axes(ax), foreground()
         sizes = radii(occupancies(self.transmat))
         self.edges_ = {
             (i, j): ax.add_patch(arrow(where[[i, j]], sizes[[i, j]], ways_out[i, j], ink))

@@ -148,7 +148,7 @@ def test_eigenvalues_are_those_of_the_jacobian_of_em(build):
     expected = np.sort(np.linalg.eigvals(step).real)[::-1][: len(information.eigenvalues)]
     np.testing.assert_allclose(information.eigenvalues, expected, rtol=0, atol=1e-7)
     assert information.rate > 0.05
-    assert "1. 0." in information.summary() and "the system; what moves" in information.summary()
+    assert "1. 0." in information.summary() and "the system; parameters" in information.summary()
     for direction in information.directions:
         np.testing.assert_allclose(sum(direction.parts.values()), 1.0)
 

@@ -53,7 +53,7 @@ class Componentwise(Solver):
     Divergence for Exponential Families via Mirror Descent", AISTATS 2021, on generalised EM;
     Celeux, Chrétien, Forbes & Mkhadri, "A component-wise EM algorithm for mixtures", JCGS 2001;
     Figueiredo & Jain, "Unsupervised learning of finite mixture models", PAMI 2002, section 4 (the
-    case of "cyclic" with a ``weight_concentration_prior`` of 0 or below).
+    case of "cyclic" with a prior concentration of the weights of 0 or below).
 
     Examples
     --------
