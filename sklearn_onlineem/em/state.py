@@ -288,7 +288,7 @@ class State(NamedTuple):
             Data that the solver needs for its next update.
         component_rates : ndarray of shape (n_components,), default=None
             Learning rates of the components, with running statistics.
-        move : Move, default=None
+        move : SplitMergeStep, default=None
             Split or merge step that was made as well.
         before : Model, default=None
             Old model of the divergence; None: the present model.
