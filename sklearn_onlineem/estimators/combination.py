@@ -230,7 +230,6 @@ def _sizes(states, seen):
 
 
 def _feature_names(estimators):
-    """Return names of features, as an attribute, if an estimator has any."""
     known = (estimator._fitted.attributes.get("feature_names_in_") for estimator in estimators)
     names = next((names for names in known if names is not None), None)
     return {} if names is None else {"feature_names_in_": names}
