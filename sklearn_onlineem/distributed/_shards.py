@@ -61,7 +61,6 @@ def _remote(name, X, is_one):
 
 
 def is_future(x):
-    """Return whether x is a future of dask.distributed, which need not be installed."""
     distributed = sys.modules.get("distributed")
     return distributed is not None and isinstance(x, distributed.Future)
 

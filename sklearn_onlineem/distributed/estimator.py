@@ -333,7 +333,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
 
         Parameters
         ----------
-        X : array-like, or what else `estimator_` takes
+        X : array-like, or other data that `estimator_` takes
             Local data, not shards.
         y : object
             Ignored.
@@ -351,7 +351,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
 
         Parameters
         ----------
-        X : array-like, or what else `estimator_` takes
+        X : array-like, or other data that `estimator_` takes
             Local data, not shards.
 
         Returns
@@ -367,7 +367,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
 
         Parameters
         ----------
-        X : array-like, or what else `estimator_` takes
+        X : array-like, or other data that `estimator_` takes
             Local data, not shards.
 
         Returns
@@ -383,7 +383,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
 
         Parameters
         ----------
-        X : array-like, or what else `estimator_` takes
+        X : array-like, or other data that `estimator_` takes
             Local data, not shards.
 
         Returns
@@ -415,7 +415,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
 
         Parameters
         ----------
-        X : array-like, or what else `estimator_` takes
+        X : array-like, or other data that `estimator_` takes
             Local data, not shards.
 
         Returns
@@ -445,7 +445,6 @@ def _for_workers(estimator):
 
 
 def _present(client):
-    """Return the given client, or the present one."""
     if client is not None:
         return client
     from distributed import default_client

@@ -189,7 +189,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         default=None, valid=[None, "array-like"]
     )
 
-    # ------------------------------------------------------------------ what a subclass provides
+    # ------------------------------------------------------------------ provided by a subclass
 
     @abstractmethod
     def _input(self, fresh=False):
@@ -480,7 +480,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         with naming(self):
             return LearntPrior.of(seen, weight)
 
-    # ------------------------------------------------------------------- what a fit leaves behind
+    # ------------------------------------------------------------------------------ fitted state
 
     def _commit(self, progress, attributes, end=None):
         """Set the fitted state after a progress, in one assignment."""

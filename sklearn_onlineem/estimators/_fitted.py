@@ -216,7 +216,7 @@ class FitTransformMixin(TransformerMixin):
 
         Returns
         -------
-        transformed : ndarray, or what else `transform` returns
+        transformed : ndarray, or list
 
         Raises
         ------

@@ -89,7 +89,7 @@ def check_rows_of_y(form, y):
         return
     found = f"X has {n_rows} rows, and y {n_entries} entries"
     if _adds_up(y, n_rows):
-        raise ValueError(f"{found}; these look like lengths, which are passed as lengths=...")
+        raise ValueError(f"{found}; these look like lengths: pass lengths=...")
     raise ValueError(f"{found}. Pass lengths of sequences as lengths=...")
 
 

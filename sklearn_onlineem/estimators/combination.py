@@ -69,9 +69,9 @@ def combine_estimators(
         Whether to renumber components or states as in the first estimator, by the smallest KL
         divergence between the models (of hidden Markov models: of occupancies and emissions).
         States of Kalman filters are transformed by the linear map that brings their effect on rows,
-        present and later, closest to the first estimator's. Edit operations need none. "auto": each
-        member for which this reduces its joint KL divergence to the first estimator to less than
-        half.
+        present and later, closest to the first estimator's. Edit operations need no alignment.
+        "auto": each member for which this reduces its joint KL divergence to the first estimator to
+        less than half.
     n_pseudo_samples : int, default=10000
         For ``method="sampled"``.
     random_state : int, RandomState instance or None, default=None
@@ -82,7 +82,8 @@ def combine_estimators(
     merged : estimator
         Of the same class, with the parameters of the first estimator; `n_samples_seen_` and
         `n_steps_` are sums. It can continue with `partial_fit`. Its attribute `aligned_members_` is
-        a list of bool, whether members were aligned.
+        a list of bool, whether members were aligned. Names of features are those of members that
+        have any.
 
     Raises
     ------
@@ -230,7 +231,6 @@ def _sizes(states, seen):
 
 
 def _feature_names(estimators):
-    """Return names of features, as an attribute, if an estimator has any."""
     known = (estimator._fitted.attributes.get("feature_names_in_") for estimator in estimators)
     names = next((names for names in known if names is not None), None)
     return {} if names is None else {"feature_names_in_": names}

@@ -236,11 +236,11 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
     n_components : int, default=10
         Number of topics.
     doc_topic_prior : float, default=None
-        :math:`\alpha` of each topic, from 1e-20 to 1e20; the start, if it is learnt. None: 5 /
-        n_components.
+        :math:`\alpha` of each topic, from 1e-20 to 1e20; the start, if it is learnt. None:
+        ``5/n_components``.
     topic_word_prior : float, default=None
-        :math:`\beta`, of each word, added to its expected counts; from 1e-20 to 1e20. None: 1 /
-        n_components.
+        :math:`\beta`, of each word, added to its expected counts; from 1e-20 to 1e20. None:
+        ``1/n_components``.
     learn_doc_topic_prior : bool, default=True
         Whether to learn :math:`\alpha`, one for each topic, by maximum likelihood. It is
         overestimated with ``e_step="map"`` and ``solver="batch"``, where False is better by about a
