@@ -9,7 +9,7 @@ from sklearn_onlineem.diagnostics._coordinates import (
 )
 from sklearn_onlineem.diagnostics._systems import SystemCoordinates
 from sklearn_onlineem.estimators._base import OnlineEM
-from sklearn_onlineem.estimators._validation import naming
+from sklearn_onlineem.estimators._validation import error_context
 from sklearn_onlineem.models.hidden_markov import HiddenMarkovModel
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
 from sklearn_onlineem.models.mixture import MixtureModel
@@ -25,7 +25,7 @@ def model_and_data(estimator, X, **where):
             f" {type(estimator).__name__}."
         )
     seen = estimator._seen()
-    with naming(seen):
+    with error_context(seen):
         return seen.model_, seen._input().read(X, **where)
 
 

@@ -9,7 +9,7 @@ from sklearn_onlineem.data import Batch
 from sklearn_onlineem.diagnostics._reading import model_and_data, prior_of
 from sklearn_onlineem.estimators._base import OnlineEM
 from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.estimators._validation import naming
+from sklearn_onlineem.estimators._validation import error_context
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics, combine
 
@@ -130,7 +130,7 @@ def convergence_certificate(estimator: OnlineEM, X: object, **where: object) -> 
     (True, 1.0)
     """
     model, data = model_and_data(estimator, X, **where)
-    with naming(estimator), single_threaded_blas(data.n_rows):
+    with error_context(estimator), single_threaded_blas(data.n_rows):
         return step_certificate(model, data, prior_of(estimator))
 
 

@@ -23,14 +23,14 @@ from sklearn_onlineem.em.solvers import SOLVERS
 from sklearn_onlineem.estimators._base import N_JOBS, OnlineEM
 from sklearn_onlineem.estimators._fitted import PersistentState, rollback
 from sklearn_onlineem.estimators._parameters import available_if, by_name, fit_context, naming_calls
-from sklearn_onlineem.estimators._progress import report_end, report_pass, say
+from sklearn_onlineem.estimators._progress import log, report_end, report_pass
 from sklearn_onlineem.estimators._sequence_forms import (
     check_rows_of_y,
     is_nested,
     sequence_form,
 )
 from sklearn_onlineem.estimators._sequences import SequenceEstimator
-from sklearn_onlineem.estimators._validation import naming
+from sklearn_onlineem.estimators._validation import error_context
 
 # For annotations only: it need not be installed.
 if TYPE_CHECKING:
@@ -250,8 +250,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         plan = estimator._plan(start, shards, estimator._fitted.lower_bounds)
         passes = mode.passes(progress, shards, plan)
         max_iter = estimator.max_iter if is_batch else self.n_passes
-        say(estimator, f"starts, {len(shards)} observations in {len(shards.sizes)} shards")
-        with naming(estimator):
+        log(estimator, f"starts, {len(shards)} observations in {len(shards.sizes)} shards")
+        with error_context(estimator):
             run(passes, progress, max_iter, partial(report_pass, estimator))
         report_end(estimator, progress)
         estimator._finish(progress, shards, start, may_converge=is_batch)
@@ -264,7 +264,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             return y
         takes_sequences = isinstance(estimator, SequenceEstimator)
         if takes_sequences and remote_shards({"X": X}, estimator) is None:
-            with naming(estimator):
+            with error_context(estimator):
                 if not is_nested(X):
                     check_rows_of_y(sequence_form(X), y)
         return None

@@ -38,17 +38,22 @@ from sklearn_onlineem.estimators._progress import (
     CallbackSupportMixin,
     FitTasks,
     checked_callbacks,
+    log,
     report_end,
     report_pass,
     report_update,
-    say,
     warn_of_passes,
     warn_of_reinitialisation,
     warn_of_unused_rates,
 )
 from sklearn_onlineem.estimators._start import LearntPrior, LearntStart
 from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.estimators._validation import INVALID, check_complete, naming, raise_named
+from sklearn_onlineem.estimators._validation import (
+    INVALID,
+    check_complete,
+    error_context,
+    raise_named,
+)
 from sklearn_onlineem.models import Model
 from sklearn_onlineem.statistics import Statistics
 
@@ -217,7 +222,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     def _fit(self, X, y=None, **where):
         """Fit to X, with further arguments of the input. Parameters are already validated."""
         random_state, best, best_score = check_random_state(self.random_state), None, -math.inf
-        with self._lock(), naming(self):
+        with self._lock(), error_context(self):
             resumes = self.warm_start and self.__sklearn_is_fitted__()
             if resumes:
                 self._check_structure()
@@ -229,7 +234,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                 initialiser = None if resumes else self._start()
                 for number in range(1, n_init + 1):
                     if resumes:
-                        say(self, "continues from the fitted model")
+                        log(self, "continues from the fitted model")
                         prior = self._pseudo_statistics(self.model_, data.n_features)
                         seed = _drawn_seed(random_state)
                         start = self._with_settings(
@@ -237,7 +242,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                         )
                         history, bounds = self._fitted.history, self._fitted.lower_bounds
                     else:
-                        say(self, f"start {number} of {n_init}, from {data.n_rows} rows")
+                        log(self, f"start {number} of {n_init}, from {data.n_rows} rows")
                         model = initialiser.model(data, random_state)
                         start, history = self._state_of(model, data, random_state), History()
                         bounds = ()
@@ -331,7 +336,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         """Learn the first batch of a stream, which also provides its start."""
         self._validate_params()
         random_state = check_random_state(self.random_state)
-        with naming(self):
+        with error_context(self):
             reader = self._input(fresh=True)
             data = reader.read(X, y, **where)
             initialiser, solver = self._start(), self._solver()
@@ -409,7 +414,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     def _validate_params(self):
         super()._validate_params()
-        with naming(self):
+        with error_context(self):
             for name, value in self.get_params(deep=False).items():
                 check_complete(name, value)
             self._callbacks()
@@ -433,7 +438,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         """Set the model that EM starts from, and learn nothing from X."""
         self._validate_params()
         random_state = check_random_state(self.random_state)
-        with self._lock(), naming(self):
+        with self._lock(), error_context(self):
             reader = self._input(fresh=True)
             data = reader.read(X, y, **where)
             with single_threaded_blas(data.n_rows):
@@ -477,7 +482,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         array([[6.]])
         """
         seen = self._seen()
-        with naming(self):
+        with error_context(self):
             return LearntPrior.of(seen, weight)
 
     # ------------------------------------------------------------------------------ fitted state
@@ -647,7 +652,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         fitted = state.get("_fitted")
         if fitted is None:
             return
-        with naming(self):
+        with error_context(self):
             if not isinstance(fitted, Fitted):
                 raise ValueError(f"the fitted state is {fitted!r:.60}.")
             fitted.check()

@@ -22,7 +22,7 @@ __all__ = [
     "report_end",
     "report_pass",
     "report_update",
-    "say",
+    "log",
     "warn_of_passes",
     "warn_of_reinitialisation",
     "warn_of_unused_rates",
@@ -43,30 +43,30 @@ def warn_user(message, category=UserWarning):
 # ---------------------------------------------------------------------------------------- progress
 
 
-def say(estimator, what):
+def log(estimator, what):
     if estimator.verbose:
         print(f"{type(estimator).__name__}: {what}", flush=True)
 
 
 def report_pass(estimator, n_iter, log_likelihood):
     if n_iter % estimator.verbose_interval == 0:
-        say(estimator, f"pass {n_iter}, log-likelihood {log_likelihood:.6f}")
+        log(estimator, f"pass {n_iter}, log-likelihood {log_likelihood:.6f}")
 
 
 def report_end(estimator, progress):
     if progress.n_iter == 0:
-        say(estimator, "max_iter=0, so that nothing is learnt")
+        log(estimator, "max_iter=0, so that nothing is learnt")
         return
     reason = "converged" if progress.converged else "reached max_iter"
     reason = "stopped by a callback" if progress.stopped else reason
     last = progress.lower_bounds[-1]
-    say(estimator, f"{reason} after pass {progress.n_iter}, log-likelihood {last:.6f}")
+    log(estimator, f"{reason} after pass {progress.n_iter}, log-likelihood {last:.6f}")
 
 
 def report_update(estimator, state):
     if state.n_steps == 1 or state.n_steps % estimator.verbose_interval == 0:
         what = f"update {state.n_steps}, {state.n_rows} rows, log-likelihood"
-        say(estimator, f"{what} {state.step.log_likelihood:.6f}")
+        log(estimator, f"{what} {state.step.log_likelihood:.6f}")
 
 
 # ---------------------------------------------------------------------------------------- warnings

@@ -29,8 +29,8 @@ from sklearn_onlineem.estimators._validation import (
     check_values,
     checked_labels,
     converted,
+    error_context,
     is_ready,
-    naming,
 )
 
 __all__ = ["SequenceEstimator", "SequencesInput", "filled_rows"]
@@ -49,7 +49,7 @@ class SequencesInput:
 
     def read(self, X, y=None, lengths=None, groups=None, continues=False):
         """Return sequences, converted and checked; the first may continue the last of the fit."""
-        with naming(self._estimator):
+        with error_context(self._estimator):
             self.form = sequence_form(X, lengths, groups, self._converted)
             check_rows_of_y(self.form, y)
             data = self._data(self.form.X, y)
@@ -204,7 +204,7 @@ class SequenceEstimator(
         seen = self._seen()
         reader = seen._input()
         data = reader.read(X, None, lengths, groups)
-        with naming(self), single_threaded_blas(data.n_rows):
+        with error_context(self), single_threaded_blas(data.n_rows):
             return getattr(seen.model_, method)(data, *arguments), reader
 
     def score_samples(
@@ -257,7 +257,7 @@ class SequenceEstimator(
             If the estimator is not fitted, or X is invalid.
         """
         log_likelihoods, reader = self._infer(X, lengths, groups, "log_likelihood")
-        with naming(self):
+        with error_context(self):
             check_rows_of_y(reader.form, y)
         return float(log_likelihoods.mean())
 
@@ -318,7 +318,7 @@ class SequenceEstimator(
         seen, name = self._seen(), type(self).__name__
         check_count(f"n_samples of {name}", n_samples)
         check_count(f"n_sequences of {name}", n_sequences, optional=True)
-        with naming(self):
+        with error_context(self):
             return seen._drawn(int(n_samples), n_sequences)
 
     def _drawn(self, n_samples, n_sequences):

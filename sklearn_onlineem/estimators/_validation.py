@@ -36,7 +36,7 @@ __all__ = [
     "filled",
     "finite_start",
     "is_ready",
-    "naming",
+    "error_context",
     "raise_named",
     "relative_shares",
     "shares",
@@ -133,7 +133,7 @@ INVALID = (TypeError, ValueError, OverflowError)
 
 
 @contextmanager
-def naming(estimator):
+def error_context(estimator):
     """Return a context whose errors of invalid input name the estimator."""
     try:
         yield

@@ -16,7 +16,7 @@ from sklearn_onlineem._typing import FloatsOrList, SequenceData
 from sklearn_onlineem.estimators._fitted import FitTransformMixin, PersistentState
 from sklearn_onlineem.estimators._parameters import are_same, fit_context, naming_calls
 from sklearn_onlineem.estimators._sequence_forms import SequenceOutput, sequence_form
-from sklearn_onlineem.estimators._validation import naming
+from sklearn_onlineem.estimators._validation import error_context
 
 __all__ = ["PerSequence"]
 
@@ -117,7 +117,7 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
         return self
 
     def _new_transformer(self):
-        with naming(self):
+        with error_context(self):
             return clone(self.transformer)
 
     def _check_unchanged(self, transformer):
@@ -137,7 +137,7 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
                 )
 
     def _form(self, X):
-        with naming(self):
+        with error_context(self):
             return sequence_form(X)
 
     def transform(self, X: SequenceData) -> FloatsOrList:

@@ -27,7 +27,12 @@ from sklearn_onlineem.estimators._start import (
     wide_pseudo_rows,
 )
 from sklearn_onlineem.estimators._threads import single_threaded_blas
-from sklearn_onlineem.estimators._validation import finite_start, naming, relative_shares, shares
+from sklearn_onlineem.estimators._validation import (
+    error_context,
+    finite_start,
+    relative_shares,
+    shares,
+)
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
@@ -334,7 +339,7 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         if not predictive:
             return super().score_samples(X)
         seen = self._seen()
-        with naming(self):
+        with error_context(self):
             statistics = seen._posterior_statistics()
             return seen._infer(X, "predictive_log_likelihood", statistics)
 

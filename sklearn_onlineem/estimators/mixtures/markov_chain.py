@@ -29,8 +29,8 @@ from sklearn_onlineem.estimators._validation import (
     check_in_memory,
     checked_lengths,
     converted,
+    error_context,
     filled,
-    naming,
 )
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import MarkovChain
@@ -256,7 +256,7 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
         """Return the form of X if `lengths` or `groups` are given, else X."""
         if lengths is None and groups is None:
             return X
-        with naming(self):
+        with error_context(self):
             return sequence_form(X, lengths, groups, partial(symbol_column, self))
 
     @fitted_property

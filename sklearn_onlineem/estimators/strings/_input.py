@@ -10,7 +10,7 @@ import numpy as np
 
 from sklearn_onlineem.data.strings import StringPairs, Strings
 from sklearn_onlineem.estimators._threads import threads_for
-from sklearn_onlineem.estimators._validation import check_in_memory, naming
+from sklearn_onlineem.estimators._validation import check_in_memory, error_context
 
 __all__ = ["PairsInput", "SymbolCodes", "are_text", "entries_of", "pairs_of", "strings_of"]
 
@@ -165,7 +165,7 @@ class PairsInput:
 
     def read(self, X, y=None):
         """Return pairs, converted and checked."""
-        with naming(self._estimator):
+        with error_context(self._estimator):
             check_in_memory("X", X)
             sources, targets = pairs_of(X)
             known = self._new_codes(sources, targets) if self._fresh else self._estimator._codes

@@ -16,7 +16,7 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.estimators._fitted import PersistentState
 from sklearn_onlineem.estimators._parameters import fit_context, naming_calls
 from sklearn_onlineem.estimators._threads import threads_for
-from sklearn_onlineem.estimators._validation import naming
+from sklearn_onlineem.estimators._validation import error_context
 from sklearn_onlineem.estimators.strings._input import SymbolCodes, strings_of
 from sklearn_onlineem.estimators.strings.edit_distance import EditDistance
 from sklearn_onlineem.models.edit_dictionary import Dictionary
@@ -125,7 +125,7 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         ValueError
             If the parameters or the data are invalid.
         """
-        with naming(self):
+        with error_context(self):
             X, y = strings_of(X, "word {} of X"), strings_of(y, "word {} of y")
             if len(X) != len(y) or len(X) == 0:
                 raise ValueError(
@@ -186,7 +186,7 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         NotFittedError, ValueError
             If the estimator is not fitted, or X or y is invalid.
         """
-        with naming(self):
+        with error_context(self):
             y = strings_of(y, "word {} of y")
         found = self.predict(X)
         if len(found) != len(y) or len(y) == 0:
@@ -231,7 +231,7 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
                 f"n_neighbors of {type(self).__name__} must be an integer in 1..{n_words}, got"
                 f" {n_neighbors!r}."
             )
-        with naming(self):
+        with error_context(self):
             words = SymbolCodes(fitted.codes).encode(strings_of(X, "word {} of X"))
         threads = partial(threads_for, fitted.edit_distance.n_jobs)
         found = [fitted.known.nearest(words[[i]], n_neighbors, threads) for i in range(len(words))]

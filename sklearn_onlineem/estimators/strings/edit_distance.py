@@ -19,7 +19,7 @@ from sklearn_onlineem.estimators._fitted import FittedAttribute, FitTransformMix
 from sklearn_onlineem.estimators._parameters import estimator, fit_context, parameter
 from sklearn_onlineem.estimators._start import Initialiser
 from sklearn_onlineem.estimators._threads import threads_for
-from sklearn_onlineem.estimators._validation import naming
+from sklearn_onlineem.estimators._validation import error_context
 from sklearn_onlineem.estimators.strings._input import PairsInput, SymbolCodes, pairs_of, strings_of
 from sklearn_onlineem.families._checks import LARGEST
 from sklearn_onlineem.models.edit_operations import (
@@ -423,7 +423,7 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         """
         seen = self._seen()
         best = seen._is_best(kind)
-        with naming(self):
+        with error_context(self):
             codes = SymbolCodes(seen._codes)
             sources = codes.encode(strings_of(X, "source {}"))
             targets = sources if Y is None else codes.encode(strings_of(Y, "target {}"))

@@ -28,7 +28,7 @@ from sklearn_onlineem.estimators._validation import (
     check_complete,
     checked_labels,
     checked_lengths,
-    naming,
+    error_context,
 )
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
 from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori, TopicInference
@@ -535,7 +535,7 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         """
         seen = self._seen()
         data = seen._reader().read(X)
-        with naming(self):
+        with error_context(self):
             log_likelihoods, n_tokens = seen.model_.completion(data, seen._generator())
             if not n_tokens.any():
                 raise ValueError("X must have a document with at least two tokens.")
