@@ -41,11 +41,13 @@ class Componentwise(Solver):
     ValueError
         If `order` is none of these; in a fit, if the model is no mixture.
 
-    Notes ----- In expectation over a component drawn at random, a step raises the bound by at least
-    :math:`c = 1/K` of a step of batch EM, and with the weights as one more block by :math:`c = 1/(K
-    + 1)`: so bounds on the convergence of EM hold for K times, or K + 1 times, as many steps. With
-    a tied covariance a step updates a mean, under the old covariance, and each pass ends with a
-    step of batch EM.
+    Notes
+    -----
+    In expectation over a component drawn at random, a step raises the bound by at least
+    :math:`c = 1/K` of a step of batch EM, and with the weights as one more block by
+    :math:`c = 1/(K + 1)`: so bounds on the convergence of EM hold for K times, or K + 1 times, as
+    many steps. With a tied covariance a step updates a mean, under the old covariance, and each
+    pass ends with a step of batch EM.
 
     References
     ----------
