@@ -106,9 +106,10 @@ def convergence_certificate(estimator: OnlineEM, X: object, **where: object) -> 
     ValueError
         If X is invalid, or the model has no exact E-step (latent Dirichlet allocation).
 
-    Notes ----- Floors of variances (`reg_covar`) are pseudo-data of components in Q. As their
-    weight changes with the model, the gain may be below the certificate by a share of the floor in
-    the variance.
+    Notes
+    -----
+    Floors of variances (`reg_covar`) are pseudo-data of components in Q. As their weight changes
+    with the model, the gain may be below the certificate by a share of the floor in the variance.
 
     References
     ----------

@@ -128,8 +128,10 @@ class DriftWatch:
     alarms : list of Drift
         All so far.
 
-    Notes ----- Batches should be independent; if those of a stationary source are correlated, use
-    larger batches or raise `slack`.
+    Notes
+    -----
+    Batches should be independent; if those of a stationary source are correlated, use larger
+    batches or raise `slack`.
 
     References
     ----------

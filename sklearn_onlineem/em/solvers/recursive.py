@@ -42,9 +42,11 @@ class Recursive(Solver):
         In a fit, if the model is no hidden Markov model of symbols, or its sequences end by
         themselves.
 
-    Notes ----- An entry of `history_` describes a batch: the log-likelihood of each row is given
-    the rows before it, under the model at that row, and the learning rate is that of one step with
-    the same weight. It uses one thread.
+    Notes
+    -----
+    An entry of `history_` describes a batch: the log-likelihood of each row is given the rows
+    before it, under the model at that row, and the learning rate is that of one step with the same
+    weight. It uses one thread.
 
     References
     ----------
