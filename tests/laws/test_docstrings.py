@@ -5,6 +5,7 @@ import re
 from operator import attrgetter
 
 import pytest
+from cases.public_names import public
 
 import sklearn_onlineem
 
@@ -36,6 +37,11 @@ def test_methods_say_what_they_take_return_and_raise(method):
 
 def test_there_are_methods():
     assert len(METHODS) > 100
+
+
+def test_headings_have_their_own_line():
+    broken = [path for path, value in public() if re.search(r"\S -{4,}", value.__doc__ or "")]
+    assert not broken and re.search(r"\S -{4,}", "Notes ----- Batches")
 
 
 def documented_parameters(kind):
