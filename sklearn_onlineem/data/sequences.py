@@ -37,6 +37,7 @@ class LengthDistribution(Statistics):
     survival: Floats
 
     before = None
+    share_of_starts = 1.0
 
     def merge(self, a: float, other: LengthDistribution, b: float) -> LengthDistribution:
         survival = np.zeros(max(len(self.survival), len(other.survival)))
@@ -147,6 +148,11 @@ class Sequences(Batch):
         """Share of the sequences with more than t rows, t = 0, 1, ..., without a continued one."""
         return _survival(self.lengths if self.before is None else self.lengths[1:], len(self))
 
+    @property
+    def share_of_starts(self) -> float:
+        """Share of the sequences that do not continue another."""
+        return 1.0 if self.before is None else 1.0 - 1.0 / len(self)
+
     @cached_property
     def observed(self) -> NDArray[np.bool_] | None:
         """Whether each row has a value, or None if no value is missing."""
@@ -192,17 +198,14 @@ class Sequences(Batch):
         bounds = [0, *cuts.tolist(), len(self)]
         if len(bounds) == 2:
             return (self,)
-        alone = self._with_threads(1)
+        rows = Rows.unchecked(self.X, self.rows.sample_weight, self.rows.labels, 1)
+        alone = Sequences.unchecked(rows, self.offsets, self.before)
         parts = tuple(alone[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True))
         if self.observed is None:
             # Computed once, not in every pass over the data.
             for part in parts:
                 part.__dict__["observed"] = None
         return parts
-
-    def _with_threads(self, n_threads):
-        rows = Rows.unchecked(self.X, self.rows.sample_weight, self.rows.labels, n_threads)
-        return Sequences.unchecked(rows, self.offsets, self.before)
 
     def continued(self, before: Before | None) -> Sequences:
         """Return the sequences, the first of which continues from a filtered distribution.

@@ -23,7 +23,6 @@ __all__ = [
 
 # Kernels read rows of topics that are padded to a multiple of this.
 _LANES = 16
-_NO_WEIGHT = np.empty(0)
 ALL_TOPICS = np.empty((0, 0), dtype=np.uint8)
 NOTHING = np.empty((0, 0))
 _DOUBLE = (np.dtype(np.float64),)
@@ -72,10 +71,14 @@ class TopicInference:
             )
         bounds, mean_logs = np.empty(len(data)), np.empty(len(alpha))
         n_sweeps, burn_in, n_rounds, takes_draw = self._arguments
+        if data.sample_weight is not None:
+            weight = scale * data.sample_weight
+        else:
+            weight = np.full(0 if scale == 1.0 else len(data), scale)
         table = padded(topics_T, data.n_threads)
         _topics.e_step(
             data.counts, data.words, data.offsets,
-            _scaled(data.sample_weight, scale, len(data)),
+            weight,
             ALL_TOPICS if data.allowed is None else data.allowed,
             table, alpha, data.numbers, seed, n_sweeps, burn_in, n_rounds, MOST_SINGLE, takes_draw,
             totals_T, mean_logs, bounds, proportions, data.n_threads,
@@ -151,13 +154,6 @@ class MaximumAPosteriori(TopicInference):
     @property
     def _arguments(self):
         return 0, 0, self.n_rounds, False
-
-
-def _scaled(sample_weight, scale, n):
-    """Return weights as the kernel reads them."""
-    if sample_weight is None:
-        return _NO_WEIGHT if scale == 1.0 else np.full(n, scale)
-    return scale * sample_weight
 
 
 def check_topics(topics_T, alpha):
