@@ -15,7 +15,7 @@ from sklearn_onlineem.data._batch import Batch, Index, array_of, check_offsets
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["LengthDistribution", "Sequences"]
+__all__ = ["LengthDistribution", "Sequences", "share_of_starts"]
 
 # Distribution of a state: probabilities, or a mean and a covariance.
 Before: TypeAlias = Floats | tuple[Floats, Floats]
@@ -37,7 +37,6 @@ class LengthDistribution(Statistics):
     survival: Floats
 
     before = None
-    share_of_starts = 1.0
 
     def merge(self, a: float, other: LengthDistribution, b: float) -> LengthDistribution:
         survival = np.zeros(max(len(self.survival), len(other.survival)))
@@ -148,11 +147,6 @@ class Sequences(Batch):
         """Share of the sequences with more than t rows, t = 0, 1, ..., without a continued one."""
         return _survival(self.lengths if self.before is None else self.lengths[1:], len(self))
 
-    @property
-    def share_of_starts(self) -> float:
-        """Share of the sequences that do not continue another."""
-        return 1.0 if self.before is None else 1.0 - 1.0 / len(self)
-
     @cached_property
     def observed(self) -> NDArray[np.bool_] | None:
         """Whether each row has a value, or None if no value is missing."""
@@ -224,11 +218,16 @@ def _check_before(before):
         return
     parts = before if isinstance(before, tuple) else (before,)
     for part, ndim in zip(parts, (1, 2), strict=False):
-        array_of("before", part, (np.dtype(np.float64),), ndim)
+        array_of("before", part, ndim=ndim)
         if not np.isfinite(part).all():
             raise ValueError("before must be finite.")
     if len(parts) > 1 and (len(parts) > 2 or parts[1].shape != 2 * parts[0].shape):
         raise ValueError("before must be a mean (k,) and a covariance (k, k).")
+
+
+def share_of_starts(like):
+    """Return the share of the sequences that do not continue another."""
+    return 1.0 if like is None or like.before is None else 1.0 - 1.0 / len(like)
 
 
 def _survival(lengths, n):

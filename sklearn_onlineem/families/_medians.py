@@ -41,9 +41,6 @@ class Pull:
     def total_weight(self):
         return self.weights.sum(axis=0)
 
-    def of_features(self, index):
-        return Pull(self.weights, self.locations[:, :, index], self.scales[:, :, index])
-
     def value(self, m):
         gap = np.abs(m - self.locations)
         return (self.weights * (gap + self.scales * np.exp(-gap / self.scales))).sum(axis=0)
@@ -94,7 +91,8 @@ def minimisers(points, shares, pull):
     step = max(1, _CHUNK_VALUES // max(1, shares.size))
     for start in range(0, points.shape[1], step):
         index = slice(start, start + step)
-        sought, own = _Sorted(points[:, index], shares), pull.of_features(index)
+        sought = _Sorted(points[:, index], shares)
+        own = Pull(pull.weights, pull.locations[:, :, index], pull.scales[:, :, index])
         is_pulled = own.total_weight > _FLAT * sought.total_weight
         if not is_pulled.all():
             out[:, index] = sought.medians()

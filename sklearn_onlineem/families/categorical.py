@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._kernels._rows import are_codes
 from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.data._batch import REALS
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import LEAST, above, check_setting
 from sklearn_onlineem.families._family import ExponentialFamily
@@ -23,7 +24,6 @@ __all__ = ["Categorical"]
 
 # A stray code of 1e10 must be an error, not an allocation.
 _MOST_CATEGORIES = 1 << 20
-_REALS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Categorical(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
     def check(self, X: Floats) -> None:
         most = _MOST_CATEGORIES if self.n_categories is None else self.n_categories
         if not sparse.issparse(X):
-            reals = np.require(X, None if X.dtype in _REALS else np.float64, "AC")
+            reals = np.require(X, None if X.dtype in REALS else np.float64, "AC")
             if are_codes(reals, min(most, sys.maxsize)):
                 return
         why = ""

@@ -52,13 +52,6 @@ class LinearDynamicalStatistics(Statistics):
     def parts(self) -> tuple[Moments, Moments, Moments]:
         return self.initial, self.transitions, self.emissions
 
-    @property
-    def is_finite(self) -> bool:
-        """Whether all moments are finite: those of unstable systems may overflow."""
-        return all(
-            np.isfinite(part.mean).all() and np.isfinite(part.scatter).all() for part in self.parts
-        )
-
 
 def allocate_sums(k, d):
     """Allocate weight, mean and scatter of each part of a single system's statistics."""

@@ -14,7 +14,7 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import take
 from sklearn_onlineem.data._batch import array_of
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
+from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Categorical, Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
 from sklearn_onlineem.models._model import Model, matching
@@ -26,7 +26,6 @@ __all__ = ["HiddenMarkovModel", "HiddenMarkovStatistics"]
 
 # Log densities of a chunk fit in a cache; a thread takes some milliseconds for it.
 _CHUNK_VALUES = 1 << 19
-_DOUBLE = (np.dtype(np.float64),)
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,8 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
 
     def __post_init__(self):
         # Kernels do not convert them.
-        array_of("start", self.start, _DOUBLE, ndim=1)
-        array_of("transmat", self.transmat, _DOUBLE, ndim=2)
+        array_of("start", self.start)
+        array_of("transmat", self.transmat, ndim=2)
 
     @property
     def n_components(self) -> int:
@@ -285,8 +284,8 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
 
     def _occupancies(self, like):
         """Return expected starts of a sequence, and transitions and emissions of each state."""
-        starts = 1.0 if like is None else like.share_of_starts
-        return starts, *self.termination.occupancies(self.start, self.transmat, like)
+        occupancies = self.termination.occupancies(self.start, self.transmat, like)
+        return share_of_starts(like), *occupancies
 
     def lengths(self, data: Sequences) -> LengthDistribution:
         return data.length_distribution

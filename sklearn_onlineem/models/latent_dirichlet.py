@@ -45,7 +45,6 @@ _BLOCK_VALUES = 1 << 20
 # Tokens of the documents that are split at a time.
 _PIECE_TOKENS = 1 << 18
 _SEEDS = 1 << 63
-_DOUBLE = (np.dtype(np.float64),)
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def _merged(a, x, b, y):
         factor, values = (b, y) if x is None else (a, x)
         return values if values is None or factor == 1.0 else factor * values
     for table in (x, y):
-        array_of("counts_T of TopicStatistics", table, _DOUBLE, ndim=2)
+        array_of("counts_T of TopicStatistics", table, ndim=2)
     total = np.empty(x.shape)
     add_tables(a, x, b, y, total)
     return total
@@ -156,7 +155,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
     def __post_init__(self):
         # Kernels do not convert them.
         check_topics(self.topics_T, self.alpha)
-        array_of("length", self.length, _DOUBLE)
+        array_of("length", self.length)
         if len(self.length) != 1:
             raise ValueError(f"length must be of shape (1,), got {self.length.shape}.")
 
@@ -206,7 +205,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
 
     def _topics_of(self, statistics):
         topics_T, totals = np.empty_like(self.topics_T), np.empty(self.n_components)
-        array_of("counts_T", statistics.counts_T, _DOUBLE, ndim=2)
+        array_of("counts_T", statistics.counts_T, ndim=2)
         normalise_columns(statistics.counts_T, statistics.smoothing, topics_T, totals)
         smoothed = totals + len(topics_T) * statistics.smoothing
         if not np.isfinite(smoothed).all():

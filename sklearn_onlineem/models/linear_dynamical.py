@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data._batch import room
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
+from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Full
 from sklearn_onlineem.models._kalman import (
     LinearDynamicalStatistics,
@@ -141,7 +140,9 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
             sums = self._sums(data, rng)
         evidence = combine([(1.0 / len(data), statistics) for statistics, _ in sums])
         log_likelihood = sum(log_likelihood for _, log_likelihood in sums) / len(data)
-        if not (evidence.is_finite and math.isfinite(log_likelihood)):
+        # Moments of unstable systems may overflow.
+        moments = [array for part in evidence.parts for array in (part.mean, part.scatter)]
+        if not all(np.isfinite(array).all() for array in (*moments, log_likelihood)):
             self._explain_overflow(data)
         return evidence, log_likelihood
 
@@ -205,7 +206,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
 
     def _inputs(self, like):
         """Return moments of the regressions' inputs per sequence, for each of the three."""
-        return np.array([like.share_of_starts]), *occupancies(self._padded, self._first, like)
+        return np.array([share_of_starts(like)]), *occupancies(self._padded, self._first, like)
 
     def lengths(self, data: Sequences) -> LengthDistribution:
         return data.length_distribution

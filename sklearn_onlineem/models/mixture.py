@@ -139,13 +139,13 @@ class MixtureModel(
         for chunk in chunks:
             share = chunk.total_weight / total_weight
             if share > 0.0:
-                given = self.parameters, log_weights, chunk
                 if rng is None:
-                    found = family.e_step(*given)
+                    found = family.e_step(self.parameters, log_weights, chunk)
                 elif isinstance(family, HiddenVariables):
-                    found = family.sampled_e_step(*given, rng)
+                    found = family.sampled_e_step(self.parameters, log_weights, chunk, rng)
                 else:
-                    found = family.e_step(*given, rng.random(len(chunk)))
+                    uniforms = rng.random(len(chunk))
+                    found = family.e_step(self.parameters, log_weights, chunk, uniforms)
                 counts, emissions, chunk_log_likelihood = found
                 terms.append((share, MixtureStatistics(counts, emissions)))
                 log_likelihood += share * chunk_log_likelihood

@@ -25,7 +25,6 @@ __all__ = [
 _LANES = 16
 ALL_TOPICS = np.empty((0, 0), dtype=np.uint8)
 NOTHING = np.empty((0, 0))
-_DOUBLE = (np.dtype(np.float64),)
 # Logarithms of proportions, and weights of topics in single precision, are finite.
 _LEAST_ALPHA, _MOST_ALPHA = 1e-100, 1e30
 
@@ -62,8 +61,8 @@ class TopicInference:
         unless they are empty. Random numbers depend only on `seed` and the number of a document.
         """
         check_topics(topics_T, alpha)
-        array_of("totals_T", totals_T, _DOUBLE, ndim=2)
-        array_of("proportions", proportions, _DOUBLE, ndim=2)
+        array_of("totals_T", totals_T, ndim=2)
+        array_of("proportions", proportions, ndim=2)
         if not (self.takes_fractions or data.is_whole):
             raise ValueError(
                 "X must hold counts, whole numbers, and less than 2**24 in a row, where topics of"
@@ -158,8 +157,8 @@ class MaximumAPosteriori(TopicInference):
 
 def check_topics(topics_T, alpha):
     """Raise ValueError unless topics, and their alpha, are arrays that kernels can read."""
-    array_of("topics_T", topics_T, _DOUBLE, ndim=2)
-    array_of("alpha", alpha, _DOUBLE)
+    array_of("topics_T", topics_T, ndim=2)
+    array_of("alpha", alpha)
     if topics_T.shape[1] != len(alpha):
         raise ValueError(
             f"topics_T of {topics_T.shape[1]} columns and alpha of {len(alpha)} topics do not fit"
