@@ -105,21 +105,15 @@ def average(values, shares):
             return first
         return sum(share * value for share, value in zip(shares, values, strict=True))
     if not (isinstance(first, tuple) or is_dataclass(first)):
-        return _common(values)
+        if all(_has_arrays_of(value, first) for value in values[1:]):
+            return first
+        raise TypeError(
+            f"Values of {type(first).__name__} differ and cannot be averaged: it is neither an"
+            " array, nor a tuple or dataclass of arrays."
+        )
     parts = zip(*map(_parts, values), strict=True)
     averages = [average(part, shares) for part in parts]
     return like(first, averages) if isinstance(first, tuple) else type(first)(*averages)
-
-
-def _common(values):
-    """Return the first of settings; TypeError if these are objects with different numbers."""
-    first = values[0]
-    if all(_has_arrays_of(value, first) for value in values[1:]):
-        return first
-    raise TypeError(
-        f"Values of {type(first).__name__} differ and cannot be averaged: it is neither an array,"
-        " nor a tuple or dataclass of arrays."
-    )
 
 
 def _has_arrays_of(value, other):

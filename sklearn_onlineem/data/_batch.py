@@ -11,12 +11,13 @@ import numpy as np
 from sklearn_onlineem._typing import Integers
 from sklearn_onlineem._values import n_bytes
 
-__all__ = ["Batch", "array_of", "check_offsets", "check_threads", "room", "without_step"]
+__all__ = ["REALS", "Batch", "array_of", "check_offsets", "check_threads", "room", "without_step"]
 
+REALS = (np.dtype(np.float64), np.dtype(np.float32))
 _MOST_THREADS = np.iinfo(np.intc).max
 
 
-def array_of(name, array, dtypes, ndim=1):
+def array_of(name, array, dtypes=REALS[:1], ndim=1):
     """Raise ValueError unless this is a C-ordered, aligned array of one of the types."""
     if not isinstance(array, np.ndarray) or array.ndim != ndim or array.dtype not in dtypes:
         kinds = " or ".join(np.dtype(dtype).name for dtype in dtypes)

@@ -27,17 +27,20 @@ def canonical_csr(X):
     if len(X.shape) != 2:
         raise ValueError(f"X must have 2 dimensions, but is sparse of shape {X.shape}.")
     csr = _TO_CSR[X.format](X)
-    return csr if _csr_form(csr) == _rows.CANONICAL else _summed(csr)
+    if _compressed_form(csr, csr.shape) == _rows.CANONICAL:
+        return csr
+    # Sums of integers could overflow.
+    dtype = np.float64 if csr.data.dtype.kind in "iu" else csr.data.dtype
+    parts = csr.data.astype(dtype), csr.indices.copy(), csr.indptr.copy()
+    csr = type(csr)(parts, shape=csr.shape)
+    csr.sum_duplicates()
+    return csr
 
 
 def check_csr(X):
     """Raise ValueError unless X is a valid CSR matrix with sorted rows, without duplicates."""
-    if _csr_form(X) != _rows.CANONICAL:
+    if _compressed_form(X, X.shape) != _rows.CANONICAL:
         raise ValueError("CSR rows must be sorted and without duplicates: call X.sum_duplicates().")
-
-
-def _csr_form(X):
-    return _compressed_form(X, X.shape)
 
 
 def _compressed_form(X, shape):
@@ -73,7 +76,7 @@ def _refuse(X, what):
 
 
 def _from_csr(X):
-    _csr_form(X)
+    _compressed_form(X, X.shape)
     return _container(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
 
 
@@ -130,12 +133,3 @@ _TO_CSR = {
 
 def _container(X):
     return sparse.csr_array if isinstance(X, sparse.sparray) else sparse.csr_matrix
-
-
-def _summed(X):
-    """Return a sorted copy with duplicates summed, integers as floats, which do not overflow."""
-    parts = X.data, X.indices.copy(), X.indptr.copy()
-    dtype = np.float64 if X.data.dtype.kind in "iu" else X.data.dtype
-    X = type(X)((parts[0].astype(dtype), *parts[1:]), shape=X.shape)
-    X.sum_duplicates()
-    return X

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.data._batch import Batch, Index, array_of, without_step
-from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.data.rows import Rows, concatenated
 
 __all__ = ["MOST_SINGLE", "MOST_TOKENS", "MOST_WORDS", "Documents", "are_counts"]
 
@@ -55,12 +55,14 @@ class Documents(Batch):
             raise ValueError(f"Counts of words must be from 0 to {MOST_WORDS}.")
         if self.numbers is None:
             object.__setattr__(self, "numbers", np.arange(len(self)))
-        array_of("numbers of Documents", self.numbers, (np.dtype(np.int64),))
-        if len(self.numbers) != len(self):
-            raise ValueError(
-                f"numbers of Documents must have length {len(self)}, got {len(self.numbers)}."
-            )
-        _check_allowed(self.allowed, len(self))
+        numbers, allowed, n = self.numbers, self.allowed, len(self)
+        array_of("numbers of Documents", numbers, (np.dtype(np.int64),))
+        if len(numbers) != n:
+            raise ValueError(f"numbers of Documents must have length {n}, got {len(numbers)}.")
+        if allowed is not None:
+            array_of("allowed of Documents", allowed, (np.dtype(np.uint8),), ndim=2)
+            if len(allowed) != n or not allowed.any(axis=1).all():
+                raise ValueError(f"allowed of Documents must be {n} rows with a topic in each.")
 
     @classmethod
     def unchecked(cls, rows: Rows, numbers: Integers, allowed: Integers | None = None) -> Self:
@@ -131,11 +133,6 @@ class Documents(Batch):
         """Whether all counts are whole numbers, and documents at most `MOST_TOKENS` long."""
         return are_counts(self.X.data) and self.lengths.max(initial=0.0) <= MOST_TOKENS
 
-    @property
-    def tokens(self) -> Integers:
-        """The word of each token, document by document, int32."""
-        return np.repeat(self.words, self.counts.astype(np.int64))
-
     def unnumbered(self) -> Documents:
         """Return the documents all numbered 0, so that draws depend on each document alone."""
         return Documents.unchecked(self.rows, np.zeros(len(self), dtype=np.int64), self.allowed)
@@ -160,30 +157,10 @@ class Documents(Batch):
         return cls.unchecked(
             Rows.concatenate([batch.rows for batch in batches]),
             np.concatenate([batch.numbers for batch in batches]),
-            _joined_allowed(batches),
+            concatenated([batch.allowed for batch in batches], batches, np.uint8(1)),
         )
 
 
 def are_counts(values):
     """Return whether all values are whole numbers."""
     return bool((values == np.rint(values)).all())
-
-
-def _joined_allowed(batches):
-    known = [batch.allowed for batch in batches if batch.allowed is not None]
-    if not known:
-        return None
-    n_components = known[0].shape[1]
-    parts = [
-        np.ones((len(batch), n_components), np.uint8) if batch.allowed is None else batch.allowed
-        for batch in batches
-    ]
-    return np.concatenate(parts)
-
-
-def _check_allowed(allowed, n):
-    if allowed is None:
-        return
-    array_of("allowed of Documents", allowed, (np.dtype(np.uint8),), ndim=2)
-    if len(allowed) != n or not allowed.any(axis=1).all():
-        raise ValueError(f"allowed of Documents must be {n} rows with a topic in each.")

@@ -11,14 +11,12 @@ from scipy import sparse
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats, Integers
-from sklearn_onlineem.data._batch import Batch, Index, array_of, check_threads, without_step
+from sklearn_onlineem.data._batch import REALS, Batch, Index, array_of, check_threads, without_step
 from sklearn_onlineem.data._sparse import check_csr
 
-__all__ = ["Rows"]
+__all__ = ["Rows", "concatenated"]
 
 Result = TypeVar("Result")
-
-_REALS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 @dataclass(frozen=True)
@@ -45,9 +43,27 @@ class Rows(Batch):
     n_threads: int = 1
 
     def __post_init__(self):
-        _check_values(self.X)
-        _check_weights(self.sample_weight, self.X.shape[0])
-        _check_labels(self.labels, self.X.shape[0])
+        X, weights, labels = self.X, self.sample_weight, self.labels
+        if not sparse.issparse(X):
+            array_of("X of Rows", X, REALS, ndim=2)
+        elif X.format != "csr" or X.data.dtype not in REALS:
+            raise ValueError("A sparse X of Rows must be CSR of float32 or float64.")
+        else:
+            check_csr(X)
+        n = X.shape[0]
+        if weights is not None:
+            array_of("sample_weight of Rows", weights)
+            # Subnormal weights are above 0.
+            if len(weights) != n or not (weights >= 0.0).all() or not 0.0 < weights.max() < np.inf:
+                raise ValueError(
+                    f"sample_weight of Rows must be {n} finite weights of 0 or more, not all 0."
+                )
+        if labels is not None:
+            array_of("labels of Rows", labels, (np.dtype(np.intc),))
+            if len(labels) != n or labels.min(initial=0) < -1:
+                raise ValueError(
+                    f"labels of Rows must be {n} components from 0 up, or -1 for unknown."
+                )
         check_threads(self.n_threads)
 
     @classmethod
@@ -106,8 +122,8 @@ class Rows(Batch):
         is_sparse = sparse.issparse(matrices[0])
         return cls.unchecked(
             sparse.vstack(matrices, format="csr") if is_sparse else np.concatenate(matrices),
-            _joined([batch.sample_weight for batch in batches], batches, 1.0),
-            _joined([batch.labels for batch in batches], batches, np.int32(-1)),
+            concatenated([batch.sample_weight for batch in batches], batches, 1.0),
+            concatenated([batch.labels for batch in batches], batches, np.int32(-1)),
             batches[0].n_threads,
         )
 
@@ -134,56 +150,25 @@ class Rows(Batch):
         compute : callable () -> object
             Depends on these rows only.
         """
-        memory = self._memory
+        memory = self.__dict__.setdefault("_memory", {})
         if key not in memory:
             memory[key] = compute()
         return memory[key]
-
-    @cached_property
-    def _memory(self):
-        return {}
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name != "_memory"}
 
 
-def _check_values(X):
-    if not sparse.issparse(X):
-        array_of("X of Rows", X, _REALS, ndim=2)
-        return
-    if X.format != "csr" or X.data.dtype not in _REALS:
-        raise ValueError("A sparse X of Rows must be CSR of float32 or float64.")
-    check_csr(X)
-
-
-def _check_weights(weights, n):
-    if weights is None:
-        return
-    array_of("sample_weight of Rows", weights, _REALS[:1])
-    # Subnormal weights are above 0.
-    if len(weights) != n or not (weights >= 0.0).all() or not 0.0 < weights.max() < np.inf:
-        raise ValueError(
-            f"sample_weight of Rows must be {n} finite weights of 0 or more, not all 0."
-        )
-
-
-def _check_labels(labels, n):
-    if labels is None:
-        return
-    array_of("labels of Rows", labels, (np.dtype(np.intc),))
-    if len(labels) != n or labels.min(initial=0) < -1:
-        raise ValueError(f"labels of Rows must be {n} components from 0 up, or -1 for unknown.")
-
-
-def _joined(parts, batches, default):
-    """Return values of all rows, `default` in batches without; None if no batch has values."""
-    if all(part is None for part in parts):
+def concatenated(parts, batches, default):
+    """Return values of all batches, `default` for those without; None if none has values."""
+    known = [part for part in parts if part is not None]
+    if not known:
         return None
-    filled = (
-        np.full(len(batch), default) if part is None else part
+    filled = [
+        np.full((len(batch), *known[0].shape[1:]), default) if part is None else part
         for part, batch in zip(parts, batches, strict=True)
-    )
-    return np.concatenate(list(filled))
+    ]
+    return np.concatenate(filled)
 
 
 def _slice_csr(X, index):

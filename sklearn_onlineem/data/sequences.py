@@ -15,7 +15,7 @@ from sklearn_onlineem.data._batch import Batch, Index, array_of, check_offsets
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["LengthDistribution", "Sequences"]
+__all__ = ["LengthDistribution", "Sequences", "share_of_starts"]
 
 # Distribution of a state: probabilities, or a mean and a covariance.
 Before: TypeAlias = Floats | tuple[Floats, Floats]
@@ -218,11 +218,16 @@ def _check_before(before):
         return
     parts = before if isinstance(before, tuple) else (before,)
     for part, ndim in zip(parts, (1, 2), strict=False):
-        array_of("before", part, (np.dtype(np.float64),), ndim)
+        array_of("before", part, ndim=ndim)
         if not np.isfinite(part).all():
             raise ValueError("before must be finite.")
     if len(parts) > 1 and (len(parts) > 2 or parts[1].shape != 2 * parts[0].shape):
         raise ValueError("before must be a mean (k,) and a covariance (k, k).")
+
+
+def share_of_starts(like):
+    """Return the share of the sequences that do not continue another."""
+    return 1.0 if like is None or like.before is None else 1.0 - 1.0 / len(like)
 
 
 def _survival(lengths, n):

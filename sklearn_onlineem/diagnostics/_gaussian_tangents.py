@@ -76,10 +76,13 @@ class _GaussianTangents(Tangents):
 
     def frames(self):
         if self._guard < LARGEST_GUARD[np.dtype(np.float64)]:
-            yield slice(None), _about(self.centre), self
+            yield slice(None), lambda X: X - self.centre, self
             return
+        # Tangents of one Gaussian of mean 0 and covariance 1.
+        unit = Gaussians(np.zeros((1, self.d)), self._unit_covariance())
+        standard = type(self)(self.family, unit, np.zeros(self.d))
         for k in range(len(self.shift)):
-            yield slice(k, k + 1), partial(self._standardised, k), self._standard
+            yield slice(k, k + 1), partial(self._standardised, k), standard
 
     def score(self, statistics):
         weight, first = statistics.weight[:, None], statistics.mean - self.parameters.mean
@@ -92,12 +95,6 @@ class _GaussianTangents(Tangents):
         own = type(self)(self.family, self.parameters, self.centre)
         own.shift = np.zeros_like(self.shift)
         return own
-
-    @cached_property
-    def _standard(self):
-        """Tangents of one Gaussian of mean 0 and covariance 1."""
-        unit = Gaussians(np.zeros((1, self.d)), self._unit_covariance())
-        return type(self)(self.family, unit, np.zeros(self.d))
 
     def whitened(self, raw):
         return self.whitened_sums(raw[:, : self.d], self._unpacked(raw[:, self.d :]))
@@ -126,10 +123,6 @@ class _GaussianTangents(Tangents):
     @abstractmethod
     def whitened_sums(self, first, second):
         """Return the scores of sums of rows and of their products."""
-
-
-def _about(centre):
-    return lambda X: X - centre
 
 
 class MatrixTangents(_GaussianTangents):
@@ -203,12 +196,9 @@ class MatrixTangents(_GaussianTangents):
 
     def moved(self, v):
         change = self.derivatives(v)
-        covariance = self.parameters.covariance + change["covars_"][: self._n_covariances]
+        covariance = self.parameters.covariance
+        covariance = covariance + change["covars_"][: len(covariance)]
         return Gaussians(self.parameters.mean + change["means_"], covariance)
-
-    @property
-    def _n_covariances(self):
-        return len(self.parameters.covariance)
 
     def attributes(self):
         parameters = self.parameters

@@ -9,7 +9,7 @@ from scipy.linalg import null_space, solve_triangular
 
 from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem.diagnostics._coordinates import Coordinates
-from sklearn_onlineem.diagnostics._tangents import Attribute
+from sklearn_onlineem.diagnostics._tangents import Attribute, symmetric_units
 from sklearn_onlineem.families import Diagonal, Full, Spherical
 from sklearn_onlineem.families.linear_gaussian import AffineGaussian
 from sklearn_onlineem.models.linear_dynamical import LinearDynamicalModel
@@ -26,7 +26,13 @@ def unseen_changes(model, sizes, told=()):
     `sizes` are the scales of the states; `told` are the learnt parameters, as (part, parameter), on
     which a prior has information. Also returned are the learnt parameters that the changes move.
     """
-    model, k = _in_units(model, sizes), model.n_components
+    # In units in which states are of size 1.
+    k, shrink, stretch = model.n_components, np.diag(1.0 / sizes), np.diag(sizes)
+    model = LinearDynamicalModel(
+        model.initial.in_coordinates(outputs=shrink),
+        model.transitions.in_coordinates(inputs=stretch, outputs=shrink),
+        model.emissions.in_coordinates(inputs=stretch),
+    )
     units = np.eye(k * k + k)
     every = [_changes(model, unit[: k * k].reshape(k, k), unit[k * k :], told) for unit in units]
     known, learnt = (
@@ -38,15 +44,6 @@ def unseen_changes(model, sizes, told=()):
         name for name, changes in learnt.items() if np.abs(changes @ free).max(initial=0) > _NONE
     ]
     return free.shape[1], moved
-
-
-def _in_units(model, sizes):
-    """Return the model of states of size 1."""
-    return LinearDynamicalModel(
-        model.initial.in_coordinates(outputs=np.diag(1.0 / sizes)),
-        model.transitions.in_coordinates(inputs=np.diag(sizes), outputs=np.diag(1.0 / sizes)),
-        model.emissions.in_coordinates(inputs=np.diag(sizes)),
-    )
 
 
 def _changes(model, E, s, told):
@@ -95,9 +92,28 @@ class RegressionCoordinates:
         if "offset" in regression.learnt:
             self._origin = statistics.mean[0, : self._n_inputs]
         self._inverse_root = self._inverse_root_of(statistics)
-        self._units = self._units_of(float(statistics.degrees[0]))
-        self.columns = self._all_columns()
-        self._root = self._root_of(regression.covariance) if self.columns else None
+        p, learnt, degrees = self._n_outputs, regression.learnt, float(statistics.degrees[0])
+        # Moves W of unit information.
+        self._units = np.zeros((0, p, p))
+        if "covariance" in learnt:
+            if not degrees > 0.0:
+                raise ValueError(f"There are no data on the noise of the {self._said}.")
+            units = _UNITS[type(regression.family.shape)](p)
+            self._units = units / np.sqrt(0.5 * degrees)
+        self.columns, stop = {}, 0
+        for what, n in (
+            ("matrix", p * self._n_inputs * self._learns_matrix),
+            ("offset", p * ("offset" in learnt)),
+            ("covariance", len(self._units)),
+        ):
+            if n:
+                self.columns[what] = slice(stop, stop + n)
+            stop += n
+        if self.columns:
+            try:
+                self._root = np.linalg.cholesky(regression.covariance)
+            except np.linalg.LinAlgError:
+                raise ValueError(f"The noise of the {self._said} has no density.") from None
 
     @property
     def _learns_matrix(self):
@@ -115,36 +131,9 @@ class RegressionCoordinates:
             raise ValueError(f"The data do not determine the {self._said}.") from None
         return solve_triangular(root, np.eye(q), lower=True)
 
-    def _root_of(self, covariance):
-        try:
-            return np.linalg.cholesky(covariance)
-        except np.linalg.LinAlgError:
-            raise ValueError(f"The noise of the {self._said} has no density.") from None
-
     @property
     def _said(self):
         return {"initial": "first state", "emissions": "observations"}.get(self.name, self.name)
-
-    def _units_of(self, n):
-        """Return moves W of unit information, (n_numbers, n_outputs, n_outputs)."""
-        p = self._n_outputs
-        if "covariance" not in self.regression.learnt:
-            return np.zeros((0, p, p))
-        if not n > 0.0:
-            raise ValueError(f"There are no data on the noise of the {self._said}.")
-        return _UNITS[type(self.regression.family.shape)](p) / np.sqrt(0.5 * n)
-
-    def _all_columns(self):
-        p, found, stop = self._n_outputs, {}, 0
-        for what, n in (
-            ("matrix", p * self._n_inputs * self._learns_matrix),
-            ("offset", p * ("offset" in self.regression.learnt)),
-            ("covariance", len(self._units)),
-        ):
-            if n:
-                found[what] = slice(stop, stop + n)
-            stop += n
-        return found
 
     @property
     def n_columns(self):
@@ -218,14 +207,6 @@ class RegressionCoordinates:
         return {name: found[name] for name in self.columns}
 
 
-def _full_units(p):
-    i, j = np.tril_indices(p)
-    units = np.zeros((len(i), p, p))
-    entry = np.where(i == j, 1.0, np.sqrt(0.5))
-    units[np.arange(len(i)), i, j] = units[np.arange(len(i)), j, i] = entry
-    return units
-
-
 def _diagonal_units(p):
     return np.eye(p)[:, :, None] * np.eye(p)[:, None, :]
 
@@ -235,7 +216,7 @@ def _spherical_units(p):
 
 
 _UNITS = {
-    Full: _full_units,
+    Full: symmetric_units,
     Diagonal: _diagonal_units,
     Spherical: _spherical_units,
 }
@@ -283,7 +264,15 @@ class SystemCoordinates(Coordinates):
                 f" states have dimensions, got {n_observations:g} and {self.model.n_components}."
                 " Leave it out of em_vars, or give it a prior."
             )
-        self._check_coordinates(() if prior is None else self._told_by(prior))
+        told = set() if prior is None else set(self._told_by(prior))
+        n_changes, moved = unseen_changes(self.model, self._sizes, told)
+        if n_changes:
+            names = ", ".join(_NAMES[part][what] for part, what in moved)
+            raise ValueError(
+                f"The data do not determine {names}: changes of the coordinates of the states, in"
+                f" a space of {n_changes} dimensions, change these but not the likelihood. Leave"
+                " some of them out of em_vars."
+            )
 
     def _told_by(self, prior):
         """Yield the parameters on which a prior has information, by part and name."""
@@ -295,16 +284,6 @@ class SystemCoordinates(Coordinates):
                 yield part, "offset"
             if moments.degrees[0] > 0.0:
                 yield part, "covariance"
-
-    def _check_coordinates(self, told):
-        n_changes, moved = unseen_changes(self.model, self._sizes, set(told))
-        if n_changes:
-            names = ", ".join(_NAMES[part][what] for part, what in moved)
-            raise ValueError(
-                f"The data do not determine {names}: changes of the coordinates of the states, in"
-                f" a space of {n_changes} dimensions, change these but not the likelihood. Leave"
-                " some of them out of em_vars."
-            )
 
     @property
     def _sizes(self):

@@ -83,6 +83,14 @@ class Shares:
         return moved / moved.sum(axis=-1, keepdims=True)
 
 
+def symmetric_units(d):
+    """Return an orthonormal basis of symmetric matrices, (d * (d + 1) / 2, d, d)."""
+    i, j = np.tril_indices(d)
+    units, entry = np.zeros((len(i), d, d)), np.where(i == j, 1.0, np.sqrt(0.5))
+    units[np.arange(len(i)), i, j] = units[np.arange(len(i)), j, i] = entry
+    return units
+
+
 def inverse(x):
     """Return 1 / x, and 0 where x is 0."""
     return np.divide(1.0, x, out=np.zeros_like(x), where=x > 0.0)
@@ -162,7 +170,7 @@ class Tangents(ABC):
 
     def frames(self):
         """Yield (components, function of rows, tangents), in which no digits are lost."""
-        yield slice(None), _unchanged, self
+        yield slice(None), lambda X: X, self
 
     def effective_counts(self, statistics):
         """Return the weight of each coordinate's information in statistics, (K, n_own)."""
@@ -192,10 +200,6 @@ class Tangents(ABC):
     @abstractmethod
     def derivatives(self, v):
         """Return the derivatives of the attributes along v, by name: dict of ndarrays."""
-
-
-def _unchanged(X):
-    return X
 
 
 class _ProductTangents(Tangents):

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import polygamma
 
 from sklearn_onlineem._cached_property import cached_property
-from sklearn_onlineem.diagnostics._tangents import Attribute, Tangents
+from sklearn_onlineem.diagnostics._tangents import Attribute, Tangents, symmetric_units
 
 __all__ = ["FixedDegreesWishartTangents", "WishartTangents"]
 
@@ -45,12 +45,7 @@ class FixedDegreesWishartTangents(Tangents):
 
     @cached_property
     def _units(self):
-        """An orthonormal basis of symmetric matrices, (d * (d + 1) / 2, d, d)."""
-        d = self._scales.shape[1]
-        i, j = np.tril_indices(d)
-        units, entry = np.zeros((len(i), d, d)), np.where(i == j, 1.0, np.sqrt(0.5))
-        units[np.arange(len(i)), i, j] = units[np.arange(len(i)), j, i] = entry
-        return units
+        return symmetric_units(self._scales.shape[1])
 
     @property
     def _deviation(self):

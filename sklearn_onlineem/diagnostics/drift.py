@@ -186,22 +186,22 @@ class DriftWatch:
             self._rows = Batches()
             self._find_bands()
         batch = self._rows.batch(step)
-        drift = None if batch is None else self._drift(batch)
-        if drift is None:
+        if batch is None:
             return False
-        self.alarms.append(drift)
-        self._find_bands()
-        return self._act(drift)
-
-    def _drift(self, batch):
         begin = batch.end - batch.n_rows
         # The cube root of a sum of squares is nearly normal (Wilson & Hilferty 1931).
         size = math.cbrt(batch.certificate * batch.n_rows)
         moves = self._certificates.is_left(size, 1.0, begin)
         falls = self._log_likelihoods.is_left(-batch.log_likelihood, batch.n_rows, begin)
         if moves:
-            return Drift(batch.end, self._certificates.since, "certificate")
-        return Drift(batch.end, self._log_likelihoods.since, "log-likelihood") if falls else None
+            drift = Drift(batch.end, self._certificates.since, "certificate")
+        elif falls:
+            drift = Drift(batch.end, self._log_likelihoods.since, "log-likelihood")
+        else:
+            return False
+        self.alarms.append(drift)
+        self._find_bands()
+        return self._act(drift)
 
     def _act(self, drift):
         if callable(self.action):

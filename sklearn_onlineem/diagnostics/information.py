@@ -19,7 +19,6 @@ from sklearn_onlineem.statistics import combine
 
 __all__ = ["Direction", "MissingInformation", "missing_information"]
 
-_DOUBLE = (np.dtype(np.float64),)
 # For so few coordinates, all products are faster than Lanczos' method.
 _FEW = 64
 # Further vectors of Lanczos' method; more of them do not save products.
@@ -75,7 +74,7 @@ class MissingInformation:
     what: str
 
     def __post_init__(self):
-        array_of("eigenvalues", self.eigenvalues, _DOUBLE)
+        array_of("eigenvalues", self.eigenvalues)
         valid = isinstance(self.directions, tuple) and all(map(_is_direction, self.directions))
         if not valid or not 0 < len(self.directions) == len(self.eigenvalues):
             raise ValueError("directions must be a tuple of Direction, one for each eigenvalue.")
@@ -94,22 +93,21 @@ class MissingInformation:
 
     def summary(self) -> str:
         """Return a text on the rates, and a line for each direction."""
-        lines = [self._speed()]
+        speed = f"A pass of EM leaves {self.rate:.4g} of the error of the parameters"
+        speed += f" and {self.loss_rate:.4g} of the gap of the log-likelihood"
+        if self.rate >= 1.0:
+            speed += ": this is no maximum, or one along a ridge."
+        elif self.rate < 1e-8:
+            speed += ": nothing is hidden."
+        else:
+            passes = math.ceil(math.log(10.0) / -math.log(self.loss_rate))
+            speed += f", which is {passes} passes for each digit of it."
+        lines = [speed]
         for number, direction in enumerate(self.directions, start=1):
             parts = _listed(direction.parts.items(), "{0} ({1:.0%})")
             who = self._who(direction)
             lines.append(f"{number}. {direction.eigenvalue:.4f}: {who}; parameters: {parts}.")
         return "\n".join(lines)
-
-    def _speed(self):
-        rates = f"A pass of EM leaves {self.rate:.4g} of the error of the parameters"
-        rates += f" and {self.loss_rate:.4g} of the gap of the log-likelihood"
-        if self.rate >= 1.0:
-            return f"{rates}: this is no maximum, or one along a ridge."
-        if self.rate < 1e-8:
-            return f"{rates}: nothing is hidden."
-        passes = math.ceil(math.log(10.0) / -math.log(self.loss_rate))
-        return f"{rates}, which is {passes} passes for each digit of it."
 
     def _who(self, direction):
         if self.what == "system":
@@ -127,7 +125,7 @@ def _is_direction(value):
         return False
     arrays = [value.shares] if value.overlaps is None else [value.shares, value.overlaps]
     return (
-        all(isinstance(array, np.ndarray) and array.dtype in _DOUBLE for array in arrays)
+        all(isinstance(array, np.ndarray) and array.dtype == np.float64 for array in arrays)
         and value.shares.ndim == 1
         and (value.overlaps is None or value.overlaps.shape == 2 * value.shares.shape)
         and all(isinstance(part, float) for part in (value.eigenvalue, *value.parts.values()))
@@ -196,6 +194,7 @@ def missing_information(
         raise ValueError(f"n_values of missing_information must be an int >= 1, got {n_values!r}.")
     if isinstance(tol, bool) or not isinstance(tol, Real) or not 0.0 <= tol < 1.0:
         raise ValueError(f"tol of missing_information must be in [0, 1), got {tol!r}.")
+    n_values, tol = int(n_values), float(tol)
     model, data = model_and_data(estimator, X, **where)
     statistics = combine([(1.0, model.e_step(data)[0]), *prior_share(estimator, data)])
     coordinates = coordinates_of(model, statistics)
@@ -228,20 +227,16 @@ def _leading(coordinates, missing, n_values, tol):
     else:
         operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
         start = np.random.default_rng(0).standard_normal(size)
-        values, vectors = _lanczos(operator, n_values, start, tol)
+        n_kept = min(size, 2 * n_values + _SPARE)
+        try:
+            values, vectors = eigsh(operator, n_values, which="LA", v0=start, ncv=n_kept, tol=tol)
+        except ArpackNoConvergence as error:
+            raise ValueError(
+                f"n_values must be smaller, got {n_values}: Lanczos' method found only"
+                f" {len(error.eigenvalues)}, as the others are too close to each other."
+            ) from error
     best = np.argsort(-values, kind="stable")[:n_values]
     return np.maximum(values[best], 0.0), vectors.T[best].reshape(-1, *shape)
-
-
-def _lanczos(operator, n_values, start, tol):
-    try:
-        n_kept = min(operator.shape[0], 2 * n_values + _SPARE)
-        return eigsh(operator, n_values, which="LA", v0=start, ncv=n_kept, tol=tol)
-    except ArpackNoConvergence as error:
-        raise ValueError(
-            f"n_values must be smaller, got {n_values}: Lanczos' method found only"
-            f" {len(error.eigenvalues)}, as the others are too close to each other."
-        ) from error
 
 
 def _direction(coordinates, missing, value, x, shown):
@@ -251,8 +246,8 @@ def _direction(coordinates, missing, value, x, shown):
     derivatives = coordinates.derivatives(v)
     parts = {name: float(moves[:, columns].sum()) for name, columns in coordinates.parts.items()}
     overlaps = None if missing.overlaps is None else missing.overlaps(v)
-    if overlaps is not None and (total := 0.5 * overlaps.sum()) > 0.0:
-        overlaps = overlaps / total
+    if overlaps is not None and overlaps.sum() > 0.0:
+        overlaps = overlaps / (0.5 * overlaps.sum())
     derivatives = {name: derivatives[name] for name in shown}
     return Direction(float(value), moves.sum(axis=1), parts, overlaps, derivatives)
 

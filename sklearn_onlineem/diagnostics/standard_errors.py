@@ -59,7 +59,8 @@ class StandardErrors:
                 raise ValueError(f"kinds must be among {sorted(_INTERVALS)}, got {kind!r:.60}.")
             values = self.estimates[name], self.errors[name]
             ndim = 2 if kind == "covariance" else 0
-            if not _are_alike(*values) or values[0].ndim < ndim:
+            are_floats = all(isinstance(x, np.ndarray) and x.dtype.kind == "f" for x in values)
+            if not are_floats or values[0].shape != values[1].shape or values[0].ndim < ndim:
                 raise ValueError(f"estimates and errors of {name} must be arrays of one shape.")
 
     def intervals(self, level: float = 0.95) -> dict[str, Floats]:
@@ -80,11 +81,6 @@ class StandardErrors:
             name: _INTERVALS[self.kinds[name]](value, width * self.errors[name])
             for name, value in self.estimates.items()
         }
-
-
-def _are_alike(value, error):
-    arrays = all(isinstance(x, np.ndarray) and x.dtype.kind == "f" for x in (value, error))
-    return arrays and value.shape == error.shape
 
 
 def _real(value, reach):
@@ -194,7 +190,10 @@ def standard_errors(
     coordinates.check_determined(data.total_weight, prior_of(estimator))
     if robust and len(data) < 2:
         raise ValueError("robust=True requires several observations, got one.")
-    missing, basis = missing_of(coordinates, data), _basis(coordinates)
+    missing = missing_of(coordinates, data)
+    # Directions of unit information, one a row.
+    units = np.eye(math.prod(coordinates.shape)).reshape(-1, *coordinates.shape)
+    basis = np.array([coordinates.direction(unit).ravel() for unit in units])
     information = np.eye(len(basis)) - basis @ missing.dense() @ basis.T
     inverse = _inverse(information, coordinates)
     _check_converged(coordinates, statistics, inverse, data.total_weight)
@@ -206,12 +205,6 @@ def standard_errors(
         _errors(coordinates, basis, inverse / data.total_weight, shown),
         {name: attributes[name].kind for name in shown},
     )
-
-
-def _basis(coordinates):
-    """Return directions of unit information, one a row."""
-    units = np.eye(math.prod(coordinates.shape)).reshape(-1, *coordinates.shape)
-    return np.array([coordinates.direction(unit).ravel() for unit in units])
 
 
 def _inverse(information, coordinates):

@@ -9,6 +9,7 @@ from scipy.special import gammaln
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem.data._sparse import check_csr
 from sklearn_onlineem.families._checks import above
+from sklearn_onlineem.families._events import as_csr
 
 __all__ = ["drawn_proportions", "log_rising", "log_rising_sums", "over_values", "proper", "sweep"]
 
@@ -26,6 +27,11 @@ def proper(family, name, values):
             f" {np.min(values):.6g}: set prior= to one whose {name} is above 0."
         )
     return values
+
+
+def concentration_of(family, statistics):
+    """Return the alpha = total + 1 of the Dirichlet posteriors with these modes."""
+    return proper(family, "concentration", statistics.total + 1.0)
 
 
 def log_rising(a, x):
@@ -91,17 +97,11 @@ def sweep(
     prior_T, second_T, weight, concentration, uniforms = (
         np.ascontiguousarray(array, dtype=np.float64) for array in arrays
     )
-    return _collapsed_counts.collapsed_sweep(
-        *_values_of(X), form, d if group is None else group, prior_T, second_T, weight, step,
-        concentration, uniforms, labels,
-    )  # fmt: skip
-
-
-def _values_of(X):
-    """Return values, columns and pointers of rows, and whether each row has all columns."""
     if sparse.issparse(X):
         check_csr(X)
-        return X.data, X.indices, X.indptr, False
-    X = np.ascontiguousarray(X, None if X.dtype == np.float32 else np.float64)
-    n, d = X.shape
-    return X.ravel(), np.arange(d), np.arange(0, n * d + 1, d), True
+    else:
+        X = np.asarray(X, None if X.dtype == np.float32 else np.float64)
+    return _collapsed_counts.collapsed_sweep(
+        *as_csr(X), form, d if group is None else group, prior_T, second_T, weight, step,
+        concentration, uniforms, labels,
+    )  # fmt: skip

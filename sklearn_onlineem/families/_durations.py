@@ -2,48 +2,72 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from sklearn_onlineem._kernels import _collapsed_counts
-from sklearn_onlineem._typing import Floats
+from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families import _collapsed
+from sklearn_onlineem.families._checks import above, at_least
+from sklearn_onlineem.families.capabilities import PosteriorPredictives
+from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Durations"]
 
 
-@dataclass(frozen=True)
-class Durations:
-    """Posteriors of the rates: x_j | r_j ~ Gamma(s, r_j), r_j ~ Gamma(alpha, beta_j)."""
+class Durations(PosteriorPredictives[Floats, Sums]):
+    """Families with posteriors of rates: x_j | r_j ~ Gamma(s, r_j), r_j ~ Gamma(alpha, beta_j)."""
 
+    # s
     shape: float
-    alpha: Floats
-    beta: Floats
 
-    @classmethod
-    def of(cls, family, statistics, shape):
-        """Return posteriors with these modes: alpha = s weight + 1, beta = total."""
-        alpha = _collapsed.proper(family, "shape", shape * statistics.weight + 1.0)
-        return cls(shape, alpha, _collapsed.proper(family, "rate", statistics.total))
+    def prior_statistics(
+        self, n_components: int, *, n_features: int, shape: ArrayLike = 1.0, rate: ArrayLike = 0.0
+    ) -> Sums:
+        """Return a Gamma(shape, rate) prior on each rate.
 
-    def log_density(self, X):
-        """Return log x^(s-1) beta^alpha / (B(alpha, s) (beta + x)^(alpha + s)), Lomax for s = 1."""
-        s, X = self.shape, np.asarray(X, dtype=float)
-        growth = np.stack([np.log1p(X / beta).sum(axis=1) for beta in self.beta], axis=1)
-        constant = X.shape[1] * _collapsed.log_rising(self.alpha, s)
-        constant -= s * np.log(self.beta).sum(axis=1)
-        return constant - (self.alpha + s) * growth + self._log_base(X)[:, None]
+        Parameters
+        ----------
+        n_components, n_features : int
+            K, and columns of a row.
+        shape : array broadcasting to (n_components,), default=1.0
+            Above 0; pseudo-rows are one less, divided by the shape of the family.
+        rate : array broadcasting to (n_components, n_features), default=0.0
+            In the units of the rows, not below 0.
+        """
+        weight = above("shape", shape, 0.0, (n_components,)) - 1.0
+        total = at_least("rate", rate, 0.0, (n_components, n_features))
+        return Sums(weight / self.shape, total)
 
-    def draw(self, rng):
-        """Draw means s / r, an ndarray of shape (K, n_features)."""
-        return self.shape * self.beta / rng.standard_gamma(self.alpha[:, None], self.beta.shape)
+    def mean_form(self, prior: Sums) -> Sums:
+        # The mode of a rate is the mean of its inverse.
+        return prior
 
-    def sweep(self, X, labels, concentration, uniforms):
+    def _posterior(self, statistics):
+        """Return alpha = s weight + 1 and beta = total of the posteriors with these modes."""
+        alpha = _collapsed.proper(self, "shape", self.shape * statistics.weight + 1.0)
+        return alpha, _collapsed.proper(self, "rate", statistics.total)
+
+    def predictive_log_density(self, statistics: Sums, X: Floats, n_threads: int = 1) -> Floats:
+        # log x^(s-1) beta^alpha / (B(alpha, s) (beta + x)^(alpha + s)), Lomax for s = 1.
+        s, X, (alpha, beta) = self.shape, np.asarray(X, dtype=float), self._posterior(statistics)
+        growth = np.stack([np.log1p(X / scale).sum(axis=1) for scale in beta], axis=1)
+        constant = X.shape[1] * _collapsed.log_rising(alpha, s)
+        constant -= s * np.log(beta).sum(axis=1)
+        return constant - (alpha + s) * growth + self._log_base(X)[:, None]
+
+    def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
+        alpha, beta = self._posterior(statistics)
+        return self.regularise(self.shape * beta / rng.standard_gamma(alpha[:, None], beta.shape))
+
+    def collapsed_sweep(
+        self, prior: Sums, X: Floats, labels: Integers, concentration: Floats, uniforms: Floats
+    ) -> float:
+        alpha, beta = self._posterior(prior)
         log_predictive = _collapsed.sweep(
-            _collapsed_counts.DURATIONS, X, self.beta, labels, concentration, uniforms,
-            weight=self.alpha, step=self.shape,
+            _collapsed_counts.DURATIONS, X, beta, labels, concentration, uniforms, weight=alpha,
+            step=self.shape,
         )  # fmt: skip
         return log_predictive + self._log_base(np.asarray(X, dtype=float)).mean()
 

@@ -35,7 +35,7 @@ class Events(NamedTuple):
 
 
 def events_of(X):
-    rows, n_words = _as_csr(X), X.shape[1]
+    rows, n_words = as_csr(X), X.shape[1]
     first = np.zeros(n_words + 2, dtype=np.int64)
     _compound_dirichlet.largest_counts(*rows, first[1:])
     np.cumsum(first, out=first)
@@ -48,7 +48,7 @@ def events_of(X):
     return Events(indicators, words[:n_events].copy(), counts[:n_events].copy())
 
 
-def _as_csr(X):
+def as_csr(X):
     """Return entries, words and pointers, and whether rows are dense, with the same words."""
     # Dense rows keep their zeros: a copy without these would cost more than the events do.
     if sparse.issparse(X):

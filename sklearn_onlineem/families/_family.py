@@ -457,8 +457,8 @@ class ExponentialFamily(Family[Parameters, Evidence]):
         phi, base = self._observe(X, n_threads)
         out = np.empty((X.shape[0], len(natural)), dtype=phi.dtype)
         if sparse.issparse(phi):
-            entries = _entries(phi, natural)
-            _counts.log_density(*entries, _transposed(natural), offset, base, out, n_threads)
+            entries, natural_T = _entries(phi, natural), np.ascontiguousarray(natural.T)
+            _counts.log_density(*entries, natural_T, offset, base, out, n_threads)
         else:
             origin = np.zeros(phi.shape[1])
             _natural.log_density(
@@ -513,9 +513,9 @@ class ExponentialFamily(Family[Parameters, Evidence]):
         sample = (base, *per_row(rows), optional(uniforms))
         counts = np.empty(len(natural))
         if sparse.issparse(phi):
-            totals = np.empty(natural.T.shape)
+            natural_T, totals = np.ascontiguousarray(natural.T), np.empty(natural.T.shape)
             log_likelihood = _counts.e_step(
-                *_entries(phi, natural), _transposed(natural), offset, *sample, counts, totals,
+                *_entries(phi, natural), natural_T, offset, *sample, counts, totals,
                 *unwanted(phi), rows.n_threads,
             )  # fmt: skip
             return averages(counts, np.ascontiguousarray(totals.T), log_likelihood, rows)
@@ -590,7 +590,3 @@ def _entries(phi, natural):
             " parameters."
         )
     return _csr(phi)
-
-
-def _transposed(natural):
-    return np.ascontiguousarray(natural.T)

@@ -45,10 +45,18 @@ def posterior(family, statistics):
         mean = _known(family).mean
         statistics = family._about_means(statistics, mean)
         weight, n_integrated, scatter = np.full(len(mean), np.inf), 0, statistics.scatter
-    degrees = family.covariance._student_degrees(statistics, n_integrated)
+    shape = family.covariance
+    degrees = shape._student_degrees(statistics, n_integrated)
     if not family.learns_covariances:
         degrees, scatter = np.full(len(degrees), np.inf), _known(family).covariance
-    _check_proper(family, weight, degrees, scatter)
+    settings, least = shape.prior_settings, shape._least_scatter(scatter)
+    for values, name, what in [
+        (weight, settings[0], "means have no weight"),
+        (degrees, settings[1], "covariances have too few degrees"),
+        (least, settings[2], "scatters are not positive definite"),
+    ]:
+        if not np.all(values > 0.0):
+            raise ValueError(f"The prior is improper: {what}. Set {name} to a larger value.")
     every = np.broadcast_to(degrees, weight.shape)
     arrays = (weight, every, mean, scatter)
     return GaussianPosterior(*map(np.ascontiguousarray, arrays))
@@ -61,18 +69,6 @@ def _known(family):
             " the others, see `with_fixed`."
         )
     return family.known
-
-
-def _check_proper(family, weight, degrees, scatter):
-    shape = family.covariance
-    settings, least = shape.prior_settings, shape._least_scatter(scatter)
-    for values, name, what in [
-        (weight, settings[0], "means have no weight"),
-        (degrees, settings[1], "covariances have too few degrees"),
-        (least, settings[2], "scatters are not positive definite"),
-    ]:
-        if not np.all(values > 0.0):
-            raise ValueError(f"The prior is improper: {what}. Set {name} to a larger value.")
 
 
 def student_log_density(posterior, squares, log_det, n_blocks):

@@ -30,12 +30,17 @@ def ascend(family, parameters, events: Events, shares):
     seen = curvature[:-1] > 0
     if not seen.any():
         return parameters, before, True
-    step = _newton_step(slope, curvature, seen)
-    if step is None:
-        new = _rescaled(family, parameters, events, shares, before)
-        if new is not None:
-            return new, before, False
-        step = _diagonal_step(slope, curvature, seen)
+    inverse = np.divide(1.0, curvature[:-1], out=np.zeros(len(seen)), where=seen)
+    gradient, z = slope[:-1] + slope[-1], -curvature[-1]
+    concavity = 1.0 - z * inverse.sum()
+    if concavity > 0:
+        step = (gradient + z * (gradient @ inverse) / concavity) * inverse
+    else:
+        for factor in _RESCALINGS:
+            new = family.dirichlets(factor * parameters.alpha, parameters.length)
+            if _derivatives(new, events, shares)[0] > before:
+                return new, before, False
+        step = gradient * inverse
     alpha = parameters.alpha[0]
     # Words that never occur get the floor at once.
     lowest = np.where(seen, alpha / _MOST_GROWTH, 0.0)
@@ -47,34 +52,6 @@ def ascend(family, parameters, events: Events, shares):
         if after >= before - _ROUNDING * abs(before):
             return new, before, bool(np.abs(new.alpha[0] / alpha - 1.0).max() < _SETTLED)
     return parameters, before, True
-
-
-def _rescaled(family, parameters, events, shares, before):
-    """Return parameters of another precision, if some are more likely."""
-    for factor in _RESCALINGS:
-        new = family.dirichlets(factor * parameters.alpha, parameters.length)
-        if _derivatives(new, events, shares)[0] > before:
-            return new
-    return None
-
-
-def _newton_step(slope, curvature, seen):
-    """Solve (diag(q) - z 11') step = g for the words seen; None if that is not positive."""
-    inverse = _inverse(curvature, seen)
-    gradient, z = slope[:-1] + slope[-1], -curvature[-1]
-    concavity = 1.0 - z * inverse.sum()
-    if not concavity > 0:
-        return None
-    return (gradient + z * (gradient @ inverse) / concavity) * inverse
-
-
-def _diagonal_step(slope, curvature, seen):
-    """Solve diag(q) step = g for the words seen: always upwards."""
-    return (slope[:-1] + slope[-1]) * _inverse(curvature, seen)
-
-
-def _inverse(curvature, seen):
-    return np.divide(1.0, curvature[:-1], out=np.zeros(len(seen)), where=seen)
 
 
 def _derivatives(parameters, events, shares):

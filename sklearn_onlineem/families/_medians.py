@@ -41,9 +41,6 @@ class Pull:
     def total_weight(self):
         return self.weights.sum(axis=0)
 
-    def of_features(self, index):
-        return Pull(self.weights, self.locations[:, :, index], self.scales[:, :, index])
-
     def value(self, m):
         gap = np.abs(m - self.locations)
         return (self.weights * (gap + self.scales * np.exp(-gap / self.scales))).sum(axis=0)
@@ -69,10 +66,7 @@ class Pull:
             share = np.minimum(np.abs(slope) / self.weights[0], 1.0)
             distance = -self.scales[0] * np.log1p(-share)
             return np.clip(self.locations[0] + np.sign(slope) * distance, low, high)
-        return self._newton(slope, low, high)
-
-    def _newton(self, slope, low, high):
-        """Take Newton steps, or bisect if a step would leave the bracket or not halve it."""
+        # Newton steps, or bisection if a step would leave the bracket or not halve it.
         m, width = 0.5 * low + 0.5 * high, high - low
         for _ in range(_MOST_STEPS):
             excess = self.slope(m) - slope
@@ -97,18 +91,15 @@ def minimisers(points, shares, pull):
     step = max(1, _CHUNK_VALUES // max(1, shares.size))
     for start in range(0, points.shape[1], step):
         index = slice(start, start + step)
-        out[:, index] = _minimisers(points[:, index], shares, pull.of_features(index))
+        sought = _Sorted(points[:, index], shares)
+        own = Pull(pull.weights, pull.locations[:, :, index], pull.scales[:, :, index])
+        is_pulled = own.total_weight > _FLAT * sought.total_weight
+        if not is_pulled.all():
+            out[:, index] = sought.medians()
+        if is_pulled.any():
+            with np.errstate(all="ignore"):  # for components without a pull
+                np.copyto(out[:, index], sought.pulled(own), where=is_pulled)
     return out
-
-
-def _minimisers(points, shares, pull):
-    sought = _Sorted(points, shares)
-    is_pulled = pull.total_weight > _FLAT * sought.total_weight
-    if not is_pulled.any():
-        return sought.medians()
-    with np.errstate(all="ignore"):  # for components without a pull
-        pulled = sought.pulled(pull)
-    return pulled if is_pulled.all() else np.where(is_pulled, pulled, sought.medians())
 
 
 class _Sorted:

@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn_onlineem._kernels import _collapsed_counts
 from sklearn_onlineem._kernels._rows import are_codes
 from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem.data._batch import REALS
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import LEAST, above, check_setting
 from sklearn_onlineem.families._family import ExponentialFamily
@@ -23,7 +24,6 @@ __all__ = ["Categorical"]
 
 # A stray code of 1e10 must be an error, not an allocation.
 _MOST_CATEGORIES = 1 << 20
-_REALS = (np.dtype(np.float64), np.dtype(np.float32))
 
 
 @dataclass(frozen=True)
@@ -67,17 +67,17 @@ class Categorical(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
 
     def check(self, X: Floats) -> None:
         most = _MOST_CATEGORIES if self.n_categories is None else self.n_categories
-        if sparse.issparse(X) or not are_codes(_reals(X), min(most, sys.maxsize)):
-            raise ValueError(f"Categorical data must be integer codes in 0..{most - 1}{self._why}.")
-
-    @property
-    def _why(self):
-        if self.n_categories is None:
-            return ""
-        return (
-            f", as n_categories={self.n_categories} (n_features of a hidden Markov model); if not"
-            " given it is what the first data show"
-        )
+        if not sparse.issparse(X):
+            reals = np.require(X, None if X.dtype in REALS else np.float64, "AC")
+            if are_codes(reals, min(most, sys.maxsize)):
+                return
+        why = ""
+        if self.n_categories is not None:
+            why = (
+                f", as n_categories={self.n_categories} (n_features of a hidden Markov model); if"
+                " not given it is what the first data show"
+            )
+        raise ValueError(f"Categorical data must be integer codes in 0..{most - 1}{why}.")
 
     def sufficient_statistics(self, X: Floats) -> Floats:
         # Codes become columns, which kernels do not check.
@@ -140,33 +140,25 @@ class Categorical(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         total = above("concentration", concentration, 0.0, shape) - 1.0
         return Sums(total.sum(axis=1) / n_features, total)
 
-    def _concentration(self, statistics):
-        """Return the alpha = total + 1 of the Dirichlet posteriors with these modes."""
-        return _collapsed.proper(self, "concentration", statistics.total + 1.0)
-
     def mean_form(self, prior: Sums) -> Sums:
         return Sums(prior.weight + self.n_categories, prior.total + 1.0)
 
     def predictive_log_density(self, statistics: Sums, X: Floats, n_threads: int = 1) -> Floats:
-        concentration = self._concentration(statistics)
+        concentration = _collapsed.concentration_of(self, statistics)
         sums = self._by_column(concentration).sum(axis=2)
         log_density = self.sufficient_statistics(X) @ np.log(concentration.T)
         return log_density - np.log(sums).sum(axis=1)
 
     def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
-        concentration = self._by_column(self._concentration(statistics))
+        concentration = self._by_column(_collapsed.concentration_of(self, statistics))
         drawn = _collapsed.drawn_proportions(concentration, rng)
         return self.regularise(drawn.reshape(statistics.total.shape))
 
     def collapsed_sweep(
         self, prior: Sums, X: Floats, labels: Integers, concentration: Floats, uniforms: Floats
     ) -> float:
-        symbols = self._concentration(prior)
+        symbols = _collapsed.concentration_of(self, prior)
         return _collapsed.sweep(
             _collapsed_counts.CATEGORICAL, self.sufficient_statistics(X), symbols, labels,
             concentration, uniforms, second_prior=self._by_column(symbols).sum(axis=2),
         )  # fmt: skip
-
-
-def _reals(X):
-    return np.require(X, None if X.dtype in _REALS else np.float64, "AC")

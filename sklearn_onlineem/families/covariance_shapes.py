@@ -300,6 +300,22 @@ class _Matrices(Covariance):
     def _empty(self, n_components, d):
         return np.empty((1 if self.is_shared else n_components, d, d))
 
+    def _natural_e_step(self, gaussians, log_weights, rows, uniforms):
+        # If shared, it would compute the scatters of all components; the centred way computes one.
+        if self.is_shared or _prefers_factors(*gaussians.mean.shape):
+            return None
+        mean, scatter = np.empty_like(gaussians.mean), np.empty_like(gaussians.covariance)
+        counts = np.empty(len(mean))
+        log_likelihood = _natural_gaussian.e_step(
+            rows.X, gaussians.mean, gaussians.precision, gaussians.log_det, log_weights,
+            *per_row(rows), optional(uniforms), rows.total_weight, LARGEST_GUARD[rows.X.dtype],
+            counts, mean, scatter, rows.n_threads,
+        )  # fmt: skip
+        # The kernel computes the guard of `_about`, and returns NaN where digits would be lost.
+        if math.isnan(log_likelihood):
+            return None
+        return counts, Moments(counts, counts, mean, scatter), log_likelihood
+
     def _centred_e_step(self, gaussians, log_weights, rows, uniforms):
         means = gaussians.mean
         counts, first = np.empty(len(means)), np.empty_like(means)
@@ -476,21 +492,6 @@ class Full(_Matrices):
             [2. , 4.5]]])
     """
 
-    def _natural_e_step(self, gaussians, log_weights, rows, uniforms):
-        if _prefers_factors(*gaussians.mean.shape):
-            return None
-        mean, scatter = np.empty_like(gaussians.mean), np.empty_like(gaussians.covariance)
-        counts = np.empty(len(mean))
-        log_likelihood = _natural_gaussian.e_step(
-            rows.X, gaussians.mean, gaussians.precision, gaussians.log_det, log_weights,
-            *per_row(rows), optional(uniforms), rows.total_weight, LARGEST_GUARD[rows.X.dtype],
-            counts, mean, scatter, rows.n_threads,
-        )  # fmt: skip
-        # The kernel computes the guard of `_about`, and returns NaN where digits would be lost.
-        if math.isnan(log_likelihood):
-            return None
-        return counts, Moments(counts, counts, mean, scatter), log_likelihood
-
     def _kl_divergence(self, p, q):
         out = np.empty(len(p.mean))
         _small_matrices.kl_divergences(
@@ -514,10 +515,6 @@ class Tied(_Matrices):
     """
 
     is_shared = True
-
-    def _natural_e_step(self, gaussians, log_weights, rows, uniforms):
-        # It would compute the scatters of all components; the centred way computes one.
-        return None
 
 
 class _Variances(Covariance):

@@ -5,27 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._checks import (
     LEAST,
     MOST,
-    above,
-    at_least,
     check_non_negative,
     check_setting,
 )
 from sklearn_onlineem.families._durations import Durations
 from sklearn_onlineem.families._family import ExponentialFamily
-from sklearn_onlineem.families.capabilities import PosteriorPredictives
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Exponential"]
 
 
 @dataclass(frozen=True)
-class Exponential(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums]):
+class Exponential(Durations, ExponentialFamily[Floats, Sums]):
     r"""Independent waiting times, :math:`p(x \mid r) = \prod_j r_j e^{-r_j x_j}`.
 
     :math:`\phi(x) = x`, :math:`\theta = -r`, :math:`G(\theta) = -\sum_j \log(-\theta_j)`.
@@ -48,6 +44,7 @@ class Exponential(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
 
     min_mean: float = 1e-12
 
+    shape = 1.0
     support_is_convex = True
 
     def __post_init__(self):
@@ -70,42 +67,6 @@ class Exponential(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         return rng.exponential(parameters[components])
-
-    def prior_statistics(
-        self, n_components: int, *, n_features: int, shape: ArrayLike = 1.0, rate: ArrayLike = 0.0
-    ) -> Sums:
-        """Return a Gamma(shape, rate) prior on each rate.
-
-        Parameters
-        ----------
-        n_components, n_features : int
-            K, and columns of a row.
-        shape : array broadcasting to (n_components,), default=1.0
-            Above 0; pseudo-rows are one less.
-        rate : array broadcasting to (n_components, n_features), default=0.0
-            In the units of the rows, not below 0.
-        """
-        weight = above("shape", shape, 0.0, (n_components,)) - 1.0
-        total = at_least("rate", rate, 0.0, (n_components, n_features))
-        return Sums(weight, total)
-
-    def _durations(self, statistics):
-        return Durations.of(self, statistics, 1.0)
-
-    def mean_form(self, prior: Sums) -> Sums:
-        # The mode of a rate is the mean of its inverse.
-        return prior
-
-    def predictive_log_density(self, statistics: Sums, X: Floats, n_threads: int = 1) -> Floats:
-        return self._durations(statistics).log_density(X)
-
-    def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
-        return self.regularise(self._durations(statistics).draw(rng))
-
-    def collapsed_sweep(
-        self, prior: Sums, X: Floats, labels: Integers, concentration: Floats, uniforms: Floats
-    ) -> float:
-        return self._durations(prior).sweep(X, labels, concentration, uniforms)
 
 
 def floored_mean(mean, floor):

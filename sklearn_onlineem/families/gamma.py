@@ -22,7 +22,7 @@ from sklearn_onlineem.families._checks import (
 from sklearn_onlineem.families._durations import Durations
 from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.families._roots import increasing_root
-from sklearn_onlineem.families.capabilities import ConjugatePriors, PosteriorPredictives
+from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.exponential import floored_mean
 from sklearn_onlineem.statistics import Sums
 
@@ -166,7 +166,7 @@ def _shapes_and_rates_of(natural):
 
 
 @dataclass(frozen=True)
-class FixedShapeGamma(_PositiveData, PosteriorPredictives[Floats, Sums]):
+class FixedShapeGamma(Durations, _PositiveData):
     r"""Independent gamma variables of a known shape a; the rates are learnt.
 
     :math:`\phi(x) = x`, :math:`\theta = -r`, :math:`G(\theta) = -a \sum_j \log(-\theta_j)`.
@@ -211,39 +211,3 @@ class FixedShapeGamma(_PositiveData, PosteriorPredictives[Floats, Sums]):
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         return rng.gamma(self.shape, parameters[components] / self.shape)
-
-    def prior_statistics(
-        self, n_components: int, *, n_features: int, shape: ArrayLike = 1.0, rate: ArrayLike = 0.0
-    ) -> Sums:
-        """Return a Gamma(shape, rate) prior on each rate.
-
-        Parameters
-        ----------
-        n_components, n_features : int
-            K, and columns of a row.
-        shape : array broadcasting to (n_components,), default=1.0
-            Above 0; pseudo-rows are one less, divided by the shape of the family.
-        rate : array broadcasting to (n_components, n_features), default=0.0
-            In the units of the rows, not below 0.
-        """
-        weight = above("shape", shape, 0.0, (n_components,)) - 1.0
-        total = at_least("rate", rate, 0.0, (n_components, n_features))
-        return Sums(weight / self.shape, total)
-
-    def _durations(self, statistics):
-        return Durations.of(self, statistics, self.shape)
-
-    def mean_form(self, prior: Sums) -> Sums:
-        # The mode of a rate is the mean of its inverse.
-        return prior
-
-    def predictive_log_density(self, statistics: Sums, X: Floats, n_threads: int = 1) -> Floats:
-        return self._durations(statistics).log_density(X)
-
-    def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
-        return self.regularise(self._durations(statistics).draw(rng))
-
-    def collapsed_sweep(
-        self, prior: Sums, X: Floats, labels: Integers, concentration: Floats, uniforms: Floats
-    ) -> float:
-        return self._durations(prior).sweep(X, labels, concentration, uniforms)

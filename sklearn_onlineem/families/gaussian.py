@@ -397,11 +397,5 @@ def variance_floor(X, sample_weight, reg_covar):
     if (varies & (variance < NEGLIGIBLE)).any():
         column = np.flatnonzero(varies & (variance < NEGLIGIBLE))[0]
         raise ValueError(f"The variance of feature {column} underflows; rescale the feature.")
-    return np.maximum(_RELATIVE_FLOOR * _filled(variance, varies), resolution)
-
-
-def _filled(variance, varies):
-    """Replace variances of constant features by the mean of the others, or by 1."""
-    if varies.all():
-        return variance
-    return np.where(varies, variance, variance[varies].mean() if varies.any() else 1.0)
+    typical = variance[varies].mean() if varies.any() else 1.0
+    return np.maximum(_RELATIVE_FLOOR * np.where(varies, variance, typical), resolution)

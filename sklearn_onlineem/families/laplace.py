@@ -103,7 +103,17 @@ class Laplace(Family[Laplaces, LaplaceStatistics], ConjugatePriors[Laplaces, Lap
     def bind(self, X: Floats, sample_weight: Floats | None = None) -> Self:
         if self.floor is not None:
             return self
-        return replace(self, floor=_scale_floor(X, sample_weight, self.min_scale))
+        if self.min_scale is not None:
+            return replace(self, floor=np.full(X.shape[1], max(_TINY, float(self.min_scale))))
+        # About a row of the data, from which a constant feature differs by exactly 0.
+        deviation = X - X[0].astype(np.float64)
+        deviation -= np.average(deviation, axis=0, weights=sample_weight)
+        spread = np.average(np.abs(deviation), axis=0, weights=sample_weight)
+        resolution = 4.0 * np.finfo(X.dtype).eps * np.abs(X).max(axis=0).astype(np.float64)
+        varies = spread > resolution
+        typical = spread[varies].mean() if varies.any() else 1.0
+        floor = np.maximum(_RELATIVE_FLOOR * np.where(varies, spread, typical), resolution)
+        return replace(self, floor=floor)
 
     def log_density(self, parameters: Laplaces, X: Floats, n_threads: int = 1) -> Floats:
         rates, out = 1.0 / parameters.scale, np.empty((len(X), len(parameters.scale)), X.dtype)
@@ -136,7 +146,8 @@ class Laplace(Family[Laplaces, LaplaceStatistics], ConjugatePriors[Laplaces, Lap
         weight = shares.sum(axis=0)[:, None] + pull.total_weight
         scale = np.ones_like(location)
         np.divide(objective(X, shares, pull, location), weight, out=scale, where=weight > 0.0)
-        new = Laplaces(location, np.maximum(scale, self._floor(X.shape[1])))
+        floor = max(_TINY, self.min_scale or 0.0) if self.floor is None else self.floor
+        new = Laplaces(location, np.maximum(scale, floor))
         if previous is None or (weight > 0.0).all():
             return new
         return Laplaces(
@@ -201,26 +212,8 @@ class Laplace(Family[Laplaces, LaplaceStatistics], ConjugatePriors[Laplaces, Lap
         )
         return self.own_statistics(given, np.full(n_components, count))
 
-    def _floor(self, n_features):
-        if self.floor is not None:
-            return self.floor
-        return np.full(n_features, max(_TINY, self.min_scale or 0.0))
-
 
 def _pull_of(past):
     """Return previous components as `minimisers` takes them, without those of weight 0."""
     kept = past.weights.any(axis=1)
     return Pull(past.weights[kept, :, None], *(values[kept] for values in past.values))
-
-
-def _scale_floor(X, sample_weight, min_scale):
-    if min_scale is not None:
-        return np.full(X.shape[1], max(_TINY, float(min_scale)))
-    # About a row of the data, from which a constant feature differs by exactly 0.
-    deviation = X - X[0].astype(np.float64)
-    deviation -= np.average(deviation, axis=0, weights=sample_weight)
-    spread = np.average(np.abs(deviation), axis=0, weights=sample_weight)
-    resolution = 4.0 * np.finfo(X.dtype).eps * np.abs(X).max(axis=0).astype(np.float64)
-    varies = spread > resolution
-    typical = spread[varies].mean() if varies.any() else 1.0
-    return np.maximum(_RELATIVE_FLOOR * np.where(varies, spread, typical), resolution)

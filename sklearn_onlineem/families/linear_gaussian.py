@@ -25,7 +25,7 @@ from sklearn_onlineem.families.capabilities import ConjugatePriors
 from sklearn_onlineem.families.covariance_shapes import LOG_2_PI, NEGLIGIBLE, Covariance, Full
 from sklearn_onlineem.statistics import Moments
 
-__all__ = ["ALL_PARAMETERS", "AffineGaussian", "LinearGaussian", "joint_moments"]
+__all__ = ["ALL_PARAMETERS", "AffineGaussian", "LinearGaussian"]
 
 ALL_PARAMETERS = frozenset({"matrix", "offset", "covariance"})
 
@@ -217,14 +217,11 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         if "offset" in learnt and z.weight > 0.0:
             c = z.mean_y - B @ z.mean_x
         if "covariance" in learnt and z.degrees > NEGLIGIBLE:
-            S = self._covariance(z.residual(B, c), z, floor)
+            S = self.shape.nearest(z.residual(B, c) / z.degrees) + floor
+            if np.linalg.eigvalsh(S)[0] < 0.0:  # by rounding
+                variances = np.diag(np.diag(z.scatter_yy) / z.degrees)
+                S += 8.0 * len(S) * np.finfo(float).eps * variances
         return B, c, S
-
-    def _covariance(self, residual, z, floor):
-        S = self.shape.nearest(residual / z.degrees) + floor
-        if np.linalg.eigvalsh(S)[0] < 0.0:  # by rounding
-            S += 8.0 * len(S) * np.finfo(float).eps * np.diag(np.diag(z.scatter_yy) / z.degrees)
-        return S
 
     def _added(self, n_outputs):
         return np.zeros((n_outputs, n_outputs)) if self.floor is None else self._floor
@@ -344,7 +341,11 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
             nu, above n_features - 1; None: no prior on the covariance.
         """
         if n_inputs == 0:
-            _check_no_inputs(matrix=matrix, matrix_precision=matrix_precision)
+            for name, value in (("matrix", matrix), ("matrix_precision", matrix_precision)):
+                if np.any(np.asarray(value) != 0.0):
+                    raise ValueError(
+                        f"{name} must be left out where there are no inputs (n_inputs=0)."
+                    )
         M = finite("matrix", matrix, (n_features, n_inputs))
         K = positive_semidefinite("matrix_precision", matrix_precision, n_inputs)
         Psi = positive_semidefinite("covariance", covariance, n_features)
@@ -354,7 +355,9 @@ class LinearGaussian(Family[AffineGaussian, Moments], ConjugatePriors[AffineGaus
         mode = 0.0
         if degrees_of_freedom is not None:
             mode = above("degrees_of_freedom", degrees_of_freedom, n_features - 1.0)
-            mode = mode + n_features + 1.0 + _rank(K) + (weight > 0.0)
+            # NumPy takes empty matrices from 2.1 on.
+            rank = np.linalg.matrix_rank(K) if K.size else 0
+            mode = mode + n_features + 1.0 + rank + (weight > 0.0)
         return Moments(
             np.full(n_components, float(weight)),
             np.full(n_components, float(mode)),
@@ -415,23 +418,6 @@ class _Blocks:
         contrast = np.concatenate([-B, _identity(len(B))], axis=1)
         mean = self.mean_y - B @ self.mean_x - c
         return contrast @ self.scatter @ contrast.T + self.weight * (mean[:, None] * mean)
-
-
-def _rank(K):
-    """Return the rank of a matrix that may be empty, which NumPy takes from 2.1 on."""
-    return np.linalg.matrix_rank(K) if K.size else 0
-
-
-def _check_no_inputs(**hyperparameters):
-    for name, value in hyperparameters.items():
-        if np.any(np.asarray(value) != 0.0):
-            raise ValueError(f"{name} must be left out where there are no inputs (n_inputs=0).")
-
-
-def joint_moments(z):
-    """Return the moments of rows, as statistics of one component."""
-    mean, n = z.mean(axis=0), np.array([float(len(z))])
-    return Moments(n, n, mean[None], ((z - mean).T @ (z - mean))[None])
 
 
 @cache

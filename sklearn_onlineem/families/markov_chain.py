@@ -233,16 +233,13 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
             )
         return Sums(np.zeros(n_components), groups.reshape(n_components, n_features))
 
-    def _concentration(self, statistics):
-        return _collapsed.proper(self, "concentration", statistics.total + 1.0)
-
     def mean_form(self, prior: Sums) -> Sums:
         return Sums(prior.weight, prior.total + 1.0)
 
     def predictive_log_density(
         self, statistics: Sums, X: FloatsOrSparse, n_threads: int = 1
     ) -> Floats:
-        concentration = self._concentration(statistics)
+        concentration = _collapsed.concentration_of(self, statistics)
         log_density = _collapsed.log_rising_sums(X, concentration)
         of_groups = _groups(concentration).sum(axis=2)
         membership = np.repeat(np.eye(of_groups.shape[1]), n_symbols_of(X.shape[1]), axis=0)
@@ -252,7 +249,7 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
 
     def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
         # Visits of symbols have no prior: they are those of the rows.
-        groups, weight = _groups(self._concentration(statistics)), statistics.weight
+        groups, weight = _groups(_collapsed.concentration_of(self, statistics)), statistics.weight
         visits = (
             groups.sum(axis=2, keepdims=True) / np.where(weight > 0.0, weight, 1.0)[:, None, None]
         )
@@ -269,9 +266,10 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
     ) -> float:
         if sparse.issparse(X) and not X.has_sorted_indices:
             X = X.sorted_indices()
+        alpha = _collapsed.concentration_of(self, prior)
         return _collapsed.sweep(
-            _collapsed_counts.MULTINOMIAL, X, self._concentration(prior), labels, concentration,
-            uniforms, group=n_symbols_of(X.shape[1]),
+            _collapsed_counts.MULTINOMIAL, X, alpha, labels, concentration, uniforms,
+            group=n_symbols_of(X.shape[1]),
         )  # fmt: skip
 
 

@@ -117,16 +117,13 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         concentration = above("concentration", concentration, 0.0, (n_components, n_features))
         return Sums(np.zeros(n_components), concentration - 1.0)
 
-    def _concentration(self, statistics):
-        return _collapsed.proper(self, "concentration", statistics.total + 1.0)
-
     def mean_form(self, prior: Sums) -> Sums:
         return Sums(prior.weight, prior.total + 1.0)
 
     def predictive_log_density(
         self, statistics: Sums, X: FloatsOrSparse, n_threads: int = 1
     ) -> Floats:
-        concentration = self._concentration(statistics)
+        concentration = _collapsed.concentration_of(self, statistics)
         lengths = np.asarray(X.sum(axis=1), dtype=float).reshape(-1, 1)
         log_density = _collapsed.log_rising_sums(X, concentration)
         log_density -= _collapsed.log_rising(concentration.sum(axis=1), lengths)
@@ -134,7 +131,8 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
 
     def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
         # Lengths have no prior: they are those of the statistics.
-        probabilities = _collapsed.drawn_proportions(self._concentration(statistics), rng)
+        alpha = _collapsed.concentration_of(self, statistics)
+        probabilities = _collapsed.drawn_proportions(alpha, rng)
         weight, sums = statistics.weight, np.maximum(statistics.total.sum(axis=1), 0.0)
         mean = sums.sum() / weight.sum() if weight.sum() > 0.0 else 1.0
         length = np.divide(sums, weight, out=np.full(len(sums), mean), where=weight > 0.0)
@@ -148,8 +146,8 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         concentration: Floats,
         uniforms: Floats,
     ) -> float:
+        alpha = _collapsed.concentration_of(self, prior)
         log_predictive = _collapsed.sweep(
-            _collapsed_counts.MULTINOMIAL, X, self._concentration(prior), labels, concentration,
-            uniforms,
-        )  # fmt: skip
+            _collapsed_counts.MULTINOMIAL, X, alpha, labels, concentration, uniforms
+        )
         return log_predictive + self.log_base_measure(X).mean()

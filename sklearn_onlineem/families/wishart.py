@@ -197,7 +197,13 @@ class Wishart(_Matrices, ConjugatePriors[Floats, Sums]):
             Mean of X, positive definite; None: the unit matrix.
         """
         count = at_least("pseudo_count", pseudo_count, 0.0)
-        mean = _prior_mean(mean, math.isqrt(n_features))
+        side = math.isqrt(n_features)
+        if mean is None:
+            mean = np.eye(side)
+        else:
+            shape = (side**2,) if np.ndim(mean) == 1 else (side, side)
+            mean = finite("mean", mean, shape).reshape(side, side)
+            check_positive_definite("mean", mean)
         log_det = np.linalg.slogdet(mean)[1]
         mean_log_det = at_most("mean_log_det", mean_log_det, log_det, "log det of mean")
         total = count * np.append(mean_log_det, mean)
@@ -305,16 +311,6 @@ def _are_definite(matrices):
     scales = np.sqrt(variances[doubtful])
     correlations = matrices[doubtful] / scales[:, :, None] / scales[:, None, :]
     return bool((np.linalg.eigvalsh(correlations)[:, 0] > least).all())
-
-
-def _prior_mean(mean, side):
-    """Return the mean of a prior, maybe flattened, as a matrix; the unit matrix for None."""
-    if mean is None:
-        return np.eye(side)
-    mean = finite("mean", mean, (side**2,) if np.ndim(mean) == 1 else (side, side))
-    mean = mean.reshape(side, side)
-    check_positive_definite("mean", mean)
-    return mean
 
 
 def _unflatten(rows):

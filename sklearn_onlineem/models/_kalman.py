@@ -13,6 +13,7 @@ from sklearn_onlineem._kernels import _kalman, _kalman_shared
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families._covariances import joined
 from sklearn_onlineem.families._family import NOTHING
+from sklearn_onlineem.families.covariance_shapes import LOG_2_PI
 from sklearn_onlineem.models.terminations import HORIZON, OWN_SHARE
 from sklearn_onlineem.statistics import Moments, Statistics
 
@@ -24,7 +25,6 @@ __all__ = [
     "occupancies",
     "prepared",
     "allocate_sums",
-    "row_moments",
     "split_by_gaps",
     "statistics_of",
 ]
@@ -51,13 +51,6 @@ class LinearDynamicalStatistics(Statistics):
     @property
     def parts(self) -> tuple[Moments, Moments, Moments]:
         return self.initial, self.transitions, self.emissions
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether all moments are finite: those of unstable systems may overflow."""
-        return all(
-            np.isfinite(part.mean).all() and np.isfinite(part.scatter).all() for part in self.parts
-        )
 
 
 def allocate_sums(k, d):
@@ -120,12 +113,8 @@ def split_by_gaps(data):
     return data[np.flatnonzero(~has_gaps)], data[np.flatnonzero(has_gaps)]
 
 
-def row_moments(rows):
-    """Return mean and scatter of the rows, which are remembered: all iterations need them."""
-    return rows.remember("moments", lambda: _row_moments(rows.X))
-
-
 def _row_moments(X):
+    """Return mean and scatter of rows."""
     n, d = X.shape
     blocks = [X[i : i + _BLOCK_ROWS] for i in range(0, n, _BLOCK_ROWS)]
     mean = sum(np.ones(len(block)) @ block for block in blocks) / n
@@ -212,14 +201,11 @@ class Padded:
         return padded
 
 
-_LOG_2_PI = math.log(2.0 * math.pi)
 _TABLE_BYTES = 1 << 26
 # Rows of a part, at least a sequence, for one thread.
 _PART_ROWS = 1 << 11
 # Short sequences are put into parts in batches of this size.
 _BATCH = _kalman_shared.SEQUENCES_PER_BATCH
-# Largest padded number of states of the kernel.
-_WIDEST = _kalman_shared.WIDEST
 
 
 class SharedGains:
@@ -233,7 +219,9 @@ class SharedGains:
 
     @property
     def suffice(self):
-        return self._width <= _WIDEST and (self._tables[1] or self._n_most >= self._longest)
+        return self._width <= _kalman_shared.WIDEST and (
+            self._tables[1] or self._n_most >= self._longest
+        )
 
     @property
     def _n_most(self):
@@ -262,7 +250,8 @@ class SharedGains:
         order, bounds, distinct, counts = data.rows.remember(
             ("walks", data.offsets.tobytes()), lambda: _walks(data.lengths)
         )
-        row_centre, row_scatter = row_moments(data.rows)
+        # All iterations need the same moments of rows.
+        row_centre, row_scatter = data.rows.remember("moments", lambda: _row_moments(data.X))
         sums, covariances = allocate_sums(k, d), np.zeros((5, self._width, self._width))
         squares = _kalman_shared.expected(
             data.X, data.offsets[:-1], data.lengths, order, bounds, row_centre, self._transitions,
@@ -277,7 +266,7 @@ class SharedGains:
         statistics.emissions.scatter[:, :k, :k] += emitting
         statistics.emissions.scatter[:, k:, k:] = row_scatter
         whitening = np.diag(self._observation_maps[1])
-        log_det += n_rows * (d * _LOG_2_PI - 2.0 * np.log(whitening).sum())
+        log_det += n_rows * (d * LOG_2_PI - 2.0 * np.log(whitening).sum())
         return statistics, -0.5 * (log_det + squares)
 
 
@@ -309,21 +298,18 @@ def occupancies(padded, first, like):
 
 def _steps(padded, n_rows, share):
     """Return weights of the steps of a piece of a sequence, and of those ahead of it."""
-    horizon = max(n_rows, _horizon(padded)) if n_rows < HORIZON else n_rows
-    if horizon == n_rows:
+    horizon = 0
+    if n_rows < HORIZON:
+        # The faster an unstable system grows, the fewer rows there are ahead.
+        k, horizon = padded.k, HORIZON
+        growth = np.abs(np.linalg.eigvals(padded.transitions[0][:k, :k])).max(initial=0.0)
+        if growth > 1.0:
+            horizon = min(HORIZON, int(np.log(_MOST_GROWTH) / (2.0 * np.log(growth))))
+    if horizon <= n_rows:
         return np.full(n_rows, share)
     steps = np.full(horizon, (1.0 - OWN_SHARE) * share * n_rows / horizon)
     steps[:n_rows] += OWN_SHARE * share
     return steps
-
-
-def _horizon(padded):
-    """Return rows to look ahead: the fewer, the faster an unstable system grows."""
-    k = padded.k
-    growth = np.abs(np.linalg.eigvals(padded.transitions[0][:k, :k])).max(initial=0.0)
-    if growth <= 1.0:
-        return HORIZON
-    return min(HORIZON, int(np.log(_MOST_GROWTH) / (2.0 * np.log(growth))))
 
 
 def _occupancies(padded, first, *weights):
@@ -333,10 +319,9 @@ def _occupancies(padded, first, *weights):
     _kalman_shared.occupancy(
         np.stack(weights), padded.transitions, k, padded.moments(*first), totals
     )
-    return [_unpadded(total, k, width) for total in totals]
-
-
-def _unpadded(total, k, width):
-    weight, mean = total[:1], total[None, 1 : 1 + k].copy()
-    scatter = total[1 + width :].reshape(1, width, width)[:, :k, :k].copy()
-    return Moments(weight, weight, mean, scatter)
+    moments = []
+    for total in totals:
+        weight, mean = total[:1], total[None, 1 : 1 + k].copy()
+        scatter = total[1 + width :].reshape(1, width, width)[:, :k, :k].copy()
+        moments.append(Moments(weight, weight, mean, scatter))
+    return moments

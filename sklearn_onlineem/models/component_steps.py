@@ -89,15 +89,16 @@ class ComponentSteps:
             k = turn
             if self._order == "gain":
                 k = np.where(is_active, self._expected, -np.inf).argmax()
-            self._expect(k, self.refresh(k))
+            gain = self.refresh(k)
+            self._expected += gain / len(self._expected)
+            self._expected[k] = gain
         if self._shares_parameters:
-            self._refresh_all()
+            model = self.model()
+            terms = [(1.0, model.e_step(self._data)[0])]
+            if self._prior is not None:
+                terms.append((1.0 / self._data.total_weight, self._prior))
+            self._begin(model.m_step(combine(terms)))
         return log_likelihood
-
-    def _expect(self, k, gain):
-        """Update expected gains by the gain of a step."""
-        self._expected += gain / len(self._expected)
-        self._expected[k] = gain
 
     def log_likelihood(self):
         """Return the mean log-likelihood of the rows, in nats, from recomputed sums."""
@@ -145,13 +146,6 @@ class ComponentSteps:
         if self._shares_parameters:
             return family.with_means(old, family.means(new))
         return new
-
-    def _refresh_all(self):
-        model = self.model()
-        terms = [(1.0, model.e_step(self._data)[0])]
-        if self._prior is not None:
-            terms.append((1.0 / self._data.total_weight, self._prior))
-        self._begin(model.m_step(combine(terms)))
 
 
 class _Chunk:
@@ -201,7 +195,11 @@ class _Chunk:
         possible = self._total > 0.0
         shares = np.divide(self._joint, self._total, where=possible, out=np.zeros(len(possible)))
         if not possible.all():
-            shares[~possible] = self._shares_of_impossible(k)[~possible]
+            # Rows with density 0 under all components: the share is their label's, or even.
+            even = 1.0 / len(self._log_density)
+            labels = self._labels
+            given = even if labels is None else np.where(labels < 0, even, labels == k)
+            np.copyto(shares, given, where=~possible)
         if self._rows.sample_weight is not None:
             shares *= self._rows.sample_weight
         self._shares = shares
@@ -212,13 +210,6 @@ class _Chunk:
         self._joint += math.log(weight) if weight > 0.0 else -np.inf
         with np.errstate(over="ignore"):
             np.exp(self._joint, out=self._joint)
-
-    def _shares_of_impossible(self, k):
-        """Return shares of rows with density 0 under all components: their label's, or even."""
-        n_components = len(self._log_density)
-        if self._labels is None:
-            return np.full(len(self._rows), 1.0 / n_components)
-        return np.where(self._labels < 0, 1.0 / n_components, self._labels == k)
 
     def statistics(self, family, parameters):
         """Return statistics of the component whose responsibilities were computed last."""

@@ -22,7 +22,7 @@ class Dictionary:
         self.words, self.model, self.best = words, model, best
         self.weights = self.model.operations.weights(self.model.probabilities, log=True)
         owner = np.repeat(np.arange(len(self.words)), self.words.lengths)
-        symbols = self._looked_up(self.words.symbols)
+        symbols = self.model.operations.known(self.words.symbols)
         # Saturated counts would share less than the words do, so they must not saturate.
         counts = np.zeros((len(self.words), n_symbols), dtype=np.int32)
         np.add.at(counts, (owner, self.words.symbols), 1)
@@ -33,9 +33,6 @@ class Dictionary:
         self.given = np.zeros(len(self.words))
         if conditional:
             self.given = self.model.target_log_probability(self.words)
-
-    def _looked_up(self, symbols):
-        return self.model.operations.known(symbols)
 
     @staticmethod
     def _of(table, symbols):
@@ -61,19 +58,16 @@ class Dictionary:
 
     def _largest_log_probabilities(self, word):
         """Return bounds of log p(word, y) for all words y of the dictionary."""
-        symbols = self._looked_up(word.symbols)
+        symbols = self.model.operations.known(word.symbols)
         alone = self._of(self.weights.log_deletions, symbols).sum()
         bounds = self._bounds_by_length(symbols, self.lengths)
-        shared = self._n_shared(word)
+        # How many symbols it shares with each word.
+        own, counts = np.unique(word.symbols, return_counts=True)
+        known, most = own < self.counts.shape[1], np.iinfo(self.counts.dtype).max
+        counts = np.minimum(counts[known], most).astype(self.counts.dtype)
+        shared = np.minimum(self.counts[:, own[known]], counts).sum(axis=1, dtype=np.intp)
         end = np.log(self.model.probabilities[-1])
         return bounds[self.places, shared] + alone + self.alone + end
-
-    def _n_shared(self, word):
-        """Return how many symbols a word shares with each word of the dictionary."""
-        symbols, counts = np.unique(word.symbols, return_counts=True)
-        known = symbols < self.counts.shape[1]
-        own = np.minimum(counts[known], np.iinfo(self.counts.dtype).max).astype(self.counts.dtype)
-        return np.minimum(self.counts[:, symbols[known]], own).sum(axis=1, dtype=np.intp)
 
     def _bounds_by_length(self, symbols, lengths):
         """Return relative bounds for targets of these lengths that share 0, 1, ... n symbols."""

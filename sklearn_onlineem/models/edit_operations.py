@@ -146,14 +146,13 @@ class Operations(ABC):
         """
         substitutions, deletions, insertions = self.tables(np.maximum(vector, _FLOOR))
         from_any = self._over_sources(substitutions)
-        return np.log(from_any + insertions), np.log1p(-self._over_symbols(deletions))
+        is_full = len(deletions) > 1
+        to_nothing = deletions.sum() if is_full else deletions[0] * self.n_symbols
+        return np.log(from_any + insertions), np.log1p(-to_nothing)
 
     @abstractmethod
     def _over_sources(self, substitutions):
         """Return sums over the symbols a of p(a -> b)."""
-
-    def _over_symbols(self, alone):
-        return alone.sum() if len(alone) > 1 else alone[0] * self.n_symbols
 
 
 @dataclass(frozen=True)

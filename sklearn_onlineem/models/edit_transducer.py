@@ -87,7 +87,11 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
     def _expected(self, weights, data, chunk, wide, rng):
         kinds, sums = self.operations.results(len(chunk))
         log_likelihoods = np.empty(len(chunk))
-        uniforms = _NO_UNIFORMS if rng is None else _uniforms(data, chunk, rng)
+        uniforms = _NO_UNIFORMS
+        if rng is not None:
+            # For all backward steps of scripts, with offsets of pairs.
+            ends = np.cumsum(data.sources.lengths[chunk] + data.targets.lengths[chunk])
+            uniforms = rng.random(ends[-1] + 1), np.concatenate(([0], ends[:-1]))
         _edit_lattice.expected_operations(
             *self._coded(data.sources), *self._coded(data.targets), _same(chunk), *weights,
             *uniforms, wide, log_likelihoods, kinds, sums, data.n_threads,
@@ -178,7 +182,15 @@ class EditTransducer(Model[StringPairs, EditStatistics]):
         out = np.empty((len(sources), len(targets)))
         weigh = self._weigher(sources, targets, best, n_threads)
         rows = np.argsort(sources.lengths, kind="stable")
-        for columns, wide in _columns(targets):
+        # Short targets, and long ones, each in the order of their lengths.
+        groups = length_order(
+            np.zeros(len(targets), dtype=np.int64),
+            targets.lengths,
+            _edit_lattice.LONG,
+            np.inf,
+            _edit_lattice.PAIRS_PER_LATTICE,
+        )
+        for columns, wide in groups:
             n_cells = (sources.lengths[rows] + 1.0) * (targets.lengths[columns] + 1.0).sum()
             cuts = np.flatnonzero(np.diff(np.cumsum(n_cells) // _CHUNK_CELLS)) + 1
             for chunk in np.split(rows, cuts):
@@ -223,26 +235,8 @@ def _chunks(data):
     )
 
 
-def _columns(targets):
-    """Return targets in the order of their lengths: short ones, and long ones."""
-    nothing = np.zeros(len(targets), dtype=np.int64)
-    return length_order(
-        nothing,
-        targets.lengths,
-        _edit_lattice.LONG,
-        np.inf,
-        _edit_lattice.PAIRS_PER_LATTICE,
-    )
-
-
 def _same(chunk):
     return np.column_stack([chunk, chunk])
-
-
-def _uniforms(data, chunk, rng):
-    """Return random numbers for all backward steps of scripts, and offsets of pairs."""
-    ends = np.cumsum(data.sources.lengths[chunk] + data.targets.lengths[chunk])
-    return rng.random(ends[-1] + 1), np.concatenate(([0], ends[:-1]))
 
 
 def _gathered(symbols, owner, n):

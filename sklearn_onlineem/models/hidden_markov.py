@@ -14,7 +14,7 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem._values import take
 from sklearn_onlineem.data._batch import array_of
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
+from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Categorical, Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
 from sklearn_onlineem.models._model import Model, matching
@@ -26,7 +26,6 @@ __all__ = ["HiddenMarkovModel", "HiddenMarkovStatistics"]
 
 # Log densities of a chunk fit in a cache; a thread takes some milliseconds for it.
 _CHUNK_VALUES = 1 << 19
-_DOUBLE = (np.dtype(np.float64),)
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,8 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
 
     def __post_init__(self):
         # Kernels do not convert them.
-        array_of("start", self.start, _DOUBLE, ndim=1)
-        array_of("transmat", self.transmat, _DOUBLE, ndim=2)
+        array_of("start", self.start)
+        array_of("transmat", self.transmat, ndim=2)
 
     @property
     def n_components(self) -> int:
@@ -145,7 +144,12 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         self, data: Sequences, rng: np.random.Generator | None = None
     ) -> tuple[HiddenMarkovStatistics, float]:
         chunks = self._chunks(data)
-        sums = walk(self._sums, data.n_threads, chunks, _one_for_each(chunks, rng))
+        rngs = [rng] * len(chunks)
+        if rng is not None and len(chunks) > 1:
+            # One for each chunk, so that draws do not depend on the order of chunks.
+            seeds = rng.integers(1 << 63, size=(len(chunks), 4))
+            rngs = [np.random.default_rng(seed) for seed in seeds]
+        sums = walk(self._sums, data.n_threads, chunks, rngs)
         terms = [(1.0 / len(data), statistics) for statistics, _ in sums]
         return combine(terms), sum(log_likelihood for _, log_likelihood in sums) / len(data)
 
@@ -241,9 +245,9 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
     def own_statistics(
         self, like: Sequences | LengthDistribution | None = None
     ) -> HiddenMarkovStatistics:
-        transitions, emissions = self._occupancies(like)
+        starts, transitions, emissions = self._occupancies(like)
         return HiddenMarkovStatistics(
-            _share_of_fresh(like) * self.start,
+            starts * self.start,
             transitions[:, None] * self.transmat,
             self.family.own_statistics(self.parameters, emissions),
         )
@@ -267,19 +271,21 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
     def kl_divergence(
         self, other: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
     ) -> float:
-        transitions, emissions = self._occupancies(like)
+        starts, transitions, emissions = self._occupancies(like)
         start = rel_entr(self.start, other.start).sum()
         of_rows = rel_entr(self.transmat, other.transmat).sum(axis=1)
         emitted = self.family.kl_divergence(self.parameters, other.parameters)
         return max(
             0.0,
-            _share_of_fresh(like) * start
+            starts * start
             + _inner(transitions, of_rows)
             + _inner(emissions, np.maximum(emitted, 0.0)),
         )
 
     def _occupancies(self, like):
-        return self.termination.occupancies(self.start, self.transmat, like)
+        """Return expected starts of a sequence, and transitions and emissions of each state."""
+        occupancies = self.termination.occupancies(self.start, self.transmat, like)
+        return share_of_starts(like), *occupancies
 
     def lengths(self, data: Sequences) -> LengthDistribution:
         return data.length_distribution
@@ -292,7 +298,7 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
             self.parameters, reference.parameters, self.n_components
         )
         occupancy, reference_occupancy = (
-            model._occupancies(like)[1] for model in (self, reference)
+            model._occupancies(like)[2] for model in (self, reference)
         )
         ends = self._final > 0.0, reference._final > 0.0
         order = matching(occupancy, reference_occupancy, divergences, *ends)
@@ -376,7 +382,7 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         _forward_backward.filtered(
             states, offsets, *self._chain(data), log_likelihoods, data.n_threads
         )
-        return _without_lead(states, data), log_likelihoods
+        return states[data.before is not None :], log_likelihoods
 
     def _posterior(self, data):
         states, offsets = self._log_densities(data)
@@ -384,7 +390,7 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         _forward_backward.forward_backward(
             states, offsets, *self._chain(data), np.empty(len(data)), unused, data.n_threads
         )
-        return _without_lead(states, data)
+        return states[data.before is not None :]
 
     def _decoded(self, data):
         start, first, transmat, final = self._chain(data)
@@ -403,21 +409,6 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         offsets, states = self.termination.sample_states(self.start, self.transmat, n, rng, like)
         X = self.family.sample(self.parameters, states, rng)
         return Sequences(Rows(X), offsets), states
-
-
-def _one_for_each(chunks, rng):
-    """Spawn a generator for each chunk, so that draws do not depend on the order of chunks."""
-    if rng is None or len(chunks) == 1:
-        return [rng] * len(chunks)
-    return [np.random.default_rng(seed) for seed in rng.integers(1 << 63, size=(len(chunks), 4))]
-
-
-def _without_lead(rows, data):
-    return rows if data.before is None else rows[1:]
-
-
-def _share_of_fresh(like):
-    return 1.0 if like is None or like.before is None else 1.0 - 1.0 / len(like)
 
 
 def _normalised(rows, previous):

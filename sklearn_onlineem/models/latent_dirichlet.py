@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,7 +45,6 @@ _BLOCK_VALUES = 1 << 20
 # Tokens of the documents that are split at a time.
 _PIECE_TOKENS = 1 << 18
 _SEEDS = 1 << 63
-_DOUBLE = (np.dtype(np.float64),)
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ def _merged(a, x, b, y):
         factor, values = (b, y) if x is None else (a, x)
         return values if values is None or factor == 1.0 else factor * values
     for table in (x, y):
-        array_of("counts_T of TopicStatistics", table, _DOUBLE, ndim=2)
+        array_of("counts_T of TopicStatistics", table, ndim=2)
     total = np.empty(x.shape)
     add_tables(a, x, b, y, total)
     return total
@@ -157,7 +155,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
     def __post_init__(self):
         # Kernels do not convert them.
         check_topics(self.topics_T, self.alpha)
-        array_of("length", self.length, _DOUBLE)
+        array_of("length", self.length)
         if len(self.length) != 1:
             raise ValueError(f"length must be of shape (1,), got {self.length.shape}.")
 
@@ -184,7 +182,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
         return statistics, float(np.average(bounds, weights=data.sample_weight))
 
     def _infer(self, data, rng=None, **outputs):
-        seed = 0 if rng is None else int(rng.integers(_SEEDS))
+        seed = 0 if rng is None else _seed(rng)
         return self.inference(self.topics_T, self.alpha, data, seed, **outputs)
 
     def own_statistics(self, like: Documents | None = None) -> TopicStatistics:
@@ -194,7 +192,11 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
         return TopicStatistics(counts_T, 0.0, 1.0, mean_logs)
 
     def m_step(self, statistics: TopicStatistics) -> LatentDirichletModel:
-        topics_T, length, alpha = self.topics_T, self.length, self._alpha_of(statistics)
+        topics_T, length, alpha = self.topics_T, self.length, self.alpha
+        if self.learns_alpha and self.n_components > 1 and statistics.weight > 0.0:
+            mean_logs, alpha = statistics.mean_logs / statistics.weight, alpha[None].copy()
+            solve(np.minimum(mean_logs, -1e-12)[None], alpha)
+            alpha = np.clip(alpha[0], _LEAST_ALPHA, _LARGEST_ALPHA)
         if statistics.counts_T is not None:
             topics_T, totals = self._topics_of(statistics)
             if statistics.weight > 0.0:
@@ -203,7 +205,7 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
 
     def _topics_of(self, statistics):
         topics_T, totals = np.empty_like(self.topics_T), np.empty(self.n_components)
-        array_of("counts_T", statistics.counts_T, _DOUBLE, ndim=2)
+        array_of("counts_T", statistics.counts_T, ndim=2)
         normalise_columns(statistics.counts_T, statistics.smoothing, topics_T, totals)
         smoothed = totals + len(topics_T) * statistics.smoothing
         if not np.isfinite(smoothed).all():
@@ -212,13 +214,6 @@ class LatentDirichletModel(Model[Documents, TopicStatistics], SampledChains):
         if empty.any():
             topics_T[:, empty] = self.topics_T[:, empty]
         return topics_T, totals
-
-    def _alpha_of(self, statistics):
-        if not self.learns_alpha or self.n_components == 1 or not statistics.weight > 0.0:
-            return self.alpha
-        alpha = self.alpha[None].copy()
-        solve(np.minimum(statistics.mean_logs / statistics.weight, -1e-12)[None], alpha)
-        return np.clip(alpha[0], _LEAST_ALPHA, _LARGEST_ALPHA)
 
     def n_parameters(self) -> int:
         n_words, n_components = self.topics_T.shape
@@ -415,14 +410,7 @@ def _with_tokens(data, documents, words, block_documents, block_words, block_cou
     return Documents(rows, data.numbers, data.allowed)
 
 
-if TYPE_CHECKING:
-    from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
-
-
-_SEEDS = 1 << 63
-
-
-class TopicChain(Chain["LatentDirichletModel"]):
+class TopicChain(Chain[LatentDirichletModel]):
     r"""Topics of all tokens of some documents, drawn by each sweep.
 
     .. math::
@@ -466,45 +454,46 @@ class TopicChain(Chain["LatentDirichletModel"]):
         _check(data, prior)
         self._model, self._data, self._collapsed = model, data, collapsed
         self._prior = prior
-        self._split()
         self._allowed = ALL_TOPICS if data.allowed is None else data.allowed
         self._n_averaged, self._sums = 0, None
-        self._begin(rng)
-
-    def _split(self):
-        """Split counts into single tokens and blocks, with offsets of documents."""
-        words, counts, offsets = self._data.words, self._data.counts, self._data.offsets
-        is_block = counts > MOST_SINGLE
-        n_single = np.where(is_block, 0, counts).astype(np.int64)
-        self._tokens = np.repeat(words, n_single)
-        self._offsets = np.concatenate(([0], np.cumsum(n_single)))[offsets]
-        self._block_offsets = np.concatenate(([0], np.cumsum(is_block)))[offsets]
-        self._block_words, self._block_counts = words[is_block], counts[is_block]
-
-    def _begin(self, rng):
-        """Draw first topics from those of the model, without regard to the rest of a document."""
-        model, n_tokens = self._model, self._data.lengths.sum()
+        # Counts are split into single tokens and blocks, with offsets of documents.
+        is_block = data.counts > MOST_SINGLE
+        n_single = np.where(is_block, 0, data.counts).astype(np.int64)
+        self._tokens = np.repeat(data.words, n_single)
+        self._offsets = np.concatenate(([0], np.cumsum(n_single)))[data.offsets]
+        self._block_offsets = np.concatenate(([0], np.cumsum(is_block)))[data.offsets]
+        self._block_words, self._block_counts = data.words[is_block], data.counts[is_block]
+        # First topics are drawn from those of the model, without regard to the rest of a document.
         self._topics = np.full(len(self._tokens), -1, dtype=np.intc)
-        self._counts = padded(model.topics_T * (n_tokens * model.shares))
+        self._counts = padded(model.topics_T * (data.lengths.sum() * model.shares))
         self._block_topics = np.zeros((len(self._block_words), self._counts.shape[1]), np.float32)
         self._new_counts = np.empty_like(self._counts)
         self._draw_at_once(rng)
 
     def sweep(self, rng: np.random.Generator) -> float:
         # The log-likelihood is that of tokens given the others, a document.
-        total = self._draw_in_turn(rng) if self._collapsed else self._draw_at_once(rng)
-        self._learn_alpha()
+        if self._collapsed:
+            total = _topic_sweeps.collapsed_sweep(
+                self._tokens, self._offsets, self._allowed, self._topics, *self._blocks,
+                self._counts, self._totals(), self._model.alpha, self._prior.smoothing, _seed(rng),
+            )  # fmt: skip
+        else:
+            total = self._draw_at_once(rng)
+        if self._model.learns_alpha:
+            # From mean expected logarithms of proportions, given the topics of the tokens.
+            logs = np.empty(self._model.n_components)
+            _topic_logs.expected_logs(
+                self._topics, self._offsets, self._block_offsets, self._block_topics,
+                self._allowed, self._model.alpha, logs, self._data.n_threads,
+            )  # fmt: skip
+            logs /= len(self._data)
+            statistics = replace(self._prior, smoothing=0.0, weight=1.0, mean_logs=logs)
+            self._model = self._model.m_step(statistics)
         return total / len(self._data)
 
     @property
     def _blocks(self):
         return self._block_offsets, self._block_words, self._block_counts, self._block_topics
-
-    def _draw_in_turn(self, rng):
-        return _topic_sweeps.collapsed_sweep(
-            self._tokens, self._offsets, self._allowed, self._topics, *self._blocks, self._counts,
-            self._totals(), self._model.alpha, self._prior.smoothing, _seed(rng),
-        )  # fmt: skip
 
     def _draw_at_once(self, rng):
         totals = self._totals()
@@ -542,22 +531,6 @@ class TopicChain(Chain["LatentDirichletModel"]):
         return self._model.m_step(
             replace(self._prior, counts_T=counts_T, smoothing=smoothing, weight=0.0)
         )
-
-    def _learn_alpha(self):
-        if self._model.learns_alpha:
-            statistics = replace(
-                self._prior, smoothing=0.0, weight=1.0, mean_logs=self._mean_logs()
-            )
-            self._model = self._model.m_step(statistics)
-
-    def _mean_logs(self):
-        """Return mean expected logarithms of proportions, given the topics of the tokens."""
-        totals = np.empty(self._model.n_components)
-        _topic_logs.expected_logs(
-            self._topics, self._offsets, self._block_offsets, self._block_topics, self._allowed,
-            self._model.alpha, totals, self._data.n_threads,
-        )  # fmt: skip
-        return totals / len(self._data)
 
 
 def _seed(rng):

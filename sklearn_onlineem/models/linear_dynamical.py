@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn_onlineem._cached_property import cached_property
 from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.data._batch import room
 from sklearn_onlineem.data.rows import Rows
-from sklearn_onlineem.data.sequences import LengthDistribution, Sequences
+from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Full
 from sklearn_onlineem.models._kalman import (
     LinearDynamicalStatistics,
@@ -131,24 +130,21 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         self, data: Sequences, rng: np.random.Generator | None = None
     ) -> tuple[LinearDynamicalStatistics, float]:
         complete, others = split_by_gaps(data) if rng is None else (None, data)
-        gains = self._gains(complete)
-        if gains is None:
-            sums = self._sums(data, rng)
-        else:
+        gains = None
+        if complete is not None:
+            gains = SharedGains(self._padded, self._first, complete.lengths.max())
+        if gains is not None and gains.suffice:
             sums = [gains.expected(complete)]
             sums += self._sums(others, rng) if others else []
+        else:
+            sums = self._sums(data, rng)
         evidence = combine([(1.0 / len(data), statistics) for statistics, _ in sums])
         log_likelihood = sum(log_likelihood for _, log_likelihood in sums) / len(data)
-        if not (evidence.is_finite and math.isfinite(log_likelihood)):
+        # Moments of unstable systems may overflow.
+        moments = [array for part in evidence.parts for array in (part.mean, part.scatter)]
+        if not all(np.isfinite(array).all() for array in (*moments, log_likelihood)):
             self._explain_overflow(data)
         return evidence, log_likelihood
-
-    def _gains(self, data):
-        """Return gains of sequences without missing values; None if none or too many."""
-        if data is None:
-            return None
-        gains = SharedGains(self._padded, self._first, data.lengths.max())
-        return gains if gains.suffice else None
 
     def _sums(self, data, rng):
         # One generator: those that it spawns would depend on more than its state.
@@ -210,7 +206,7 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
 
     def _inputs(self, like):
         """Return moments of the regressions' inputs per sequence, for each of the three."""
-        return _share_of_fresh(like), *occupancies(self._padded, self._first, like)
+        return np.array([share_of_starts(like)]), *occupancies(self._padded, self._first, like)
 
     def lengths(self, data: Sequences) -> LengthDistribution:
         return data.length_distribution
@@ -418,7 +414,3 @@ def _overflow(since):
         " eigenvalue of its transition matrix is beyond 1: observe it more often, pass shorter"
         " sequences, or give other transition_matrices."
     )
-
-
-def _share_of_fresh(like):
-    return np.array([1.0 if like is None or like.before is None else 1.0 - 1.0 / len(like)])

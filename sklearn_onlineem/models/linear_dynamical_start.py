@@ -50,11 +50,16 @@ def start_arrays(X, begins, k, known, states, rng):
     Z = (X - offset) / scale
     scores, C = _states(Z, begins, k, known, scale, states, rng)
     transitions = _transitions(scores, begins, known)
-    noise = _noise(Z, scores, C, transitions["transitions", "matrix"], begins)
-    first = scores[begins]
+    # The noise of the rows: residuals, and a share of what no state predicts.
+    A, residual = transitions["transitions", "matrix"], Z - scores @ C.T
+    innovation = np.where(begins[:, None], Z, Z - np.roll(scores, 1, axis=0) @ (C @ A).T)
+    variances = _NOISE_SHARE * (innovation**2).mean(axis=0) + _LEAST_NOISE
+    noise = np.diag(variances) + np.diag((residual**2).mean(axis=0))
+    deviation = scores[begins] - scores.mean(axis=0)
+    spread = deviation.T @ deviation / max(1, len(deviation))
     arrays = {
         ("initial", "offset"): scores.mean(axis=0),
-        ("initial", "covariance"): _spread(first - scores.mean(axis=0)) + np.diag(_units(scores)),
+        ("initial", "covariance"): spread + np.diag(_units(scores)),
         **transitions,
         ("emissions", "matrix"): C * scale[:, None],
         ("emissions", "offset"): offset,
@@ -68,21 +73,17 @@ def _states(Z, begins, k, known, scale, states, rng):
     if ("emissions", "matrix") in known:
         C = known["emissions", "matrix"] / scale[:, None]
         return Z @ np.linalg.pinv(C, rcond=1e-8).T, C
-    windows = _windows(Z, begins, -(-k // Z.shape[1]))
+    # Rows are joined with those before them, for more states than features.
+    age = np.arange(len(Z)) - np.maximum.accumulate(np.where(begins, np.arange(len(Z)), 0))
+    windows = np.hstack([
+        np.where((age >= lag)[:, None], np.roll(Z, lag, axis=0), 0.0)
+        for lag in range(-(-k // Z.shape[1]))
+    ])  # fmt: skip
     scores = _whitened(windows, states(windows, k, rng), k)
     C = _regression(scores, Z, np.zeros((Z.shape[1], k)))
     # A direction without evidence would never get any.
     C += np.where(scores.any(axis=0), 0.0, 0.1 * rng.standard_normal(C.shape))
     return scores, C
-
-
-def _windows(Z, begins, n_lags):
-    """Return rows joined with those before them, for more states than features."""
-    age = np.arange(len(Z)) - np.maximum.accumulate(np.where(begins, np.arange(len(Z)), 0))
-    lagged = [
-        np.where((age >= lag)[:, None], np.roll(Z, lag, axis=0), 0.0) for lag in range(n_lags)
-    ]
-    return np.hstack(lagged)
 
 
 def _principal(windows, k, rng):
@@ -122,19 +123,12 @@ def _transitions(scores, begins, known):
     b = known.get(("transitions", "offset"), np.zeros(k))
     A = known.get(("transitions", "matrix"))
     if A is None:
-        A = _stable(_regression(before, after - b, _DECAY * np.eye(k)))
+        A = _regression(before, after - b, _DECAY * np.eye(k))
+        A = A / max(1.0, np.abs(np.linalg.eigvals(A)).max())  # States must not grow.
     residual = after - before @ A.T - b
     Q = (residual.T @ residual + (1.0 - _DECAY**2) * units) / (len(residual) + 1.0)
     arrays = {"matrix": A, "offset": b, "covariance": Q}
     return {("transitions", name): array for name, array in arrays.items()}
-
-
-def _noise(Z, scores, C, A, begins):
-    """Return the noise of the rows: residuals, and a share of what no state predicts."""
-    residual = Z - scores @ C.T
-    innovation = np.where(begins[:, None], Z, Z - np.roll(scores, 1, axis=0) @ (C @ A).T)
-    variances = _NOISE_SHARE * (innovation**2).mean(axis=0) + _LEAST_NOISE
-    return np.diag(variances) + np.diag((residual**2).mean(axis=0))
 
 
 def _in_units_of(known, arrays):
@@ -168,12 +162,3 @@ def _units(scores):
     """Return variances, and 1 instead of 0."""
     square = (scores**2).sum(axis=0) / max(1, len(scores))
     return np.where(square > 0.0, square, 1.0)
-
-
-def _spread(deviation):
-    return deviation.T @ deviation / max(1, len(deviation))
-
-
-def _stable(A):
-    """Return A, shrunk if states would grow."""
-    return A / max(1.0, np.abs(np.linalg.eigvals(A)).max())

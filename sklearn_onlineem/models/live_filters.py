@@ -65,26 +65,19 @@ class StateFilter:
             distributions of the others, as Gaussian ones have. ValueError, and no change, for rows
             that are infinite, impossible, of another length or outside of the emissions' support.
         """
-        data = self._checked(_as_row(row, self._n_features))
+        X, family = _as_row(row, self._n_features), self._model.family
+        data = Sequences.unchecked(Rows.unchecked(X), _ONE_ROW, self.probabilities)
+        if are_ready(X, X.shape[1]):
+            data.__dict__["observed"] = None
+            family.check(X)
+        elif not _missing(X).all() and not isinstance(family, Marginals):
+            raise ValueError(f"{_NAME}: {family} does not accept rows with some values missing.")
         probabilities = self._model.filtered(data)[0]
         if not probabilities.sum() > 0.0:
             raise ValueError("The row is impossible under the model after the rows before it.")
         self.probabilities = probabilities
         self.n_steps += 1
         return probabilities
-
-    def _checked(self, X):
-        """Return the row as a sequence that continues; ValueError where `filter` raises one."""
-        data = Sequences.unchecked(Rows.unchecked(X), _ONE_ROW, self.probabilities)
-        family = self._model.family
-        if are_ready(X, X.shape[1]):
-            data.__dict__["observed"] = None
-            family.check(X)
-            return data
-        missing = _missing(X)
-        if not missing.all() and not isinstance(family, Marginals):
-            raise ValueError(f"{_NAME}: {family} does not accept rows with some values missing.")
-        return data
 
 
 class MomentFilter:
@@ -172,20 +165,16 @@ def _as_row(row, n_features):
         row = np.where(np.ma.getmaskarray(row), np.nan, np.ma.getdata(row))
     X = np.array(row)
     if X.dtype != np.float64:
-        X = _as_floats(X)
+        if X.dtype.kind == "c":
+            raise ValueError(f"{_NAME}: a row must not be complex.")
+        try:
+            X = X.astype(np.float64)
+        except OverflowError:
+            raise ValueError(f"{_NAME}: the row has numbers beyond the largest float.") from None
     # A single value is a row of one feature.
     if X.shape not in ((n_features,), (1, n_features)) and (X.shape or n_features > 1):
         raise ValueError(f"{_NAME}: a row must have {n_features} features, got shape {X.shape}.")
     return X.reshape(1, n_features)
-
-
-def _as_floats(X):
-    if X.dtype.kind == "c":
-        raise ValueError(f"{_NAME}: a row must not be complex.")
-    try:
-        return X.astype(np.float64)
-    except OverflowError:
-        raise ValueError(f"{_NAME}: the row has numbers beyond the largest float.") from None
 
 
 def _missing(X):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import xlogy
@@ -136,16 +134,19 @@ class MixtureModel(
         self, data: Rows, rng: np.random.Generator | None = None
     ) -> tuple[MixtureStatistics, float]:
         log_weights, total_weight = self.log_weights, data.total_weight
-        terms, log_likelihood, e_step = [], 0.0, self.family.e_step
-        if rng is not None:
-            e_step = partial(_sampled_e_step, self.family, rng)
+        family, terms, log_likelihood = self.family, [], 0.0
         chunks = data.chunks(_CHUNK_ROWS)
         for chunk in chunks:
             share = chunk.total_weight / total_weight
             if share > 0.0:
-                counts, emissions, chunk_log_likelihood = e_step(
-                    self.parameters, log_weights, chunk
-                )
+                if rng is None:
+                    found = family.e_step(self.parameters, log_weights, chunk)
+                elif isinstance(family, HiddenVariables):
+                    found = family.sampled_e_step(self.parameters, log_weights, chunk, rng)
+                else:
+                    uniforms = rng.random(len(chunk))
+                    found = family.e_step(self.parameters, log_weights, chunk, uniforms)
+                counts, emissions, chunk_log_likelihood = found
                 terms.append((share, MixtureStatistics(counts, emissions)))
                 log_likelihood += share * chunk_log_likelihood
         return terms[0][1] if len(chunks) == 1 else combine(terms), log_likelihood
@@ -316,21 +317,11 @@ class MixtureModel(
         return Rows(self.sample(n, rng, like)[0], n_threads=1 if like is None else like.n_threads)
 
 
-def _sampled_e_step(family, rng, parameters, log_weights, rows):
-    if isinstance(family, HiddenVariables):
-        return family.sampled_e_step(parameters, log_weights, rows, rng)
-    return family.e_step(parameters, log_weights, rows, rng.random(len(rows)))
-
-
-if TYPE_CHECKING:
-    from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
-
-
 # Numbers in a block of one-hot components.
 _BLOCK_VALUES = 1 << 20
 
 
-class MixtureChain(Chain["MixtureModel"]):
+class MixtureChain(Chain[MixtureModel]):
     r"""Components of all rows, drawn by each sweep.
 
     .. math::

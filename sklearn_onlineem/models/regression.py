@@ -163,7 +163,8 @@ class Regression:
         """
         B, c, S = self.parameters.matrix, self.parameters.offset, self.parameters.covariance
         if outputs is not None:
-            B, c, S = outputs @ B, c @ outputs.T, _congruent(outputs, S)
+            B, c, S = outputs @ B, c @ outputs.T, outputs @ S @ outputs.T
+            S = 0.5 * (S + S.swapaxes(-1, -2))
         if inputs is not None:
             B = B @ inputs
         return Regression(self.family, AffineGaussian(B, c, S), self.learnt)
@@ -174,8 +175,3 @@ def _only(values):
     if len(values) > 1:
         raise ValueError(f"there are {len(values)} regressions, not one.")
     return values[0]
-
-
-def _congruent(T, covariances):
-    moved = T @ covariances @ T.T
-    return 0.5 * (moved + moved.swapaxes(-1, -2))

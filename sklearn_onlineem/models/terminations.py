@@ -121,7 +121,13 @@ class Termination(ABC):
         like : Sequences, default=None
             Data to draw lengths from, if lengths are given.
         """
-        start, transitions, final = self._checked(start, transmat)
+        start, transmat = _weights("start", start, 1), _weights("transmat", transmat, 2)
+        transitions, n_states = self.transitions(transmat), len(start)
+        if transitions.shape != (n_states, n_states):
+            raise ValueError(
+                f"start has {n_states} states, but transmat has the shape {transmat.shape}."
+            )
+        final = self.final(transmat)
         lengths = self._sample_lengths(n, rng, like)
         if lengths is None:
             _check_ends(start, transitions, final)
@@ -136,17 +142,10 @@ class Termination(ABC):
                 stays = lengths[alive] > len(steps)
             alive = alive[stays]
             states = _draw(transitions[states[stays]], rng)
-        return _sorted_by_sequence(steps, n)
-
-    def _checked(self, start, transmat):
-        """Return start, transitions and ends, if they are weights of as many states."""
-        start, transmat = _weights("start", start, 1), _weights("transmat", transmat, 2)
-        transitions, n_states = self.transitions(transmat), len(start)
-        if transitions.shape != (n_states, n_states):
-            raise ValueError(
-                f"start has {n_states} states, but transmat has the shape {transmat.shape}."
-            )
-        return start, transitions, self.final(transmat)
+        sequence = np.concatenate([alive for alive, _ in steps])
+        drawn = np.concatenate([states for _, states in steps])
+        offsets = np.concatenate(([0], np.cumsum(np.bincount(sequence, minlength=n))))
+        return offsets, drawn[np.argsort(sequence, kind="stable")]
 
     def _sample_lengths(self, n, rng, like):
         """Draw lengths, or return None if the chain ends by itself."""
@@ -272,15 +271,11 @@ def _continued_occupancies(before, transmat, n_rows, share):
     emissions = _occupancy(before @ transmat, transmat, steps)
     if not is_short:
         return transitions, emissions
-    ahead = _discounted_occupancy(before, transmat)
+    # Visits within the horizon: u = before + (1 - 1 / horizon) u transmat.
+    kept = np.eye(len(before)) - (1.0 - 1.0 / HORIZON) * transmat
+    ahead = np.maximum(np.linalg.solve(kept.T, before), 0.0)
     ahead *= (1.0 - OWN_SHARE) * share * n_rows / ahead.sum()
     return transitions + ahead, emissions + ahead @ transmat
-
-
-def _discounted_occupancy(start, transmat):
-    """Solve u = start + (1 - 1 / horizon) u transmat: visits within a horizon."""
-    kept = np.eye(len(start)) - (1.0 - 1.0 / HORIZON) * transmat
-    return np.maximum(np.linalg.solve(kept.T, start), 0.0)
 
 
 def _absorbed_occupancy(start, inner):
@@ -299,18 +294,14 @@ def _check_ends(start, transitions, final):
             "Sequences that are drawn would never end: no path leads from states"
             f" {np.flatnonzero(endless).tolist()} to the end. Change transmat_ or endprob_."
         )
-    n_rows = _expected_length(start, transitions, final)
+    shares = np.diff(_cumulative_shares(transitions), axis=1, prepend=0.0)
+    stays = np.clip(1.0 - final, 0.0, 1.0)
+    n_rows = _absorbed_occupancy(start / start.sum(), stays[:, None] * shares).sum()
     if not n_rows <= _MOST_ROWS:
         raise ValueError(
             f"Sequences that are drawn would have {n_rows:.3g} rows on average, more than"
             f" {_MOST_ROWS:.0g}. Change transmat_ or endprob_."
         )
-
-
-def _expected_length(start, transitions, final):
-    shares = np.diff(_cumulative_shares(transitions), axis=1, prepend=0.0)
-    stays = np.clip(1.0 - final, 0.0, 1.0)
-    return _absorbed_occupancy(start / start.sum(), stays[:, None] * shares).sum()
 
 
 def _weights(name, values, ndim):
@@ -342,11 +333,3 @@ def _cumulative_shares(weights):
 def _draw(cumulative, rng):
     uniforms = rng.random((len(cumulative), 1))
     return (cumulative <= uniforms).sum(axis=1)
-
-
-def _sorted_by_sequence(steps, n):
-    """Return offsets and states of n sequences from the states drawn at each step."""
-    sequence = np.concatenate([alive for alive, _ in steps])
-    states = np.concatenate([drawn for _, drawn in steps])
-    offsets = np.concatenate(([0], np.cumsum(np.bincount(sequence, minlength=n))))
-    return offsets, states[np.argsort(sequence, kind="stable")]

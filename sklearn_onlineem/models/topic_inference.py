@@ -23,10 +23,8 @@ __all__ = [
 
 # Kernels read rows of topics that are padded to a multiple of this.
 _LANES = 16
-_NO_WEIGHT = np.empty(0)
 ALL_TOPICS = np.empty((0, 0), dtype=np.uint8)
 NOTHING = np.empty((0, 0))
-_DOUBLE = (np.dtype(np.float64),)
 # Logarithms of proportions, and weights of topics in single precision, are finite.
 _LEAST_ALPHA, _MOST_ALPHA = 1e-100, 1e30
 
@@ -63,8 +61,8 @@ class TopicInference:
         unless they are empty. Random numbers depend only on `seed` and the number of a document.
         """
         check_topics(topics_T, alpha)
-        array_of("totals_T", totals_T, _DOUBLE, ndim=2)
-        array_of("proportions", proportions, _DOUBLE, ndim=2)
+        array_of("totals_T", totals_T, ndim=2)
+        array_of("proportions", proportions, ndim=2)
         if not (self.takes_fractions or data.is_whole):
             raise ValueError(
                 "X must hold counts, whole numbers, and less than 2**24 in a row, where topics of"
@@ -72,10 +70,14 @@ class TopicInference:
             )
         bounds, mean_logs = np.empty(len(data)), np.empty(len(alpha))
         n_sweeps, burn_in, n_rounds, takes_draw = self._arguments
+        if data.sample_weight is not None:
+            weight = scale * data.sample_weight
+        else:
+            weight = np.full(0 if scale == 1.0 else len(data), scale)
         table = padded(topics_T, data.n_threads)
         _topics.e_step(
             data.counts, data.words, data.offsets,
-            _scaled(data.sample_weight, scale, len(data)),
+            weight,
             ALL_TOPICS if data.allowed is None else data.allowed,
             table, alpha, data.numbers, seed, n_sweeps, burn_in, n_rounds, MOST_SINGLE, takes_draw,
             totals_T, mean_logs, bounds, proportions, data.n_threads,
@@ -153,17 +155,10 @@ class MaximumAPosteriori(TopicInference):
         return 0, 0, self.n_rounds, False
 
 
-def _scaled(sample_weight, scale, n):
-    """Return weights as the kernel reads them."""
-    if sample_weight is None:
-        return _NO_WEIGHT if scale == 1.0 else np.full(n, scale)
-    return scale * sample_weight
-
-
 def check_topics(topics_T, alpha):
     """Raise ValueError unless topics, and their alpha, are arrays that kernels can read."""
-    array_of("topics_T", topics_T, _DOUBLE, ndim=2)
-    array_of("alpha", alpha, _DOUBLE)
+    array_of("topics_T", topics_T, ndim=2)
+    array_of("alpha", alpha)
     if topics_T.shape[1] != len(alpha):
         raise ValueError(
             f"topics_T of {topics_T.shape[1]} columns and alpha of {len(alpha)} topics do not fit"

@@ -19,7 +19,7 @@ from sklearn_onlineem.data.sequences import Sequences
 from sklearn_onlineem.em.step import batch_step, online_step
 from sklearn_onlineem.estimators.kalman._start import FIELDS, array_of
 from sklearn_onlineem.families import Diagonal
-from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian, joint_moments
+from sklearn_onlineem.families.linear_gaussian import AffineGaussian, LinearGaussian
 
 
 def joint(model, T):
@@ -449,9 +449,9 @@ def test_em_recovers_the_model_from_its_own_sample(rng):
 
 def test_a_regression_is_that_of_least_squares(rng):
     x, y = rng.standard_normal((50, 3)), rng.standard_normal((50, 1))
-    found = LinearGaussian().m_step(
-        joint_moments(np.hstack([x, y])), AffineGaussian.zeros(1, n_inputs=3, n_outputs=1)
-    )
+    moments = LinearGaussian().expected_statistics(np.hstack([x, y]), np.ones((50, 1)))
+    zeros = AffineGaussian.zeros(1, n_inputs=3, n_outputs=1)
+    found = LinearGaussian().m_step(moments, zeros)
     design = np.hstack([x, np.ones((50, 1))])
     expected, residual, *_ = np.linalg.lstsq(design, y)
     assert_allclose(np.append(found.matrix, found.offset), expected.ravel(), rtol=1e-10)
@@ -472,11 +472,11 @@ def test_the_floor_is_added_and_taken_off_again(rng):
 
 def test_directions_without_evidence_keep_their_coefficients(rng):
     x = np.column_stack([rng.standard_normal(20), np.zeros(20)])
-    previous = LinearGaussian().m_step(
-        joint_moments(rng.standard_normal((9, 3))), AffineGaussian.zeros(1, n_inputs=2, n_outputs=1)
-    )
+    family, zeros = LinearGaussian(), AffineGaussian.zeros(1, n_inputs=2, n_outputs=1)
+    moments = family.expected_statistics(rng.standard_normal((9, 3)), np.ones((9, 1)))
+    previous = family.m_step(moments, zeros)
     y = x[:, :1] * 3.0
-    step = LinearGaussian().m_step(joint_moments(np.hstack([x, y])), previous)
+    step = family.m_step(family.expected_statistics(np.hstack([x, y]), np.ones((20, 1))), previous)
     assert_allclose(step.matrix[0], [[3.0, previous.matrix[0, 0, 1]]], rtol=1e-10)
 
 
