@@ -12,7 +12,6 @@ from sklearn_onlineem.displays._drawing import (
     Ellipses,
     colors,
     foreground,
-    haloed,
     opacities,
     without_frame,
 )
@@ -98,6 +97,8 @@ class Plane:
 
     def draw_centres(self, ax, weights):
         """Number the components at their centres; mark them only, if they are many."""
+        from matplotlib.patheffects import withStroke
+
         seen = np.flatnonzero(weights)
         if len(seen) > _MOST_NUMBERED:
             centres = self.regions.centres[seen]
@@ -105,8 +106,10 @@ class Plane:
             return []
         size = "medium" if len(seen) <= 12 else "small"
         style = {"ha": "center", "va": "center", "weight": "bold", "size": size, "zorder": 4}
+        # A halo makes the numbers readable everywhere.
+        style["path_effects"] = [withStroke(linewidth=2.5, foreground=ax.get_facecolor())]
         centres = self.regions.centres
-        return [haloed(ax.text(*centres[k], str(k), clip_on=True, **style)) for k in seen]
+        return [ax.text(*centres[k], str(k), clip_on=True, **style) for k in seen]
 
 
 def mass_handles(masses):
@@ -136,7 +139,12 @@ def discriminant_directions(weights, means, covariances):
     largest W follow, of standardised features.
     """
     deviations = means - weights @ means
-    within = _mean_covariance(weights, covariances, means.shape[1])
+    if covariances.ndim == 2:
+        within = np.diag(np.broadcast_to(weights @ covariances, means.shape[1:]))
+    elif len(covariances) == 1:
+        within = covariances[0]
+    else:
+        within = np.einsum("k,kij->ij", weights, covariances)
     between = (weights * deviations.T) @ deviations
     units = np.sqrt(np.diag(within) + np.diag(between))
     within, between = (matrix / np.outer(units, units) for matrix in (within, between))
@@ -150,13 +158,6 @@ def discriminant_directions(weights, means, covariances):
     # Signs of eigenvectors are arbitrary: the largest coefficient is made positive.
     largest = np.abs(directions * units[:, None]).argmax(axis=0)
     return directions * np.sign(directions[largest, [0, 1]])
-
-
-def _mean_covariance(weights, covariances, d):
-    if covariances.ndim == 2:
-        return np.diag(np.broadcast_to(weights @ covariances, (d,)))
-    shared = len(covariances) == 1
-    return covariances[0] if shared else np.einsum("k,kij->ij", weights, covariances)
 
 
 def _widest(within, directions):

@@ -120,10 +120,23 @@ class TopicsDisplay(Display):
         n_topics, n_features = components.shape
         if isinstance(n_words, bool) or not isinstance(n_words, Integral) or n_words < 1:
             raise ValueError(f"n_words of {cls.__name__} must be at least 1, got {n_words!r}.")
-        names = _names(estimator, feature_names, n_features)
+        if feature_names is None:
+            feature_names = getattr(estimator, "feature_names_in_", range(n_features))
+        names = [str(name) for name in feature_names]
+        if len(names) != n_features:
+            raise ValueError(
+                f"feature_names must be {n_features} names, one for each word of"
+                f" {type(estimator).__name__}, got {len(names)}."
+            )
         totals = components.sum(axis=1)
         largest = np.argsort(-totals, kind="stable").tolist()
-        chosen = largest if topics is None else _chosen(estimator, topics, n_topics)
+        chosen = largest if topics is None else list(topics)
+        if not chosen or not all(isinstance(k, Integral) and 0 <= k < n_topics for k in chosen):
+            raise ValueError(
+                f"topics must be numbers of the {n_topics} topics of {type(estimator).__name__},"
+                f" got {topics!r}."
+            )
+        chosen = [int(k) for k in chosen]
         probabilities = components[chosen] / totals[chosen][:, None]
         top = np.argsort(-probabilities, axis=1, kind="stable")[:, :n_words]
         words = [[names[j] for j in row] for row in top]
@@ -182,25 +195,3 @@ def _components(estimator):
     if components is None or np.ndim(components) != 2 or not (np.asarray(components) >= 0.0).all():
         raise TypeError(f"{name} has no topics: no components_ that are not negative.")
     return np.asarray(components, dtype=float)
-
-
-def _names(estimator, feature_names, n_features):
-    if feature_names is None:
-        feature_names = getattr(estimator, "feature_names_in_", range(n_features))
-    names = [str(name) for name in feature_names]
-    if len(names) != n_features:
-        raise ValueError(
-            f"feature_names must be {n_features} names, one for each word of"
-            f" {type(estimator).__name__}, got {len(names)}."
-        )
-    return names
-
-
-def _chosen(estimator, topics, n_topics):
-    chosen = list(topics)
-    if not chosen or not all(isinstance(k, Integral) and 0 <= k < n_topics for k in chosen):
-        raise ValueError(
-            f"topics must be numbers of the {n_topics} topics of {type(estimator).__name__},"
-            f" got {topics!r}."
-        )
-    return [int(k) for k in chosen]
