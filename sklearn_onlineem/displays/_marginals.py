@@ -31,11 +31,6 @@ __all__ = ["Marginal", "Profile", "marginal", "profile"]
 # Values beyond these quantiles, of the mixture and of the rows, are not shown.
 _TAIL = 0.002
 _N_POINTS = 400
-# Counts in a wider range are binned.
-_MOST_BARS = 60
-_MOST_IN_LEGEND = 8
-_MOST_MARKED = 40
-_BAR_ALPHA = 0.22
 
 
 @dataclass(frozen=True)
@@ -60,7 +55,7 @@ class Marginal:
         if self.heights is not None:
             gap = 0.85 if self.is_discrete and np.diff(self.edges).max() == 1.0 else 1.0
             bars = _draw_bars(ax, self.edges[:-1], self.heights, np.diff(self.edges), gap)
-        is_marked = self.is_discrete and len(self.x) <= _MOST_MARKED
+        is_marked = self.is_discrete and len(self.x) <= 40
         look = ax, self.x, self.is_nominal
         lines = _draw_lines(*look, self.densities, weights, is_marked, line_kw)
         total = _draw_total(*look, self.densities.sum(axis=1))
@@ -105,13 +100,13 @@ class Profile:
 
 def _draw_bars(ax, left, heights, widths, share):
     offset = 0.5 * (1.0 - share) * widths
-    style = {"align": "edge", "color": foreground(), "alpha": _BAR_ALPHA, "linewidth": 0.0}
+    style = {"align": "edge", "color": foreground(), "alpha": 0.22, "linewidth": 0.0}
     return ax.bar(left + offset, heights, share * widths, label="data", zorder=1, **style)
 
 
 def _draw_lines(ax, x, is_nominal, values, weights, is_marked, line_kw):
     K, seen = values.shape[1], weights > 0.0
-    is_short = np.count_nonzero(seen) <= _MOST_IN_LEGEND
+    is_short = np.count_nonzero(seen) <= 8
     # Many lines between codes are unreadable; dashes for each component are readable.
     dashed = is_nominal and not is_short
     looks = zip(colors(K), line_styles(K), opacities(weights), strict=True)
@@ -174,7 +169,8 @@ def marginal(model, column, j, name):
         low, high = int(low), int(high)
         x = np.arange(low, high + 1)
         if column is not None:
-            width = -(-len(x) // _MOST_BARS)
+            # Counts in a wider range are binned.
+            width = -(-len(x) // 60)
             edges = np.arange(low, high + width + 1, width) - 0.5
             heights = np.histogram(column, edges)[0] / (len(column) * width)
         densities = weights * of_components.pmf(x[:, None])

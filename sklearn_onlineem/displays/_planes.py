@@ -18,10 +18,6 @@ from sklearn_onlineem.displays._drawing import (
 
 __all__ = ["Plane", "Projection", "discriminant_directions", "mass_handles"]
 
-# Least share of the means in the variance along a direction: less is rounding.
-_TINY = 1e-9
-_MOST_NUMBERED = 30
-_POINT_ALPHA = 0.6
 _OUTER_WIDTH, _INNER_WIDTH = 0.9, 0.7
 
 
@@ -74,7 +70,7 @@ class Plane:
         if self.points is None:
             return None
         size = float(np.clip(4000.0 / max(1, len(self.points)), 3.0, 16.0))
-        style = {"s": size, "alpha": _POINT_ALPHA, "linewidths": 0.0, "zorder": 1}
+        style = {"s": size, "alpha": 0.6, "linewidths": 0.0, "zorder": 1}
         if not {"c", "color"} & set(scatter_kw):
             style["c"] = [of_components[k] for k in self.components]
         return ax.scatter(*self.points.T, **{**style, **scatter_kw})
@@ -100,7 +96,7 @@ class Plane:
         from matplotlib.patheffects import withStroke
 
         seen = np.flatnonzero(weights)
-        if len(seen) > _MOST_NUMBERED:
+        if len(seen) > 30:
             centres = self.regions.centres[seen]
             ax.scatter(*centres.T, s=14, marker="+", c=foreground(), linewidths=0.8, zorder=4)
             return []
@@ -149,7 +145,8 @@ def discriminant_directions(weights, means, covariances):
     units = np.sqrt(np.diag(within) + np.diag(between))
     within, between = (matrix / np.outer(units, units) for matrix in (within, between))
     ratios, found = linalg.eigh(between, within)
-    n_found = min(2, int(np.count_nonzero(ratios > _TINY)))
+    # A smaller share of the means in the variance along a direction is rounding.
+    n_found = min(2, int(np.count_nonzero(ratios > 1e-9)))
     directions = found[:, ::-1][:, :n_found]
     if n_found < 2:
         rest = _widest(within, directions)[:, : 2 - n_found]

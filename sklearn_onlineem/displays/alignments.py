@@ -19,8 +19,6 @@ __all__ = ["AlignmentDisplay"]
 
 _MARKS = {"match": "o", "mismatch": "X", "delete": "v", "insert": ">"}
 _STEPS = {"match": (1, 1), "mismatch": (1, 1), "delete": (1, 0), "insert": (0, 1)}
-# Symbols for which there is room at 640 pixels, across and down.
-_MOST_ACROSS, _MOST_DOWN = 60, 32
 
 
 class AlignmentDisplay(Display):
@@ -164,8 +162,9 @@ class AlignmentDisplay(Display):
         ax.set_aspect("equal" if 0.4 < shape[0] / shape[1] < 2.5 else "auto")
         ax.set(xlim=(-0.5, shape[1] - 0.5), ylim=(shape[0] - 0.5, -0.5))
         self._draw_path(ax)
-        _write(ax.yaxis, self.source, _MOST_DOWN)
-        _write(ax.xaxis, self.target, _MOST_ACROSS)
+        # So many symbols have room at 640 pixels.
+        _write(ax.yaxis, self.source, 32)
+        _write(ax.xaxis, self.target, 60)
         ax.xaxis.tick_top()
         ax.xaxis.set_label_position("top")
         ax.set(xlabel="target", ylabel="source")

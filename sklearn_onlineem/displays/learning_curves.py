@@ -27,8 +27,6 @@ _PANELS = {
     "certificate": "certificate\n(nats)",
 }
 _USUAL = ["log_likelihood", "eta", "kl_divergence"]
-_LINE_STYLES = ["-", "--", "-.", ":"]
-_MARKERS = "osD^vP*X"
 
 
 class LearningCurve(NamedTuple):
@@ -227,7 +225,7 @@ class LearningCurveDisplay(Display):
 
     def _draw(self, ax, panel, name, i, window):
         curve = self.curves[name]
-        style = {"color": f"C{i}", "linestyle": _LINE_STYLES[i % 4]}
+        style = {"color": f"C{i}", "linestyle": ["-", "--", "-.", ":"][i % 4]}
         has_seen = _has_seen(curve)
         if panel != "log_likelihood":
             values = _drawable(_or_nan(getattr(curve, panel), curve.n_rows))
@@ -247,7 +245,7 @@ class LearningCurveDisplay(Display):
             drawn = np.where(has_seen, values, np.nan)
             # At most so many marks that they stay separate.
             marked = np.flatnonzero(has_seen)[:: 1 + has_seen.sum() // 25].tolist()
-            style |= {"marker": _MARKERS[i % 8], "markersize": 4.0, "markevery": marked}
+            style |= {"marker": "osD^vP*X"[i % 8], "markersize": 4.0, "markevery": marked}
             (self.marks_[name],) = ax.plot(curve.n_rows, drawn, **style)
 
     def _averaged(self, ax, name, colour, window):

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MergeDisplay"]
 
-_MOST_ROWS = 5000
 _MOST_NAMED, _MOST_BOLD = 9, 12
 
 
@@ -150,7 +149,7 @@ class MergeDisplay(Display):
                 f"features of {type(estimator).__name__} and its sites must be two, got"
                 f" {len(all_names) if chosen is None else len(chosen)}."
             )
-        rows = some_rows(rows_of(estimator, X), _MOST_ROWS)
+        rows = some_rows(rows_of(estimator, X), 5000)
         projection = projection_of(model, all_names, chosen)
         merged = plane_of(model, projection, rows)
         planes = [plane_of(one, projection) for one in models]

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MixtureDisplay", "checked_masses"]
 
-_MOST_MARGINALS = 4
-_MOST_IN_PROFILE = 30
 _SINGLE = (Categorical, Exponential, FixedShapeGamma, Gamma, Poisson)
 
 
@@ -221,13 +219,13 @@ def checked_masses(masses):
 def _panels_of(estimator, model, names, chosen, X, max_rows):
     family = model.family
     if isinstance(family, Bernoulli | Multinomial | CompoundDirichlet):
-        chosen = _most_telling(model, _MOST_IN_PROFILE) if chosen is None else chosen
+        chosen = _most_telling(model, 30) if chosen is None else chosen
         xlabel = ""
         if not hasattr(estimator, "feature_names_in_"):
             names, xlabel = list(map(str, range(len(names)))), "feature"
         return [profile(model, X, chosen, names, xlabel)], None
     if isinstance(family, _SINGLE):
-        chosen = _most_telling(model, _MOST_MARGINALS) if chosen is None else chosen
+        chosen = _most_telling(model, 4) if chosen is None else chosen
         return [marginal(model, _column(X, j), j, names[j]) for j in chosen], None
     d = len(names)
     chosen = list(range(d)) if chosen is None and d <= 2 else chosen

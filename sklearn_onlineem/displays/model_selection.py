@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["ModelSelectionDisplay"]
 
 _MARKERS = {"bic": "o", "aic": "s", "score": "D"}
-_BAND_ALPHA = 0.18
 _SCORES = "mean_test_"
 
 
@@ -245,7 +244,7 @@ class ModelSelectionDisplay(Display):
             self.lines_[name], self.marks_[name] = line, mark
             if name == "score" and self.score_std is not None:
                 band = values - self.score_std, values + self.score_std
-                look = {"color": line.get_color(), "alpha": _BAND_ALPHA, "linewidth": 0.0}
+                look = {"color": line.get_color(), "alpha": 0.18, "linewidth": 0.0}
                 self.band_ = ax.fill_between(self.n_components, *band, **look)
         unit = "nats per sample (lower is better)" if is_cost else "score (higher is better)"
         xlabel = "number of components" if self.parameter == "n_components" else self.parameter

@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ResponsibilityDisplay"]
 
-# Responsibilities may have been rounded to single precision.
-_TOLERANCE = 1e-4
-_MOST_GROUPS = 20
-
 
 class ResponsibilityDisplay(Display):
     """Responsibilities of components for rows; well separated clusters make a staircase.
@@ -64,7 +60,8 @@ class ResponsibilityDisplay(Display):
                 f" {found.shape}."
             )
         sums = found.sum(axis=1)
-        if not (found >= 0.0).all() or not (np.abs(sums - 1.0) <= _TOLERANCE).all():
+        # They may have been rounded to single precision.
+        if not (found >= 0.0).all() or not (np.abs(sums - 1.0) <= 1e-4).all():
             raise ValueError("responsibilities must not be negative, and rows must add up to 1.")
         self.responsibilities = found
 
@@ -150,7 +147,7 @@ class ResponsibilityDisplay(Display):
         style |= {"aspect": "auto", "extent": extent}
         self.image_ = ax.imshow(sorted_rows.T, **{**style, **(im_kw or {})})
         self.boundaries_, sizes = None, np.bincount(components)
-        if sort and np.count_nonzero(sizes) <= _MOST_GROUPS:
+        if sort and np.count_nonzero(sizes) <= 20:
             ends = np.unique(np.cumsum(sizes))[:-1]
             look = {"color": "C0", "linewidth": 0.8, "linestyle": (0, (4, 3)), "alpha": 0.8}
             transform = ax.get_xaxis_transform()

@@ -31,9 +31,6 @@ __all__ = ["StatePathDisplay"]
 
 # A legend of more lines would not help.
 _MOST_IN_LEGEND = 6
-# Widths of a letter and of the padding of a name, as shares of 640 pixels.
-_LETTER, _PADDING = 0.013, 0.006
-_LINE_STYLES = ["-", "--", ":", "-."]
 
 
 class StatePathDisplay(Display):
@@ -259,7 +256,8 @@ class StatePathDisplay(Display):
                 facecolor=colours[k], linewidth=0.0, zorder=0.4,
             )  # fmt: skip
         letters = np.array([len(self.names[k]) for k in values])
-        has_room = lengths > (_LETTER * letters + _PADDING) * len(self.states)
+        # Widths of a letter and of the padding of a name, as shares of 640 pixels.
+        has_room = lengths > (0.013 * letters + 0.006) * len(self.states)
         self.text_ = [
             ax.text(
                 first + 0.5 * (length - 1), 0.985, self.names[k], ha="center", va="top",
@@ -274,7 +272,7 @@ class StatePathDisplay(Display):
         is_few = len(shown) <= _MOST_IN_LEGEND
         self.lines_ = []
         for i, j in enumerate(shown):
-            style = _LINE_STYLES[i % 4] if is_few else "-"
+            style = ["-", "--", ":", "-."][i % 4] if is_few else "-"
             # Lines do not show values between missing ones.
             seen = np.r_[False, ~np.isnan(self.X[:, j]), False]
             alone = np.flatnonzero(seen[1:-1] & ~seen[:-2] & ~seen[2:]).tolist()

@@ -29,10 +29,6 @@ __all__ = ["TransitionDisplay"]
 _BEND = 0.2
 # More numbers are unreadable at 640 pixels.
 _MOST_ANNOTATED = 12
-_MOST_NUMBERED_EDGES = 6
-_MOST_LETTERS = 40
-# Radius in points of a circle around a letter.
-_LEAST_LETTERED = 8.0
 
 
 def jumps(transmat):
@@ -279,7 +275,7 @@ class TransitionDisplay(Display):
         columns = [*self.names, "end"] if has_end else self.names
         label_axis(ax.yaxis, self.names)
         label_axis(ax.xaxis, columns)
-        if is_annotated and sum(map(len, columns)) > _MOST_LETTERS:
+        if is_annotated and sum(map(len, columns)) > 40:
             for label in ax.get_xticklabels():
                 label.set(rotation=40, ha="right", rotation_mode="anchor")
         ax.set(xlabel="to", ylabel="from")
@@ -324,7 +320,7 @@ class TransitionDisplay(Display):
         self.nodes_ = ax.scatter(
             *where.T, s=(2.0 * sizes) ** 2, c=colours, edgecolors=ink, linewidths=1.0, zorder=3
         )
-        if n_states <= _MOST_NUMBERED_EDGES:
+        if n_states <= 6:
             ground = self.figure_.get_facecolor()
             box = {"boxstyle": "round,pad=0.1", "linewidth": 0, "facecolor": ground}
             look = {"ha": "center", "va": "center", "fontsize": "small", "bbox": box, "zorder": 4}
@@ -348,7 +344,8 @@ class TransitionDisplay(Display):
         self.labels_ = []
         for i, beside in enumerate(outward(where, sizes)):
             name, texts = self.names[i], []
-            if is_few and sizes[i] > max(2.5 * len(name), _LEAST_LETTERED):
+            # The least radius of a circle around a letter is 8 points.
+            if is_few and sizes[i] > max(2.5 * len(name), 8.0):
                 ax.annotate(name, where[i], color=inks[i], fontsize=font, zorder=5, **inside)
             else:
                 texts.append(name)
