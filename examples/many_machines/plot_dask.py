@@ -4,8 +4,8 @@ How is a model learnt from files on a cluster?
 ==============================================
 
 Each worker of a Dask cluster reads its own files, and sends statistics instead of rows. Batch EM
-then finds what one machine would have found with all rows in memory; online EM is nearly as good
-after it has read each file once, and how many workers there are changes no bit of either.
+then gives the same result as on one machine with all rows in memory. Online EM is nearly as good
+after it has read each file once. No bit of either result depends on the number of workers.
 
 Run as a script, it may have the folder for a picture as its argument. It needs the extra ``dask``.
 """
@@ -13,8 +13,8 @@ Run as a script, it may have the folder for a picture as its argument. It needs 
 # %%
 # Files that nobody has as a whole
 # --------------------------------
-# A shard is a delayed object: a call that reads a file, for a worker to make. Here it draws rows,
-# from five clusters in three dimensions, more or less noisy.
+# A shard is a delayed object: a call that reads a file, which a worker makes. Here it draws rows
+# from five clusters in three dimensions, with different noise.
 
 import sys
 from pathlib import Path
@@ -33,7 +33,7 @@ NOISE = np.array([0.5, 0.8, 1.0, 1.2, 1.5])
 
 
 def read(number, n_rows=4000):
-    """Rows of a file."""
+    """Return the rows of a file."""
     rng = np.random.default_rng(number)
     kinds = rng.integers(5, size=n_rows)
     return CENTRES[kinds] + NOISE[kinds, None] * rng.normal(size=(n_rows, 3))
@@ -50,8 +50,8 @@ held_out = read(N_FILES)
 # ``Client("tcp://scheduler:8786")``, and nothing else changes.
 #
 # In each round, ``mode="batch"`` sums the statistics of all files, and ``mode="synchronous"`` has
-# each file's learner take 50 more of its rows, and merges the learners. The start is given in full,
-# so that it is the same for all; by default the first file provides it.
+# each file's learner take 50 more of its rows, and merges the learners. All fits have the same
+# given start; by default the first file provides it.
 
 start = {
     "means_init": read(0)[:5],
@@ -84,8 +84,9 @@ print(f"means of one machine and of batch EM on the cluster differ by {differenc
 # %%
 # What a pass over the files gives
 # --------------------------------
-# A round of batch EM reads all files; online EM has then merged its learners eighty times. On the
-# right, rows that no worker has seen, in the two directions that tell most of the components.
+# A round of batch EM reads all files; online EM has merged its learners eighty times by then. The
+# right plot shows rows that no worker has seen, in the two directions that separate the components
+# best.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for (mode, learner), style in zip(learners.items(), ("ko-", "C1-"), strict=True):

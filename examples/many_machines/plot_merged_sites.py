@@ -3,10 +3,11 @@
 Three hospitals, one model, no data moved
 =========================================
 
-Each of three sites has rows that must stay where they are. Two ways lead to one mixture for all.
-In the first, each site fits a copy of a common start by itself, and the models are merged once:
-``combine_estimators``. In the second, ``DistributedEM`` merges them again and again, which is
-batch EM on all rows. Averaging parameters, which is common, is shown for comparison.
+Each of three sites has rows that must stay where they are. There are two ways to fit one mixture to
+all of them. In the first, each site fits a copy of a common start by itself, and
+``combine_estimators`` merges the models once. In the second, ``DistributedEM`` merges them in each
+round, which is batch EM on all rows. Averages of parameters, a common choice, are shown for
+comparison.
 
 The rows are scikit-learn's handwritten digits, projected onto 16 principal components.
 
@@ -38,7 +39,7 @@ sites = np.array_split(train, 3)
 # %%
 # Apart, then merged
 # ------------------
-# All copies begin with the same hundred rows, so that a component is the same one everywhere.
+# All copies begin with the same hundred rows, so that components have the same order everywhere.
 
 common = GaussianMixture(10, covariance_type="diag", random_state=0).partial_fit(train[:100])
 local = [copy.deepcopy(common) for _ in sites]
@@ -53,9 +54,9 @@ for method in ("averaging", "entropic"):
 # Together, round by round
 # ------------------------
 # On a cluster the call is the same: ``fit(shards, client=Client("tcp://scheduler:8786"))``, with
-# shards that the workers load. Speed is not what it gains here: a round costs some 20 ms beside its
-# E-step, and these shards take less than one. It pays from tenths of a second a shard on, some
-# 100,000 rows; data that fit on one machine are faster with ``n_jobs``.
+# shards that the workers load. It is not faster here: a round costs some 20 ms beside its E-step,
+# and these shards take less than one. A cluster is faster if a shard takes tenths of a second, for
+# some 100,000 rows. For data that fit on one machine ``n_jobs`` is faster.
 
 learner = DistributedEM(
     GaussianMixture(10, covariance_type="diag", random_state=0, max_iter=30), n_shards=3

@@ -3,9 +3,9 @@
 How does one model learn from shards on many machines?
 ======================================================
 
-Statistics add. So each machine sums up its own shard and sends some numbers, never rows, and batch
-EM over shards takes the very steps that it would take over all data in one place. Merging models
-that were fitted apart takes one message from each machine, and comes close.
+Expected statistics are sums over rows. So each machine sends the statistics of its own shard, never
+rows, and batch EM over shards takes the same steps as on all data in one place. Merging models that
+were fitted independently takes one message from each machine, and is nearly as good.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -13,9 +13,9 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# Eight shards of rows from four clusters, of which each shard shows two more than the others.
-# ``DistributedEM`` cuts an array into shards itself, here into these eight; a Dask array has its
-# own, and a client its machines.
+# The eight shards have rows from four clusters; in each shard two clusters are more frequent.
+# ``DistributedEM`` cuts an array into shards, here into these eight. The chunks of a Dask array are
+# its shards, and a client connects to machines.
 
 import sys
 from pathlib import Path
@@ -40,7 +40,7 @@ everything = np.concatenate(shards)
 # %%
 # Three ways
 # ----------
-# All start from the same centres. Merging is the better, the more alike the sites are.
+# All start from the same centres. The more similar the sites are, the better merging works.
 
 start = {"means_init": CENTRES + [1.0, -1.0], "random_state": 0}
 in_one_place = GaussianMixture(4, solver="batch", tol=1e-6, **start).fit(everything)

@@ -3,10 +3,10 @@ r"""
 What if no family fits? Write one of your own
 =============================================
 
-An exponential family is four formulas. Then mixtures and hidden Markov models of it learn online
-and in batch, with merges and everything else. Here it is the geometric distribution, of numbers of
-failures before a success: in one pass it tells the days of two machines apart a little better than
-a Gaussian mixture that has converged.
+Four formulas define an exponential family. Mixtures and hidden Markov models of it can then learn
+online and in batch, and be merged. Here the family is the geometric distribution of the number of
+failures before a success. In one pass its mixture separates the days of two machines a little
+better than a Gaussian mixture that has converged.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -29,7 +29,7 @@ from sklearn_onlineem.families import ExponentialFamily
 
 
 class Geometric(ExponentialFamily):
-    """Numbers of failures before a success, independent in each column."""
+    """Geometric numbers of failures before a success, independent in each column."""
 
     def to_natural(self, mean):
         return np.log(mean / (1.0 + mean))
@@ -76,7 +76,7 @@ print(
 # %%
 # The same family in a chain
 # --------------------------
-# One machine that breaks and is mended: states of a hidden Markov model emit the same family.
+# One machine breaks and is repaired: the states of a hidden Markov model emit the same family.
 
 is_broken = np.repeat([0, 1] * 5, 40)
 days = rng.geometric(np.array([0.5, 0.05])[is_broken])[:, None] - 1.0

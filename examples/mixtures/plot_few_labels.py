@@ -3,9 +3,10 @@
 What are a few labels worth, among many rows?
 =============================================
 
-With ``semi_supervised=True`` rows whose class is known stay in it, and the others find their own.
-So a mixture uses what a classifier throws away: with one to four labels for each digit it reads
-more digits than a classifier of the labelled rows does. With eight or more it does not.
+With ``semi_supervised=True`` labelled rows belong to the component of their class, and the mixture
+infers the components of the others. So it learns from rows that a classifier cannot use: with one
+to four labels for each digit it recognises more digits than a classifier of the labelled rows. With
+eight or more it does not.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -13,7 +14,7 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# Handwritten digits, of which some have labels; -1 stands for unknown.
+# Some of the handwritten digits have labels; -1 means unknown.
 
 import sys
 from pathlib import Path
@@ -36,7 +37,7 @@ order = rng.permutation(len(train))
 # %%
 # One component a digit
 # ---------------------
-# The start has the means of the labelled rows, so that component k is digit k.
+# The start is at the means of the labelled rows, so that component k is digit k.
 
 N_LABELS = [1, 2, 4, 8, 16, 32]
 accuracies = {"mixture, all rows": [], "logistic regression, labelled rows": []}

@@ -3,9 +3,9 @@
 What can be learnt from rows that have gaps?
 ============================================
 
-A Gaussian with gaps is still a Gaussian, so nothing has to be dropped or filled in before: what is
-missing can be integrated out. With half of all values gone, most wines are still told apart, and
-means in the gaps hide them.
+The marginals of a Gaussian are Gaussians, so missing values can be integrated out: no row must be
+dropped and no value imputed before the fit. With half of all values missing, most wines are still
+classified correctly, but not if means are imputed.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -13,9 +13,9 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# Thirteen measurements of 178 Italian wines, of three cultivars, in standard deviations. Values
-# vanish at random. Who drops rows with gaps has soon none left: with a tenth of the values
-# missing, fewer than one row in four is complete.
+# The data are thirteen standardised measurements of 178 Italian wines of three cultivars. Values
+# are missing at random. With a tenth of the values missing, fewer than one row in four is complete,
+# so dropping incomplete rows soon leaves none.
 
 import sys
 from pathlib import Path
@@ -35,7 +35,7 @@ X = StandardScaler().fit_transform(wine.data)
 
 
 def with_gaps(share, seed):
-    """The wines without this share of their values."""
+    """Return the wines without this share of their values."""
     missing = np.random.default_rng(seed).random(X.shape) < share
     return np.where(missing, np.nan, X)
 
@@ -47,9 +47,9 @@ for share in (0.1, 0.3):
 # %%
 # A mixture that takes gaps
 # -------------------------
-# `GaussianMixture` takes no NaN, and says so. `GaussianHMM` does, and where each row is a sequence
-# of its own there are no transitions: what is left is a mixture, with ``startprob_`` for weights.
-# Fitted to complete rows, both have the same likelihood.
+# `GaussianMixture` refuses NaN. `GaussianHMM` accepts it, and if each row is a sequence of its own,
+# there are no transitions, so that the model is a mixture with the weights ``startprob_``. Fitted
+# to complete rows, both have the same likelihood.
 
 each_row = np.ones(len(X), dtype=int)
 settings = {"covariance_type": "diag", "solver": "batch", "tol": 1e-8, "max_iter": 1000}
@@ -64,9 +64,9 @@ print(
 # %%
 # More and more gaps
 # ------------------
-# The score is the adjusted Rand index: 1 where components are the cultivars, 0 by chance. What is
-# missing can be guessed afterwards: given the component, features are independent here, so a guess
-# is the mean of the components' means, by the row's responsibilities.
+# The score is the adjusted Rand index: 1 if components are the cultivars, 0 by chance. Missing
+# values can be imputed afterwards: given the component, features are independent here, so the
+# imputed value is the average of the components' means, weighted by the row's responsibilities.
 
 SHARES, N_SEEDS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5], 3
 found = {"gaps integrated out": [], "gaps filled by means": []}
@@ -100,8 +100,8 @@ for name, values in guesses.items():
     print(f"error, {name:<25}" + " " * 7 + "".join(f"{value:7.2f}" for value in values))
 
 # %%
-# First the index, then the root mean square by which guesses miss, in standard deviations of a
-# feature. A mean misses by one, whatever else the row says. The same as pictures:
+# The table shows the index, and the root mean squared error of imputed values, in standard
+# deviations of a feature. The error of a mean is about 1. The plots show the same numbers:
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")
 percent = 100.0 * np.array(SHARES)
@@ -115,8 +115,8 @@ for ax in (left, right):
 left.legend(loc="lower left")
 
 # %%
-# All this holds where values vanish whatever they are. If large ones are missing more often than
-# small ones, the rows alone cannot tell.
+# These results require that values are missing at random. If large values are missing more often
+# than small ones, the rows alone cannot show it.
 
 if len(sys.argv) > 1:
     folder = Path(sys.argv[1])

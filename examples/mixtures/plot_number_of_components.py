@@ -3,9 +3,9 @@
 How many components does it take?
 =================================
 
-Criteria and held-out data can be asked, which takes a fit for each number; or components are merged
-and split while the mixture is fitted, which takes one. On wines of three growers BIC, rows that
-were held out, and merges and splits all say three; AIC would have more.
+Information criteria and held-out data need a fit for each number of components. Split and merge
+steps find the number in one fit. On wines of three growers, BIC, held-out rows, and split and merge
+steps all find three components; AIC prefers more.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -13,8 +13,8 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# Thirteen measurements of 178 wines, of which three principal components are taken; the growers are
-# not told to the mixtures.
+# The data are three principal components of thirteen measurements of 178 wines. The mixtures do not
+# know the growers.
 
 import sys
 from pathlib import Path
@@ -37,7 +37,7 @@ X = make_pipeline(StandardScaler(), PCA(3, random_state=0)).fit_transform(wine.d
 # %%
 # A fit for each number
 # ---------------------
-# BIC and AIC are of all rows; the held-out score is the mean over five folds.
+# BIC and AIC are computed on all rows; the held-out score is the mean over five folds.
 
 start = {"covariance_type": "full", "n_init": 3, "random_state": 0}
 numbers = range(1, 8)
@@ -53,7 +53,7 @@ print("held-out nats    " + "".join(f"{score:8.2f}" for score in held_out))
 # %%
 # Merges and splits
 # -----------------
-# ``SplitMerge`` begins with the number that it is given, here eight.
+# ``SplitMerge`` begins with the given number, here eight.
 
 found = GaussianMixture(8, solver=SplitMerge(), random_state=0).fit(X)
 print(f"\nmerges and splits find {found.n_components_}")

@@ -3,8 +3,8 @@
 Is it faster than what you have now?
 ====================================
 
-The same steps of batch EM, from the same start, by scikit-learn and by this library: times of one
-pass, as ratios. And what a single pass of online EM is worth, while batch EM is still at work.
+We compare the times of one pass of batch EM in scikit-learn and in this library, from the same
+start, as ratios.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -12,8 +12,8 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # Equal work
 # ----------
-# Both take three passes from the same parameters, on one thread, by turns; the least of three times
-# counts. Equal likelihoods show equal work.
+# Both take three passes from the same parameters, on one thread, in turn. The time is the least of
+# three. Equal likelihoods show equal work.
 
 import sys
 import time
@@ -34,7 +34,7 @@ N_PASSES = 3
 
 
 def seconds(kind, X, n_components, **arguments):
-    """Least time of a pass, and the log-likelihood that it led to."""
+    """Return the CPU time of a pass, and the final log-likelihood."""
     d = X.shape[1]
     start = {
         "weights_init": np.full(n_components, 1.0 / n_components),

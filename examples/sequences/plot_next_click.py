@@ -3,9 +3,9 @@
 Which page will the visitor of a web site go next?
 ==================================================
 
-Visits to a news site come one after the other, and each click is worth learning from before the
-next. A hidden Markov model that takes a step after each click predicts the next page better than
-the same model with a step after each visit, and both better than a Markov chain of the pages.
+Visits to a news site come one after the other, and a model can learn from each click before the
+next. A hidden Markov model that learns after each click predicts the next page better than the same
+model with a step after each visit, and both are better than a Markov chain of the pages.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -13,7 +13,7 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# 323 visits to msnbc.com on a day of 1999, some 27,000 clicks on 17 kinds of pages.
+# The data are 323 visits to msnbc.com on a day of 1999, some 27,000 clicks on 17 kinds of pages.
 
 import gzip
 import sys
@@ -43,12 +43,12 @@ print(len(visits), "visits,", sum(map(len, visits)), "clicks")
 # %%
 # Predict, then learn
 # -------------------
-# Each visit is scored by what the model has learnt from those before it, in nats a click: the log
-# of the probability that the page had which came. With ``solver="recursive"`` the model learns
-# within the visit, too, so the score is that of each click given all clicks before.
+# Each visit is scored before the model learns it, in nats a click: the score is the log-probability
+# of the next page. With ``solver="recursive"`` the model learns within the visit, too, so the score
+# is that of each click given all clicks before.
 #
-# Visits follow each other as one stream (``continues=True``), as what a person did last says a
-# little of what the next one does: there are but 17 kinds of pages.
+# Visits are one stream (``continues=True``), as the last page of a visit helps a little to predict
+# the first page of the next: there are only 17 kinds of pages.
 
 
 def learnt(solver):
@@ -66,7 +66,7 @@ by_click, clicks = learnt("recursive")
 by_visit, steps = learnt("online")
 
 # %%
-# The rival counts which page followed which so far, each pair having been seen once in advance.
+# The rival counts which page followed which so far; all pairs start with a count of one.
 
 counts, chain = np.ones((len(PAGES), len(PAGES))), []
 last = visits[0][-1, 0]
@@ -90,9 +90,9 @@ for name, score in scores.items():
 # %%
 # What has been learnt
 # --------------------
-# Above, the score of what came next, averaged over the last 60 visits. Below, moves between the
-# states, which are named by the page that they show most: most states are one section each, in
-# which visitors stay for several clicks.
+# The upper plot shows the score of the next page, averaged over the last 60 visits. The lower plot
+# shows transitions between states, which are named by their most frequent page. Most states are one
+# section each, in which visitors stay for several clicks.
 
 fig, (above, below) = plt.subplots(2, 1, figsize=(7, 9), height_ratios=[2, 3], layout="constrained")
 window = np.ones(60)

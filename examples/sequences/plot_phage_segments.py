@@ -3,13 +3,13 @@
 A genome, read once from the left
 =================================
 
-The genome of the phage lambda changes its composition a few times: stretches rich in the bases G
-and C take turns with poorer ones. A hidden Markov model with two states finds the stretches, a data
-set on which the method was tried first [Churchill1989]_.
+In the genome of the phage lambda, segments rich in the bases G and C alternate with poorer ones. A
+hidden Markov model with two states finds the segments. The method was first applied to this data
+set [Churchill1989]_.
 
 Here ``partial_fit`` reads the 48,502 bases once, in 97 pieces of some 500, as if they came from a
-machine. With ``continues=True`` a piece continues the one before. Batch EM, which goes
-over all of the sequence again and again, says what there was to find.
+machine. With ``continues=True`` a piece continues the one before. We compare the result with batch
+EM, which reads the whole sequence many times.
 
 Run as a script, it may have the folder for a picture as its argument.
 
@@ -20,7 +20,7 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# The sequence NC_001416.1 of the NCBI. One row is one base, as a code.
+# The sequence is NC_001416.1 of the NCBI. One row is one base, as a code.
 
 import gzip
 import sys
@@ -40,10 +40,11 @@ X = np.array([["ACGT".index(base)] for base in "".join(lines)], dtype=float)
 # %%
 # The model
 # ---------
-# Two states, a little poorer and a little richer in G and C, that are left once in a thousand
-# bases. A model whose start is given learns from its first piece as from any other. The learning
-# rate is smaller and falls faster than by default: a piece shows one state only, and the default
-# forgets the other too soon. The pieces are equal, as each counts as one observation.
+# One state starts a little poorer and one a little richer in G and C; each lasts for a thousand
+# bases in the mean. With a given start the model learns from its first piece as from any other. The
+# learning rate is smaller and decays faster than by default: a piece shows one state only, and the
+# default forgets the other too soon. The pieces have equal lengths, as each counts as one
+# observation.
 
 start = {
     "n_features": 4,
@@ -73,8 +74,8 @@ for name, hmm in {"one pass": online, "batch EM": batch}.items():
 # %%
 # The segments along the genome
 # -----------------------------
-# Above, how the two states move while the genome is read. Below, the share of G and C in windows of
-# 500 bases, and the most probable path of either model.
+# The upper plot shows the emission probabilities of the states while the genome is read. The lower
+# plot shows the share of G and C in windows of 500 bases, and the most probable path of each model.
 
 kilobases = np.arange(1, len(X) + 1) / 1000
 is_gc = np.isin(X.ravel(), (1, 2))

@@ -3,9 +3,9 @@
 Which digit was said? Learnt in one pass
 ========================================
 
-A hidden Markov model for each digit goes from left to right through its sounds. Recordings come one
-after the other, each is heard once; after ninety of them, nine of a digit on average, the models
-recognise 49 of 50 recordings of the same speaker that they have not heard.
+Each digit has a hidden Markov model that goes from left to right through its sounds. The models
+read each recording once. After ninety recordings, nine of each digit on average, they recognise 49
+of 50 held-out recordings of the same speaker.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -13,8 +13,9 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# 200 recordings of one speaker of the Free Spoken Digit Dataset, as cepstral coefficients of frames
-# of 25 ms, one each 10 ms. The first five takes of each digit are the test.
+# The data are 200 recordings of one speaker of the Free Spoken Digit Dataset, as cepstral
+# coefficients of frames of 25 ms, one each 10 ms. The first five recordings of each digit are the
+# test set.
 
 import sys
 from pathlib import Path
@@ -33,8 +34,8 @@ digits, is_test = stored["digit"], stored["take"] < 5
 # %%
 # One pass
 # --------
-# Five states in a row: each stays, or goes to the next. They start at the means of five equal parts
-# of the first recording of their digit.
+# A model has five states, from each of which only the next can be reached. They start at the means
+# of five equal parts of the first recording of their digit.
 
 N_STATES = 5
 moves = 0.8 * np.eye(N_STATES) + 0.2 * np.eye(N_STATES, k=1)
@@ -42,7 +43,7 @@ moves[-1, -1] = 1.0
 
 
 def parts_of(recording):
-    """Means of five equal parts, where the states start."""
+    """Return the means of five equal parts, where the states start."""
     return np.array([part.mean(axis=0) for part in np.array_split(recording, N_STATES)])
 
 
@@ -66,7 +67,8 @@ for n_heard, i in enumerate(order, start=1):
 # %%
 # A word, and its sounds
 # ----------------------
-# The states of a "seven", over the first two coefficients. A row is a frame of 10 ms.
+# The plot shows the states of a "seven", with the first two coefficients. A row is a frame of 10
+# ms.
 
 fig = plt.figure(figsize=(7, 7), layout="constrained")
 curve, path = fig.subfigures(2, 1, height_ratios=[2, 3])

@@ -3,9 +3,9 @@
 Which rows of a stream are odd, when the stream itself changes?
 ===============================================================
 
-A mixture scores each row by what it has learnt before; a row is odd if few of the latest rows were
-as unlikely. A model that keeps learning finds the odd rows of a stream that drifts. One that was
-fitted once calls everything odd after a while.
+A mixture scores each row before it learns it. A row is odd if few of the latest rows were as
+unlikely. A model that keeps learning finds the odd rows of a stream that drifts. A model that was
+fitted once calls all rows odd after a while.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -13,8 +13,8 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# Two sensors that work in three modes, which drift: the first and the last place of a mode are some
-# ten standard deviations apart. One row in a hundred is a fault, anywhere.
+# Two sensors have three modes, which drift: the first and the last centre of a mode are some ten
+# standard deviations apart. One row in a hundred is a fault, with uniformly distributed values.
 
 import sys
 from pathlib import Path
@@ -40,9 +40,8 @@ X[is_fault] = rng.uniform(-4.0, 12.0, size=(is_fault.sum(), 2))
 # %%
 # Score, then learn
 # -----------------
-# With a constant rate the mixture remembers some ten batches. The threshold is the quantile of the
-# latest 1,000 scores below which one in a hundred was. The model learns the odd rows, too, but a
-# fault that comes once moves little.
+# With a constant rate the mixture remembers some ten batches. The threshold is the 1 % quantile of
+# the latest 1,000 scores. The model learns the odd rows, too, but a single fault has little effect.
 
 start = {"n_components": 3, "random_state": 0}
 online = GaussianMixture(**start, schedule="constant", eta0=0.1).partial_fit(X[:500])
@@ -61,8 +60,8 @@ for first in range(500, N_ROWS, BATCH):
 # %%
 # Found, and false
 # ----------------
-# Average precision is the area under the curve of precision against recall, of all scores: 1 is
-# perfect, and .01 is what chance has.
+# Average precision is the area under the curve of precision against recall: it is 1 for a perfect
+# score, and 0.01 by chance.
 
 print(f"{'':<14}{'average precision':>20}{'found':>8}{'false':>8}")
 for name, score in scores.items():

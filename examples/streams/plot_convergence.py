@@ -3,9 +3,9 @@
 How much is left to learn, and how sure is what was learnt?
 ===========================================================
 
-"Did not converge" says little. How much is still to be gained, how fast it comes, and how sure the
-parameters are once it has come, can be told from the model and its data. Of a stream, too: whether
-it has learnt what its batches can teach, and whether its source has changed.
+A warning that EM did not converge says little. A model and its data also tell how much the
+log-likelihood can still gain, how fast, and how precise the parameters are in the end. On a stream
+they tell whether the model still learns, and whether the source has changed.
 
 Run as a script, it may have the folder for pictures as its argument.
 """
@@ -13,12 +13,12 @@ Run as a script, it may have the folder for pictures as its argument.
 # %%
 # How much is to be gained
 # ------------------------
-# The certificate of a model is what the next pass of batch EM gains at least: the divergence of the
-# next model from this one. Below are three Gaussians on irises, pass by pass: the certificate lies
-# under the gain, and both fall by the same factor in each pass, once the model is near a maximum.
+# The certificate of a model is a lower bound on the gain of the next pass of batch EM: it is the
+# divergence of the next model from this one. We fit three Gaussians to irises. The certificate is
+# below the gain, and near a maximum both fall by the same factor in each pass.
 #
-# That factor is known from the last model alone: it is the square of the largest share of the
-# information that hidden variables take, which `missing_information` finds.
+# That factor can be computed at the last model: it is the square of the largest fraction of missing
+# information, see `missing_information`.
 
 import sys
 from pathlib import Path
@@ -39,7 +39,7 @@ FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else None
 
 
 def finish(fig, name):
-    """Write a picture, if a folder was asked for."""
+    """Save a picture if the script has a folder as its argument."""
     if FOLDER is not None:
         FOLDER.mkdir(parents=True, exist_ok=True)
         fig.savefig(FOLDER / f"{name}.png", dpi=150)
@@ -77,8 +77,8 @@ finish(fig, "certificates")
 # %%
 # How sure
 # --------
-# At the maximum, the same information gives standard errors. The petals of one species stand apart,
-# and its centre is known far better than those of the two that overlap.
+# At the maximum, the same information gives standard errors. The petals of one species are well
+# separated, so its centre is known far better than those of the two species that overlap.
 
 errors = standard_errors(mixture, X)
 intervals = errors.intervals(level=0.95)["means_"]
@@ -101,10 +101,10 @@ finish(fig, "intervals")
 # %%
 # On a stream
 # -----------
-# Each batch of a stream has a certificate, whatever the learning rate: how far its statistics are
-# from the model's. While the model learns, certificates fall; then noise is left, some half a nat
-# per parameter and batch. Where the source changes, they rise: after 150 batches one of two rates
-# goes from 12 to 16. `DriftWatch` sees it in two batches.
+# Each batch of a stream has a certificate, which measures how far its statistics are from those of
+# the model, whatever the learning rate. While the model learns, certificates fall to the level of
+# noise, about half a nat per parameter and batch. They rise when the source changes. Here one of
+# two rates goes from 12 to 16 after 150 batches, and `DriftWatch` detects it in two batches.
 
 rng = np.random.default_rng(0)
 running, watch = StreamCertificate(half_life=15), DriftWatch(action="stop")

@@ -3,12 +3,13 @@
 Handwritten digits, as a stream and in bulk
 ===========================================
 
-Batch EM reads all the data before it moves once; online EM moves after every batch of rows. Here
+Batch EM reads all the data before each update; online EM updates after every batch of rows. Here
 both fit ten Gaussians to scikit-learn's handwritten digits, and we follow the mean log-likelihood
 of held-out digits against the number of rows that each has read.
 
-The contest is not quite even: scikit-learn starts from k-means, which has read all the rows several
-times before EM begins, and we do not count them. ``partial_fit`` starts from its first batch.
+The comparison favours scikit-learn, which starts from k-means: k-means has read all the rows
+several times before EM begins, and we do not count them. ``partial_fit`` starts from its first
+batch.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -17,7 +18,7 @@ Run as a script, it may have the folder for a picture as its argument.
 # The data
 # --------
 # The pixels are scaled to at most 1 and reduced to ten principal components, so that a first batch
-# of 200 digits says something about the covariance matrices of ten Gaussians. They are not
+# of 200 digits is enough to estimate covariance matrices of ten Gaussians. They are not
 # standardised: some pixels at the border are almost always blank, and would weigh most.
 
 import sys
@@ -42,7 +43,7 @@ try:
 except ImportError:
 
     def track(steps, description):
-        """Say what is being done, once, instead of showing a bar."""
+        """Print the description once, instead of showing a bar."""
         print(description)
         return steps
 
@@ -77,7 +78,7 @@ for batch in track(batches, "online EM, batch by batch"):
 
 
 def follow_passes(mixture, description):
-    """Held-out log-likelihood after each pass, by the number of rows read so far."""
+    """Return held-out log-likelihoods after each pass, by the number of rows read so far."""
     path = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # one pass at a time is what we want
@@ -93,7 +94,7 @@ sklearn_path = follow_passes(BatchGaussianMixture(**one_pass), "batch EM, scikit
 # %%
 # Held-out log-likelihood against rows seen
 # -----------------------------------------
-# Within the first pass only online EM has anything to show.
+# Within the first pass only online EM has a result.
 
 paths = {
     "online EM, partial_fit": online_path,

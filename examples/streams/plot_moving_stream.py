@@ -3,9 +3,9 @@
 What if the source of a stream moves while you read?
 ====================================================
 
-A model that forgets follows its source; one that was fitted once is soon wrong, and one fitted to
-all that has come is wrong in another way. Here two clusters change places on a circle, and each
-model is scored on every batch before it has learnt from it.
+A model that forgets old data follows a source that drifts. A model that was fitted once, or to all
+data so far, does not. Here two clusters exchange their positions along a circle, and each model is
+scored on every batch before it learns from it.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -13,7 +13,7 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The stream
 # ----------
-# In 200 batches of 100 rows both centres go half the way round, each to where the other was.
+# In 200 batches of 100 rows both centres move along half of a circle, each to the other's position.
 
 import sys
 from pathlib import Path
@@ -33,10 +33,10 @@ stream = signs * directions[:, None, :] + 0.6 * rng.standard_normal((200, 100, 2
 # %%
 # Three ways to learn
 # -------------------
-# Online EM with a constant learning rate of 0.2 reads each batch once and keeps none. Batch EM is
-# fitted to the first twenty batches, and, every twenty batches, to all that has come so far, for
-# which it has to keep them. At the end the clusters have changed places and look as they did at
-# first: only then is the model that was fitted once about right again.
+# Online EM with a constant learning rate of 0.2 reads each batch once and stores none. One model is
+# fitted by batch EM to the first twenty batches only. Another one is fitted again every twenty
+# batches to all data so far, which must be stored. At the end the clusters have exchanged their
+# positions, so that the data look as at first, and the model that was fitted once is right again.
 
 online = GaussianMixture(2, schedule="constant", eta0=0.2, random_state=0)
 once = BatchGaussianMixture(2, random_state=0).fit(np.concatenate(stream[:20]))
@@ -58,8 +58,8 @@ for name, kept in scores.items():
 # %%
 # Where they went
 # ---------------
-# On the left, the path of both centres of the online model over a tenth of the rows, dark where
-# they came late. On the right, what each model knew of the next batch.
+# The left plot shows the path of both centres of the online model, and a tenth of the rows, later
+# ones darker. The right plot shows the score of the next batch under each model.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
 rows = stream[:, ::10].reshape(-1, 2)

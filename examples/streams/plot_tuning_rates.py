@@ -3,9 +3,9 @@
 Which learning rate, and how fast to lower it?
 ==============================================
 
-A stream has no test set, but every batch is one before it is learnt: the prequential score. It
-ranks rates on the rows at hand, and the best on the first rows is nearly the best on those to come.
-Where the source drifts, other rates win than where it does not.
+A stream has no test set, but each batch can be scored before it is learnt. This prequential score
+ranks learning rates, and the best rates on the first rows are nearly the best on later ones. Other
+rates are best if the source drifts.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -13,8 +13,8 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# Handwritten digits, in 12 principal components: once in random order, and once sorted by the
-# digit, each class mixed with its neighbours, so that what is written changes slowly.
+# The data are 12 principal components of handwritten digits: once in random order, and once sorted
+# by digit with some noise, so that the distribution changes slowly.
 
 import sys
 from pathlib import Path
@@ -46,8 +46,8 @@ BATCH = 25
 
 
 def prequential(X, **rates):
-    """Mean log-likelihood of rows before they are learnt: first half, and second half."""
-    # Rates alone are compared: no empty component is reinitialised.
+    """Return mean log-likelihoods of rows before they are learnt: first half, and second half."""
+    # Empty components are not reinitialised, so that only rates differ.
     solver = Online(reinitialises=False)
     mixture = GaussianMixture(10, covariance_type="diag", solver=solver, random_state=0, **rates)
     for first in range(0, len(X), BATCH):

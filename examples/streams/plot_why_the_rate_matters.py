@@ -3,9 +3,10 @@
 What does the learning rate do, at all?
 =======================================
 
-The rate weighs a new batch against all that the model remembers. A large one learns fast and never
-comes to rest; a small one takes long; one that falls with time learns fast and comes to rest. As in
-the first figures of Amid & Warmuth, every step lowers the loss of its own batch, whatever the rate.
+The learning rate weighs a new batch against the old model. With a large rate EM learns fast but
+does not converge; with a small rate it is slow; with a rate that decays it learns fast and
+converges. As in the first figures of Amid & Warmuth, each step lowers the loss of its own batch,
+whatever the rate.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -13,7 +14,7 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# Batches of fifty rows from five Gaussians in five dimensions, and rows that are held out.
+# Batches of fifty rows, and the held-out rows, come from five Gaussians in five dimensions.
 
 import sys
 from pathlib import Path
@@ -39,8 +40,8 @@ def rows(rng, centres, n):
 # %%
 # Excess loss
 # -----------
-# Of held-out rows, less that of the mixture which made them; means of five streams. All begin from
-# the same centres, which are off by some two standard deviations.
+# The excess loss is the loss of held-out rows less that of the true mixture, in the mean of five
+# streams. All begin with the same centres, which are wrong by some two standard deviations.
 
 losses = {name: np.zeros(N_BATCHES) for name in SCHEDULES}
 own_batch = []

@@ -3,9 +3,9 @@
 Which word was meant? Spelling, by a learnt distance
 ====================================================
 
-An edit distance counts letters that differ. One that has been learnt from mistakes knows which
-mistakes people make: after nine hundred pairs it finds 99 % of the words that were meant, and the
-counts find 95 %, as several words are often equally near.
+Levenshtein's edit distance counts letters that differ. A learnt edit distance knows which mistakes
+people make: after nine hundred pairs it finds 99 % of the intended words. Levenshtein's distance
+finds 95 %, as several words are often equally near.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -13,8 +13,8 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# Common misspellings of the English Wikipedia. The dictionary has all words that were meant, those
-# of the test among them.
+# The data are common misspellings of the English Wikipedia. The dictionary has all intended words,
+# also those of the test.
 
 import csv
 import sys
@@ -35,7 +35,7 @@ dictionary = sorted({right for _, right in pairs})
 # %%
 # Learnt from a stream
 # --------------------
-# A pair is a misspelling and its word. Batches of a hundred pairs come once each.
+# A pair is a misspelling and its word. Each batch of a hundred pairs is read once.
 
 learnt = EditDistance("full", random_state=0)
 for first in range(0, len(train), 100):
@@ -44,9 +44,9 @@ for first in range(0, len(train), 100):
 # %%
 # The word that was meant
 # -----------------------
-# The classifier takes the word of which the misspelling is most probably made, by the distance that
-# has been learnt. Levenshtein's distance counts letters that are inserted, deleted and replaced;
-# where n words are nearest, it finds the right one of them with probability 1 / n.
+# The classifier predicts the word from which the misspelling is most probable under the learnt
+# distance. Levenshtein's distance counts letters that are inserted, deleted and replaced; if n
+# words are nearest, it finds the right one of them with probability 1 / n.
 
 wrong = [pair[0] for pair in test]
 meant = np.array([pair[1] for pair in test])
@@ -57,7 +57,7 @@ found = {"learnt": classifier.predict(wrong) == meant}
 
 
 def levenshtein(mistake, words):
-    """Distances of a word from all others, a column of the lattice at a time."""
+    """Return distances of a word from all others, by columns of the lattice."""
     lengths = np.array([len(word) for word in words])
     letters = np.array([list(word.ljust(lengths.max())) for word in words])
     steps = np.arange(letters.shape[1] + 1)
@@ -87,9 +87,9 @@ for i in np.argsort(-gain, kind="stable")[:5]:
 # %%
 # Where the difference lies
 # -------------------------
-# A misspelling and its word: all ways from one to the other lead to the right and down. The line is
-# the most probable one; colours say how much of the probability goes through a cell. Letters change
-# places where one is deleted and put back beside its neighbour.
+# The plot shows a misspelling and its word. All alignments lead to the right and down. The line is
+# the most probable one, and colours are the probabilities that an alignment passes a cell. If two
+# letters are exchanged, one is deleted and inserted again beside its neighbour.
 
 display = AlignmentDisplay.from_estimator(learnt, "recieve", "receive", ax=plt.subplots()[1])
 display.ax_.set_title("How recieve becomes receive")

@@ -3,9 +3,9 @@
 What are these documents about, in all?
 =======================================
 
-Latent Dirichlet allocation gives each document proportions of topics. It learns here from a stream
-of blog entries, fifty at a time: one pass over five hundred of them explains entries that it has
-not seen nearly as well as ten passes do, and the topics can be read.
+Latent Dirichlet allocation describes each document by proportions of topics. Here it learns from a
+stream of blog entries, fifty at a time. After one pass over five hundred entries its perplexity on
+held-out entries is nearly as low as after ten passes, and the topics can be interpreted.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -13,7 +13,7 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# Counts of words in 600 entries of the Daily KOS blog, of the American election year 2004.
+# The data are word counts of 600 entries of the Daily KOS blog in 2004, an American election year.
 
 import sys
 from pathlib import Path
@@ -35,9 +35,9 @@ train, test = counts[order[:500]], counts[order[500:]]
 # %%
 # One pass, and nine more
 # -----------------------
-# Perplexity is by document completion: proportions from half of the words of each entry that was
-# held out, score of the other half. A lower one is better; that of the frequencies of words, which
-# knows no topics, is the one to beat.
+# Perplexity is by document completion: half of the words of each held-out entry give its
+# proportions, and the other half is scored. Lower is better. The baseline is the perplexity of word
+# frequencies, without topics.
 
 N_TOPICS = 12
 lda = LatentDirichletAllocation(N_TOPICS, random_state=0)
@@ -56,7 +56,7 @@ print(f"ten passes              {perplexities[-1]:8.0f}")
 # %%
 # The topics
 # ----------
-# Words that are most probable in a topic; the share of a topic in all entries is in its title.
+# The plot shows the most probable words of each topic; the title has its share of all entries.
 
 fig = plt.figure(figsize=(9, 9), layout="constrained")
 curve, panels = fig.subfigures(2, 1, height_ratios=[1, 3])

@@ -3,14 +3,13 @@
 Gaps in half a year of air quality data
 =======================================
 
-A station in an Italian city measured its air for half a year, an hour at a time: five reference
-instruments, five cheap sensors, temperature and humidity. One value in thirteen is missing. A
-Kalman filter takes the gaps as they are, and says what was in them: it knows what the other
-instruments said in that hour, and what all of them said before and after.
+A station in an Italian city measured the air every hour for half a year, with five reference
+instruments, five cheap sensors, a thermometer and a hygrometer. One value in thirteen is missing. A
+Kalman filter accepts missing values and imputes them from the other instruments in the same hour,
+and from all instruments before and after.
 
-Here ``partial_fit`` reads them once, week by week, as if it came from the station. Further
-values are hidden on purpose, in runs of up to a day, so that what the filter puts there can be
-compared with what was measured.
+Here ``partial_fit`` reads the data once, week by week, as if they came from the station. We hide
+further values, in runs of up to a day, to compare the imputed values with the measurements.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -47,8 +46,8 @@ hidden = np.isnan(gaps) & ~np.isnan(X)
 # %%
 # One pass over the weeks
 # -----------------------
-# Sixteen dimensions of the state are more than the variables have: the day has a rhythm, which
-# takes two for each of its harmonics. With ``continues=True`` a week continues the last one.
+# The state has sixteen dimensions, more than there are variables: each harmonic of the daily rhythm
+# takes two. With ``continues=True`` a week continues the previous one.
 
 kalman = KalmanFilter(n_dim_state=16, random_state=0)
 for week in np.array_split(gaps, len(gaps) // 168):
@@ -90,7 +89,7 @@ print(f"{'all':<12}" + "".join(f"{error:15.2f}" for error in np.sqrt((table**2).
 # %%
 # A gap from within
 # -----------------
-# The longest hidden run of nitrogen oxides. The other instruments tell most of it.
+# This is the longest hidden run of nitrogen oxides. The other instruments predict most of it.
 
 j = NAMES.index("NOx")
 length = np.zeros(len(X), dtype=int)

@@ -3,9 +3,9 @@
 What will a series be in a year, and how sure is it?
 ====================================================
 
-A Kalman filter that knows of a trend and of seasons forecasts carbon dioxide a year ahead, with two
-thirds of the error of "as last year, and as much more as it rose". It says how far off it may be:
-its bands of 95 % hold 97 % of what came.
+A Kalman filter with a trend and seasons forecasts carbon dioxide a year ahead. Its error is two
+thirds of that of a seasonal naive forecast with drift. Its bands of 95 % contain 97 % of the values
+that followed.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -13,7 +13,7 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# Weekly means over Mauna Loa, 1958 to 2001; some weeks are missing.
+# The data are weekly means at Mauna Loa from 1958 to 2001. Some weeks are missing.
 
 import gzip
 import sys
@@ -34,13 +34,13 @@ print(f"{len(y)} weeks, {np.isnan(y).mean():.1%} missing")
 # %%
 # A level, its slope, and two rhythms
 # -----------------------------------
-# The state is a level that rises by a slope, and two pairs of numbers that turn, once and twice a
-# year: what moves them, and the noise, is what ``em_vars`` names and EM learns. Years come one
-# after the other; ``continues=True`` has each begin where the last one ended.
+# The state has a level, its slope, and two pairs of numbers that rotate once and twice a year. EM
+# learns the parameters that ``em_vars`` names: the covariances of the transitions and of the
+# observations. With ``continues=True`` each year continues the previous one.
 
 
 def turn(times_a_year):
-    """Rotation of a rhythm in a week."""
+    """Return the rotation of a rhythm in a week."""
     angle = 2.0 * np.pi * times_a_year * 7.0 / 365.25
     return np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
 
@@ -63,8 +63,8 @@ for year in np.array_split(y[:seen], N_YEARS):
 # %%
 # A year ahead, sixty times
 # -------------------------
-# From the 28th year on, each 13 weeks, without further learning. Errors are over all weeks of the
-# year ahead, in parts per million.
+# From the 28th year on we forecast every 13 weeks, without further learning. Errors are root mean
+# squares over all weeks of the year ahead, in parts per million.
 
 errors = {"as last year": [], "and as much more": [], "Kalman filter": []}
 inside = []
@@ -83,9 +83,9 @@ print(f"{len(inside)} weeks, {np.mean(inside):.1%} within bands of 95 %")
 # %%
 # The next two years
 # ------------------
-# Above, the last six years that the model learnt from, and what it says of two more; crosses came
-# afterwards. Below, what one week said that the weeks before did not: what is left there has some
-# memory still, so that a richer model would forecast weeks a little better.
+# The upper plot shows the last six years of the training data and the forecast of two more years;
+# crosses are later observations. The lower plot shows the autocorrelations of the innovations. Some
+# autocorrelation remains, so a richer model would forecast the next week a little better.
 
 fig, axes = plt.subplots(2, 1, figsize=(8, 6), height_ratios=[2, 1], layout="constrained")
 ForecastDisplay.from_estimator(kalman, y[:seen], n_steps=104, ax=axes)

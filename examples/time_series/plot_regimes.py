@@ -3,9 +3,9 @@
 When did the economy change, and to what?
 =========================================
 
-Growth, inflation and unemployment move through regimes: years that are alike, and then others. A
-hidden Markov model finds three in fifty years of quarterly figures, tells how sure it is of each
-quarter, and how long a regime lasts; it was told of no recession.
+Growth, inflation and unemployment go through regimes. A hidden Markov model finds three of them in
+fifty years of quarterly figures, without labels of recessions. It estimates the probability of each
+regime in each quarter, and how long a regime lasts.
 
 Run as a script, it may have the folder for a picture as its argument.
 """
@@ -13,8 +13,8 @@ Run as a script, it may have the folder for a picture as its argument.
 # %%
 # The data
 # --------
-# US series of 1959 to 2009. Growth is that of real GDP and consumption, in percent a year;
-# inflation and the change of the unemployment rate are as they are.
+# The data are US series from 1959 to 2009. Growth is that of real GDP and of consumption, in
+# percent a year. Inflation and the change of the unemployment rate are not transformed.
 
 import sys
 from pathlib import Path
@@ -36,8 +36,8 @@ years = series["year"][1:] + (series["quarter"][1:] - 1.0) / 4.0
 # %%
 # The model
 # ---------
-# Three states that are expected to last for some years, which is a prior on their transitions
-# (twenty quarters' worth). Several starts would be compared by ``score``; here one does.
+# The model has three states. A prior on their transitions, worth twenty quarters, expects them to
+# last for some years. One start is enough here; several would be compared by ``score``.
 
 prior = np.full((3, 3), 1.5) + 18.5 * np.eye(3)
 hmm = GaussianHMM(
@@ -55,10 +55,10 @@ for state in order:
     print(f"state {state:<2}" + "".join(values))
 
 # %%
-# Quarters in the state with the least growth, as intervals. The recessions of the National Bureau
-# of Economic Research began in 1960, 1969, 1973, 1980, 1981, 1990, 2001 and at the end of 2007. Six
-# are found; of that of 1973 only the end is, and that of 1980 is not: growth fell then amid rising
-# prices, which is the state of inflation.
+# These intervals are the quarters in the state with the least growth. The recessions of the
+# National Bureau of Economic Research began in 1960, 1969, 1973, 1980, 1981, 1990, 2001 and at the
+# end of 2007. The model finds six of them, and the end of that of 1973. It assigns the recession of
+# 1980 to the state of inflation, as prices rose while growth fell.
 
 worst = path == order[0]
 edges = np.flatnonzero(np.diff(np.concatenate(([0], worst, [0])).astype(int)))
@@ -70,8 +70,8 @@ print(
 # %%
 # Bands and doubts
 # ----------------
-# The strip below the bands shows the posterior: where several states are grey, the path is a guess.
-# Features are numbered as in the table.
+# The strip below the bands shows the posterior. Where several states are grey, the path is
+# uncertain. Features are numbered as in the table.
 
 fig, axes = plt.subplots(3, 1, figsize=(8, 9), height_ratios=[4, 1.2, 4], layout="constrained")
 names = ["recession", "inflation", "growth"]

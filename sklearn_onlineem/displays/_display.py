@@ -30,7 +30,15 @@ class Display:
         n_axes = n_rows * n_columns
         self._is_mine = ax is None
         if ax is None:
-            ax = new_figure(figsize=figsize).subplots(n_rows, n_columns, **options)
+            try:
+                from matplotlib.figure import Figure
+            except ImportError as error:
+                raise ImportError(
+                    "displays need matplotlib: pip install 'sklearn_onlineem[plot]'"
+                ) from error
+            # pyplot does not manage this figure.
+            figure = Figure(layout="constrained", figsize=figsize)
+            ax = figure.subplots(n_rows, n_columns, **options)
         elif n_axes > 1 or not hasattr(ax, "figure"):
             ax = np.asarray(ax, dtype=object)
             if ax.size != n_axes:
@@ -78,14 +86,3 @@ class Display:
         picture = io.BytesIO()
         self.figure_.savefig(picture, format="png")
         return picture.getvalue()
-
-
-def new_figure(**options):
-    """Return a figure that pyplot does not manage."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            "displays need matplotlib: pip install 'sklearn_onlineem[plot]'"
-        ) from error
-    return Figure(layout="constrained", **options)

@@ -13,15 +13,12 @@ __all__ = [
     "Ellipses",
     "colors",
     "foreground",
-    "haloed",
     "line_styles",
     "opacities",
     "without_frame",
 ]
 
 _DASHES = ["-", "--", "-.", ":", (0, (7, 1.5)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 1))]
-# The lightest part of a colour map is not visible on paper.
-_MAP_RANGE = 0.0, 0.88
 
 
 def colors(n):
@@ -32,7 +29,8 @@ def colors(n):
     if n <= len(cycled):
         return [matplotlib.colors.to_hex(color) for color in cycled[:n]]
     of_map = matplotlib.colormaps[matplotlib.rcParams["image.cmap"]]
-    return [matplotlib.colors.to_hex(color) for color in of_map(np.linspace(*_MAP_RANGE, n))]
+    # The lightest part of a colour map is not visible on paper.
+    return [matplotlib.colors.to_hex(color) for color in of_map(np.linspace(0.0, 0.88, n))]
 
 
 def foreground():
@@ -45,19 +43,10 @@ def line_styles(n):
     return list(islice(cycle(_DASHES), n))
 
 
-def opacities(weights, least=0.25):
-    """Return opacities that grow with weights, from `least` for 0 to 1 for the largest."""
+def opacities(weights):
+    """Return opacities that grow with weights, from 0.25 for 0 to 1 for the largest."""
     weights = np.asarray(weights, dtype=float)
-    return least + (1.0 - least) * weights / weights.max()
-
-
-def haloed(text):
-    """Surround a text with the background colour, so that it is readable everywhere."""
-    from matplotlib import patheffects
-
-    halo = patheffects.withStroke(linewidth=2.5, foreground=text.axes.get_facecolor())
-    text.set_path_effects([halo])
-    return text
+    return 0.25 + 0.75 * weights / weights.max()
 
 
 def without_frame(ax, *sides):

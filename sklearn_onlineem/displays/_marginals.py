@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import singledispatch
 
 import numpy as np
 from scipy import stats
@@ -16,7 +15,6 @@ from sklearn_onlineem.displays._drawing import (
     without_frame,
 )
 from sklearn_onlineem.families import (
-    Bernoulli,
     Categorical,
     CompoundDirichlet,
     Exponential,
@@ -28,16 +26,11 @@ from sklearn_onlineem.families import (
 )
 from sklearn_onlineem.families.gamma import FixedShapeGamma
 
-__all__ = ["Marginal", "Profile", "has_profile", "marginal", "profile"]
+__all__ = ["Marginal", "Profile", "marginal", "profile"]
 
 # Values beyond these quantiles, of the mixture and of the rows, are not shown.
 _TAIL = 0.002
 _N_POINTS = 400
-# Counts in a wider range are binned.
-_MOST_BARS = 60
-_MOST_IN_LEGEND = 8
-_MOST_MARKED = 40
-_BAR_ALPHA = 0.22
 
 
 @dataclass(frozen=True)
@@ -62,7 +55,7 @@ class Marginal:
         if self.heights is not None:
             gap = 0.85 if self.is_discrete and np.diff(self.edges).max() == 1.0 else 1.0
             bars = _draw_bars(ax, self.edges[:-1], self.heights, np.diff(self.edges), gap)
-        is_marked = self.is_discrete and len(self.x) <= _MOST_MARKED
+        is_marked = self.is_discrete and len(self.x) <= 40
         look = ax, self.x, self.is_nominal
         lines = _draw_lines(*look, self.densities, weights, is_marked, line_kw)
         total = _draw_total(*look, self.densities.sum(axis=1))
@@ -107,18 +100,23 @@ class Profile:
 
 def _draw_bars(ax, left, heights, widths, share):
     offset = 0.5 * (1.0 - share) * widths
-    style = {"align": "edge", "color": foreground(), "alpha": _BAR_ALPHA, "linewidth": 0.0}
+    style = {"align": "edge", "color": foreground(), "alpha": 0.22, "linewidth": 0.0}
     return ax.bar(left + offset, heights, share * widths, label="data", zorder=1, **style)
 
 
 def _draw_lines(ax, x, is_nominal, values, weights, is_marked, line_kw):
     K, seen = values.shape[1], weights > 0.0
-    is_short = np.count_nonzero(seen) <= _MOST_IN_LEGEND
+    is_short = np.count_nonzero(seen) <= 8
     # Many lines between codes are unreadable; dashes for each component are readable.
     dashed = is_nominal and not is_short
     looks = zip(colors(K), line_styles(K), opacities(weights), strict=True)
     lines, largest = [], int(weights.argmax())
     for k, (color, line_style, alpha) in enumerate(looks):
+        # If there are many, the legend has one entry for all of them.
+        if is_short:
+            label = f"{k} ({weights[k]:.2g})" if seen[k] else f"_{k}"
+        else:
+            label = "components" if k == largest else f"_{k}"
         style = {
             "color": color,
             "linestyle": "none" if dashed else line_style,
@@ -126,19 +124,12 @@ def _draw_lines(ax, x, is_nominal, values, weights, is_marked, line_kw):
             "linewidth": 1.7 if is_short else 1.0,
             "marker": "_" if dashed else "o" if is_marked and is_short else "none",
             "markersize": 6.0 if dashed else 3.5,
-            "label": _label(k, weights[k], is_short, k == largest),
+            "label": label,
             "visible": bool(seen[k]),
             "zorder": 3,
         }
         lines += ax.plot(x, values[:, k], **{**style, **line_kw})
     return lines
-
-
-def _label(k, weight, is_short, is_largest):
-    """Return the label of a component in a legend; one label for all if there are many."""
-    if is_short:
-        return f"{k} ({weight:.2g})" if weight > 0.0 else f"_{k}"
-    return "components" if is_largest else f"_{k}"
 
 
 def _draw_total(ax, x, is_nominal, values):
@@ -161,53 +152,54 @@ def _finish(ax, is_integer=False):
 # ------------------------------------------------------------------------- densities of features
 
 
-@singledispatch
-def distribution(family, parameters, j):
+def marginal(model, column, j, name):
+    """Return the marginal of feature j of a mixture; `column` are its values, or None."""
+    family, weights, heights, edges = model.family, model.weights, None, None
+    if isinstance(family, Categorical):
+        n = family.n_categories
+        probabilities = model.parameters.reshape(len(weights), -1, n)[:, j]
+        if column is not None:
+            heights = np.bincount(column.astype(int), minlength=n) / len(column)
+            edges = np.arange(n + 1) - 0.5
+        densities = (weights[:, None] * probabilities).T
+        return Marginal(name, np.arange(n), densities, heights, edges, True, is_nominal=True)
+    of_components = _distribution(family, model.parameters, j)
+    low, high = _range(weights, of_components, column)
+    if isinstance(family, Poisson):
+        low, high = int(low), int(high)
+        x = np.arange(low, high + 1)
+        if column is not None:
+            # Counts in a wider range are binned.
+            width = -(-len(x) // 60)
+            edges = np.arange(low, high + width + 1, width) - 0.5
+            heights = np.histogram(column, edges)[0] / (len(column) * width)
+        densities = weights * of_components.pmf(x[:, None])
+        return Marginal(name, x, densities, heights, edges, is_discrete=True)
+    if column is not None:
+        inside = column[(column >= low) & (column <= high)]
+        n_bins = int(np.clip(2.0 * len(inside) ** (1.0 / 3.0), 10, 60))
+        counts, edges = np.histogram(inside, np.linspace(low, high, n_bins + 1))
+        heights = counts / (len(column) * np.diff(edges))
+    x = np.linspace(low, high, _N_POINTS)
+    return Marginal(name, x, weights * of_components.pdf(x[:, None]), heights, edges)
+
+
+def _distribution(family, parameters, j):
     """Return the distribution of feature j under all components, as scipy's."""
+    if isinstance(family, Gaussian):
+        return stats.norm(parameters.mean[:, j], np.sqrt(parameters.covariance_matrices[:, j, j]))
+    if isinstance(family, Laplace):
+        return stats.laplace(parameters.location[:, j], parameters.scale[:, j])
+    if isinstance(family, Exponential):
+        return stats.expon(scale=parameters[:, j])
+    if isinstance(family, Gamma | FixedShapeGamma):
+        shapes, rates = family.shapes_and_rates(parameters)
+        return stats.gamma(shapes[:, j], scale=1.0 / rates[:, j])
+    if isinstance(family, Poisson):
+        return stats.poisson(parameters[:, j])
     raise ValueError(
         f"{type(family).__name__} has no distributions of single features that could be drawn."
     )
-
-
-@distribution.register(Gaussian)
-def _gaussian(family, parameters, j):
-    return stats.norm(parameters.mean[:, j], np.sqrt(parameters.covariance_matrices[:, j, j]))
-
-
-@distribution.register(Laplace)
-def _laplace(family, parameters, j):
-    return stats.laplace(parameters.location[:, j], parameters.scale[:, j])
-
-
-@distribution.register(Exponential)
-def _exponential(family, parameters, j):
-    return stats.expon(scale=parameters[:, j])
-
-
-@distribution.register(Gamma)
-@distribution.register(FixedShapeGamma)
-def _gamma(family, parameters, j):
-    shapes, rates = family.shapes_and_rates(parameters)
-    return stats.gamma(shapes[:, j], scale=1.0 / rates[:, j])
-
-
-@distribution.register(Poisson)
-def _poisson(family, parameters, j):
-    return stats.poisson(parameters[:, j])
-
-
-def marginal(model, column, j, name):
-    """Return the marginal of feature j of a mixture; `column` are its values, or None."""
-    if isinstance(model.family, Categorical):
-        return _marginal_of_codes(model, column, j, name)
-    of_components = distribution(model.family, model.parameters, j)
-    low, high = _range(model.weights, of_components, column)
-    if isinstance(model.family, Poisson):
-        return _marginal_of_counts(model, of_components, column, name, int(low), int(high))
-    x = np.linspace(low, high, _N_POINTS)
-    heights, edges = (None, None) if column is None else _histogram(column, low, high)
-    densities = model.weights * of_components.pdf(x[:, None])
-    return Marginal(name, x, densities, heights, edges)
 
 
 def _range(weights, of_components, column):
@@ -225,35 +217,6 @@ def _range(weights, of_components, column):
     return ends
 
 
-def _histogram(column, low, high):
-    inside = column[(column >= low) & (column <= high)]
-    n_bins = int(np.clip(2.0 * len(inside) ** (1.0 / 3.0), 10, 60))
-    counts, edges = np.histogram(inside, np.linspace(low, high, n_bins + 1))
-    return counts / (len(column) * np.diff(edges)), edges
-
-
-def _marginal_of_counts(model, of_components, column, name, low, high):
-    x = np.arange(low, high + 1)
-    heights = edges = None
-    if column is not None:
-        width = -(-len(x) // _MOST_BARS)
-        edges = np.arange(low, high + width + 1, width) - 0.5
-        heights = np.histogram(column, edges)[0] / (len(column) * width)
-    densities = model.weights * of_components.pmf(x[:, None])
-    return Marginal(name, x, densities, heights, edges, is_discrete=True)
-
-
-def _marginal_of_codes(model, column, j, name):
-    n = model.family.n_categories
-    probabilities = model.parameters.reshape(len(model.weights), -1, n)[:, j]
-    heights = edges = None
-    if column is not None:
-        heights = np.bincount(column.astype(int), minlength=n) / len(column)
-        edges = np.arange(n + 1) - 0.5
-    densities = (model.weights[:, None] * probabilities).T
-    return Marginal(name, np.arange(n), densities, heights, edges, True, is_nominal=True)
-
-
 # ----------------------------------------------------------------------- probabilities of features
 
 
@@ -269,7 +232,3 @@ def profile(model, X, chosen, names, xlabel):
     shares = None if mean_row is None else mean_row[chosen]
     labels = xlabel, "share of counts" if shares_counts else "probability of 1"
     return Profile([names[j] for j in chosen], labels, means[:, chosen].T, average[chosen], shares)
-
-
-def has_profile(family):
-    return isinstance(family, Bernoulli | Multinomial | CompoundDirichlet)

@@ -20,8 +20,6 @@ from sklearn_onlineem.families import (
 )
 from sklearn_onlineem.models.mixture import MixtureModel
 
-_PLANAR = Gaussian, Laplace
-
 __all__ = [
     "chosen_features",
     "feature_names",
@@ -42,19 +40,14 @@ def mixture_of(estimator):
     model = getattr(estimator, "model_", None)
     if isinstance(model, MixtureModel):
         return model
-    if model is None and hasattr(estimator, "precisions_cholesky_"):
-        return _model_of_precisions(estimator)
-    raise TypeError(f"estimator must be a mixture; {name} has no components with weights.")
-
-
-def _model_of_precisions(estimator):
-    """Return the model of one of scikit-learn's Gaussian mixtures."""
+    if model is not None or not hasattr(estimator, "precisions_cholesky_"):
+        raise TypeError(f"estimator must be a mixture; {name} has no components with weights.")
+    # It is one of scikit-learn's Gaussian mixtures.
     means, covariances = estimator.means_, np.asarray(estimator.covariances_)
-    identity = np.eye(means.shape[1])
     if estimator.covariance_type == "tied":
         covariances = covariances[None]
     elif estimator.covariance_type in ("diag", "spherical"):
-        covariances = covariances.reshape(len(means), -1, 1) * identity
+        covariances = covariances.reshape(len(means), -1, 1) * np.eye(means.shape[1])
     family = Gaussian(Tied() if len(covariances) < len(means) else Full())
     return MixtureModel(family, estimator.weights_, Gaussians(means, covariances))
 
@@ -136,26 +129,23 @@ def projection_of(model, names, chosen=None):
 
 
 def plane_of(model, projection, X=None):
-    regions = _regions(model, projection)
+    check_planar(model)
+    if isinstance(model.family, Laplace):
+        location, scale = model.parameters
+        regions = Diamonds(projection.points(location), scale @ projection.directions)
+    else:
+        means, covariances = model.parameters.mean, model.parameters.covariance
+        projected = projection.covariances(covariances, model.n_components)
+        regions = Ellipses(projection.points(means), projected)
     if X is None:
         return Plane(projection.names, regions)
     components = model.posterior(Rows(X)).argmax(axis=1)
     return Plane(projection.names, regions, projection.points(X), components)
 
 
-def _regions(model, projection):
-    check_planar(model)
-    if isinstance(model.family, Laplace):
-        location, scale = model.parameters
-        return Diamonds(projection.points(location), scale @ projection.directions)
-    means, covariances = model.parameters.mean, model.parameters.covariance
-    projected = projection.covariances(covariances, model.n_components)
-    return Ellipses(projection.points(means), projected)
-
-
 def check_planar(model):
     """Raise ValueError if regions of components of the family are not known in a plane."""
-    if not isinstance(model.family, _PLANAR):
+    if not isinstance(model.family, Gaussian | Laplace):
         raise ValueError(
             f"{type(model.family).__name__} components cannot be drawn in a plane; Gaussian and"
             " Laplace components can."

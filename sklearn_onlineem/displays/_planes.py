@@ -12,17 +12,12 @@ from sklearn_onlineem.displays._drawing import (
     Ellipses,
     colors,
     foreground,
-    haloed,
     opacities,
     without_frame,
 )
 
 __all__ = ["Plane", "Projection", "discriminant_directions", "mass_handles"]
 
-# Least share of the means in the variance along a direction: less is rounding.
-_TINY = 1e-9
-_MOST_NUMBERED = 30
-_POINT_ALPHA = 0.6
 _OUTER_WIDTH, _INNER_WIDTH = 0.9, 0.7
 
 
@@ -75,7 +70,7 @@ class Plane:
         if self.points is None:
             return None
         size = float(np.clip(4000.0 / max(1, len(self.points)), 3.0, 16.0))
-        style = {"s": size, "alpha": _POINT_ALPHA, "linewidths": 0.0, "zorder": 1}
+        style = {"s": size, "alpha": 0.6, "linewidths": 0.0, "zorder": 1}
         if not {"c", "color"} & set(scatter_kw):
             style["c"] = [of_components[k] for k in self.components]
         return ax.scatter(*self.points.T, **{**style, **scatter_kw})
@@ -98,15 +93,19 @@ class Plane:
 
     def draw_centres(self, ax, weights):
         """Number the components at their centres; mark them only, if they are many."""
+        from matplotlib.patheffects import withStroke
+
         seen = np.flatnonzero(weights)
-        if len(seen) > _MOST_NUMBERED:
+        if len(seen) > 30:
             centres = self.regions.centres[seen]
             ax.scatter(*centres.T, s=14, marker="+", c=foreground(), linewidths=0.8, zorder=4)
             return []
         size = "medium" if len(seen) <= 12 else "small"
         style = {"ha": "center", "va": "center", "weight": "bold", "size": size, "zorder": 4}
+        # A halo makes the numbers readable everywhere.
+        style["path_effects"] = [withStroke(linewidth=2.5, foreground=ax.get_facecolor())]
         centres = self.regions.centres
-        return [haloed(ax.text(*centres[k], str(k), clip_on=True, **style)) for k in seen]
+        return [ax.text(*centres[k], str(k), clip_on=True, **style) for k in seen]
 
 
 def mass_handles(masses):
@@ -136,12 +135,18 @@ def discriminant_directions(weights, means, covariances):
     largest W follow, of standardised features.
     """
     deviations = means - weights @ means
-    within = _mean_covariance(weights, covariances, means.shape[1])
+    if covariances.ndim == 2:
+        within = np.diag(np.broadcast_to(weights @ covariances, means.shape[1:]))
+    elif len(covariances) == 1:
+        within = covariances[0]
+    else:
+        within = np.einsum("k,kij->ij", weights, covariances)
     between = (weights * deviations.T) @ deviations
     units = np.sqrt(np.diag(within) + np.diag(between))
     within, between = (matrix / np.outer(units, units) for matrix in (within, between))
     ratios, found = linalg.eigh(between, within)
-    n_found = min(2, int(np.count_nonzero(ratios > _TINY)))
+    # A smaller share of the means in the variance along a direction is rounding.
+    n_found = min(2, int(np.count_nonzero(ratios > 1e-9)))
     directions = found[:, ::-1][:, :n_found]
     if n_found < 2:
         rest = _widest(within, directions)[:, : 2 - n_found]
@@ -150,13 +155,6 @@ def discriminant_directions(weights, means, covariances):
     # Signs of eigenvectors are arbitrary: the largest coefficient is made positive.
     largest = np.abs(directions * units[:, None]).argmax(axis=0)
     return directions * np.sign(directions[largest, [0, 1]])
-
-
-def _mean_covariance(weights, covariances, d):
-    if covariances.ndim == 2:
-        return np.diag(np.broadcast_to(weights @ covariances, (d,)))
-    shared = len(covariances) == 1
-    return covariances[0] if shared else np.einsum("k,kij->ij", weights, covariances)
 
 
 def _widest(within, directions):

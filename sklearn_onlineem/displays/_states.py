@@ -11,8 +11,6 @@ from sklearn_onlineem.displays._drawing import foreground
 
 # Ticks for which there is room at 640 pixels.
 _MOST_TICKS = 13
-# The ends of a colour map are too close to black and white for texts on them.
-_FIRST_COLOUR, _LAST_COLOUR = 0.12, 0.92
 
 
 def colour_map(cmap=None):
@@ -24,7 +22,8 @@ def colour_map(cmap=None):
 
 def state_colours(n_states, cmap=None):
     """Return colours of states from dark to light, which differ in greyscale, too."""
-    return colour_map(cmap)(np.linspace(_FIRST_COLOUR, _LAST_COLOUR, n_states))
+    # The ends of a map are too close to black and white for texts on them.
+    return colour_map(cmap)(np.linspace(0.12, 0.92, n_states))
 
 
 def ink_on(colours):

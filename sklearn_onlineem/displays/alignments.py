@@ -19,10 +19,6 @@ __all__ = ["AlignmentDisplay"]
 
 _MARKS = {"match": "o", "mismatch": "X", "delete": "v", "insert": ">"}
 _STEPS = {"match": (1, 1), "mismatch": (1, 1), "delete": (1, 0), "insert": (0, 1)}
-# Symbols for which there is room at 640 pixels, across and down.
-_MOST_ACROSS, _MOST_DOWN = 60, 32
-# Longer paths are drawn with a finer line.
-_LONG = 30
 
 
 class AlignmentDisplay(Display):
@@ -90,7 +86,11 @@ class AlignmentDisplay(Display):
     ):
         self.source, self.target = list(source), list(target)
         self.operations = list(operations)
-        self.path = _path(self.operations)
+        for kind, *_ in self.operations:
+            if kind not in _STEPS:
+                raise ValueError(f"operations must be among {', '.join(_STEPS)}, got {kind!r}.")
+        steps = [(0, 0), *(_STEPS[kind] for kind, *_ in self.operations)]
+        self.path = np.cumsum(steps, axis=0)
         shape = len(self.source) + 1, len(self.target) + 1
         if tuple(self.path[-1] + 1) != shape:
             raise ValueError(f"operations must lead to {shape}, they lead to {self.path[-1] + 1}.")
@@ -162,8 +162,9 @@ class AlignmentDisplay(Display):
         ax.set_aspect("equal" if 0.4 < shape[0] / shape[1] < 2.5 else "auto")
         ax.set(xlim=(-0.5, shape[1] - 0.5), ylim=(shape[0] - 0.5, -0.5))
         self._draw_path(ax)
-        _write(ax.yaxis, self.source, _MOST_DOWN)
-        _write(ax.xaxis, self.target, _MOST_ACROSS)
+        # So many symbols have room at 640 pixels.
+        _write(ax.yaxis, self.source, 32)
+        _write(ax.xaxis, self.target, 60)
         ax.xaxis.tick_top()
         ax.xaxis.set_label_position("top")
         ax.set(xlabel="target", ylabel="source")
@@ -174,7 +175,8 @@ class AlignmentDisplay(Display):
         from matplotlib.patheffects import withStroke
 
         i, j = self.path.T
-        width, size = (1.8, 7.0) if len(i) <= _LONG else (1.0, 3.5)
+        # Long paths are drawn with a finer line.
+        width, size = (1.8, 7.0) if len(i) <= 30 else (1.0, 3.5)
         # White lines with black edges are visible on any colour.
         rim = [withStroke(linewidth=2.2 * width, foreground="black")]
         (self.line_,) = ax.plot(j, i, color="white", linewidth=width, path_effects=rim)
@@ -189,14 +191,6 @@ class AlignmentDisplay(Display):
         if self.marks_:
             below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.02), "ncols": 4}
             ax.legend(fontsize="small", **below)
-
-
-def _path(operations):
-    for kind, *_ in operations:
-        if kind not in _STEPS:
-            raise ValueError(f"operations must be among {', '.join(_STEPS)}, got {kind!r}.")
-    steps = [(0, 0), *(_STEPS[kind] for kind, *_ in operations)]
-    return np.cumsum(steps, axis=0)
 
 
 def _node_posterior(edit, source, target):

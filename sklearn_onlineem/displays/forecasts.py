@@ -26,16 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["Band", "ForecastDisplay"]
 
 _KINDS = ["smoothed", "filtered", "predicted"]
-_LABELS = {
-    "smoothed": "smoothed",
-    "filtered": "filtered",
-    "predicted": "predicted one row ahead",
-    "forecast": "forecast",
+# Labels, line styles, and colours of the style's cycle that differ most in greyscale.
+_LOOKS = {
+    "smoothed": ("smoothed", "-", "C0"),
+    "filtered": ("filtered", "--", "C2"),
+    "predicted": ("predicted one row ahead", ":", "C4"),
+    "forecast": ("forecast", "-", "C1"),
 }
-_LINE_STYLES = {"smoothed": "-", "filtered": "--", "predicted": ":", "forecast": "-"}
-# Colours of the style's cycle that differ most in greyscale.
-_COLOURS = {"smoothed": "C0", "filtered": "C2", "predicted": "C4", "forecast": "C1"}
-_MOST_LAGS = 30
 
 
 class Band(NamedTuple):
@@ -237,7 +234,7 @@ class ForecastDisplay(Display):
             return np.arange(0)
         most = len(self.X) - 1
         if n_lags is None:
-            n_lags = min(_MOST_LAGS, len(self.X) // 4)
+            n_lags = min(30, len(self.X) // 4)
         elif not isinstance(n_lags, Integral) or not 1 <= n_lags <= most:
             raise ValueError(f"n_lags must be an integer in 1..{most}, got {n_lags!r}.")
         return np.arange(1, n_lags + 1)
@@ -261,11 +258,13 @@ class ForecastDisplay(Display):
         for kind in [*kinds, *([] if self.forecast is None else ["forecast"])]:
             mean, deviation = (values[:, j] for values in getattr(self, kind))
             rows = np.arange(len(mean)) + (n if kind == "forecast" else 0)
-            look = {"color": _COLOURS[kind], "label": _LABELS[kind], "linewidth": 1.3}
-            (self.lines_[kind],) = ax.plot(rows, mean, _LINE_STYLES[kind], **look)
+            label, style, color = _LOOKS[kind]
+            (self.lines_[kind],) = ax.plot(
+                rows, mean, style, color=color, label=label, linewidth=1.3
+            )
             self.bands_[kind] = ax.fill_between(
-                rows, mean - width * deviation, mean + width * deviation, color=_COLOURS[kind],
-                alpha=0.25, linewidth=0.0,
+                rows, mean - width * deviation, mean + width * deviation, color=color, alpha=0.25,
+                linewidth=0.0,
             )  # fmt: skip
         if self.forecast is not None:
             ax.axvline(n - 0.5, color=foreground(), linewidth=0.8, linestyle=":")

@@ -27,12 +27,6 @@ _PANELS = {
     "certificate": "certificate\n(nats)",
 }
 _USUAL = ["log_likelihood", "eta", "kl_divergence"]
-# Lines average this share of the updates.
-_SHARE_AVERAGED = 25
-_LINE_STYLES = ["-", "--", "-.", ":"]
-_MARKERS = "osD^vP*X"
-# Most markers that look different from a line.
-_MOST_MARKERS = 25
 
 
 class LearningCurve(NamedTuple):
@@ -142,16 +136,13 @@ class LearningCurveDisplay(Display):
         """
         if not isinstance(estimator, dict):
             estimator = {type(estimator).__name__: estimator}
-        return cls({name: cls._curve(one) for name, one in estimator.items()}).plot(ax, **options)
-
-    @classmethod
-    def _curve(cls, what):
-        if isinstance(what, LearningCurve):
-            return what
-        if isinstance(what, list):
-            return LearningCurve.of(what)
-        check_suits(what, cls, ["history_"], "it has no history_.")
-        return LearningCurve.of(what.history_)
+        curves = {}
+        for name, one in estimator.items():
+            if not isinstance(one, LearningCurve | list):
+                check_suits(one, cls, ["history_"], "it has no history_.")
+                one = one.history_
+            curves[name] = one if isinstance(one, LearningCurve) else LearningCurve.of(one)
+        return cls(curves).plot(ax, **options)
 
     def plot(
         self,
@@ -178,17 +169,27 @@ class LearningCurveDisplay(Display):
             raise ValueError(f"window must be an integer above 0, got {window!r}.")
         panels = self._checked_panels(panels, None if ax is None else np.size(ax))
         axes = self._stacked_axes(ax, len(panels))
+        from matplotlib.ticker import LogFormatterSciNotation
+
         self.lines_, self.raw_lines_, self.marks_ = {}, {}, {}
         for panel, one in zip(panels, axes, strict=True):
             for i, name in enumerate(self.curves):
                 self._draw(one, panel, name, i, window)
             one.set_ylabel(_PANELS[panel])
             if panel != "log_likelihood":
-                _make_logarithmic(one)
+                one.set_yscale("log")
+                formatter = LogFormatterSciNotation(minor_thresholds=(1.5, 0.4))
+                one.yaxis.set_minor_formatter(formatter)
+                one.tick_params("y", which="minor", labelsize="x-small")
         if self.raw_lines_:
+            # Shows the averages and most single values, without outliers.
+            raw = map(_finite, self.raw_lines_.values())
+            shown = [np.quantile(values, [0.01, 0.99]) for values in raw]
             drawn = [line for (panel, _), line in self.lines_.items() if panel == "log_likelihood"]
-            drawn += self.marks_.values()
-            _focus(axes[panels.index("log_likelihood")], self.raw_lines_.values(), drawn)
+            shown += map(_finite, [*drawn, *self.marks_.values()])
+            low, high = np.concatenate(shown).min(), np.concatenate(shown).max()
+            margin = 0.05 * (high - low) or 0.5
+            axes[panels.index("log_likelihood")].set_ylim(low - margin, high + margin)
         axes[-1].set_xlabel("rows read")
         if len(self.curves) > 1:
             axes[0].legend(fontsize="small", ncols=1 + (len(self.curves) - 1) // 5)
@@ -196,7 +197,12 @@ class LearningCurveDisplay(Display):
 
     def _checked_panels(self, panels, n_axes):
         """Return the panels to draw: those given, or the usual ones that are not empty."""
-        full = [panel for panel in _PANELS if any(map(_has(panel), self.curves.values()))]
+        full = []
+        for panel in _PANELS:
+            drawn = [_or_nan(getattr(one, panel), one.n_rows) for one in self.curves.values()]
+            drawn = drawn if panel == "log_likelihood" else map(_drawable, drawn)
+            if any(np.isfinite(values).any() for values in drawn):
+                full.append(panel)
         if panels is None:
             panels = [panel for panel in _USUAL if panel in full][:n_axes]
         for panel in panels:
@@ -219,20 +225,18 @@ class LearningCurveDisplay(Display):
 
     def _draw(self, ax, panel, name, i, window):
         curve = self.curves[name]
-        style = {"color": f"C{i}", "linestyle": _LINE_STYLES[i % 4]}
-        if panel == "log_likelihood":
-            self._draw_log_likelihood(ax, name, style | {"label": name}, i, window)
-            return
-        values = _drawable(_or_nan(getattr(curve, panel), curve.n_rows))
+        style = {"color": f"C{i}", "linestyle": ["-", "--", "-.", ":"][i % 4]}
         has_seen = _has_seen(curve)
-        if has_seen[0] and not has_seen.all():
-            # A stream begins with passes over its first batch; the last one is not representative.
-            values[0] = np.nan
-        (self.lines_[panel, name],) = ax.plot(curve.n_rows, values, linewidth=1.0, **style)
-
-    def _draw_log_likelihood(self, ax, name, style, i, window):
-        curve = self.curves[name]
-        has_seen, values = _has_seen(curve), self._averaged(ax, name, style["color"], window)
+        if panel != "log_likelihood":
+            values = _drawable(_or_nan(getattr(curve, panel), curve.n_rows))
+            if has_seen[0] and not has_seen.all():
+                # A stream begins with passes over its first batch; the last one is not
+                # representative.
+                values[0] = np.nan
+            (self.lines_[panel, name],) = ax.plot(curve.n_rows, values, linewidth=1.0, **style)
+            return
+        values = self._averaged(ax, name, style["color"], window)
+        style["label"] = name
         if not has_seen.all():
             drawn = np.where(has_seen, np.nan, values)
             (self.lines_["log_likelihood", name],) = ax.plot(curve.n_rows, drawn, **style)
@@ -240,15 +244,15 @@ class LearningCurveDisplay(Display):
         if has_seen.any():
             drawn = np.where(has_seen, values, np.nan)
             # At most so many marks that they stay separate.
-            marked = np.flatnonzero(has_seen)[:: 1 + has_seen.sum() // _MOST_MARKERS].tolist()
-            style |= {"marker": _MARKERS[i % 8], "markersize": 4.0, "markevery": marked}
+            marked = np.flatnonzero(has_seen)[:: 1 + has_seen.sum() // 25].tolist()
+            style |= {"marker": "osD^vP*X"[i % 8], "markersize": 4.0, "markevery": marked}
             (self.marks_[name],) = ax.plot(curve.n_rows, drawn, **style)
 
     def _averaged(self, ax, name, colour, window):
         """Return the log-likelihoods of a line; if they are averages, draw the single ones, too."""
         curve = self.curves[name]
         if window is None:
-            window = max(1, len(curve.n_rows) // _SHARE_AVERAGED)
+            window = max(1, len(curve.n_rows) // 25)
         is_online = ~_has_seen(curve)
         if window == 1 or not is_online.any():
             return curve.log_likelihood
@@ -260,7 +264,10 @@ class LearningCurveDisplay(Display):
         n_rows = np.diff(curve.n_rows)
         weights = np.r_[n_rows[:1], n_rows].astype(float)
         values = curve.log_likelihood.astype(float)
-        values[is_online] = _trailing_means(values[is_online], weights[is_online], window)
+        before = np.zeros(window - 1)
+        latest = sliding_window_view(np.r_[before, values[is_online]], window)
+        weights = sliding_window_view(np.r_[before, weights[is_online]], window)
+        values[is_online] = (latest * weights).sum(axis=1) / weights.sum(axis=1)
         return values
 
 
@@ -299,42 +306,6 @@ def _drawable(values):
 
 def _or_nan(values, like):
     return np.full(len(like), np.nan) if values is None else values
-
-
-def _has(panel):
-    """Return a function that says whether a curve has values in a panel."""
-
-    def has(curve):
-        values = _or_nan(getattr(curve, panel), curve.n_rows)
-        values = values if panel == "log_likelihood" else _drawable(values)
-        return bool(np.isfinite(values).any())
-
-    return has
-
-
-def _trailing_means(values, weights, window):
-    before = np.zeros(window - 1)
-    values = sliding_window_view(np.r_[before, values], window)
-    weights = sliding_window_view(np.r_[before, weights], window)
-    return (values * weights).sum(axis=1) / weights.sum(axis=1)
-
-
-def _make_logarithmic(ax):
-    from matplotlib.ticker import LogFormatterSciNotation
-
-    ax.set_yscale("log")
-    formatter = LogFormatterSciNotation(minor_thresholds=(1.5, 0.4))
-    ax.yaxis.set_minor_formatter(formatter)
-    ax.tick_params("y", which="minor", labelsize="x-small")
-
-
-def _focus(ax, raw_lines, lines):
-    """Limit the axis to the averages and most single values, without outliers."""
-    shown = [np.quantile(_finite(line), [0.01, 0.99]) for line in raw_lines]
-    shown += map(_finite, lines)
-    low, high = np.concatenate(shown).min(), np.concatenate(shown).max()
-    margin = 0.05 * (high - low) or 0.5
-    ax.set_ylim(low - margin, high + margin)
 
 
 def _finite(line):

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MergeDisplay"]
 
-_MOST_ROWS = 5000
 _MOST_NAMED, _MOST_BOLD = 9, 12
 
 
@@ -135,7 +134,14 @@ class MergeDisplay(Display):
         if not isinstance(sites, Iterable):
             raise TypeError(f"sites must be a list of estimators, got {type(sites).__name__}.")
         sites, model, all_names = list(sites), mixture_of(estimator), feature_names(estimator)
-        models = [_model_of_site(site, i, len(all_names)) for i, site in enumerate(sites)]
+        models = []
+        for i, site in enumerate(sites):
+            models.append(mixture_of(site))
+            if site.n_features_in_ != len(all_names):
+                raise ValueError(
+                    f"sites[{i}], a {type(site).__name__}, has n_features_in_="
+                    f"{site.n_features_in_}, but the merged estimator has {len(all_names)}."
+                )
         chosen = None if features is None else chosen_features(estimator, features)
         chosen = [0, 1] if chosen is None and len(all_names) == 2 else chosen
         if (chosen is not None and len(chosen) != 2) or len(all_names) < 2:
@@ -143,14 +149,11 @@ class MergeDisplay(Display):
                 f"features of {type(estimator).__name__} and its sites must be two, got"
                 f" {len(all_names) if chosen is None else len(chosen)}."
             )
-        rows = some_rows(rows_of(estimator, X), _MOST_ROWS)
+        rows = some_rows(rows_of(estimator, X), 5000)
         projection = projection_of(model, all_names, chosen)
-        merged, planes = (
-            plane_of(model, projection, rows),
-            [plane_of(m, projection) for m in models],
-        )
-        weights = [one.weights for one in models]
         merged = plane_of(model, projection, rows)
+        planes = [plane_of(one, projection) for one in models]
+        weights = [one.weights for one in models]
         return cls(merged, planes, model.weights, weights, names).plot(ax=ax, **options)
 
     def plot(
@@ -176,6 +179,8 @@ class MergeDisplay(Display):
             Further arguments of the patches of sites, and of the merged mixture.
         """
         ax, (mass,) = self._axes(ax), checked_masses((mass,))
+        from matplotlib.lines import Line2D
+
         grey = [foreground()] * len(self.weights)
         self.scatter_ = self.merged.draw_points(ax, grey, {"alpha": 0.25, **(scatter_kw or {})})
         self.sites_ = self._draw_sites(ax, mass, site_kw or {})
@@ -184,7 +189,16 @@ class MergeDisplay(Display):
         self.merged_ = self.merged.draw_regions(ax, self.weights, (mass,), grey, style)[:, 0]
         self.labels_ = self.merged.draw_centres(ax, self.weights)
         self.merged.frame(ax)
-        self._name_lines(mass)
+        shown = [(f"merged, {100 * mass:.4g} % of mass", self.merged_)]
+        if len(self.sites) > _MOST_NAMED:
+            shown.append((f"{len(self.sites)} sites", self.sites_[0]))
+        else:
+            shown += zip(self.names, self.sites_, strict=True)
+        handles = []
+        for name, (patch, *_) in shown:
+            look = {"color": patch.get_edgecolor()[:3], "linestyle": patch.get_linestyle()}
+            handles.append(Line2D([], [], linewidth=patch.get_linewidth(), label=name, **look))
+        self._legend(handles)
         return self
 
     def _draw_sites(self, ax, mass, site_kw):
@@ -198,28 +212,3 @@ class MergeDisplay(Display):
             style = {"facecolor": "none", "linestyle": line_style, "linewidth": width, **site_kw}
             drawn.append(site.draw_regions(ax, weights, (mass,), [color] * len(weights), style))
         return [patches[:, 0] for patches in drawn]
-
-    def _name_lines(self, mass):
-        shown = [(f"merged, {100 * mass:.4g} % of mass", self.merged_)]
-        if len(self.sites) > _MOST_NAMED:
-            shown.append((f"{len(self.sites)} sites", self.sites_[0]))
-        else:
-            shown += zip(self.names, self.sites_, strict=True)
-        self._legend([_handle(name, patches[0]) for name, patches in shown])
-
-
-def _handle(name, patch):
-    from matplotlib.lines import Line2D
-
-    look = {"color": patch.get_edgecolor()[:3], "linestyle": patch.get_linestyle()}
-    return Line2D([], [], linewidth=patch.get_linewidth(), label=name, **look)
-
-
-def _model_of_site(site, i, n_features):
-    model = mixture_of(site)
-    if site.n_features_in_ != n_features:
-        raise ValueError(
-            f"sites[{i}], a {type(site).__name__}, has n_features_in_={site.n_features_in_}, but"
-            f" the merged estimator has {n_features}."
-        )
-    return model

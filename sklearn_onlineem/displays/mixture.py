@@ -12,7 +12,7 @@ from scipy.special import rel_entr
 
 from sklearn_onlineem._typing import Floats, RowData
 from sklearn_onlineem.displays._display import Display, Style
-from sklearn_onlineem.displays._marginals import Marginal, Profile, has_profile, marginal, profile
+from sklearn_onlineem.displays._marginals import Marginal, Profile, marginal, profile
 from sklearn_onlineem.displays._mixtures import (
     chosen_features,
     feature_names,
@@ -24,7 +24,15 @@ from sklearn_onlineem.displays._mixtures import (
     telling,
 )
 from sklearn_onlineem.displays._planes import Plane, mass_handles
-from sklearn_onlineem.families import Bernoulli, Categorical, Exponential, Gamma, Poisson
+from sklearn_onlineem.families import (
+    Bernoulli,
+    Categorical,
+    CompoundDirichlet,
+    Exponential,
+    Gamma,
+    Multinomial,
+    Poisson,
+)
 from sklearn_onlineem.families.gamma import FixedShapeGamma
 
 if TYPE_CHECKING:
@@ -32,8 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MixtureDisplay", "checked_masses"]
 
-_MOST_MARGINALS = 4
-_MOST_IN_PROFILE = 30
 _SINGLE = (Categorical, Exponential, FixedShapeGamma, Gamma, Poisson)
 
 
@@ -174,13 +180,15 @@ class MixtureDisplay(Display):
         line_kw : dict, default=None
             Further arguments of the patches, or lines, of components.
         """
+        import matplotlib
+
         given = {"masses": masses, "scatter_kw": scatter_kw}
         for name, value in given.items():
             if value is not None and not any(isinstance(p, Plane) for p in self.panels):
                 raise ValueError(f"{name} of MixtureDisplay.plot: there is no plane to draw.")
         masses = checked_masses((0.5, 0.9) if masses is None else masses)
         n = len(self.panels)
-        width, height = _figure_size()
+        width, height = matplotlib.rcParams["figure.figsize"]
         size = None if n < 3 else (width, 1.15 * height)
         self.ellipses_ = self.scatter_ = None
         self.labels_, self.bars_, self.curves_, self.totals_ = [], [], [], []
@@ -208,21 +216,16 @@ def checked_masses(masses):
     return tuple(map(float, listed))
 
 
-def _figure_size():
-    import matplotlib
-
-    return matplotlib.rcParams["figure.figsize"]
-
-
 def _panels_of(estimator, model, names, chosen, X, max_rows):
     family = model.family
-    if has_profile(family):
-        chosen = _most_telling(model, _MOST_IN_PROFILE) if chosen is None else chosen
-        if hasattr(estimator, "feature_names_in_"):
-            return [profile(model, X, chosen, names, "")], None
-        return [profile(model, X, chosen, list(map(str, range(len(names)))), "feature")], None
+    if isinstance(family, Bernoulli | Multinomial | CompoundDirichlet):
+        chosen = _most_telling(model, 30) if chosen is None else chosen
+        xlabel = ""
+        if not hasattr(estimator, "feature_names_in_"):
+            names, xlabel = list(map(str, range(len(names)))), "feature"
+        return [profile(model, X, chosen, names, xlabel)], None
     if isinstance(family, _SINGLE):
-        chosen = _most_telling(model, _MOST_MARGINALS) if chosen is None else chosen
+        chosen = _most_telling(model, 4) if chosen is None else chosen
         return [marginal(model, _column(X, j), j, names[j]) for j in chosen], None
     d = len(names)
     chosen = list(range(d)) if chosen is None and d <= 2 else chosen

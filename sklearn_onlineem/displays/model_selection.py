@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["ModelSelectionDisplay"]
 
 _MARKERS = {"bic": "o", "aic": "s", "score": "D"}
-_BAND_ALPHA = 0.18
 _SCORES = "mean_test_"
 
 
@@ -135,8 +134,20 @@ class ModelSelectionDisplay(Display):
                 f"estimator must be a search with cv_results_, got {name}; use from_estimators to"
                 " draw fitted estimators of several numbers."
             )
-        results, metric = estimator.cv_results_, _metric(estimator)
-        numbers = _searched(estimator, parameter)
+        results, kind = estimator.cv_results_, type(estimator).__name__
+        if _SCORES + "score" in results:
+            metric = "score"
+        elif isinstance(estimator.refit, str):
+            metric = estimator.refit
+        else:
+            raise ValueError(f"{kind} has several metrics: refit= must name the one to draw.")
+        keys = [key for key in results if key.startswith("param_")]
+        keys = [key for key in keys if key.removeprefix("param_").split("__")[-1] == parameter]
+        if len(keys) != 1:
+            raise ValueError(f"{kind} did not search over one {parameter}: found {keys}.")
+        if np.ma.is_masked(results[keys[0]]):
+            raise ValueError(f"{kind}: some candidates have no {parameter}.")
+        numbers = np.array(results[keys[0]].tolist())
         scores = results[_SCORES + metric]
         kept = _best_of_each(numbers, scores)
         band = results["std_test_" + metric][kept]
@@ -180,7 +191,16 @@ class ModelSelectionDisplay(Display):
             raise ValueError(
                 "estimators of ModelSelectionDisplay.from_estimators must not be empty."
             )
-        numbers = np.array([_number(estimator, parameter) for estimator in estimators])
+        for estimator in estimators:
+            needed = "bic", "aic", "score_samples", parameter
+            lacking = [part for part in needed if not hasattr(estimator, part)]
+            if lacking:
+                raise TypeError(
+                    f"{type(estimator).__name__} cannot be compared with others: it has no"
+                    f" {', '.join(lacking)}."
+                )
+            check_is_fitted(estimator)
+        numbers = np.array([getattr(estimator, parameter) for estimator in estimators])
         bic = np.array([estimator.bic(X) for estimator in estimators])
         aic = np.array([estimator.aic(X) for estimator in estimators])
         by_bic, by_aic = _best_of_each(numbers, -bic), _best_of_each(numbers, -aic)
@@ -207,10 +227,14 @@ class ModelSelectionDisplay(Display):
         self.lines_, self.marks_, self.best_, self.band_ = {}, {}, {}, None
         looks = zip(self._names(), colors(3), line_styles(3), strict=False)
         for name, color, line_style in looks:
-            values = self._values(name)
+            values = getattr(self, name)
+            if name == "score":
+                values, label = -values if is_cost else values, "held out"
+            else:
+                values, label = values / (2.0 * self.n_samples), f"{name.upper()} / 2n"
             best = int(np.nanargmin(values) if is_cost else np.nanargmax(values))
             self.best_[name] = int(self.n_components[best])
-            label = f"{self._label(name)}, best {self.best_[name]}"
+            label = f"{label}, best {self.best_[name]}"
             style = {"color": color, "linestyle": line_style, "label": label}
             style |= {"marker": _MARKERS[name], "markersize": 3.5 if len(values) <= 25 else 0.0}
             line = ax.plot(self.n_components, values, **{**style, **(line_kw or {})})[0]
@@ -220,7 +244,7 @@ class ModelSelectionDisplay(Display):
             self.lines_[name], self.marks_[name] = line, mark
             if name == "score" and self.score_std is not None:
                 band = values - self.score_std, values + self.score_std
-                look = {"color": line.get_color(), "alpha": _BAND_ALPHA, "linewidth": 0.0}
+                look = {"color": line.get_color(), "alpha": 0.18, "linewidth": 0.0}
                 self.band_ = ax.fill_between(self.n_components, *band, **look)
         unit = "nats per sample (lower is better)" if is_cost else "score (higher is better)"
         xlabel = "number of components" if self.parameter == "n_components" else self.parameter
@@ -235,48 +259,6 @@ class ModelSelectionDisplay(Display):
 
     def _is_cost(self):
         return self.bic is not None or self.aic is not None
-
-    def _values(self, name):
-        values = getattr(self, name)
-        if name == "score":
-            return -values if self._is_cost() else values
-        return values / (2.0 * self.n_samples)
-
-    def _label(self, name):
-        if name == "score":
-            return "held out"
-        return f"{name.upper()} / 2n"
-
-
-def _metric(search):
-    if _SCORES + "score" in search.cv_results_:
-        return "score"
-    if isinstance(search.refit, str):
-        return search.refit
-    raise ValueError(
-        f"{type(search).__name__} has several metrics: refit= must name the one to draw."
-    )
-
-
-def _searched(search, parameter):
-    results, name = search.cv_results_, type(search).__name__
-    keys = [key for key in results if key.startswith("param_")]
-    keys = [key for key in keys if key.removeprefix("param_").split("__")[-1] == parameter]
-    if len(keys) != 1:
-        raise ValueError(f"{name} did not search over one {parameter}: found {keys}.")
-    if np.ma.is_masked(results[keys[0]]):
-        raise ValueError(f"{name}: some candidates have no {parameter}.")
-    return np.array(results[keys[0]].tolist())
-
-
-def _number(estimator, parameter):
-    name = type(estimator).__name__
-    needed = "bic", "aic", "score_samples", parameter
-    lacking = [part for part in needed if not hasattr(estimator, part)]
-    if lacking:
-        raise TypeError(f"{name} cannot be compared with others: it has no {', '.join(lacking)}.")
-    check_is_fitted(estimator)
-    return getattr(estimator, parameter)
 
 
 def _best_of_each(numbers, values):

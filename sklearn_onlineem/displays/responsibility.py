@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ResponsibilityDisplay"]
 
-# Responsibilities may have been rounded to single precision.
-_TOLERANCE = 1e-4
-_MOST_GROUPS = 20
-
 
 class ResponsibilityDisplay(Display):
     """Responsibilities of components for rows; well separated clusters make a staircase.
@@ -57,7 +53,17 @@ class ResponsibilityDisplay(Display):
     ax_: Axes
 
     def __init__(self, responsibilities: ArrayLike):
-        self.responsibilities = _checked(responsibilities)
+        found = np.asarray(responsibilities, dtype=float)
+        if found.ndim != 2 or not found.size:
+            raise ValueError(
+                "responsibilities must be of shape (n_rows, n_components), got shape"
+                f" {found.shape}."
+            )
+        sums = found.sum(axis=1)
+        # They may have been rounded to single precision.
+        if not (found >= 0.0).all() or not (np.abs(sums - 1.0) <= 1e-4).all():
+            raise ValueError("responsibilities must not be negative, and rows must add up to 1.")
+        self.responsibilities = found
 
     @classmethod
     def from_estimator(
@@ -133,45 +139,24 @@ class ResponsibilityDisplay(Display):
         by_component = np.lexsort((-sureness, components))
         self.order_ = by_component if sort else np.arange(n_rows)
         ax, sorted_rows = self._axes(ax), self.responsibilities[self.order_]
+        from matplotlib.ticker import MaxNLocator
+
         extent = (0.0, n_rows, n_components - 0.5, -0.5)
         # Smoothed pixels would mix components.
         style = {"cmap": cmap, "vmin": 0.0, "vmax": 1.0, "interpolation": "nearest"}
         style |= {"aspect": "auto", "extent": extent}
         self.image_ = ax.imshow(sorted_rows.T, **{**style, **(im_kw or {})})
-        self.boundaries_ = self._draw_boundaries(components) if sort else None
+        self.boundaries_, sizes = None, np.bincount(components)
+        if sort and np.count_nonzero(sizes) <= 20:
+            ends = np.unique(np.cumsum(sizes))[:-1]
+            look = {"color": "C0", "linewidth": 0.8, "linestyle": (0, (4, 3)), "alpha": 0.8}
+            transform = ax.get_xaxis_transform()
+            self.boundaries_ = ax.vlines(ends[ends > 0], 0.0, 1.0, transform=transform, **look)
         order = ", sorted by component" if sort else ""
         ax.set(xlabel="rows" + order, ylabel="component")
-        _whole_ticks(ax, n_components)
+        ax.yaxis.set_major_locator(MaxNLocator(nbins=min(n_components, 10), integer=True))
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         if colorbar:
             bar = self.figure_.colorbar(self.image_, ax=ax, label="responsibility", pad=0.02)
             bar.outline.set_visible(False)
         return self
-
-    def _draw_boundaries(self, components):
-        sizes = np.bincount(components, minlength=self.responsibilities.shape[1])
-        ends = np.unique(np.cumsum(sizes))[:-1]
-        if np.count_nonzero(sizes) > _MOST_GROUPS:
-            return None
-        ends = ends[ends > 0]
-        style = {"color": "C0", "linewidth": 0.8, "linestyle": (0, (4, 3)), "alpha": 0.8}
-        transform = self.ax_.get_xaxis_transform()
-        return self.ax_.vlines(ends, 0.0, 1.0, transform=transform, **style)
-
-
-def _whole_ticks(ax, n_components):
-    from matplotlib.ticker import MaxNLocator
-
-    ax.yaxis.set_major_locator(MaxNLocator(nbins=min(n_components, 10), integer=True))
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-
-def _checked(responsibilities):
-    found = np.asarray(responsibilities, dtype=float)
-    if found.ndim != 2 or not found.size:
-        raise ValueError(
-            f"responsibilities must be of shape (n_rows, n_components), got shape {found.shape}."
-        )
-    sums = found.sum(axis=1)
-    if not (found >= 0.0).all() or not (np.abs(sums - 1.0) <= _TOLERANCE).all():
-        raise ValueError("responsibilities must not be negative, and rows must add up to 1.")
-    return found

@@ -31,9 +31,6 @@ __all__ = ["StatePathDisplay"]
 
 # A legend of more lines would not help.
 _MOST_IN_LEGEND = 6
-# Widths of a letter and of the padding of a name, as shares of 640 pixels.
-_LETTER, _PADDING = 0.013, 0.006
-_LINE_STYLES = ["-", "--", ":", "-."]
 
 
 class StatePathDisplay(Display):
@@ -102,11 +99,21 @@ class StatePathDisplay(Display):
     ):
         self.X, columns = one_sequence(X, type(self))
         self.feature_names = columns or [f"feature {j}" for j in range(self.X.shape[1])]
-        self.states = _checked_states(states, len(self.X))
+        n_rows, self.states = len(self.X), np.asarray(states)
+        if self.states.shape != (n_rows,):
+            raise ValueError(f"states must be of shape ({n_rows},), got {self.states.shape}.")
+        if not np.issubdtype(self.states.dtype, np.integer) or self.states.min() < 0:
+            raise ValueError("states must be whole numbers from 0 up.")
         n_states, self.posterior = int(self.states.max()) + 1, None
         if posterior is not None:
-            self.posterior = _checked_posterior(posterior, len(self.X), n_states)
-            n_states = self.posterior.shape[1]
+            self.posterior = np.asarray(posterior, dtype=float)
+            shape = self.posterior.shape
+            if len(shape) != 2 or shape[0] != n_rows or shape[1] < n_states:
+                raise ValueError(
+                    f"posterior must be of shape ({n_rows}, n_states), n_states >= {n_states}, got"
+                    f" {shape}."
+                )
+            n_states = shape[1]
         elif names is not None:
             n_states = max(n_states, len(names))
         self.names = names_of(names, n_states, "states")
@@ -167,7 +174,11 @@ class StatePathDisplay(Display):
             posterior = np.asarray(estimator.predict_proba(shaped))
             _, states = estimator.decode(shaped, algorithm=algorithm)
         if symbols is None:
-            symbols = is_chains or _emits_symbols(estimator, rows)
+            # One column that has several probabilities is of symbols.
+            probabilities = getattr(estimator, "emissionprob_", None)
+            symbols = is_chains or (
+                probabilities is not None and rows.shape[1] == 1 < probabilities.shape[1]
+            )
         display = cls(X, states, posterior=posterior, names=names, symbols=symbols)
         return display.plot(ax, **options)
 
@@ -223,7 +234,12 @@ class StatePathDisplay(Display):
         self._draw_bands(top, colours)
         self.gaps_ = shade_gaps(top, np.isnan(self.X[:, shown]).all(axis=1))
         (self._draw_features if self.symbols is False else self._draw_symbols)(top, shown)
-        self._explain(top)
+        # The legend shows the lines, if there are few, and gaps.
+        handles = self.lines_ if 1 < len(self.lines_) <= _MOST_IN_LEGEND else []
+        handles = [*handles, *([] if self.gaps_ is None else [self.gaps_])]
+        if handles:
+            above = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": len(handles)}
+            top.legend(handles=handles, frameon=False, fontsize="small", borderpad=0.2, **above)
         top.set_xlim(-0.5, len(self.X) - 0.5)
         if strip is None:
             top.set_xlabel("row")
@@ -240,7 +256,8 @@ class StatePathDisplay(Display):
                 facecolor=colours[k], linewidth=0.0, zorder=0.4,
             )  # fmt: skip
         letters = np.array([len(self.names[k]) for k in values])
-        has_room = lengths > (_LETTER * letters + _PADDING) * len(self.states)
+        # Widths of a letter and of the padding of a name, as shares of 640 pixels.
+        has_room = lengths > (0.013 * letters + 0.006) * len(self.states)
         self.text_ = [
             ax.text(
                 first + 0.5 * (length - 1), 0.985, self.names[k], ha="center", va="top",
@@ -255,10 +272,13 @@ class StatePathDisplay(Display):
         is_few = len(shown) <= _MOST_IN_LEGEND
         self.lines_ = []
         for i, j in enumerate(shown):
-            style = _LINE_STYLES[i % 4] if is_few else "-"
+            style = ["-", "--", ":", "-."][i % 4] if is_few else "-"
+            # Lines do not show values between missing ones.
+            seen = np.r_[False, ~np.isnan(self.X[:, j]), False]
+            alone = np.flatnonzero(seen[1:-1] & ~seen[:-2] & ~seen[2:]).tolist()
             (line,) = ax.plot(
                 self.X[:, j], style, label=self.feature_names[j], linewidth=1.2 if is_few else 0.6,
-                marker=".", markersize=3.0, markevery=_alone(self.X[:, j]),
+                marker=".", markersize=3.0, markevery=alone,
             )  # fmt: skip
             self.lines_.append(line)
         # Leaves room for the names of the states.
@@ -266,14 +286,6 @@ class StatePathDisplay(Display):
         if len(shown) == 1:
             ax.set_ylabel(self.feature_names[shown[0]])
             self.lines_[0].set_color(foreground())
-
-    def _explain(self, ax):
-        """Draw a legend of the lines, if there are few, and of gaps."""
-        lines = self.lines_ if 1 < len(self.lines_) <= _MOST_IN_LEGEND else []
-        handles = [*lines, *([] if self.gaps_ is None else [self.gaps_])]
-        if handles:
-            above = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": len(handles)}
-            ax.legend(handles=handles, frameon=False, fontsize="small", borderpad=0.2, **above)
 
     def _draw_symbols(self, ax, shown):
         if len(shown) != 1:
@@ -305,34 +317,3 @@ class StatePathDisplay(Display):
         ax.tick_params("y", pad=9.0, length=0.0)
         label_axis(ax.yaxis, self.names, 6)
         ax.grid(False)
-
-
-def _alone(values):
-    """Return the indices of values between missing ones, which a line would not show."""
-    seen = np.r_[False, ~np.isnan(values), False]
-    return np.flatnonzero(seen[1:-1] & ~seen[:-2] & ~seen[2:]).tolist()
-
-
-def _emits_symbols(estimator, rows):
-    """Return whether one column has several probabilities, and so is of symbols."""
-    probabilities = getattr(estimator, "emissionprob_", None)
-    return probabilities is not None and rows.shape[1] == 1 < probabilities.shape[1]
-
-
-def _checked_states(states, n_rows):
-    states = np.asarray(states)
-    if states.shape != (n_rows,):
-        raise ValueError(f"states must be of shape ({n_rows},), got {states.shape}.")
-    if not np.issubdtype(states.dtype, np.integer) or states.min() < 0:
-        raise ValueError("states must be whole numbers from 0 up.")
-    return states
-
-
-def _checked_posterior(posterior, n_rows, n_states):
-    posterior = np.asarray(posterior, dtype=float)
-    if posterior.ndim != 2 or len(posterior) != n_rows or posterior.shape[1] < n_states:
-        raise ValueError(
-            f"posterior must be of shape ({n_rows}, n_states), n_states >= {n_states}, got"
-            f" {posterior.shape}."
-        )
-    return posterior

@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["TopicsDisplay"]
 
-_MOST_COLUMNS = 4
-# In inches.
-_WORD, _TITLE = 0.17, 0.36
-_BAR_ALPHA = 0.35
-
 
 class TopicsDisplay(Display):
     """The most probable words of topics, as bars in a panel for each.
@@ -120,10 +115,23 @@ class TopicsDisplay(Display):
         n_topics, n_features = components.shape
         if isinstance(n_words, bool) or not isinstance(n_words, Integral) or n_words < 1:
             raise ValueError(f"n_words of {cls.__name__} must be at least 1, got {n_words!r}.")
-        names = _names(estimator, feature_names, n_features)
+        if feature_names is None:
+            feature_names = getattr(estimator, "feature_names_in_", range(n_features))
+        names = [str(name) for name in feature_names]
+        if len(names) != n_features:
+            raise ValueError(
+                f"feature_names must be {n_features} names, one for each word of"
+                f" {type(estimator).__name__}, got {len(names)}."
+            )
         totals = components.sum(axis=1)
         largest = np.argsort(-totals, kind="stable").tolist()
-        chosen = largest if topics is None else _chosen(estimator, topics, n_topics)
+        chosen = largest if topics is None else list(topics)
+        if not chosen or not all(isinstance(k, Integral) and 0 <= k < n_topics for k in chosen):
+            raise ValueError(
+                f"topics must be numbers of the {n_topics} topics of {type(estimator).__name__},"
+                f" got {topics!r}."
+            )
+        chosen = [int(k) for k in chosen]
         probabilities = components[chosen] / totals[chosen][:, None]
         top = np.argsort(-probabilities, axis=1, kind="stable")[:, :n_words]
         words = [[names[j] for j in row] for row in top]
@@ -143,34 +151,32 @@ class TopicsDisplay(Display):
         import matplotlib
 
         n_topics, n_words = self.probabilities.shape
-        n_columns = min(_MOST_COLUMNS, n_topics)
-        height = -(-n_topics // n_columns) * (_TITLE + _WORD * n_words) + 0.4
+        n_columns = min(4, n_topics)
+        # A title takes 0.36 inches, and a word 0.17.
+        height = -(-n_topics // n_columns) * (0.36 + 0.17 * n_words) + 0.4
         size = matplotlib.rcParams["figure.figsize"][0], max(2.0, height)
         axes = self._panels(ax, n_topics, n_columns, figsize=size)
         self.bars_, self.labels_ = [], []
         for i, panel in enumerate(axes):
-            self._draw_topic(panel, i, bar_kw or {})
+            places, values = np.arange(len(self.words[i])), self.probabilities[i]
+            style = {"height": 0.86, "color": "C0", "alpha": 0.35, "linewidth": 0.0}
+            self.bars_.append(panel.barh(places, values, **{**style, **(bar_kw or {})}))
+            at = {"x": 0.02, "transform": panel.get_yaxis_transform(), "va": "center"}
+            look = {"clip_on": True, "size": "small", "color": foreground()}
+            words = zip(places, self.words[i], strict=True)
+            self.labels_.append([panel.text(y=y, s=word, **at, **look) for y, word in words])
+            panel.set(xlim=(0.0, 1.02 * self.probabilities.max()), yticks=[])
+            panel.set_ylim(len(places) - 0.45, -0.55)
+            panel.tick_params(labelsize="x-small")
+            panel.locator_params(axis="x", nbins=3)
+            without_frame(panel, "top", "right", "bottom")
+            share = "" if self.shares is None else f" ({100 * self.shares[i]:.2g} %)"
+            panel.set_title(f"topic {self.numbers[i]}{share}", loc="left", size="small")
             if self._is_mine and i + n_columns < n_topics:
                 panel.set_xticks([])
         if self._is_mine:
             self.figure_.supxlabel("probability", size="small")
         return self
-
-    def _draw_topic(self, ax, i, bar_kw):
-        places, values = np.arange(len(self.words[i])), self.probabilities[i]
-        style = {"height": 0.86, "color": "C0", "alpha": _BAR_ALPHA, "linewidth": 0.0}
-        self.bars_.append(ax.barh(places, values, **{**style, **bar_kw}))
-        at = {"x": 0.02, "transform": ax.get_yaxis_transform(), "va": "center", "clip_on": True}
-        look = {"size": "small", "color": foreground()}
-        words = zip(places, self.words[i], strict=True)
-        self.labels_.append([ax.text(y=y, s=word, **at, **look) for y, word in words])
-        ax.set(xlim=(0.0, 1.02 * self.probabilities.max()), yticks=[])
-        ax.set_ylim(len(places) - 0.45, -0.55)
-        ax.tick_params(labelsize="x-small")
-        ax.locator_params(axis="x", nbins=3)
-        without_frame(ax, "top", "right", "bottom")
-        share = "" if self.shares is None else f" ({100 * self.shares[i]:.2g} %)"
-        ax.set_title(f"topic {self.numbers[i]}{share}", loc="left", size="small")
 
 
 def _components(estimator):
@@ -182,25 +188,3 @@ def _components(estimator):
     if components is None or np.ndim(components) != 2 or not (np.asarray(components) >= 0.0).all():
         raise TypeError(f"{name} has no topics: no components_ that are not negative.")
     return np.asarray(components, dtype=float)
-
-
-def _names(estimator, feature_names, n_features):
-    if feature_names is None:
-        feature_names = getattr(estimator, "feature_names_in_", range(n_features))
-    names = [str(name) for name in feature_names]
-    if len(names) != n_features:
-        raise ValueError(
-            f"feature_names must be {n_features} names, one for each word of"
-            f" {type(estimator).__name__}, got {len(names)}."
-        )
-    return names
-
-
-def _chosen(estimator, topics, n_topics):
-    chosen = list(topics)
-    if not chosen or not all(isinstance(k, Integral) and 0 <= k < n_topics for k in chosen):
-        raise ValueError(
-            f"topics must be numbers of the {n_topics} topics of {type(estimator).__name__},"
-            f" got {topics!r}."
-        )
-    return [int(k) for k in chosen]

@@ -21,14 +21,14 @@ from sklearn_onlineem.displays._states import (
     state_colours,
 )
 
+if TYPE_CHECKING:
+    from sklearn_onlineem.displays._typing import Axes
+
 __all__ = ["TransitionDisplay"]
 
-# So few states look best on a circle.
-_MOST_ON_CIRCLE = 6
-_LARGEST, _SMALLEST = 24.0, 5.0
 _BEND = 0.2
-# Position of the number along an arrow: before the middle, where many arrows may cross.
-_PLACE = 0.4
+# More numbers are unreadable at 640 pixels.
+_MOST_ANNOTATED = 12
 
 
 def jumps(transmat):
@@ -51,13 +51,15 @@ def occupancies(transmat):
 
 def radii(shares):
     """Return radii in points of circles whose areas are shares, with a smallest radius."""
-    largest = _LARGEST * min(1.0, (5.0 / len(shares)) ** 0.5)
-    return np.maximum(largest * np.sqrt(shares / shares.max()), _SMALLEST)
+    largest = 24.0 * min(1.0, (5.0 / len(shares)) ** 0.5)
+    return np.maximum(largest * np.sqrt(shares / shares.max()), 5.0)
 
 
 def layout(transmat):
     """Return the positions of states, an ndarray of shape (n_states, 2)."""
-    if len(transmat) > _MOST_ON_CIRCLE:
+    n_states = len(transmat)
+    # Fewer states look best on a circle.
+    if n_states > 6:
         try:
             import networkx
         except ImportError:
@@ -66,12 +68,8 @@ def layout(transmat):
             weights = jumps(transmat)
             graph = networkx.from_numpy_array(weights + weights.T)
             placed = networkx.spring_layout(graph, seed=0)
-            return np.array([placed[i] for i in range(len(transmat))])
-    return circle(len(transmat))
-
-
-def circle(n_states):
-    """Return positions on a circle, clockwise from the top; of two states, side by side."""
+            return np.array([placed[i] for i in range(n_states)])
+    # Clockwise from the top; of two states, side by side.
     start = 0.5 * np.pi if n_states != 2 else np.pi
     angles = start - 2.0 * np.pi * np.arange(n_states) / n_states
     return np.column_stack([np.cos(angles), np.sin(angles)])
@@ -99,7 +97,8 @@ def number_place(ends):
     """Return the position of the number of such an arrow, in the coordinates of its ends."""
     (x, y), (dx, dy) = np.add(*ends) / 2.0, np.subtract(ends[1], ends[0])
     control = np.array([x + _BEND * dy, y - _BEND * dx])
-    t = _PLACE
+    # Before the middle, where many arrows may cross.
+    t = 0.4
     return (1.0 - t) ** 2 * ends[0] + 2.0 * t * (1.0 - t) * control + t**2 * ends[1]
 
 
@@ -115,18 +114,6 @@ def outward(where, sizes):
         {"xytext": tuple(offset), "ha": ha, "va": va}
         for offset, ha, va in zip(offsets.tolist(), horizontal, vertical, strict=True)
     ]
-
-
-if TYPE_CHECKING:
-    from sklearn_onlineem.displays._typing import Axes
-
-
-# More numbers are unreadable at 640 pixels.
-_MOST_ANNOTATED = 12
-_MOST_NUMBERED_EDGES = 6
-_MOST_LETTERS = 40
-# Radius in points of a circle around a letter.
-_LEAST_LETTERED = 8.0
 
 
 class TransitionDisplay(Display):
@@ -180,7 +167,12 @@ class TransitionDisplay(Display):
     ax_: Axes
 
     def __init__(self, transmat: ArrayLike, *, names: Iterable[str] | None = None):
-        self.transmat = _checked(transmat)
+        transmat = np.array(transmat, dtype=float)
+        if transmat.ndim != 2 or len(transmat) != transmat.shape[1] or not len(transmat):
+            raise ValueError(f"transmat must be a square matrix, got shape {transmat.shape}.")
+        if not (transmat.min() >= 0.0 and transmat.sum(axis=1).max() < 1.0 + 1e-4):
+            raise ValueError("transmat must be probabilities, whose rows sum to at most 1.")
+        self.transmat = transmat
         self.names = names_of(names, len(self.transmat), "states")
         self.end = np.maximum(1.0 - self.transmat.sum(axis=1), 0.0)
         # Rounding errors of sums that should be 1.
@@ -217,7 +209,18 @@ class TransitionDisplay(Display):
             If the estimator is not fitted, or has no transitions.
         """
         check_suits(estimator, cls, ["transmat_"], "it has no transmat_.")
-        transmat = _of_component(estimator, np.asarray(estimator.transmat_), component)
+        transmat, name = np.asarray(estimator.transmat_), type(estimator).__name__
+        if transmat.ndim == 2:
+            if component is not None:
+                raise ValueError(
+                    f"component must be None for {name}, which is no mixture, got {component!r}."
+                )
+        else:
+            n = len(transmat)
+            component = 0 if component is None and n == 1 else component
+            if not isinstance(component, Integral) or not 0 <= component < n:
+                raise ValueError(f"component of {name} must be in 0..{n - 1}, got {component}.")
+            transmat = transmat[component]
         return cls(transmat, names=names).plot(ax, **options)
 
     def plot(
@@ -272,39 +275,39 @@ class TransitionDisplay(Display):
         columns = [*self.names, "end"] if has_end else self.names
         label_axis(ax.yaxis, self.names)
         label_axis(ax.xaxis, columns)
-        if is_annotated and sum(map(len, columns)) > _MOST_LETTERS:
+        if is_annotated and sum(map(len, columns)) > 40:
             for label in ax.get_xticklabels():
                 label.set(rotation=40, ha="right", rotation_mode="anchor")
         ax.set(xlabel="to", ylabel="from")
-        self.text_ = self._annotate(ax, shown) if is_annotated else None
-        if is_annotated:
-            self._show_durations(ax)
-        else:
+        if not is_annotated:
+            self.text_ = None
             self.figure_.colorbar(self.im_, ax=ax, label="probability")
-        return self
-
-    def _annotate(self, ax, shown):
+            return self
         inks = ink_on(self.im_.to_rgba(shown))
-        size = "medium" if len(shown) <= 8 else "x-small"
-        text = np.empty(shown.shape, dtype=object)
+        size = "medium" if n_states <= 8 else "x-small"
+        self.text_ = np.empty(shown.shape, dtype=object)
         for i, j in np.ndindex(*shown.shape):
-            text[i, j] = ax.text(
+            self.text_[i, j] = ax.text(
                 j, i, f"{shown[i, j]:.2f}", ha="center", va="center", color=inks[i, j],
                 fontsize=size,
             )  # fmt: skip
-        return text
-
-    def _show_durations(self, ax):
         right = ax.secondary_yaxis("right")
-        right.set_ticks(np.arange(len(self.names)), labels=list(map(_rounded, self.durations)))
+        right.set_ticks(np.arange(n_states), labels=list(map(_rounded, self.durations)))
         right.set_ylabel("expected duration (rows)")
         right.tick_params(length=0)
+        return self
 
     # -------------------------------------------------------------------------------------- graph
 
     def _plot_graph(self, ax, cmap, threshold, positions):
         n_states = len(self.names)
-        where, ways_out = self._positions(positions), jumps(self.transmat)
+        if positions is None:
+            where = layout(self.transmat)
+        else:
+            where = np.asarray(positions, dtype=float)
+            if where.shape != (n_states, 2):
+                raise ValueError(f"positions must be of shape {n_states, 2}, got {where.shape}.")
+        ways_out = jumps(self.transmat)
         if threshold is None:
             threshold = 0.05 if n_states <= _MOST_ANNOTATED else 0.1
         ax, ink = self._axes(ax), foreground()
@@ -317,29 +320,17 @@ class TransitionDisplay(Display):
         self.nodes_ = ax.scatter(
             *where.T, s=(2.0 * sizes) ** 2, c=colours, edgecolors=ink, linewidths=1.0, zorder=3
         )
-        if n_states <= _MOST_NUMBERED_EDGES:
-            self._number_edges(ax, where)
+        if n_states <= 6:
+            ground = self.figure_.get_facecolor()
+            box = {"boxstyle": "round,pad=0.1", "linewidth": 0, "facecolor": ground}
+            look = {"ha": "center", "va": "center", "fontsize": "small", "bbox": box, "zorder": 4}
+            for i, j in self.edges_:
+                ax.text(*number_place(where[[i, j]]), f"{self.transmat[i, j]:.2g}", **look)
         self._name_nodes(ax, where, sizes, ink_on(colours))
         ax.set_aspect("equal")
         ax.margins(0.25 if n_states <= _MOST_ANNOTATED else 0.08)
         ax.set_axis_off()
         return self
-
-    def _positions(self, positions):
-        if positions is None:
-            return layout(self.transmat)
-        where, shape = np.asarray(positions, dtype=float), (len(self.names), 2)
-        if where.shape != shape:
-            raise ValueError(f"positions must be of shape {shape}, got {where.shape}.")
-        return where
-
-    def _number_edges(self, ax, where):
-        ground = self.figure_.get_facecolor()
-        box = {"boxstyle": "round,pad=0.1", "linewidth": 0, "facecolor": ground}
-        for i, j in self.edges_:
-            x, y = number_place(where[[i, j]])
-            number = f"{self.transmat[i, j]:.2g}"
-            ax.text(x, y, number, ha="center", va="center", fontsize="small", bbox=box, zorder=4)
 
     def _name_nodes(self, ax, where, sizes, inks):
         """Draw names within wide circles, else beside; durations of few states beside."""
@@ -353,7 +344,8 @@ class TransitionDisplay(Display):
         self.labels_ = []
         for i, beside in enumerate(outward(where, sizes)):
             name, texts = self.names[i], []
-            if is_few and sizes[i] > max(2.5 * len(name), _LEAST_LETTERED):
+            # The least radius of a circle around a letter is 8 points.
+            if is_few and sizes[i] > max(2.5 * len(name), 8.0):
                 ax.annotate(name, where[i], color=inks[i], fontsize=font, zorder=5, **inside)
             else:
                 texts.append(name)
@@ -364,30 +356,6 @@ class TransitionDisplay(Display):
             look = {"textcoords": "offset points", "fontsize": font, "zorder": 5}
             look["path_effects"] = halo
             self.labels_.append(ax.annotate("\n".join(texts), where[i], **look, **beside))
-
-
-def _checked(transmat):
-    transmat = np.array(transmat, dtype=float)
-    if transmat.ndim != 2 or len(transmat) != transmat.shape[1] or not len(transmat):
-        raise ValueError(f"transmat must be a square matrix, got shape {transmat.shape}.")
-    if not (transmat.min() >= 0.0 and transmat.sum(axis=1).max() < 1.0 + 1e-4):
-        raise ValueError("transmat must be probabilities, whose rows sum to at most 1.")
-    return transmat
-
-
-def _of_component(estimator, transmat, component):
-    name = type(estimator).__name__
-    if transmat.ndim == 2:
-        if component is not None:
-            raise ValueError(
-                f"component must be None for {name}, which is no mixture, got {component!r}."
-            )
-        return transmat
-    if component is None and len(transmat) == 1:
-        component = 0
-    if not isinstance(component, Integral) or not 0 <= component < len(transmat):
-        raise ValueError(f"component of {name} must be in 0..{len(transmat) - 1}, got {component}.")
-    return transmat[component]
 
 
 def _rounded(duration):

@@ -30,8 +30,6 @@ __all__ = ["DaskExecutor", "DistributionError", "JoblibExecutor"]
 _FAN_IN = 8
 # CPU seconds of a task below which more goes to scheduling than to learning.
 _SHORT = 0.03
-# Seconds until tasks have been sent out.
-_LATER = 0.01
 # Attempts when workers are lost, and seconds before the second one; each pause is twice as long. A
 # scheduler needs a moment to notice that a worker is dead.
 _ATTEMPTS, _PAUSE = 8, 0.1
@@ -143,54 +141,48 @@ class DaskExecutor:
 
     def _placed(self):
         """Return futures of the raw shards, a list for each name."""
-        if self.is_local:
-            return [self._sent(column) for column in self.source]
-        return [
-            [x if is_future(x) else self.client.compute(x) for x in column]
-            for column in self.source
-        ]
-
-    def _sent(self, column):
-        """Return futures of local shards; wait for workers to take them, up to the timeout."""
         from distributed.comm import CommClosedError
 
-        timeout = self.worker_timeout
+        if not self.is_local:
+            return [
+                [x if is_future(x) else self.client.compute(x) for x in column]
+                for column in self.source
+            ]
+        options = {"hash": False, "timeout": self.worker_timeout}
         try:
-            return self._waited_for(self.client.scatter, column, hash=False, timeout=timeout)
+            return [self._waited_for(self.client.scatter, x, **options) for x in self.source]
         except TimeoutError as error:
             raise DistributionError(_NO_WORKER) from error
         except OSError as error:
             raise CommClosedError(str(error)) from error
 
     def open(self):
-        counts = self._insisting(self._counted)
-        self.numbers, self.firsts = _chosen(counts)
+        def compute():
+            numbers = range(len(self.futures[0]))
+            return self._fetched(self._map(n_entries, numbers, *self._named(self.futures)))
 
-    def _counted(self):
-        return self._gathered(n_entries, range(len(self.futures[0])), *self._named(self.futures))
+        self.numbers, self.firsts = _chosen(self._insisting(compute))
 
     def begin(self, estimator):
-        return self._insisting(lambda: self._begun(estimator))
-
-    def _begun(self, estimator):
         number = self.numbers[0]
-        first = [column[number] for column in self.futures]
-        start = self.client.submit(begin, estimator, number, self.names, *first, pure=False)
-        return self._fetched([start])[0]
+
+        def compute():
+            first = [column[number] for column in self.futures]
+            start = self.client.submit(begin, estimator, number, self.names, *first, pure=False)
+            return self._fetched([start])[0]
+
+        return self._insisting(compute)
 
     def _named(self, columns):
         """Return columns of arguments for a task on each shard: names, and values."""
         return [self.names] * len(columns[0]), *columns
-
-    def _gathered(self, function, *columns):
-        return self._fetched(self._map(function, *columns))
 
     def _map(self, function, *columns):
         return self.client.map(function, *columns, pure=False)
 
     def prepare(self, template):
         self.template = template
-        return self._insisting(lambda: self._gathered(extent, self.data))
+        return self._insisting(lambda: self._fetched(self._map(extent, self.data)))
 
     def _converted(self):
         template = self.client.submit(_same, self.template, pure=False)
@@ -213,7 +205,7 @@ class DaskExecutor:
         graph, keys = _graph(task, packs, len(shards), arguments, most)
         futures = self.client.get(graph, keys, sync=False)
         # Releasing the last ones at once would delay the messages of this round.
-        self.client.loop.add_callback(self.client.loop.call_later, _LATER, self.last.clear)
+        self.client.loop.add_callback(self.client.loop.call_later, 0.01, self.last.clear)
         self.last = futures
         return whole(self._fetched(futures), len(shards))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
@@ -17,7 +16,7 @@ from sklearn_onlineem.em.solvers import Solver
 from sklearn_onlineem.em.solvers.base import has_settled
 from sklearn_onlineem.statistics import combine
 
-__all__ = ["MODES", "Round", "Shards"]
+__all__ = ["BatchMode", "LearnerMode", "Round", "Shards"]
 
 
 class Round(NamedTuple):
@@ -71,37 +70,17 @@ class Shards:
     def __len__(self):
         return sum(self.sizes)
 
-    def reduce(self, task, chosen, *arguments):
-        return self.executor.reduce(task, chosen, *arguments)
-
-
-class Mode(Solver):
-    """A solver over shards."""
-
-    @abstractmethod
-    def passes(self, progress, data, plan):
-        """Take passes over `Shards`, each of one round or more."""
-
-    @staticmethod
-    def take(progress, shards, state, result, start, n_shards):
+    def take(self, progress, state, result, start, n_shards):
         """Make a state the present one, and record the round."""
         sent = n_shards * (n_bytes(progress.state.model) + n_bytes(result.content))
         progress.take(state)
-        seconds, step = time.perf_counter() - start, state.step
-        shards.record(
-            Round(
-                seconds,
-                sent,
-                result.total_weight,
-                step.log_likelihood,
-                step.kl_divergence,
-                math.nan,
-            )
-        )
+        seconds, weight = time.perf_counter() - start, result.total_weight
+        mean, divergence = state.step.log_likelihood, state.step.kl_divergence
+        self.record(Round(seconds, sent, weight, mean, divergence, math.nan))
 
 
 @dataclass(frozen=True)
-class BatchMode(Mode):
+class BatchMode(Solver):
     """Batch EM: an E-step on all shards, then one M-step."""
 
     def passes(self, progress, data, plan):
@@ -109,17 +88,19 @@ class BatchMode(Mode):
         while True:
             start = time.perf_counter()
             state = progress.state
-            result = data.reduce(evidence, everyone, state.model, state.seed, state.n_steps)
+            result = data.executor.reduce(
+                evidence, everyone, state.model, state.seed, state.n_steps
+            )
             size = state.size_of(result)
             prior = state.prior_terms(size, size / result.total_weight)
             model = state.model.m_step(combine([(1.0, result.content), *prior]))
             state = state.after(model, math.inf, result.log_likelihood, result, size)
-            self.take(progress, data, state, result, start, len(everyone))
+            data.take(progress, state, result, start, len(everyone))
             yield state.step.log_likelihood, has_settled(settled, state.step)
 
 
 @dataclass(frozen=True)
-class LearnerMode(Mode):
+class LearnerMode(Solver):
     """Online EM by one learner for each shard, whose models are merged.
 
     With ``sync_every=inf`` they are merged once, at the end of a pass. An empty `seed` keeps the
@@ -131,25 +112,23 @@ class LearnerMode(Mode):
     seed: tuple
 
     def passes(self, progress, data, plan):
-        for number in count():
-            log_likelihoods = [
-                (step.log_likelihood, weight)
-                for step, weight in self._rounds(progress, data, plan, number)
-            ]
-            total = sum(weight for _, weight in log_likelihoods)
-            yield sum(mean * weight for mean, weight in log_likelihoods) / total, False
-
-    def _rounds(self, progress, shards, plan, number):
-        n_batches = [-(-size // plan.batch_size) for size in shards.sizes]
+        n_batches = [-(-size // plan.batch_size) for size in data.sizes]
         n_each = int(min(self.sync_every, max(n_batches)))
-        for first in range(0, max(n_batches), n_each):
-            active = [i for i, n in enumerate(n_batches) if n > first]
-            yield self._round(progress, shards, plan, number, active, first, n_each)
-            if progress.stopped:
-                return
+        for number in count():
+            rounds = []
+            for first in range(0, max(n_batches), n_each):
+                active = [i for i, n in enumerate(n_batches) if n > first]
+                rounds.append(self._round(progress, data, plan, number, active, first, n_each))
+                if progress.stopped:
+                    break
+            total = sum(weight for _, weight in rounds)
+            yield sum(mean * weight for mean, weight in rounds) / total, False
 
     def _round(self, progress, shards, plan, number, active, first, n_batches):
-        """Let learners take steps from the present model, and merge their results."""
+        """Let learners take steps from the present model, and merge their results.
+
+        Return the mean log-likelihood, and the weight of the observations.
+        """
         start, state = time.perf_counter(), progress.state
         # Learners that are merged within a pass take the rates of their pooled batches.
         n_learners = 1 if self.sync_every == math.inf else len(active)
@@ -167,22 +146,11 @@ class LearnerMode(Mode):
             state.n_steps,
             self.combine == "averaging",
         )
-        result = shards.reduce(learn, active, state.model, task)
+        result = shards.executor.reduce(learn, active, state.model, task)
         merged = result.content if task.returns_model else state.model.m_step(result.content)
         eta = rate_of(plan.schedule, task.size_seen, n_learners * plan.batch_size)
         size = state.size_of(result)
         after = state.after(merged, eta, result.log_likelihood, result, size)
         after = after._replace(n_steps=state.n_steps + n_batches)
-        self.take(progress, shards, after, result, start, len(active))
-        return after.step, result.total_weight
-
-
-def _asynchronous(sync_every, combine, seed):
-    return LearnerMode(math.inf, combine, seed)
-
-
-MODES = {
-    "batch": lambda sync_every, combine, seed: BatchMode(),
-    "synchronous": LearnerMode,
-    "asynchronous": _asynchronous,
-}
+        shards.take(progress, after, result, start, len(active))
+        return result.log_likelihood, result.total_weight

@@ -71,14 +71,24 @@ def cut(columns, n_shards, estimator):
     A single sequence is never cut.
     """
     X = _collection("X", columns.get("X"))
-    is_nested = _is_nested(X, get_tags(estimator).input_tags)
-    if get_tags(estimator).input_tags.three_d_array and not is_nested:
+    tags, is_nested = get_tags(estimator).input_tags, isinstance(X, list | tuple)
+    if not tags.string:
+        # Whether each entry of X is a sequence; those of strings are.
+        is_nested = is_nested and len(X) > 0 and np.ndim(X[0]) == 2
+        is_nested = is_nested or getattr(X, "ndim", 2) == 3
+    if tags.three_d_array and not is_nested:
         return {name: [_sliceable(values)] for name, values in columns.items()}
     columns = {name: _entries(name, values, is_nested) for name, values in columns.items()}
     n = _num_samples(columns["X"])
     bounds = np.linspace(0, n, min(n_shards, max(1, n)) + 1).astype(int)
     slices = [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-    return {name: _cut(name, values, slices) for name, values in columns.items()}
+    for name, values in columns.items():
+        if _num_samples(values) != n:
+            raise ValueError(
+                f"DistributedEM: X has {n} entries, and {name} {_num_samples(values)}."
+            )
+        columns[name] = [_safe_indexing(values, part) for part in slices]
+    return columns
 
 
 def _collection(name, values):
@@ -93,29 +103,12 @@ def _collection(name, values):
     return values
 
 
-def _is_nested(X, tags):
-    """Return whether each entry of X is a sequence, or a pair of them."""
-    is_list = isinstance(X, list | tuple)
-    if tags.string:
-        return is_list
-    return (is_list and len(X) > 0 and np.ndim(X[0]) == 2) or getattr(X, "ndim", 2) == 3
-
-
 def _entries(name, values, is_nested):
     """Return the values as a list of sequences, or as something with countable rows."""
     values = _collection(name, values)
     if is_nested and isinstance(values, list | tuple):
         return list(iter(values))
     return _sliceable(values)
-
-
-def _cut(name, values, slices):
-    n_entries = slices[-1].stop
-    if _num_samples(values) != n_entries:
-        raise ValueError(
-            f"DistributedEM: X has {n_entries} entries, and {name} {_num_samples(values)}."
-        )
-    return [_safe_indexing(values, part) for part in slices]
 
 
 def _sliceable(values):

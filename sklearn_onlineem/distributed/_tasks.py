@@ -153,7 +153,9 @@ def evidence(data, number, model, seed, n_steps):
 def learn(data, number, model, task):
     """Run online EM on some batches of a shard, from the model that all learners share."""
     data, model = _own(data), _kernel_ready(model)
-    order = _order(len(data), (*task.order_seed, number) if task.order_seed else ())
+    order = None
+    if task.order_seed:
+        order = np.random.default_rng((*task.order_seed, number)).permutation(len(data))
     begin = task.first * task.batch_size
     end = min(begin + task.n_batches * task.batch_size, len(data))
     size, n_rows, weight, log_likelihood = 0.0, 0, 0.0, 0.0
@@ -179,21 +181,14 @@ def _rng(model, seed, n_steps):
     return step_rng(seed, n_steps) if model.draws else None
 
 
-def _order(n, seed):
-    return np.random.default_rng(seed).permutation(n) if seed else None
-
-
 def perform(task, data, places, numbers, n_parts, arguments):
     """Run a task on the data of some shards, and merge neighbouring results."""
-    shards = zip(places, data, numbers, strict=True)
-    parts = {(0, place): _timed(task, X, number, *arguments.content) for place, X, number in shards}
+    parts = {}
+    for place, X, number in zip(places, data, numbers, strict=True):
+        start = time.thread_time()
+        part = task(X, number, *arguments.content)
+        parts[0, place] = replace(part, seconds=time.thread_time() - start)
     return merge([parts], n_parts)
-
-
-def _timed(task, *arguments):
-    start = time.thread_time()
-    part = task(*arguments)
-    return replace(part, seconds=time.thread_time() - start)
 
 
 def merge(groups, n_parts):
@@ -231,13 +226,10 @@ def _sum(parts):
         content = combine(zip(shares, contents, strict=True))
     mean = sum(share * part.log_likelihood for share, part in zip(shares, parts, strict=True))
     seconds, n_rows = (sum(getattr(part, name) for part in parts) for name in ("seconds", "n_rows"))
-    return Result(total, content, mean, _lengths(parts), seconds, n_rows)
-
-
-def _lengths(parts):
-    if parts[0].length_distribution is None:
-        return None
-    return pooled([(part.total_weight, part.length_distribution) for part in parts])
+    lengths = None
+    if parts[0].length_distribution is not None:
+        lengths = pooled([(part.total_weight, part.length_distribution) for part in parts])
+    return Result(total, content, mean, lengths, seconds, n_rows)
 
 
 def _own(data):

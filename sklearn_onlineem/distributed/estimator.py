@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, SequenceData
 from sklearn_onlineem.distributed._executors import DaskExecutor, JoblibExecutor
-from sklearn_onlineem.distributed._modes import MODES, Round, Shards
+from sklearn_onlineem.distributed._modes import BatchMode, LearnerMode, Round, Shards
 from sklearn_onlineem.distributed._shards import cut, remote_shards
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.solvers import SOLVERS
@@ -135,7 +135,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
 
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit"])],
-        "mode": [StrOptions(set(MODES))],
+        "mode": [StrOptions({"batch", "synchronous", "asynchronous"})],
         "sync_every": [Interval(Integral, 1, None, closed="left")],
         "n_passes": [Interval(Integral, 1, None, closed="left")],
         "combine": [StrOptions({"entropic", "averaging"})],
@@ -245,8 +245,10 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
 
     def _learn(self, estimator, progress, shards):
         seed = estimator._drawn_seed()
-        mode = MODES[self.mode](self.sync_every, self.combine, seed if self.shuffle else ())
         start, is_batch = progress.state, self.mode == "batch"
+        sync_every = math.inf if self.mode == "asynchronous" else self.sync_every
+        learners = LearnerMode(sync_every, self.combine, seed if self.shuffle else ())
+        mode = BatchMode() if is_batch else learners
         plan = estimator._plan(start, shards, estimator._fitted.lower_bounds)
         passes = mode.passes(progress, shards, plan)
         max_iter = estimator.max_iter if is_batch else self.n_passes
@@ -275,8 +277,8 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
             raise TypeError(f"DistributedEM needs an estimator of this library, got {name}.")
         if client is not None and not hasattr(client, "scatter"):
             raise TypeError(f"client must be a distributed.Client, got {client!r}.")
-        n_init = getattr(self.estimator, "n_init", 1)
-        if n_init > 1 or not _is_plain(self.estimator.solver):
+        n_init, plain = getattr(self.estimator, "n_init", 1), ("auto", "online", "batch")
+        if n_init > 1 or self.estimator.solver not in (*plain, *(SOLVERS[s]() for s in plain)):
             raise ValueError(
                 f"DistributedEM makes one start, and mode sets how it learns: {name} must"
                 f" have n_init=1, got {n_init}, and solver='auto', got {self.estimator.solver!r}."
@@ -287,9 +289,23 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
 
     def _executor(self, columns, client):
         shards = remote_shards(columns, self.estimator)
-        worker_timeout = _seconds(self.worker_timeout)
+        try:
+            worker_timeout = float(self.worker_timeout)
+        except OverflowError:
+            # A whole number of too many digits.
+            worker_timeout = math.inf
         if shards is not None:
-            return DaskExecutor(_present(client), shards, False, worker_timeout)
+            if client is None:
+                from distributed import default_client
+
+                try:
+                    client = default_client()
+                except ValueError:
+                    raise ValueError(
+                        "DistributedEM: these data live on a Dask cluster, and there is no client;"
+                        " pass fit(..., client=distributed.Client(...))."
+                    ) from None
+            return DaskExecutor(client, shards, False, worker_timeout)
         shards = cut(columns, int(self.n_shards), self.estimator)
         if client is None:
             return JoblibExecutor(shards, self.n_jobs)
@@ -425,37 +441,9 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         return self._delegated("transform", X, arguments)
 
 
-def _is_plain(solver):
-    """Return whether learners of shards can do what a solver asks for."""
-    plain = "auto", "online", "batch"
-    return solver in (*plain, *(SOLVERS[name]() for name in plain))
-
-
-def _seconds(worker_timeout):
-    """Return a timeout as a float; infinity for whole numbers of too many digits."""
-    try:
-        return float(worker_timeout)
-    except OverflowError:
-        return math.inf
-
-
 def _for_workers(estimator):
     """Return a copy with one thread and no callbacks: shards are what runs in parallel."""
     return copy.copy(estimator).set_params(n_jobs=1, callbacks=None)
-
-
-def _present(client):
-    if client is not None:
-        return client
-    from distributed import default_client
-
-    try:
-        return default_client()
-    except ValueError:
-        raise ValueError(
-            "DistributedEM: these data live on a Dask cluster, and there is no client; pass"
-            " fit(..., client=distributed.Client(...))."
-        ) from None
 
 
 @contextmanager

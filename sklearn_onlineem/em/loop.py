@@ -20,8 +20,6 @@ Callback: TypeAlias = Callable[["Progress"], object]
 
 # Returned by functions whose bodies have not run yet.
 _NEVER_RUN = CoroutineType, GeneratorType, AsyncGeneratorType
-# The gains of earlier passes shrank faster.
-_LATEST_PASSES = 5
 
 
 @dataclass
@@ -92,7 +90,8 @@ class Progress:
 
     def latest_gains(self) -> list[float]:
         """Return the changes of the log-likelihood in the last passes, oldest first."""
-        latest = map(float, self.lower_bounds[-_LATEST_PASSES:])
+        # The gains of earlier passes shrank faster.
+        latest = map(float, self.lower_bounds[-5:])
         return [abs(after - before) for before, after in pairwise(latest)]
 
     def latest_divergences(self) -> list[float]:

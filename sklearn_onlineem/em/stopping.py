@@ -70,11 +70,6 @@ class Never:
 STOPPING_RULES = {"likelihood": LikelihoodStopping, "kl": KLStopping}
 
 
-# The rate rises to its limit, so old values are not used.
-_LATEST = 4
-_LARGEST_LOG = 700.0
-
-
 class Outlook(NamedTuple):
     """Estimate of the remaining passes.
 
@@ -112,14 +107,15 @@ def expected_passes(values: Sequence[float], tol: float) -> Outlook:
     (10), whose rate is that of parameters, and its square that of the likelihood.
     """
     latest = []
-    for value in reversed(values[-_LATEST:]):
+    # The rate rises to its limit, so old values are not used.
+    for value in reversed(values[-4:]):
         if not 0.0 < value < math.inf:
             break
         latest.append(float(value))
     log_rate = 0.0
     if len(latest) > 1:
         log_rate = (math.log(latest[0]) - math.log(latest[-1])) / (len(latest) - 1)
-    rate = math.exp(min(log_rate, _LARGEST_LOG))
+    rate = math.exp(min(log_rate, 700.0))
     if latest and latest[0] < tol:
         return Outlook(rate, 0)
     if not (log_rate < 0.0 < tol):

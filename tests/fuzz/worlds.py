@@ -454,7 +454,6 @@ def algorithm_world(case):
         "solver": em.BayesianOnline(),
         "running": RunningStatistics(4.0, objects[2]),
         "evidence": objects[2],
-        "with_more.n": 3.0,
         "kept": 0.9,
         "mass": 3.0,
         "of_model.model": model,

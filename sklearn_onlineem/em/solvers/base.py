@@ -22,9 +22,6 @@ from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["Plan", "Solver", "has_settled", "mini_batches"]
 
-# A stream may make one split or merge step in so many steps.
-_MOVE_STEPS = 32
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -151,7 +148,8 @@ class Solver(Settings, ABC):
         size = state.size_of(batch)
         eta = rate_of(schedule, state.size_seen, size)
         total_size = max(state.size_seen + size, state.expected_size)
-        may_move = (state.n_steps + 1) % _MOVE_STEPS == 0
+        # A stream may make one split or merge step in so many steps.
+        may_move = (state.n_steps + 1) % 32 == 0
         move = self._move if may_move else None
         return self._updated(state, batch, eta, size, total_size, move)
 

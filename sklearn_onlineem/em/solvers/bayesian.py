@@ -167,23 +167,6 @@ class RunningStatistics(NamedTuple):
         """
         return cls(mass, model.own_statistics(lengths))
 
-    def with_more(self, n: float, evidence: Statistics, kept: float = 1.0) -> RunningStatistics:
-        """Return a share of these statistics plus the evidence of n observations.
-
-        Parameters
-        ----------
-        n : float
-            Observations by their weights, above 0.
-        evidence : Statistics
-            Their expected statistics, averages per observation.
-        kept : float, default=1.0
-            The share, in (0, 1].
-        """
-        before = kept * self.mass
-        mass = before + n
-        statistics = combine([(n / mass, evidence), (before / mass, self.statistics)])
-        return RunningStatistics(mass, statistics)
-
     def keeping(self, share: float) -> RunningStatistics | None:
         """Return these statistics with a share of their mass, or None if it is 0.
 
@@ -193,19 +176,6 @@ class RunningStatistics(NamedTuple):
             From 0 to 1.
         """
         return self._replace(mass=share * self.mass) if share > 0.0 else None
-
-    def total(self, prior: Terms = ()) -> Statistics:
-        """Return the statistics per observation, with the terms of priors added.
-
-        Parameters
-        ----------
-        prior : iterable of (float, Statistics), default=()
-            Weights, in observations, and pseudo-statistics.
-        """
-        if not prior:
-            return self.statistics
-        terms = [(weight / self.mass, statistics) for weight, statistics in prior]
-        return combine([(1.0, self.statistics), *terms])
 
 
 def running_step(
@@ -251,17 +221,15 @@ def running_step(
         Mean log-likelihood of the batch per observation, *under the old model*.
     """
     evidence, log_likelihood = model.e_step(data, rng=rng)
-    n = data.total_weight
-    running = running.with_more(n, evidence, kept)
-    total = running.total(prior)
-    rates = _shares(
-        model.effective_counts(evidence), model.effective_counts(total), n / running.mass
-    )
+    n, before = data.total_weight, kept * running.mass
+    mass = before + n
+    total = combine([(n / mass, evidence), (before / mass, running.statistics)])
+    running = RunningStatistics(mass, total)
+    if prior:
+        total = combine([(1.0, total), *((weight / mass, term) for weight, term in prior)])
+    rates, counts = None, model.effective_counts(evidence)
+    if counts is not None:
+        # Rates are 0 where a component has no counts.
+        whole, scale = model.effective_counts(total), n / mass
+        rates = np.divide(scale * counts, whole, out=np.zeros(len(whole)), where=whole > 0.0)
     return model.m_step(total), running, rates, log_likelihood
-
-
-def _shares(part, whole, scale):
-    """Return the share of a batch in the counts of each component; 0 where these are 0."""
-    if part is None:
-        return None
-    return np.divide(scale * part, whole, out=np.zeros(len(whole)), where=whole > 0.0)

@@ -22,11 +22,6 @@ from sklearn_onlineem.models.capabilities import SampledChains
 
 __all__ = ["Chains", "Gibbs", "effective_sample_size", "r_hat", "sweeps"]
 
-# The variance of half a chain needs at least two sweeps.
-_FEWEST = 2
-# Relative to the largest absolute value.
-_ROUNDING = 1e-12
-
 
 @dataclass(frozen=True)
 class Gibbs(Solver):
@@ -91,26 +86,22 @@ class Gibbs(Solver):
         check_count("n_draws", self.n_draws, least=0)
 
     def passes(self, progress: Progress, data: Observations, plan: Plan) -> Passes:
-        first, keeps = self._kept_sweeps(plan.max_iter)
+        first, keeps, n_sweeps = self.average_from, [], plan.max_iter
+        if first is None:
+            first = 1 if n_sweeps is None else n_sweeps // 2 + 1
+        if self.n_draws > 0:
+            if n_sweeps is None or n_sweeps - first + 1 < self.n_draws:
+                raise ValueError(
+                    f"n_draws must be at most the number of sweeps from {first} to {n_sweeps}, got"
+                    f" {self.n_draws}: raise max_iter."
+                )
+            keeps = np.linspace(n_sweeps, first, self.n_draws).astype(int).tolist()
         state = progress.state
         model = self._required(state.model)
         sampler = Sampler(model, data, state.prior, state.rng(), self.n_chains, keeps, first)
         for passed in sweeps(progress, data, sampler, self.average_from):
             progress.chains = sampler.record()
             yield passed
-
-    def _kept_sweeps(self, n_sweeps):
-        first = self.average_from
-        if first is None:
-            first = 1 if n_sweeps is None else n_sweeps // 2 + 1
-        if self.n_draws == 0:
-            return first, []
-        if n_sweeps is None or n_sweeps - first + 1 < self.n_draws:
-            raise ValueError(
-                f"n_draws must be at most the number of sweeps from {first} to {n_sweeps}, got"
-                f" {self.n_draws}: raise max_iter."
-            )
-        return first, np.linspace(n_sweeps, first, self.n_draws).astype(int).tolist()
 
 
 def sweeps(progress, data, chain, average_from):
@@ -145,19 +136,19 @@ class Sampler:
         self._n_sweeps += 1
         if self._n_sweeps > self._traces.shape[2]:
             self._traces = np.concatenate([self._traces, np.empty_like(self._traces)], axis=2)
-        scores = self._swept(rngs)
+        n_threads = min(self._n_threads, len(rngs))
+        if n_threads == 1:
+            scores = [chain.sweep(rng) for chain, rng in zip(self._chains, rngs, strict=True)]
+        else:
+            with ThreadPoolExecutor(n_threads) as pool:
+                scores = [*pool.map(lambda chain, rng: chain.sweep(rng), self._chains, rngs)]
         entropies = [entr(chain.shares()).sum() for chain in self._chains]
         self._traces[:, :, self._n_sweeps - 1] = scores, entropies
         if self._n_sweeps in self._keeps:
-            self._draw(rngs)
+            self._align()
+            for i, (chain, rng) in enumerate(zip(self._chains, rngs, strict=True)):
+                self._draws[i] = (*self._draws[i], chain.draw(rng))
         return float(np.mean(scores))
-
-    def _swept(self, rngs):
-        n_threads = min(self._n_threads, len(rngs))
-        if n_threads == 1:
-            return [chain.sweep(rng) for chain, rng in zip(self._chains, rngs, strict=True)]
-        with ThreadPoolExecutor(n_threads) as pool:
-            return list(pool.map(lambda chain, rng: chain.sweep(rng), self._chains, rngs))
 
     def _align(self):
         """Number components as in the present model of the first chain, from now on."""
@@ -166,12 +157,6 @@ class Sampler:
         reference, self._is_aligned = self._chains[0].model(), True
         for chain in self._chains:
             chain.align_to(reference)
-
-    def _draw(self, rngs):
-        self._align()
-        pairs = zip(self._chains, rngs, strict=True)
-        drawn = [chain.draw(rng) for chain, rng in pairs]
-        self._draws = [(*draws, model) for draws, model in zip(self._draws, drawn, strict=True)]
 
     def average_in(self):
         """Add the last draws of the chains to their averages."""
@@ -298,23 +283,22 @@ def effective_sample_size(values: Floats) -> float:
 
 
 def _halves(values):
-    """Return the halves of chains, without the middle draw of an odd number."""
-    values, half = _without_rounding(values), values.shape[1] // 2
-    return np.concatenate([values[:, :half], values[:, values.shape[1] - half :]])
+    """Return the halves of chains, without the middle draw of an odd number.
 
-
-def _without_rounding(values):
-    """Return the values, made equal where they differ by rounding only."""
+    Values that differ by rounding only are made equal.
+    """
     order = np.argsort(values, axis=None)
     ascending = values.ravel()[order]
-    steps = np.diff(ascending, prepend=-np.inf) > _ROUNDING * np.abs(ascending).max(initial=0.0)
+    steps = np.diff(ascending, prepend=-np.inf) > 1e-12 * np.abs(ascending).max(initial=0.0)
     equal = np.empty(values.size)
     equal[order] = ascending[np.maximum.accumulate(np.where(steps, np.arange(values.size), 0))]
-    return equal.reshape(values.shape)
+    equal, half = equal.reshape(values.shape), values.shape[1] // 2
+    return np.concatenate([equal[:, :half], equal[:, values.shape[1] - half :]])
 
 
 def _varies(halves):
-    return halves.shape[1] >= _FEWEST and np.ptp(halves) > 0.0
+    # The variance of half a chain needs at least two sweeps.
+    return halves.shape[1] >= 2 and np.ptp(halves) > 0.0
 
 
 def _normal_scores(values):

@@ -15,9 +15,6 @@ from sklearn_onlineem.models.capabilities import SplitsAndMerges
 
 __all__ = ["SplitMerge"]
 
-# Most passes of batch EM that a split or merge step may take to converge.
-_TRIAL_PASSES = 100
-
 
 @dataclass(frozen=True)
 class SplitMerge(Solver):
@@ -131,7 +128,8 @@ def _criterion(model, log_likelihood, data):
 def _settled(model, state, data, plan):
     """Return a model after batch EM from it has converged."""
     settled, terms = plan.stopping(), state.prior_terms(state.size_of(data))
-    for _ in range(_TRIAL_PASSES):
+    # Most passes of batch EM that a split or merge step may take to converge.
+    for _ in range(100):
         new_model, log_likelihood = batch_step(model, data, terms)
         is_settled = settled(log_likelihood, new_model.kl_divergence(model, like=data))
         if is_settled and new_model.n_active == model.n_active:
