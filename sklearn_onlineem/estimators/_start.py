@@ -244,7 +244,11 @@ def wide_pseudo_rows(family, rows, n_components, prior=None):
 def _warn_of_few(X, n_components):
     distinct = set()
     for i in range(X.shape[0]):
-        distinct.add(_row_bytes(X, i))
+        if sparse.issparse(X):
+            entries = slice(X.indptr[i], X.indptr[i + 1])
+            distinct.add(X.indices[entries].tobytes() + X.data[entries].tobytes())
+        else:
+            distinct.add(X[i].tobytes())
         if len(distinct) == n_components:
             return
     warn_user(
@@ -253,18 +257,15 @@ def _warn_of_few(X, n_components):
     )
 
 
-def _row_bytes(X, i):
-    if not sparse.issparse(X):
-        return X[i].tobytes()
-    entries = slice(X.indptr[i], X.indptr[i + 1])
-    return X.indices[entries].tobytes() + X.data[entries].tobytes()
-
-
 def start_responsibilities(start, rows, n_components, rng):
     if n_components == 1:
         return np.ones((len(rows), 1))
     if isinstance(start, str):
-        return STARTS[start](replace(rows, X=_narrow(rows.X)), n_components, rng)
+        X = rows.X
+        if sparse.issparse(X) and X.indices.dtype != np.int32:  # scikit-learn's k-means takes these
+            parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+            X = sparse.csr_array(parts, shape=X.shape)
+        return STARTS[start](replace(rows, X=X), n_components, rng)
     if start.shape[0] == len(rows) and start.shape[1] == n_components:
         return start / start.sum(axis=1, keepdims=True)
     return _nearest(rows.X, start)
@@ -295,14 +296,6 @@ def _random_rows(rows, n_components, rng):
     share = None if weight is None else weight / weight.sum()
     chosen = rng.choice(len(rows), size=n_components, replace=False, p=share)
     return _nearest(rows.X, rows.X[chosen])
-
-
-def _narrow(X):
-    """Return CSR with 32-bit indices, for scikit-learn's k-means."""
-    if not sparse.issparse(X) or X.indices.dtype == np.int32:
-        return X
-    parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
-    return sparse.csr_array(parts, shape=X.shape)
 
 
 def _with_labels(responsibilities, rows):
