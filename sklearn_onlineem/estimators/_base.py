@@ -46,7 +46,7 @@ from sklearn_onlineem.estimators._progress import (
     warn_of_reinitialisation,
     warn_of_unused_rates,
 )
-from sklearn_onlineem.estimators._start import LearntPrior, LearntStart
+from sklearn_onlineem.estimators._start import LearntPrior, LearntStart, prior_statistics
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import (
     INVALID,
@@ -208,6 +208,14 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         """Return the prior of hyper-parameters as pseudo-statistics, or None."""
         return None
 
+    def _emission_prior(self, family, n_features):
+        """Return the parameter `prior` as pseudo-statistics of the components, or None."""
+        given = self._hyperparameters
+        if given is None:
+            return None
+        n_components = getattr(self, "n_components", 1)
+        return prior_statistics(family, given, n_components, n_features=n_features)
+
     @property
     def _expected_size(self):
         """The size of a stream if it is known, else 0."""
@@ -298,18 +306,22 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     def _plan(self, state, data, bounds):
         """Return the arguments of passes; `bounds` are of the fit before, if it continues."""
         bound_before = bounds[-1] if bounds else -math.inf
+
+        def stopping():
+            """Return a rule that has seen the last pass of the fit before, if there is one."""
+            rule = STOPPING_RULES[self.stopping](self.tol)
+            rule(bound_before, math.inf)
+            return rule
+
         return Plan(
             self._schedule(state),
-            self._n_in_batch(data),
-            partial(_rule, STOPPING_RULES[self.stopping], self.tol, bound_before),
+            self.batch_size,
+            stopping,
             np.random.default_rng(state.seed),
             rate_is_chosen=self.eta0 != "auto",
             max_iter=self.max_iter,
             bound_before=bound_before,
         )
-
-    def _n_in_batch(self, data):
-        return self.batch_size
 
     def _finish(self, progress, data, start, may_converge=True):
         """Count the observations once for all passes; warn of convergence and unused rates."""
@@ -672,13 +684,6 @@ def _drop_locks():
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_drop_locks)
-
-
-def _rule(kind, tol, bound):
-    """Return a stopping rule that has seen the last pass of the fit before, if there is one."""
-    rule = kind(tol)
-    rule(bound, math.inf)
-    return rule
 
 
 def _drawn_seed(random_state):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Real
 
 import numpy as np
@@ -108,18 +107,11 @@ class GaussianHMM(BaseHMM):
             learns_covariances=not {"e", "c"}.isdisjoint(self.params),
         )
 
-    def _initialiser(self):
-        return replace(
-            super()._initialiser(),
-            given_emissions=self._given_emissions,
-            with_given=self._with_given_emissions,
-        )
-
-    def _given_emissions(self, family, rows):
+    def _given_emissions(self, rows):
         if self.means_init is None or self.covars_init is None:
             return None
-        d = rows.n_features
-        return Gaussians(self._given_means(d), self._given_covars(family, d))
+        d, family = rows.n_features, self._family().bind(rows.X)
+        return family, Gaussians(self._given_means(d), self._given_covars(family, d))
 
     def _with_given_emissions(self, family, parameters):
         d = parameters.mean.shape[1]

@@ -22,7 +22,6 @@ from sklearn_onlineem.estimators._start import (
     STARTS,
     Initialiser,
     LearntPrior,
-    prior_statistics,
     start_model,
     wide_pseudo_rows,
 )
@@ -77,7 +76,13 @@ class MixtureInitialiser(Initialiser):
     def estimated(self, data, random_state, pseudo_rows=None):
         check_rows_to_start(len(data), self.n_components, self._sufficient)
         family = self._bound(data)
-        init = self.init if isinstance(self.init, str) else self._checked_init(data)
+        init = self.init
+        if not isinstance(init, str):
+            init = np.asarray(init, dtype=np.float64)
+            if init.shape == (len(data), self.n_components):
+                init = relative_shares("init", init, init.shape)
+            else:
+                init = finite_start("init", init, (self.n_components, data.n_features))
         model = start_model(
             init, family, data, self.n_components, random_state, pseudo_rows, self.prior
         )
@@ -95,12 +100,6 @@ class MixtureInitialiser(Initialiser):
             return self.sufficient
         return ("means_init",) if self.family.determined_by_means else ()
 
-    def _checked_init(self, data):
-        init = np.asarray(self.init, dtype=np.float64)
-        if init.shape == (len(data), self.n_components):
-            return relative_shares("init", init, init.shape)
-        return finite_start("init", init, (self.n_components, data.n_features))
-
     def _with_given(self, model, data):
         """Return the model with the given start values."""
         weights, parameters = model.weights, model.parameters
@@ -108,17 +107,14 @@ class MixtureInitialiser(Initialiser):
             weights = shares("weights_init", self.weights, (self.n_components,))
             weights = weights / weights.sum()
         if self.means is not None:
-            means = self._checked_means(model.family, data.n_features)
+            shape = (self.n_components, data.n_features)
+            means = finite_start("means_init", self.means, shape)
+            try:
+                model.family.check_means(means)
+            except ValueError as error:
+                raise ValueError(f"means_init: {error}") from error
             parameters = model.family.with_means(parameters, means)
         return MixtureModel(model.family, weights, parameters)
-
-    def _checked_means(self, family, n_features):
-        means = finite_start("means_init", self.means, (self.n_components, n_features))
-        try:
-            family.check_means(means)
-        except ValueError as error:
-            raise ValueError(f"means_init: {error}") from error
-        return means
 
 
 def check_rows_to_start(n_rows, n_components, sufficient=()):
@@ -203,13 +199,6 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             self._family(), self.n_components, self.init, self.weights_init, self.means_init,
             self._emission_prior,
         )  # fmt: skip
-
-    def _emission_prior(self, family, n_features):
-        """Return the prior of the components as pseudo-statistics, or None."""
-        given = self._hyperparameters
-        if given is None:
-            return None
-        return prior_statistics(family, given, self.n_components, n_features=n_features)
 
     def _prior(self, model, n_features):
         family, parameters = model.family, model.parameters
