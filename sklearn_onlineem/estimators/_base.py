@@ -22,7 +22,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.schedules import SCHEDULES, named_schedule
-from sklearn_onlineem.em.settings import merged_params
+from sklearn_onlineem.em.settings import check_number, merged_params
 from sklearn_onlineem.em.solvers import SOLVERS, Chains, Plan, Solver, solvers_for
 from sklearn_onlineem.em.state import History, State, Step
 from sklearn_onlineem.em.stopping import STOPPING_RULES
@@ -55,7 +55,6 @@ from sklearn_onlineem.estimators._validation import (
     raise_named,
 )
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["N_JOBS", "OnlineEM"]
 
@@ -76,8 +75,6 @@ class Rules(NamedTuple):
     reader: object
     solver: Solver
     schedule: Callable
-    prior: Statistics | None
-    expected_size: float
     callbacks: Sequence[Callable[..., object]] | None
     verbose: int
 
@@ -221,9 +218,13 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         """The size of a stream if it is known, else 0."""
         return getattr(self, "total_samples", None) or 0.0
 
-    def _with_settings(self, state):
-        """Return the state with a model that has the present settings."""
-        return state
+    def _resumed(self, **changes):
+        """Return the fitted state with the present prior, and with changes.
+
+        Subclasses may also change settings of the model.
+        """
+        state, n_features = self._fitted.state, getattr(self, "n_features_in_", 0)
+        return state._replace(prior=self._pseudo_statistics(state.model, n_features), **changes)
 
     # ----------------------------------------------------------------------------------- fitting
 
@@ -231,6 +232,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         """Fit to X, with further arguments of the input. Parameters are already validated."""
         random_state, best, best_score = check_random_state(self.random_state), None, -math.inf
         with self._lock(), error_context(self):
+            # Read.
             resumes = self.warm_start and self.__sklearn_is_fitted__()
             if resumes:
                 self._check_structure()
@@ -241,19 +243,17 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             with single_threaded_blas(data.n_rows):
                 initialiser = None if resumes else self._start()
                 for number in range(1, n_init + 1):
+                    # Start.
                     if resumes:
                         log(self, "continues from the fitted model")
-                        prior = self._pseudo_statistics(self.model_, data.n_features)
-                        seed = _drawn_seed(random_state)
-                        start = self._with_settings(
-                            self._fitted.state._replace(seed=seed, prior=prior)
-                        )
+                        start = self._resumed(seed=_drawn_seed(random_state))
                         history, bounds = self._fitted.history, self._fitted.lower_bounds
                     else:
                         log(self, f"start {number} of {n_init}, from {data.n_rows} rows")
                         model = initialiser.model(data, random_state)
                         start, history = self._state_of(model, data, random_state), History()
                         bounds = ()
+                    # Solve.
                     progress = Progress(start, history, self._callbacks(reader.attributes))
                     passes = solver.passes(progress, data, self._plan(start, data, bounds))
                     passes = tasks.observed(passes, progress, reader.attributes)
@@ -265,6 +265,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                         best, best_score, best_start = progress, score, start
                     if progress.stopped:
                         break
+            # Commit.
             self._finish(best, data, best_start)
             self._commit(best, reader.attributes)
             tasks.end()
@@ -290,7 +291,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         if learnt is None:
             return prior
         learnt.check(self)
-        return learnt.pseudo_statistics if prior is None else prior + learnt.pseudo_statistics
+        statistics = learnt.statistics.scale(learnt.weight)
+        return statistics if prior is None else prior + statistics
 
     def _state_of(self, model, data, random_state):
         """Return the state in which a model starts to learn."""
@@ -378,8 +380,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             rules.reader.release()
         state = fitted.state
         if rules is not self.__dict__.get("_present_rules"):
-            state = state._replace(prior=rules.prior, expected_size=rules.expected_size)
-            state = self._with_settings(state)
+            state = self._resumed(expected_size=self._expected_size)
         with single_threaded_blas(data.n_rows):
             state = rules.solver.step(state, data, rules.schedule)
         try:
@@ -415,8 +416,6 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             self._input(),
             self._solver(),
             self._schedule(state),
-            self._pseudo_statistics(state.model, getattr(self, "n_features_in_", 0)),
-            self._expected_size,
             self.callbacks,
             self.verbose,
         )
@@ -495,7 +494,12 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         """
         seen = self._seen()
         with error_context(self):
-            return LearntPrior.of(seen, weight)
+            check_number("weight", weight, 0.0, math.inf)
+            fitted, names = seen._fitted, self._structural_parameters
+            return LearntPrior(
+                type(self).__name__, dict(zip(names, fitted.structure, strict=True)),
+                seen.n_features_in_, fitted.state.model, fitted.state.own_statistics, float(weight),
+            )  # fmt: skip
 
     # ------------------------------------------------------------------------------ fitted state
 

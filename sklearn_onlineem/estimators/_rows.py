@@ -92,16 +92,13 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
     def _input(self, fresh=False):
         family = self._family() if fresh else self.model_.family
-        n_components, takes_labels = getattr(self, "n_components", 1), self._takes_labels
+        n_components = getattr(self, "n_components", 1)
+        takes_labels = getattr(self, "semi_supervised", False)
         return RowsInput(self, family, fresh, n_components, self._prepared, takes_labels)
 
     def _reader(self):
         """Return the input that reads data for inference."""
         return self._input()
-
-    @property
-    def _takes_labels(self):
-        return getattr(self, "semi_supervised", False)
 
     # Function from checked values to those of the family, if they differ.
     _prepared = None

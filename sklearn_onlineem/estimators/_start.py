@@ -5,7 +5,6 @@ Clusters are responsibilities, from which one M-step makes a model.
 
 from __future__ import annotations
 
-import math
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -17,7 +16,6 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 
-from sklearn_onlineem.em.settings import check_number
 from sklearn_onlineem.estimators._parameters import are_same
 from sklearn_onlineem.estimators._progress import warn_user
 from sklearn_onlineem.estimators._threads import single_threaded_openmp
@@ -70,22 +68,6 @@ class LearntPrior:
     model: Model
     statistics: Statistics
     weight: float
-
-    @classmethod
-    def of(cls, fitted, weight):
-        """Return a fitted estimator as a prior that counts for so many observations, above 0."""
-        check_number("weight", weight, 0.0, math.inf)
-        state = fitted._fitted.state
-        names = fitted._structural_parameters
-        structure = dict(zip(names, fitted._fitted.structure, strict=True))
-        statistics, n_features = state.own_statistics, fitted.n_features_in_
-        made_by = type(fitted).__name__
-        return cls(made_by, structure, n_features, state.model, statistics, float(weight))
-
-    @property
-    def pseudo_statistics(self):
-        """Statistics of as many observations as it counts for."""
-        return self.statistics.scale(self.weight)
 
     def check(self, estimator):
         """Raise ValueError unless an estimator has a model of the same shape and no other start."""

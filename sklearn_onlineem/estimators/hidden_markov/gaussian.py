@@ -129,7 +129,7 @@ class GaussianHMM(BaseHMM):
         matrices = np.broadcast_to(np.eye(d), (self.n_components, d, d))
         shape = family.covariance.from_matrices(matrices).shape
         values = np.asarray(self.covars_init, dtype=np.float64)
-        if _without_units(values.shape) == _without_units(shape):
+        if [n for n in values.shape if n != 1] == [n for n in shape if n != 1]:
             values = values.reshape(shape)
         values = finite_start("covars_init", values, shape, LARGEST_SQUARE)
         variances = values if values.ndim == 2 else np.einsum("kii->ki", values)
@@ -161,7 +161,3 @@ class GaussianHMM(BaseHMM):
     @fitted_property
     def covars_(self) -> Floats:
         return self._exposed(self.model_.parameters.covariance_matrices)
-
-
-def _without_units(shape):
-    return tuple(size for size in shape if size != 1)

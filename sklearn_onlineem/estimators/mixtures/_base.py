@@ -35,7 +35,7 @@ from sklearn_onlineem.estimators._validation import (
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
-__all__ = ["BaseMixture", "MixtureInitialiser", "check_rows_to_start"]
+__all__ = ["BaseMixture", "MixtureInitialiser"]
 
 
 @dataclass(frozen=True)
@@ -61,20 +61,18 @@ class MixtureInitialiser(Initialiser):
         from_means = self.means is not None and self.family.determined_by_means
         if self.given_parameters is None and not from_means:
             return None
-        family, parameters = self._bound(data), None
+        family, parameters = self.family.bind(data.X, data.sample_weight), None
         if self.given_parameters is not None:
             parameters = self.given_parameters(family, data)
         uniform = np.full(self.n_components, 1.0 / self.n_components)
         return self._with_given(MixtureModel(family, uniform, parameters), data)
 
     def stream_model(self, data, random_state):
-        check_rows_to_start(len(data), self.n_components, self._sufficient)
         emissions = wide_pseudo_rows(self._bound(data), data, self.n_components, self.prior)
         model = self.estimated(data, random_state, emissions)
         return model, MixtureStatistics(np.zeros(self.n_components), emissions)
 
     def estimated(self, data, random_state, pseudo_rows=None):
-        check_rows_to_start(len(data), self.n_components, self._sufficient)
         family = self._bound(data)
         init = self.init
         if not isinstance(init, str):
@@ -92,13 +90,16 @@ class MixtureInitialiser(Initialiser):
         return self._with_given(model, data)
 
     def _bound(self, data):
-        return self.family.bind(data.X, data.sample_weight)
-
-    @property
-    def _sufficient(self):
-        if self.sufficient:
-            return self.sufficient
-        return ("means_init",) if self.family.determined_by_means else ()
+        """Return the family, bound to data; refuse fewer rows than components."""
+        if len(data) >= self.n_components:
+            return self.family.bind(data.X, data.sample_weight)
+        by_means = ("means_init",) if self.family.determined_by_means else ()
+        names = ", ".join(self.sufficient or by_means)
+        instead = f", or all of the initial parameters: {names}" if names else ""
+        raise ValueError(
+            f"at least n_components={self.n_components} rows are needed to start from, got"
+            f" n_samples={len(data)}. Pass a larger (first) batch{instead}."
+        )
 
     def _with_given(self, model, data):
         """Return the model with the given start values."""
@@ -115,17 +116,6 @@ class MixtureInitialiser(Initialiser):
                 raise ValueError(f"means_init: {error}") from error
             parameters = model.family.with_means(parameters, means)
         return MixtureModel(model.family, weights, parameters)
-
-
-def check_rows_to_start(n_rows, n_components, sufficient=()):
-    """Raise ValueError if there are fewer rows than components."""
-    if n_rows < n_components:
-        names = ", ".join(sufficient)
-        instead = f", or all of the initial parameters: {names}" if names else ""
-        raise ValueError(
-            f"at least n_components={n_components} rows are needed to start from, got"
-            f" n_samples={n_rows}. Pass a larger (first) batch{instead}."
-        )
 
 
 @estimator

@@ -236,8 +236,9 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
     def _input(self, fresh=False):
         family = self._family() if fresh else self.model_.family
-        takes_labels = self._takes_labels
-        return ChainsInput(self, family, fresh, self.n_components, takes_labels=takes_labels)
+        return ChainsInput(
+            self, family, fresh, self.n_components, takes_labels=self.semi_supervised
+        )
 
     def _sequences(self, X, lengths, groups):
         """Return the form of X if `lengths` or `groups` are given, else X."""

@@ -145,7 +145,13 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
             else:
                 unfitted = EditDistance() if edit_distance is None else clone(edit_distance)
                 edit_distance = unfitted.fit(list(zip(X, y, strict=True)))
-            self._fitted = _learnt(edit_distance, words, self.conditional)
+            seen = edit_distance._seen()
+            codes = SymbolCodes(seen._codes)
+            coded = codes.encode(words)
+            n_symbols, best = len(codes.codes), seen._is_best(None)
+            known = Dictionary(coded, n_symbols, seen.model_, best, self.conditional)
+            classes = np.fromiter(words, dtype=object, count=len(words))
+            self._fitted = Learnt(edit_distance, classes, known, codes.codes)
         return self
 
     def predict(self, X: object) -> NDArray[np.object_]:
@@ -261,13 +267,3 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
         return tags
-
-
-def _learnt(edit_distance, words, conditional):
-    seen = edit_distance._seen()
-    codes = SymbolCodes(seen._codes)
-    coded = codes.encode(words)
-    n_symbols, best = len(codes.codes), seen._is_best(None)
-    known = Dictionary(coded, n_symbols, seen.model_, best, conditional)
-    classes = np.fromiter(words, dtype=object, count=len(words))
-    return Learnt(edit_distance, classes, known, codes.codes)

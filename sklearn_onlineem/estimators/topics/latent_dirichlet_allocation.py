@@ -416,8 +416,9 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
                 f" {self.burn_in}."
             )
 
-    def _with_settings(self, state):
-        model, inference = state.model, self._inference()
+    def _resumed(self, **changes):
+        state, inference = super()._resumed(**changes), self._inference()
+        model = state.model
         if (model.inference, model.learns_alpha) == (inference, self.learn_doc_topic_prior):
             return state
         settings = {"inference": inference, "learns_alpha": self.learn_doc_topic_prior}
