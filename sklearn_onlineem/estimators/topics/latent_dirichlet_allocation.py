@@ -33,27 +33,7 @@ from sklearn_onlineem.estimators._validation import (
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
 from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori, TopicInference
 
-__all__ = [
-    "COHERENCES",
-    "DocumentsInput",
-    "LatentDirichletAllocation",
-    "TopicInitialiser",
-    "coherence",
-]
-
-COHERENCES = ["npmi", "umass"]
-
-
-def coherence(X, words, measure):
-    """Return the mean of a measure over pairs of words, most probable first; 0.0 of one word."""
-    occurs = (X[:, words] > 0).astype(np.float64)
-    both = (occurs.T @ occurs).toarray()
-    first, second = np.triu_indices(len(words), 1)
-    if not len(first):
-        return 0.0
-    alone = np.diagonal(both)
-    values = _MEASURES[measure](both[first, second], alone[first], alone[second], X.shape[0])
-    return float(values.mean())
+__all__ = ["DocumentsInput", "LatentDirichletAllocation", "TopicInitialiser"]
 
 
 def _umass(both, first, second, n):
@@ -606,10 +586,19 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         seen = self._seen()
         name = f"{type(self).__name__}.topic_coherence"
         check_count(f"n of {name}", n)
-        if not (isinstance(measure, str) and measure in COHERENCES):
-            raise ValueError(f"measure of {name} must be one of {COHERENCES}, got {measure!r}.")
-        data = seen._reader().read(X)
-        return np.array([coherence(data.X, words, measure) for words in seen._top(n)])
+        if not (isinstance(measure, str) and measure in _MEASURES):
+            known = list(_MEASURES)
+            raise ValueError(f"measure of {name} must be one of {known}, got {measure!r}.")
+        X, means = seen._reader().read(X).X, []
+        for words in seen._top(n):
+            occurs = (X[:, words] > 0).astype(np.float64)
+            both = (occurs.T @ occurs).toarray()
+            pairs = first, second = np.triu_indices(len(words), 1)
+            alone = np.diagonal(both)
+            values = _MEASURES[measure](both[pairs], alone[first], alone[second], X.shape[0])
+            # One word has no pairs.
+            means.append(values.mean() if len(values) else 0.0)
+        return np.array(means)
 
     def sample(self, n_samples: int = 1, lengths: ArrayLike | None = None) -> tuple[Floats, Floats]:
         """Draw documents.
