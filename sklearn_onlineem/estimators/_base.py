@@ -22,7 +22,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from sklearn_onlineem.em.loop import Progress, run
 from sklearn_onlineem.em.schedules import SCHEDULES, named_schedule
-from sklearn_onlineem.em.settings import merged_params
+from sklearn_onlineem.em.settings import check_number, merged_params
 from sklearn_onlineem.em.solvers import SOLVERS, Chains, Plan, Solver, solvers_for
 from sklearn_onlineem.em.state import History, State, Step
 from sklearn_onlineem.em.stopping import STOPPING_RULES
@@ -46,7 +46,7 @@ from sklearn_onlineem.estimators._progress import (
     warn_of_reinitialisation,
     warn_of_unused_rates,
 )
-from sklearn_onlineem.estimators._start import LearntPrior, LearntStart
+from sklearn_onlineem.estimators._start import LearntPrior, LearntStart, prior_statistics
 from sklearn_onlineem.estimators._threads import single_threaded_blas
 from sklearn_onlineem.estimators._validation import (
     INVALID,
@@ -55,7 +55,6 @@ from sklearn_onlineem.estimators._validation import (
     raise_named,
 )
 from sklearn_onlineem.models import Model
-from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["N_JOBS", "OnlineEM"]
 
@@ -76,8 +75,6 @@ class Rules(NamedTuple):
     reader: object
     solver: Solver
     schedule: Callable
-    prior: Statistics | None
-    expected_size: float
     callbacks: Sequence[Callable[..., object]] | None
     verbose: int
 
@@ -208,14 +205,26 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         """Return the prior of hyper-parameters as pseudo-statistics, or None."""
         return None
 
+    def _emission_prior(self, family, n_features):
+        """Return the parameter `prior` as pseudo-statistics of the components, or None."""
+        given = self._hyperparameters
+        if given is None:
+            return None
+        n_components = getattr(self, "n_components", 1)
+        return prior_statistics(family, given, n_components, n_features=n_features)
+
     @property
     def _expected_size(self):
         """The size of a stream if it is known, else 0."""
         return getattr(self, "total_samples", None) or 0.0
 
-    def _with_settings(self, state):
-        """Return the state with a model that has the present settings."""
-        return state
+    def _resumed(self, **changes):
+        """Return the fitted state with the present prior, and with changes.
+
+        Subclasses may also change settings of the model.
+        """
+        state, n_features = self._fitted.state, getattr(self, "n_features_in_", 0)
+        return state._replace(prior=self._pseudo_statistics(state.model, n_features), **changes)
 
     # ----------------------------------------------------------------------------------- fitting
 
@@ -223,6 +232,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         """Fit to X, with further arguments of the input. Parameters are already validated."""
         random_state, best, best_score = check_random_state(self.random_state), None, -math.inf
         with self._lock(), error_context(self):
+            # Read.
             resumes = self.warm_start and self.__sklearn_is_fitted__()
             if resumes:
                 self._check_structure()
@@ -233,19 +243,17 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             with single_threaded_blas(data.n_rows):
                 initialiser = None if resumes else self._start()
                 for number in range(1, n_init + 1):
+                    # Start.
                     if resumes:
                         log(self, "continues from the fitted model")
-                        prior = self._pseudo_statistics(self.model_, data.n_features)
-                        seed = _drawn_seed(random_state)
-                        start = self._with_settings(
-                            self._fitted.state._replace(seed=seed, prior=prior)
-                        )
+                        start = self._resumed(seed=_drawn_seed(random_state))
                         history, bounds = self._fitted.history, self._fitted.lower_bounds
                     else:
                         log(self, f"start {number} of {n_init}, from {data.n_rows} rows")
                         model = initialiser.model(data, random_state)
                         start, history = self._state_of(model, data, random_state), History()
                         bounds = ()
+                    # Solve.
                     progress = Progress(start, history, self._callbacks(reader.attributes))
                     passes = solver.passes(progress, data, self._plan(start, data, bounds))
                     passes = tasks.observed(passes, progress, reader.attributes)
@@ -257,6 +265,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
                         best, best_score, best_start = progress, score, start
                     if progress.stopped:
                         break
+            # Commit.
             self._finish(best, data, best_start)
             self._commit(best, reader.attributes)
             tasks.end()
@@ -282,7 +291,8 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         if learnt is None:
             return prior
         learnt.check(self)
-        return learnt.pseudo_statistics if prior is None else prior + learnt.pseudo_statistics
+        statistics = learnt.statistics.scale(learnt.weight)
+        return statistics if prior is None else prior + statistics
 
     def _state_of(self, model, data, random_state):
         """Return the state in which a model starts to learn."""
@@ -298,18 +308,22 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
     def _plan(self, state, data, bounds):
         """Return the arguments of passes; `bounds` are of the fit before, if it continues."""
         bound_before = bounds[-1] if bounds else -math.inf
+
+        def stopping():
+            """Return a rule that has seen the last pass of the fit before, if there is one."""
+            rule = STOPPING_RULES[self.stopping](self.tol)
+            rule(bound_before, math.inf)
+            return rule
+
         return Plan(
             self._schedule(state),
-            self._n_in_batch(data),
-            partial(_rule, STOPPING_RULES[self.stopping], self.tol, bound_before),
+            self.batch_size,
+            stopping,
             np.random.default_rng(state.seed),
             rate_is_chosen=self.eta0 != "auto",
             max_iter=self.max_iter,
             bound_before=bound_before,
         )
-
-    def _n_in_batch(self, data):
-        return self.batch_size
 
     def _finish(self, progress, data, start, may_converge=True):
         """Count the observations once for all passes; warn of convergence and unused rates."""
@@ -366,8 +380,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             rules.reader.release()
         state = fitted.state
         if rules is not self.__dict__.get("_present_rules"):
-            state = state._replace(prior=rules.prior, expected_size=rules.expected_size)
-            state = self._with_settings(state)
+            state = self._resumed(expected_size=self._expected_size)
         with single_threaded_blas(data.n_rows):
             state = rules.solver.step(state, data, rules.schedule)
         try:
@@ -403,8 +416,6 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             self._input(),
             self._solver(),
             self._schedule(state),
-            self._pseudo_statistics(state.model, getattr(self, "n_features_in_", 0)),
-            self._expected_size,
             self.callbacks,
             self.verbose,
         )
@@ -483,7 +494,12 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         """
         seen = self._seen()
         with error_context(self):
-            return LearntPrior.of(seen, weight)
+            check_number("weight", weight, 0.0, math.inf)
+            fitted, names = seen._fitted, self._structural_parameters
+            return LearntPrior(
+                type(self).__name__, dict(zip(names, fitted.structure, strict=True)),
+                seen.n_features_in_, fitted.state.model, fitted.state.own_statistics, float(weight),
+            )  # fmt: skip
 
     # ------------------------------------------------------------------------------ fitted state
 
@@ -672,13 +688,6 @@ def _drop_locks():
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_drop_locks)
-
-
-def _rule(kind, tol, bound):
-    """Return a stopping rule that has seen the last pass of the fit before, if there is one."""
-    rule = kind(tol)
-    rule(bound, math.inf)
-    return rule
 
 
 def _drawn_seed(random_state):

@@ -42,25 +42,16 @@ class PersistentState:
     # Names of attributes that are not saved.
     _transient = ()
 
-    def _kept(self):
-        """Return the present parameters and fitted state, to be saved."""
-        state = vars(self).copy()
-        for name in self._transient:
-            state.pop(name, None)
-        return state
-
     def _check_learnt(self, state):
         """Raise ValueError if the fitted state has wrong types."""
 
     def __getstate__(self):
-        state = self._kept()
+        state = vars(self).copy()
+        for name in self._transient:
+            state.pop(name, None)
         return {**state, _VERSION: __version__, _CHECKSUM: _checksum_of(type(self), state)}
 
     def __setstate__(self, state):
-        # One assignment: a corrupt state leaves the estimator unchanged.
-        self.__dict__ = self._checked(state)
-
-    def _checked(self, state):
         name = type(self).__name__
         if not isinstance(state, dict):
             raise ValueError(f"{name}: its state must be a dict, got {type(state).__name__}.")
@@ -71,8 +62,15 @@ class PersistentState:
         if version is None:
             raise ValueError(f"{name}: its state lacks the version that saved it.")
         if version != __version__:
-            _warn_of_version(name, version)
-            state = {**_defaults(type(self)), **state}
+            warnings.warn(
+                InconsistentVersionWarning(
+                    estimator_name=name,
+                    current_sklearn_version=f"sklearn_onlineem {__version__}",
+                    original_sklearn_version=f"sklearn_onlineem {version}",
+                ),
+                stacklevel=2,
+            )
+            state = {**getattr(self, "_defaults", {}), **state}
         elif found != _checksum_of(type(self), state):
             raise ValueError(
                 f"{name}: its state differs from the saved one: part of it is missing or changed."
@@ -82,18 +80,8 @@ class PersistentState:
         if missing:
             raise ValueError(f"{name}: its state lacks {', '.join(missing)}.")
         self._check_learnt(state)
-        return state
-
-
-def _warn_of_version(name, version):
-    warnings.warn(
-        InconsistentVersionWarning(
-            estimator_name=name,
-            current_sklearn_version=f"sklearn_onlineem {__version__}",
-            original_sklearn_version=f"sklearn_onlineem {version}",
-        ),
-        stacklevel=4,
-    )
+        # One assignment: a corrupt state leaves the estimator unchanged.
+        self.__dict__ = state
 
 
 def _checksum_of(kind, state):
@@ -106,11 +94,6 @@ def _checksum_of(kind, state):
 @cache
 def _names(kind):
     return frozenset(kind._get_param_names())
-
-
-@cache
-def _defaults(kind):
-    return getattr(kind, "_defaults", {})
 
 
 class Fitted(NamedTuple):

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import wraps
-from operator import itemgetter
 from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
@@ -53,8 +52,11 @@ def completed(cls, names):
     bases = [_sections(base.__dict__.get("_own_doc")) for base in cls.__mro__[1:]]
     cls._own_doc = cls.__dict__.get("__doc__")
     inherited = [found for _, found in bases]
+    entries = _merged("Parameters", sections, inherited)
     sections = {
-        "Parameters": _in_order(_merged("Parameters", sections, inherited), names),
+        "Parameters": [
+            entries[key] for key in sorted(entries, key=lambda key: names.index(key[0]))
+        ],
         "Attributes": list(_merged("Attributes", sections, inherited).values()),
         **{name: part for name, part in sections.items() if name not in _ENTRIES},
     }
@@ -83,11 +85,6 @@ def _merged(section, own, inherited):
             if not any(set(names) & set(known) for known in found):
                 found[names] = entry
     return found
-
-
-def _in_order(entries, names):
-    position = {name: i for i, name in enumerate(names)}
-    return [entries[key] for key in sorted(entries, key=lambda key: position[key[0]])]
 
 
 _FORGETTING = "schedule='forgetting' forgets, by the factor 'beta'"
@@ -260,11 +257,20 @@ def estimator(cls: Estimator) -> Estimator:
     cls._parameter_constraints = {f.name: f.metadata["valid"] for f in declared}
     cls._structural_parameters = tuple(f.name for f in declared if f.metadata["structural"])
     cls._defaults = {f.name: f.default for f in declared}
-    cls._values = staticmethod(itemgetter(*cls._defaults))
     for name, default in cls._defaults.items():
         setattr(cls, name, _Parameter(name, default))
-    names = _own_first(cls)
-    cls.__init__.__signature__ = _reordered(inspect.signature(cls.__init__), names)
+    # First the positional one, then the class's own, then inherited ones.
+    positional = [f.name for f in declared if not f.kw_only]
+    annotated = (name for kind in cls.__mro__ for name in inspect.get_annotations(kind))
+    names = [name for name in dict.fromkeys([*positional, *annotated]) if name in cls._defaults]
+    signature = inspect.signature(cls.__init__)
+    ordered = [
+        signature.parameters[name].replace(annotation=inspect.Parameter.empty)
+        for name in ("self", *names)
+    ]
+    cls.__init__.__signature__ = signature.replace(
+        parameters=ordered, return_annotation=inspect.Signature.empty
+    )
     cls.__doc__ = completed(cls, names)
     return naming_calls(cls)
 
@@ -275,22 +281,6 @@ def are_same(a, b):
         return True
     # NumPy 2.0 can't compare strings with numbers.
     return isinstance(a, str) == isinstance(b, str) and np.array_equal(a, b)
-
-
-def _own_first(cls):
-    """Return names of parameters: the positional one, the class's own, then inherited ones."""
-    positional = [f.name for f in fields(cls) if not f.kw_only]
-    declared = (inspect.get_annotations(kind) for kind in cls.__mro__)
-    names = dict.fromkeys([*positional, *(name for part in declared for name in part)])
-    return [name for name in names if name in cls._defaults]
-
-
-def _reordered(signature, names):
-    ordered = [
-        signature.parameters[name].replace(annotation=inspect.Parameter.empty)
-        for name in ("self", *names)
-    ]
-    return signature.replace(parameters=ordered, return_annotation=inspect.Signature.empty)
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Method], Method]:

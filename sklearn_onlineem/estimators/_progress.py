@@ -119,22 +119,21 @@ def warn_of_unused_rates(estimator, progress):
         for name in ("eta0", "beta", "schedule")
         if name not in used and getattr(estimator, name) != estimator._defaults[name]
     ]
-    if unused:
-        names, why = " or ".join(unused), _why_unused(estimator, progress, has_own_rates)
-        whose = f"{type(estimator).__name__} took no step that depends on {names}, which was set"
-        warn_user(f"{whose}: {why}")
-
-
-def _why_unused(estimator, progress, has_own_rates):
+    if not unused:
+        return
     if has_own_rates:
-        return "learning rates come from its running statistics."
-    if progress.used_rates:
-        return f"schedule={estimator.schedule!r} does not use it."
-    return (
-        f"there was no online step, with solver={estimator.solver!r}, eta0={estimator.eta0!r} and"
-        f" batch_size={estimator.batch_size}. Online EM is solver='online', and solver='auto'"
-        " where eta0 is a number."
-    )
+        why = "learning rates come from its running statistics."
+    elif progress.used_rates:
+        why = f"schedule={estimator.schedule!r} does not use it."
+    else:
+        why = (
+            f"there was no online step, with solver={estimator.solver!r}, eta0={estimator.eta0!r}"
+            f" and batch_size={estimator.batch_size}. Online EM is solver='online', and"
+            " solver='auto' where eta0 is a number."
+        )
+    names = " or ".join(unused)
+    whose = f"{type(estimator).__name__} took no step that depends on {names}, which was set"
+    warn_user(f"{whose}: {why}")
 
 
 def warn_of_reinitialisation(estimator, step):
@@ -176,18 +175,15 @@ def _asks_for_estimator(callback):
     try:
         return _ASKING[callback]
     except (KeyError, TypeError):  # new, or nothing that can be a key
-        asks = _n_needed(callback) == 2
-    with suppress(TypeError):
-        _ASKING[callback] = asks
-    return asks
-
-
-def _n_needed(callback):
+        pass
     try:
         parameters = inspect.signature(callback).parameters.values()
     except (TypeError, ValueError):  # built in
-        return 1
-    return sum(p.kind in _POSITIONAL and p.default is p.empty for p in parameters)
+        parameters = ()
+    asks = sum(p.kind in _POSITIONAL and p.default is p.empty for p in parameters) == 2
+    with suppress(TypeError):
+        _ASKING[callback] = asks
+    return asks
 
 
 try:

@@ -47,24 +47,21 @@ class RowsInput:
     def read(self, X, y=None, sample_weight=None):
         """Return rows, converted and checked, without those of weight 0."""
         try:
-            return self._read(X, y, sample_weight)
+            X = self._converted(X)
+            n_threads = threads_for(self._n_jobs, X.size * self._n_components)
+            weight = None if sample_weight is None else checked_weight(sample_weight, X)
+            rows = self._batch(X, weight, y if self._takes_labels else None, n_threads)
+            if weight is not None and not weight.all():
+                rows = rows[np.flatnonzero(weight)]
+            if self._prepare is not None:
+                rows = replace(rows, X=self._prepare(rows.X))
+            self._family.check(rows.X)
         except INVALID as error:
             raise_named(error, self._estimator)
+        return rows
 
     def release(self):
         """Drop the rows that were read, of which nothing is kept."""
-
-    def _read(self, X, y, sample_weight):
-        X = self._converted(X)
-        n_threads = threads_for(self._n_jobs, X.size * self._n_components)
-        weight = None if sample_weight is None else checked_weight(sample_weight, X)
-        rows = self._batch(X, weight, y if self._takes_labels else None, n_threads)
-        if weight is not None and not weight.all():
-            rows = rows[np.flatnonzero(weight)]
-        if self._prepare is not None:
-            rows = replace(rows, X=self._prepare(rows.X))
-        self._family.check(rows.X)
-        return rows
 
     def _converted(self, X):
         if self._fresh or not is_ready(self._estimator, X):
@@ -95,16 +92,13 @@ class RowEstimator(FitTransformMixin, OnlineEM):
 
     def _input(self, fresh=False):
         family = self._family() if fresh else self.model_.family
-        n_components, takes_labels = getattr(self, "n_components", 1), self._takes_labels
+        n_components = getattr(self, "n_components", 1)
+        takes_labels = getattr(self, "semi_supervised", False)
         return RowsInput(self, family, fresh, n_components, self._prepared, takes_labels)
 
     def _reader(self):
         """Return the input that reads data for inference."""
         return self._input()
-
-    @property
-    def _takes_labels(self):
-        return getattr(self, "semi_supervised", False)
 
     # Function from checked values to those of the family, if they differ.
     _prepared = None

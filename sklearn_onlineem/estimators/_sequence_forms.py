@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numbers
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 
@@ -43,24 +44,22 @@ class SequenceForm:
 
     def flat(self, y):
         """Return values for each row, cut as X was, in the order of `X`."""
-        if self.is_nested and _has_parts(y):
+        is_list = isinstance(y, list | tuple | np.ndarray)
+        if self.is_nested and is_list and len(y) > 0 and np.ndim(y[0]) > 0:
             parts = [column(f"y[{i}]", part) for i, part in enumerate(y)]
-            self._check_cut([len(part) for part in parts])
+            expected = np.diff(self.offsets)
+            if len(parts) != len(expected):
+                raise ValueError(f"y has {len(parts)} parts, and X {len(expected)} sequences.")
+            for i, (part, n_rows) in enumerate(zip(parts, expected, strict=True)):
+                if len(part) != n_rows:
+                    raise ValueError(
+                        f"y[{i}] has {len(part)} entries, and sequence {i} of X has {n_rows} rows."
+                    )
             return np.concatenate(parts)
         y = column("y", y)
         if len(y) != self.offsets[-1]:
             raise ValueError(f"X has {self.offsets[-1]} rows, and y {len(y)}.")
         return y if self.order is None else y[self.order]
-
-    def _check_cut(self, lengths):
-        expected = np.diff(self.offsets)
-        if len(lengths) != len(expected):
-            raise ValueError(f"y has {len(lengths)} parts, and X {len(expected)} sequences.")
-        for i, (length, n_rows) in enumerate(zip(lengths, expected, strict=True)):
-            if length != n_rows:
-                raise ValueError(
-                    f"y[{i}] has {length} entries, and sequence {i} of X has {n_rows} rows."
-                )
 
     def restored(self, rows):
         """Return rows as the user arranged them: a list if an entry was a sequence."""
@@ -75,37 +74,24 @@ class SequenceForm:
         return out
 
 
-def _has_parts(y):
-    return isinstance(y, list | tuple | np.ndarray) and len(y) > 0 and np.ndim(y[0]) > 0
-
-
 def check_rows_of_y(form, y):
     """Refuse a `y` without an entry for each row of a 2-D X: hmmlearn has lengths there."""
     if y is None or form.is_nested:
         return
     check_in_memory("y", y)
-    n_rows, n_entries = form.offsets[-1], _n_entries(y)
+    n_rows, n_entries = form.offsets[-1], "no"
+    with suppress(TypeError):
+        n_entries = _num_samples(countable(y))
     if n_entries == n_rows:
         return
     found = f"X has {n_rows} rows, and y {n_entries} entries"
-    if _adds_up(y, n_rows):
+    look_like_lengths = False
+    with suppress(ValueError):
+        y = np.asarray(y)
+        look_like_lengths = np.issubdtype(y.dtype, np.integer) and y.sum() == n_rows
+    if look_like_lengths:
         raise ValueError(f"{found}; these look like lengths: pass lengths=...")
     raise ValueError(f"{found}. Pass lengths of sequences as lengths=...")
-
-
-def _n_entries(y):
-    try:
-        return _num_samples(countable(y))
-    except TypeError:
-        return "no"
-
-
-def _adds_up(y, n_rows):
-    try:
-        y = np.asarray(y)
-    except ValueError:
-        return False
-    return np.issubdtype(y.dtype, np.integer) and y.sum() == n_rows
 
 
 def sequence_form(X, lengths=None, groups=None, convert=countable):
@@ -122,8 +108,13 @@ def sequence_form(X, lengths=None, groups=None, convert=countable):
             )
         # The lengths of lists of users' classes may be wrong.
         return _form_of_list(list(iter(X)), convert)
-    if lengths is None and groups is None:
-        _check_dimensions(X)
+    is_one = lengths is None and groups is None
+    if is_one and isinstance(X, list | tuple) and getattr(next(iter(X), None), "ndim", None) == 1:
+        # They may be rows, or sequences of one feature.
+        raise ValueError(
+            "X is a list of arrays of one dimension. Sequences of one feature are"
+            " [x.reshape(-1, 1) for x in X]; rows of one sequence are np.stack(X)."
+        )
     X = convert(filled(X))
     if lengths is not None and groups is not None:
         raise ValueError("Pass either lengths or groups, not both.")
@@ -131,8 +122,17 @@ def sequence_form(X, lengths=None, groups=None, convert=countable):
     if groups is not None:
         check_complete("groups", groups)
         return _form_of_groups(X, np.asarray(groups), n_rows)
-    offsets = [0, n_rows] if lengths is None else _offsets_of(lengths, n_rows)
-    return SequenceForm(X, np.asarray(offsets, dtype=np.int64))
+    if lengths is None:
+        return SequenceForm(X, np.array([0, n_rows], dtype=np.int64))
+    check_complete("lengths", lengths)
+    lengths = np.asarray(lengths)
+    if not np.issubdtype(lengths.dtype, np.integer):
+        raise TypeError(f"lengths must be integers, got {lengths.dtype}.")
+    if lengths.ndim != 1 or len(lengths) == 0 or lengths.min() < 1:
+        raise ValueError("lengths must be a list of numbers above 0.")
+    if lengths.sum(dtype=object) != n_rows:
+        raise ValueError(f"lengths add up to {lengths.sum(dtype=object)}, but X has {n_rows} rows.")
+    return SequenceForm(X, _running_sums(lengths))
 
 
 def is_nested(X):
@@ -142,15 +142,6 @@ def is_nested(X):
     if isinstance(X, np.ndarray) and X.dtype != object:
         return X.ndim == 3
     return isinstance(X, list | tuple | np.ndarray) and np.ndim(next(iter(X), None)) == 2
-
-
-def _check_dimensions(X):
-    """Refuse a list of vectors: they may be rows, or sequences of one feature."""
-    if isinstance(X, list | tuple) and getattr(next(iter(X), None), "ndim", None) == 1:
-        raise ValueError(
-            "X is a list of arrays of one dimension. Sequences of one feature are"
-            " [x.reshape(-1, 1) for x in X]; rows of one sequence are np.stack(X)."
-        )
 
 
 def _form_of_list(X, convert):
@@ -169,7 +160,15 @@ def _form_of_list(X, convert):
         if len(part) == 0:
             raise ValueError(f"Sequence {i} of X is empty.")
     offsets = _running_sums([len(part) for part in parts])
-    X = convert(_concatenated(parts, library))
+    if len(parts) == 1:
+        X = parts[0]
+    elif library is None:
+        X = np.concatenate(parts)
+    else:
+        # Columns get a common type, which is the default in pandas.
+        how = {"how": "vertical_relaxed"} if library.__name__ == "polars" else {}
+        X = library.concat(parts, **how)
+    X = convert(X)
     if X.shape[0] != offsets[-1]:
         raise ValueError(f"The sequences of X claim {offsets[-1]} rows, but have {len(X)}.")
     return SequenceForm(X, offsets, is_nested=True)
@@ -208,16 +207,6 @@ def _library_of(part):
     return None
 
 
-def _concatenated(parts, library):
-    if len(parts) == 1:
-        return parts[0]
-    if library is None:
-        return np.concatenate(parts)
-    # Columns get a common type, which is the default in pandas.
-    how = {"how": "vertical_relaxed"} if library.__name__ == "polars" else {}
-    return library.concat(parts, **how)
-
-
 def _form_of_groups(X, groups, n_rows):
     if groups.shape != (n_rows,):
         raise ValueError(f"groups must be of shape ({n_rows},), got {groups.shape}.")
@@ -230,18 +219,6 @@ def _form_of_groups(X, groups, n_rows):
         return SequenceForm(X, offsets)
     order = np.argsort(codes, kind="stable")
     return SequenceForm(_safe_indexing(X, order), offsets, order)
-
-
-def _offsets_of(lengths, n_rows):
-    check_complete("lengths", lengths)
-    lengths = np.asarray(lengths)
-    if not np.issubdtype(lengths.dtype, np.integer):
-        raise TypeError(f"lengths must be integers, got {lengths.dtype}.")
-    if lengths.ndim != 1 or len(lengths) == 0 or lengths.min() < 1:
-        raise ValueError("lengths must be a list of numbers above 0.")
-    if lengths.sum(dtype=object) != n_rows:
-        raise ValueError(f"lengths add up to {lengths.sum(dtype=object)}, but X has {n_rows} rows.")
-    return _running_sums(lengths)
 
 
 def _running_sums(lengths):

@@ -37,7 +37,7 @@ __all__ = ["SequenceEstimator", "SequencesInput", "filled_rows"]
 
 
 class SequencesInput:
-    """Reads sequences in all forms of the user, and returns results in the same form.
+    """Reads sequences in all forms of the user; `form` is that of the last.
 
     The family checks the values, and first (`fresh`) data define the `attributes` of the estimator.
     """
@@ -52,32 +52,25 @@ class SequencesInput:
         with error_context(self._estimator):
             self.form = sequence_form(X, lengths, groups, self._converted)
             check_rows_of_y(self.form, y)
-            data = self._data(self.form.X, y)
-        return (
-            data.continued(self._estimator._fitted.end) if continues and not self._fresh else data
-        )
+            X, labels = self.form.X, None
+            if y is not None and self._takes_labels:
+                labels = checked_labels(self.form.flat(y), X.shape[0], self._n_states)
+            n_threads = threads_for(self._estimator.n_jobs, X.size * self._n_states)
+            rows = Rows.unchecked(X, None, labels, n_threads)
+            data = Sequences.unchecked(rows, self.form.offsets)
+            check_values(data, self._family, self._fresh)
+        if continues and not self._fresh:
+            return data.continued(self._estimator._fitted.end)
+        return data
 
     def _converted(self, X):
         if self._fresh or not is_ready(self._estimator, X):
             X, self.attributes = converted(self._estimator, X, self._fresh, "allow-nan")
         return X
 
-    def _data(self, X, y):
-        labels = None
-        if y is not None and self._takes_labels:
-            labels = checked_labels(self.form.flat(y), X.shape[0], self._n_states)
-        n_threads = threads_for(self._estimator.n_jobs, X.size * self._n_states)
-        data = Sequences.unchecked(Rows.unchecked(X, None, labels, n_threads), self.form.offsets)
-        check_values(data, self._family, self._fresh)
-        return data
-
     def release(self):
         """Drop the sequences that were read."""
         self.form = None
-
-    def restored(self, rows):
-        """Return results for rows as the user arranged the rows."""
-        return self.form.restored(rows)
 
 
 @estimator
@@ -201,11 +194,12 @@ class SequenceEstimator(
     # ---------------------------------------------------------------------------------- inference
 
     def _infer(self, X, lengths, groups, method, *arguments):
+        """Return what a method of the model makes of sequences, and the form of these."""
         seen = self._seen()
         reader = seen._input()
         data = reader.read(X, None, lengths, groups)
         with error_context(self), single_threaded_blas(data.n_rows):
-            return getattr(seen.model_, method)(data, *arguments), reader
+            return getattr(seen.model_, method)(data, *arguments), reader.form
 
     def score_samples(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
@@ -256,9 +250,9 @@ class SequenceEstimator(
         NotFittedError, ValueError
             If the estimator is not fitted, or X is invalid.
         """
-        log_likelihoods, reader = self._infer(X, lengths, groups, "log_likelihood")
+        log_likelihoods, form = self._infer(X, lengths, groups, "log_likelihood")
         with error_context(self):
-            check_rows_of_y(reader.form, y)
+            check_rows_of_y(form, y)
         return float(log_likelihoods.mean())
 
     def fit_transform(
@@ -318,18 +312,14 @@ class SequenceEstimator(
         seen, name = self._seen(), type(self).__name__
         check_count(f"n_samples of {name}", n_samples)
         check_count(f"n_sequences of {name}", n_sequences, optional=True)
+        n, n_samples = int(n_sequences or 1), int(n_samples)
         with error_context(self):
-            return seen._drawn(int(n_samples), n_sequences)
-
-    def _drawn(self, n_samples, n_sequences):
-        """Return rows and states of sequences, or of one if their number is None."""
-        n = int(n_sequences or 1)
-        which = "n_samples" if n == 1 else "n_samples * n_sequences"
-        room(which, (n, n_samples, getattr(self, "n_features_in_", 1)))
-        like = Sequences(Rows(np.empty((n_samples, 0))), np.array([0, n_samples]))
-        with single_threaded_blas(n_samples * n):
-            data, states = self.model_.sample(n, self._generator(), like)
-        X = self._exposed(data.X)
+            which = "n_samples" if n == 1 else "n_samples * n_sequences"
+            room(which, (n, n_samples, getattr(seen, "n_features_in_", 1)))
+            like = Sequences(Rows(np.empty((n_samples, 0))), np.array([0, n_samples]))
+            with single_threaded_blas(n_samples * n):
+                data, states = seen.model_.sample(n, seen._generator(), like)
+        X = seen._exposed(data.X)
         if n_sequences is None:
             return X, states
         cuts = data.offsets[1:-1]
@@ -358,10 +348,9 @@ class SequenceEstimator(
             If the estimator is not fitted, or X is invalid.
         """
         seen = self._seen()
-        log_likelihoods, reader = seen._infer(X, lengths, groups, "log_likelihood")
-        return -2.0 * log_likelihoods.sum() + seen.model_.n_parameters() * np.log(
-            reader.form.offsets[-1]
-        )
+        log_likelihoods, form = seen._infer(X, lengths, groups, "log_likelihood")
+        penalty = seen.model_.n_parameters() * np.log(form.offsets[-1])
+        return -2.0 * log_likelihoods.sum() + penalty
 
     def aic(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None

@@ -5,7 +5,6 @@ Clusters are responsibilities, from which one M-step makes a model.
 
 from __future__ import annotations
 
-import math
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -17,7 +16,6 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 
-from sklearn_onlineem.em.settings import check_number
 from sklearn_onlineem.estimators._parameters import are_same
 from sklearn_onlineem.estimators._progress import warn_user
 from sklearn_onlineem.estimators._threads import single_threaded_openmp
@@ -70,22 +68,6 @@ class LearntPrior:
     model: Model
     statistics: Statistics
     weight: float
-
-    @classmethod
-    def of(cls, fitted, weight):
-        """Return a fitted estimator as a prior that counts for so many observations, above 0."""
-        check_number("weight", weight, 0.0, math.inf)
-        state = fitted._fitted.state
-        names = fitted._structural_parameters
-        structure = dict(zip(names, fitted._fitted.structure, strict=True))
-        statistics, n_features = state.own_statistics, fitted.n_features_in_
-        made_by = type(fitted).__name__
-        return cls(made_by, structure, n_features, state.model, statistics, float(weight))
-
-    @property
-    def pseudo_statistics(self):
-        """Statistics of as many observations as it counts for."""
-        return self.statistics.scale(self.weight)
 
     def check(self, estimator):
         """Raise ValueError unless an estimator has a model of the same shape and no other start."""
@@ -244,7 +226,11 @@ def wide_pseudo_rows(family, rows, n_components, prior=None):
 def _warn_of_few(X, n_components):
     distinct = set()
     for i in range(X.shape[0]):
-        distinct.add(_row_bytes(X, i))
+        if sparse.issparse(X):
+            entries = slice(X.indptr[i], X.indptr[i + 1])
+            distinct.add(X.indices[entries].tobytes() + X.data[entries].tobytes())
+        else:
+            distinct.add(X[i].tobytes())
         if len(distinct) == n_components:
             return
     warn_user(
@@ -253,18 +239,15 @@ def _warn_of_few(X, n_components):
     )
 
 
-def _row_bytes(X, i):
-    if not sparse.issparse(X):
-        return X[i].tobytes()
-    entries = slice(X.indptr[i], X.indptr[i + 1])
-    return X.indices[entries].tobytes() + X.data[entries].tobytes()
-
-
 def start_responsibilities(start, rows, n_components, rng):
     if n_components == 1:
         return np.ones((len(rows), 1))
     if isinstance(start, str):
-        return STARTS[start](replace(rows, X=_narrow(rows.X)), n_components, rng)
+        X = rows.X
+        if sparse.issparse(X) and X.indices.dtype != np.int32:  # scikit-learn's k-means takes these
+            parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+            X = sparse.csr_array(parts, shape=X.shape)
+        return STARTS[start](replace(rows, X=X), n_components, rng)
     if start.shape[0] == len(rows) and start.shape[1] == n_components:
         return start / start.sum(axis=1, keepdims=True)
     return _nearest(rows.X, start)
@@ -295,14 +278,6 @@ def _random_rows(rows, n_components, rng):
     share = None if weight is None else weight / weight.sum()
     chosen = rng.choice(len(rows), size=n_components, replace=False, p=share)
     return _nearest(rows.X, rows.X[chosen])
-
-
-def _narrow(X):
-    """Return CSR with 32-bit indices, for scikit-learn's k-means."""
-    if not sparse.issparse(X) or X.indices.dtype == np.int32:
-        return X
-    parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
-    return sparse.csr_array(parts, shape=X.shape)
 
 
 def _with_labels(responsibilities, rows):

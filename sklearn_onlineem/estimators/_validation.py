@@ -47,9 +47,12 @@ def check_in_memory(name, values):
     """Raise TypeError if data are a Dask collection, a future, or a list with one."""
     if type(values) is np.ndarray or "dask" not in sys.modules:
         return
-    parts = values if isinstance(values, list | tuple) else (values,)
-    for part in parts:
-        if type(part) is not np.ndarray and _is_remote(part):
+    from dask.base import is_dask_collection
+
+    distributed = sys.modules.get("distributed")
+    futures = () if distributed is None else distributed.Future
+    for part in values if isinstance(values, list | tuple) else (values,):
+        if type(part) is not np.ndarray and (isinstance(part, futures) or is_dask_collection(part)):
             kind = f"{type(part).__module__.partition('.')[0]} {type(part).__name__}"
             raise TypeError(
                 f"{name} is a {kind}, or has one, and all of it would be loaded into this process."
@@ -59,43 +62,26 @@ def check_in_memory(name, values):
             )
 
 
-def _is_remote(values):
-    from dask.base import is_dask_collection
-
-    distributed = sys.modules.get("distributed")
-    is_future = distributed is not None and isinstance(values, distributed.Future)
-    return is_future or is_dask_collection(values)
-
-
 def filled(X):
     """Return data with NaN where a value is masked or NA: a copy then, else the data themselves."""
     if type(X) is np.ndarray:
-        return _without_na(X) if X.dtype == object and X.ndim == 2 else X
+        # Objects may be NA only if pandas has been imported.
+        pandas = sys.modules.get("pandas") if X.dtype == object and X.ndim == 2 else None
+        missing = False if pandas is None else pandas.isna(X)
+        return np.where(missing, np.nan, X) if np.any(missing) else X
     if isinstance(X, np.ma.MaskedArray):
-        return _filled_array(X)
+        mask = np.ma.getmaskarray(X)
+        if not mask.any():
+            return np.asarray(X.data)
+        values = np.array(X.data, dtype=X.dtype if X.dtype.kind in "fcO" else np.float64)
+        values[mask] = np.nan
+        return values
     if isinstance(X, list | tuple) and any(isinstance(part, np.ma.MaskedArray) for part in X):
         return [filled(part) for part in X]
     if hasattr(X, "iloc") and X.ndim == 2 and any(dtype.kind == "O" for dtype in X.dtypes):
         values = np.where(X.isna(), np.nan, X.to_numpy(dtype=object))
         return type(X)(values, index=X.index, columns=X.columns)
     return X
-
-
-def _filled_array(X):
-    mask = np.ma.getmaskarray(X)
-    if not mask.any():
-        return np.asarray(X.data)
-    holds_nan = X.dtype.kind in "fcO"
-    values = np.array(X.data, dtype=X.dtype if holds_nan else np.float64)
-    values[mask] = np.nan
-    return values
-
-
-def _without_na(X):
-    """Return objects with NaN for NA, which occurs only if pandas has been imported."""
-    pandas = sys.modules.get("pandas")
-    missing = False if pandas is None else pandas.isna(X)
-    return np.where(missing, np.nan, X) if np.any(missing) else X
 
 
 def check_complete(name, values):
@@ -259,8 +245,9 @@ def countable(X):
     return array if array.ndim else X
 
 
-def _check_no_dicts(X):
-    """Raise TypeError if X is a dict, or a list of dicts, or one of lists of those."""
+def _checked(estimator, X, reset, ensure_all_finite):
+    """Return rows as kernels take them; refuse values whose squares overflow, or underflow."""
+    check_in_memory("X", X)
     inner = X
     for _ in range(3):
         if type(inner) in (list, tuple) and inner:
@@ -273,11 +260,6 @@ def _check_no_dicts(X):
             " dicts, pandas.DataFrame a table of a dict of columns, and list(X.values()) is the"
             " list of a dict of sequences."
         )
-
-
-def _checked(estimator, X, reset, ensure_all_finite):
-    check_in_memory("X", X)
-    _check_no_dicts(X)
     takes_sparse = get_tags(estimator).input_tags.sparse
     if takes_sparse or not sparse.issparse(X):
         X = countable(filled(X))
@@ -297,20 +279,16 @@ def _checked(estimator, X, reset, ensure_all_finite):
         raise ValueError(f"X has {X.shape[1]} features, but {expected} are expected.")
     if not sparse.issparse(X):
         X = np.require(X, requirements=["A", "C"])
-    _check_scale(X.data if sparse.issparse(X) else X, first=reset)
-    return X
-
-
-def _check_scale(values, first):
-    """Refuse values whose squares overflow, or in the first data underflow, their type."""
+    values = X.data if sparse.issparse(X) else X
     square = _sum_of_squares(values)
     if math.isnan(square):
         values = values[~np.isnan(values)]
         square = _sum_of_squares(values)
     if not math.isfinite(square):
         raise ValueError(f"X has values whose squares overflow {values.dtype}; rescale the data.")
-    if first and square < _SMALLEST_SQUARE and values.any():
+    if reset and square < _SMALLEST_SQUARE and values.any():
         raise ValueError(f"X has values whose squares underflow {values.dtype}; rescale the data.")
+    return X
 
 
 def _sum_of_squares(values):

@@ -120,8 +120,7 @@ def combine_estimators(
     >>> merged.means_.round().ravel(), merged.n_samples_seen_
     (array([ 1., 19.]), 3000)
     """
-    estimators = _listed(estimators)
-    _check_members(estimators)
+    estimators = _checked_members(estimators)
     weights = _checked_weights(weights, estimators)
     if method not in _METHODS:
         raise ValueError(f"method must be one of {sorted(_METHODS)}, got {method!r}.")
@@ -172,38 +171,37 @@ _METHODS = {"entropic": _entropic, "averaging": _averaging, "sampled": _sampled}
 
 
 def _aligned_state(state, reference, align):
-    """Return the state, aligned to the reference if requested."""
-    if align == "auto":
-        model = _closer(state.model, reference)
-    else:
-        model = state.model.aligned_to(reference.model, reference.lengths) if align else state.model
-    # Statistics of merged members have the old numbering.
-    return state if model is state.model else state._replace(model=model, merged=None)
-
-
-def _closer(model, reference):
-    """Return the model, aligned to the reference if that is much closer."""
-    like = reference.lengths
+    """Return the state, aligned to the reference if requested; "auto": if that is much closer."""
+    if not align:
+        return state
+    model, like = state.model, reference.lengths
     try:
         aligned = model.aligned_to(reference.model, like)
     except (TypeError, ValueError):  # components cannot be matched, or not be renumbered
-        return model
+        if align != "auto":
+            raise
+        return state
     if aligned is model:
-        return model
-    before, after = (one.kl_divergence(reference.model, like) for one in (model, aligned))
-    return aligned if after < _CLOSER * before else model
+        return state
+    if align == "auto":
+        before, after = (one.kl_divergence(reference.model, like) for one in (model, aligned))
+        if not after < _CLOSER * before:
+            return state
+    # Statistics of merged members have the old numbering.
+    return state._replace(model=aligned, merged=None)
 
 
 def _estimator_of(model: Model, statistics: Statistics | None, estimators, aligned):
     """Return a fitted estimator with the parameters of the first, that has seen all data."""
     first, states = estimators[0], [estimator._fitted.state for estimator in estimators]
     seen = [state.n_seen for state in states]
+    lengths = [(one.n_seen, one.lengths) for one in states if one.lengths is not None]
     needed, unit, size_seen = _sizes(states, seen)
     state = State(
         model,
         sum(state.n_steps for state in states),
         sum(seen),
-        lengths=_lengths_of(states),
+        lengths=pooled(lengths) if lengths else None,
         merged=statistics,
         seed=states[0].seed,
         size_seen=size_seen,
@@ -214,7 +212,11 @@ def _estimator_of(model: Model, statistics: Statistics | None, estimators, align
     )
     attributes = {**first._fitted.attributes}
     attributes["_dtype"] = np.result_type(*(estimator._dtype for estimator in estimators))
-    attributes.update(_feature_names(estimators), aligned_members_=aligned)
+    attributes["aligned_members_"] = aligned
+    known = (estimator._fitted.attributes.get("feature_names_in_") for estimator in estimators)
+    names = next((names for names in known if names is not None), None)
+    if names is not None:
+        attributes["feature_names_in_"] = names
     merged = clone(first)
     merged._commit(Progress(state), attributes)
     return merged
@@ -230,30 +232,16 @@ def _sizes(states, seen):
     return float(needed), unit, sum(one.size_seen * share for one, share in pairs)
 
 
-def _feature_names(estimators):
-    known = (estimator._fitted.attributes.get("feature_names_in_") for estimator in estimators)
-    names = next((names for names in known if names is not None), None)
-    return {} if names is None else {"feature_names_in_": names}
-
-
-def _lengths_of(states):
-    """Return the distribution of lengths in all data."""
-    known = [(state.n_seen, state.lengths) for state in states if state.lengths is not None]
-    return pooled(known) if known else None
-
-
 # ---------------------------------------------------------------------------------------- checks
 
 
-def _listed(estimators):
+def _checked_members(estimators):
+    """Return fitted estimators as a list; refuse those that cannot merge."""
     if not isinstance(estimators, Iterable):
         raise TypeError(
             f"estimators must be a list of fitted estimators, got {type(estimators).__name__}."
         )
-    return list(estimators)
-
-
-def _check_members(estimators):
+    estimators = list(estimators)
     if not estimators:
         raise ValueError("combine_estimators needs at least one estimator.")
     first = estimators[0]
@@ -275,10 +263,6 @@ def _check_members(estimators):
                 f"estimators[{i}], a {type(first).__name__}, has {name}={own}, and estimators[0]"
                 f" has {name}={other}."
             )
-    _check_names(estimators)
-
-
-def _check_names(estimators):
     learnt = [estimator._fitted.attributes.get("feature_names_in_") for estimator in estimators]
     known = [(i, names.tolist()) for i, names in enumerate(learnt) if names is not None]
     for i, names in known[1:]:
@@ -287,6 +271,7 @@ def _check_names(estimators):
                 f"estimators[{i}], a {type(estimators[i]).__name__}, has feature_names_in_={names},"
                 f" and estimators[{known[0][0]}] has feature_names_in_={known[0][1]}."
             )
+    return estimators
 
 
 def _mismatches(estimator, first):
@@ -303,19 +288,15 @@ def _mismatches(estimator, first):
     # Shapes differ because something else does.
     found = estimator.model_.differences(first.model_)
     found = sorted(found, key=lambda difference: difference[0].startswith("shape"))
-    parameters = dict(_other_parameters(estimator, first))
-    for name, own, other in found:
-        if name in parameters:  # the values that users set, not those of the model
-            own, other = parameters[name]
-        yield name, own, other
-
-
-def _other_parameters(estimator, first):
-    names = first._structural_parameters
     structures = estimator._fitted.structure, first._fitted.structure
-    for name, own, other in zip(names, *structures, strict=True):
-        if not are_same(own, other):
-            yield name, (repr(own), repr(other))
+    parameters = {
+        name: (repr(own), repr(other))
+        for name, own, other in zip(first._structural_parameters, *structures, strict=True)
+        if not are_same(own, other)
+    }
+    for name, own, other in found:
+        # The values that users set, not those of the model.
+        yield name, *parameters.get(name, (own, other))
 
 
 def _checked_weights(weights, estimators):

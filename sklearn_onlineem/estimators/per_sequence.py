@@ -111,7 +111,19 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
             name = type(transformer).__name__
             raise TypeError(f"PerSequence: transformer has no partial_fit: {name} learns by fit.")
         if hasattr(self, "transformer_"):
-            self._check_unchanged(transformer)
+            fitted, name = self.transformer_, type(self).__name__
+            if type(transformer) is not type(fitted):
+                raise ValueError(
+                    f"{name} has fitted a {type(fitted).__name__}, but transformer is now a"
+                    f" {type(transformer).__name__}; call fit again."
+                )
+            before = fitted.get_params()
+            for key, now in transformer.get_params().items():
+                if not _are_alike(before.get(key), now):
+                    raise ValueError(
+                        f"{name} has fitted a transformer with {key}={before.get(key)!r}, but it is"
+                        f" now {now!r}; call fit again."
+                    )
             transformer = copy.deepcopy(self.transformer_)
         self.transformer_ = transformer.partial_fit(self._form(X).X)
         return self
@@ -119,22 +131,6 @@ class PerSequence(SequenceOutput, PersistentState, FitTransformMixin, BaseEstima
     def _new_transformer(self):
         with error_context(self):
             return clone(self.transformer)
-
-    def _check_unchanged(self, transformer):
-        """Raise ValueError if a transformer has another class or parameters than the fitted one."""
-        fitted, name = self.transformer_, type(self).__name__
-        if type(transformer) is not type(fitted):
-            raise ValueError(
-                f"{name} has fitted a {type(fitted).__name__}, but transformer is now a"
-                f" {type(transformer).__name__}; call fit again."
-            )
-        before, now = fitted.get_params(), transformer.get_params()
-        for key in now:
-            if not _are_alike(before.get(key), now[key]):
-                raise ValueError(
-                    f"{name} has fitted a transformer with {key}={before.get(key)!r}, but it is now"
-                    f" {now[key]!r}; call fit again."
-                )
 
     def _form(self, X):
         with error_context(self):

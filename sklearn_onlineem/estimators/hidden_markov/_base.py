@@ -15,7 +15,7 @@ from sklearn_onlineem._typing import Floats, FloatsOrList, IntegersOrList, Seque
 from sklearn_onlineem.estimators._fitted import fitted_property, rollback
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._sequences import SequenceEstimator, SequencesInput
-from sklearn_onlineem.estimators._start import STARTS, LearntPrior, prior_statistics
+from sklearn_onlineem.estimators._start import STARTS, LearntPrior
 from sklearn_onlineem.estimators.hidden_markov._start import (
     TERMINATIONS,
     Chain,
@@ -106,6 +106,10 @@ class BaseHMM(SequenceEstimator):
     # Whether rows must not be negative, and whether some of their values may be missing.
     _takes_positive_only = False
     _handles_missing = False
+    # Methods for initial parameters of the emissions, if a class has any: one returns the family
+    # and the parameters that they determine, or None, and the other replaces some parameters.
+    _given_emissions = None
+    _with_given_emissions = None
 
     @abstractmethod
     def _family(self):
@@ -116,6 +120,11 @@ class BaseHMM(SequenceEstimator):
         return SequencesInput(self, family, fresh, self.n_components, self.semi_supervised)
 
     def _initialiser(self):
+        letters = "st" + self._emission_letters
+        if set(self.params) - set(letters):
+            raise ValueError(f"params has letters other than {letters!r}: {self.params!r}.")
+        learnt = "".join(c for c in "st" if c in self.params)
+        learnt += "e" * any(letter in self.params for letter in self._emission_letters)
         chain = Chain(
             self.n_components,
             self.termination,
@@ -124,16 +133,9 @@ class BaseHMM(SequenceEstimator):
             self.transmat_init,
         )
         return HiddenMarkovInitialiser(
-            self._family(), chain, self._learnt(), self.init, self._emission_prior
-        )
-
-    def _learnt(self):
-        emissions = any(letter in self.params for letter in self._emission_letters)
-        if set(self.params) - set("st" + self._emission_letters):
-            raise ValueError(
-                f"params has letters other than 'st{self._emission_letters}': {self.params!r}."
-            )
-        return "".join(c for c in "st" if c in self.params) + "e" * emissions
+            self._family(), chain, learnt, self.init, self._emission_prior, self._given_emissions,
+            self._with_given_emissions,
+        )  # fmt: skip
 
     def _prior(self, model, n_features):
         emissions = self._emission_prior(model.family, n_features)
@@ -149,13 +151,6 @@ class BaseHMM(SequenceEstimator):
             excess(transitions, "transmat_prior") * (model.transmat > 0),
             emissions,
         )
-
-    def _emission_prior(self, family, n_features):
-        """Return the prior of the emissions as pseudo-statistics, or None."""
-        given = self._hyperparameters
-        if given is None:
-            return None
-        return prior_statistics(family, given, self.n_components, n_features=n_features)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -226,8 +221,8 @@ class BaseHMM(SequenceEstimator):
         NotFittedError, ValueError
             If the estimator is not fitted, or X is invalid.
         """
-        posterior, reader = self._infer(X, lengths, groups, "posterior")
-        return reader.restored(posterior)
+        posterior, form = self._infer(X, lengths, groups, "posterior")
+        return form.restored(posterior)
 
     def transform(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
@@ -271,8 +266,8 @@ class BaseHMM(SequenceEstimator):
         NotFittedError, ValueError
             If the estimator is not fitted, or X is invalid.
         """
-        filtered, reader = self._infer(X, lengths, groups, "filtered")
-        return reader.restored(filtered)
+        filtered, form = self._infer(X, lengths, groups, "filtered")
+        return form.restored(filtered)
 
     def live_filter(self) -> StateFilter:
         """Return a filter that takes one row at a time.
@@ -374,11 +369,11 @@ class BaseHMM(SequenceEstimator):
 
     def _decoded(self, X, lengths, groups, algorithm):
         if algorithm == "map":
-            posterior, reader = self._infer(X, lengths, groups, "posterior")
-            return float(posterior.max(axis=1).sum()), reader.restored(posterior.argmax(axis=1))
+            posterior, form = self._infer(X, lengths, groups, "posterior")
+            return float(posterior.max(axis=1).sum()), form.restored(posterior.argmax(axis=1))
         if algorithm != "viterbi":
             raise ValueError(
                 f"algorithm of {type(self).__name__} must be 'viterbi' or 'map', got {algorithm!r}."
             )
-        (states, log_probabilities), reader = self._infer(X, lengths, groups, "decoded")
-        return float(log_probabilities.sum()), reader.restored(states)
+        (states, log_probabilities), form = self._infer(X, lengths, groups, "decoded")
+        return float(log_probabilities.sum()), form.restored(states)

@@ -41,11 +41,6 @@ class Chain:
 
     def parts(self, mean_length):
         """Return start, transition matrix and termination of a model."""
-        absorbing = self._absorbing()
-        termination = TERMINATIONS[self.termination](absorbing)
-        return self._start(absorbing), self._transmat(absorbing, mean_length), termination
-
-    def _absorbing(self):
         given = [] if self.absorbing_states is None else self.absorbing_states
         states = np.unique(np.asarray(given, dtype=np.int64))
         if len(states) and (states[0] < 0 or states[-1] >= self.n_states):
@@ -62,21 +57,34 @@ class Chain:
             )
         if self.termination == "absorbing_states" and len(states) == self.n_states:
             raise ValueError("absorbing_states leaves no transient state.")
-        return states
-
-    def _start(self, absorbing):
         if self.start is not None:
             start = shares("startprob_init", self.start, (self.n_states,))
         else:
             start = np.ones(self.n_states)
             if self.termination == "absorbing_states":
-                start[absorbing] = 0.0
-        return start / start.sum()
+                start[states] = 0.0
+        transmat = self._transmat(states, mean_length)
+        return start / start.sum(), transmat, TERMINATIONS[self.termination](states)
 
     def _transmat(self, absorbing, mean_length):
+        """Return the transition matrix, with a column for the end state if there is one."""
         n_states, has_end = self.n_states, self.termination == "end_state"
         if self.transmat is not None:
-            transmat = self._given_transmat(has_end)
+            with_end = has_end and np.shape(self.transmat) == (n_states, n_states + 1)
+            lacks_end = has_end and not with_end
+            shape = (n_states, n_states + with_end)
+            transmat = shares("transmat_init", self.transmat, shape, may_lack=lacks_end)
+            if lacks_end:
+                rest = np.maximum(1.0 - transmat.sum(axis=1), 0.0)
+                transmat = np.column_stack([transmat, rest])
+            # The rest of a row may be rounding.
+            if has_end and transmat[:, -1].max() <= n_states * np.finfo(np.float64).eps:
+                raise ValueError(
+                    "transmat_init leaves no room for the end: with termination='end_state' rows of"
+                    f" {n_states} entries add up to less than 1, and the rest is the probability to"
+                    f" end there; or rows of {n_states + 1} entries have it last, above 0 in one at"
+                    " least."
+                )
         elif has_end:
             # A probability of 1 would never change, even if longer sequences follow.
             end = 1.0 / max(mean_length, 2.0)
@@ -86,25 +94,6 @@ class Chain:
             transmat = np.ones((n_states, n_states))
         transmat = transmat / transmat.sum(axis=1, keepdims=True)
         transmat[absorbing] = np.eye(*transmat.shape)[absorbing]
-        return transmat
-
-    def _given_transmat(self, has_end):
-        """Return `transmat_init`, with a column for the end state if there is one."""
-        n_states = self.n_states
-        with_end = has_end and np.shape(self.transmat) == (n_states, n_states + 1)
-        lacks_end = has_end and not with_end
-        shape = (n_states, n_states + with_end)
-        transmat = shares("transmat_init", self.transmat, shape, may_lack=lacks_end)
-        if lacks_end:
-            rest = np.maximum(1.0 - transmat.sum(axis=1), 0.0)
-            transmat = np.column_stack([transmat, rest])
-        # The rest of a row may be rounding.
-        if has_end and transmat[:, -1].max() <= n_states * np.finfo(np.float64).eps:
-            raise ValueError(
-                "transmat_init leaves no room for the end: with termination='end_state' rows of"
-                f" {n_states} entries add up to less than 1, and the rest is the probability to end"
-                f" there; or rows of {n_states + 1} entries have it last, above 0 in one at least."
-            )
         return transmat
 
 
@@ -133,9 +122,9 @@ def checked_probabilities(emissionprob_init, shape):
 class HiddenMarkovInitialiser(Initialiser):
     """Emissions start from clusters of the rows in any order, the chain from given probabilities.
 
-    Given start values make the emissions without clusters (`given_emissions`), or replace part of
-    them (`with_given`). `bind` fixes the family to the first data. The `prior` of the emissions is
-    for rows that alone determine no parameters.
+    Given start values make the emissions without clusters: `given_emissions` returns their family
+    and parameters, or None. Or they replace part of them (`with_given`). The `prior` of the
+    emissions is for rows that alone determine no parameters.
     """
 
     family: Family
@@ -145,24 +134,26 @@ class HiddenMarkovInitialiser(Initialiser):
     prior: Callable | None = None
     given_emissions: Callable | None = None
     with_given: Callable | None = None
-    bind: Callable | None = None
 
     def given(self, data):
         if self.given_emissions is None:
             return None
-        rows = filled_rows(data)
-        family = self._bound(rows)
-        parameters = self.given_emissions(family, rows)
-        return None if parameters is None else self._model(family, parameters, data)
+        given = self.given_emissions(filled_rows(data))
+        return None if given is None else self._model(*given, data)
 
     def estimated(self, data, random_state):
         rows = self._rows_to_start(data)
-        family = self._bound(rows)
-        return self._estimated(data, rows, family, random_state, self._all_rows(family, rows))
+        family, statistics = self.family.bind(rows.X), None
+        if family.is_nominal:
+            # No symbol is in two clusters. Emissions made of them alone would never share one, and
+            # EM could not change that: each state starts from all rows, too.
+            evenly = np.full((len(rows), self.chain.n_states), 1.0 / self.chain.n_states)
+            statistics = family.expected_statistics(rows.X, evenly)
+        return self._estimated(data, rows, family, random_state, statistics)
 
     def stream_model(self, data, random_state):
         rows = self._rows_to_start(data)
-        family = self._bound(rows)
+        family = self.family.bind(rows.X)
         emissions = wide_pseudo_rows(family, rows, self.chain.n_states, self.prior)
         model = self._estimated(data, rows, family, random_state, emissions)
         # One pseudo-transition from each state, and one pseudo-start.
@@ -180,23 +171,9 @@ class HiddenMarkovInitialiser(Initialiser):
             parameters = self.with_given(family, parameters)
         return self._model(family, parameters, data)
 
-    def _bound(self, rows):
-        return self.family.bind(rows.X) if self.bind is None else self.bind(rows)
-
     def _model(self, family, parameters, data):
         start, transmat, termination = self.chain.parts(data.n_rows / len(data))
         return HiddenMarkovModel(family, start, transmat, parameters, termination, self.learnt)
-
-    def _all_rows(self, family, rows):
-        """Return statistics of all rows for each state of nominal families, else None.
-
-        No symbol is in two clusters. Emissions made of them would never share one, and EM could not
-        change that.
-        """
-        if not family.is_nominal:
-            return None
-        evenly = np.full((len(rows), self.chain.n_states), 1.0 / self.chain.n_states)
-        return family.expected_statistics(rows.X, evenly)
 
     def _rows_to_start(self, data):
         rows, n_states = filled_rows(data), self.chain.n_states

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Integral, Real
 
 import numpy as np
@@ -85,25 +84,18 @@ class CategoricalHMM(BaseHMM):
     def _family(self):
         return Categorical(self.n_features)
 
-    def _initialiser(self):
+    def _given_emissions(self, rows):
         if self.emissionprob_init is None:
-            return super()._initialiser()
-        return replace(
-            super()._initialiser(), given_emissions=self._given_emissions, bind=self._bound_family
-        )
-
-    def _bound_family(self, rows):
-        if self.n_features is not None:
-            return Categorical(self.n_features)
-        # The first data may lack the last symbol.
-        n_columns = self.n_components * rows.n_features
-        return Categorical(max(1, np.size(self.emissionprob_init) // n_columns))
-
-    def _given_emissions(self, family, rows):
+            return None
+        family = self._family()
+        if self.n_features is None:
+            # The first data may lack the last symbol.
+            n_columns = self.n_components * rows.n_features
+            family = Categorical(max(1, np.size(self.emissionprob_init) // n_columns))
         shape = (self.n_components, rows.n_features * family.n_categories)
         given = checked_probabilities(self.emissionprob_init, shape)
         family.check(rows.X)
-        return family.regularise(given)
+        return family, family.regularise(given)
 
     def _emission_prior(self, family, n_features):
         if self.emissionprob_prior is None:

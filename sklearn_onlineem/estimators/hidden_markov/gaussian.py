@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Real
 
 import numpy as np
@@ -108,18 +107,11 @@ class GaussianHMM(BaseHMM):
             learns_covariances=not {"e", "c"}.isdisjoint(self.params),
         )
 
-    def _initialiser(self):
-        return replace(
-            super()._initialiser(),
-            given_emissions=self._given_emissions,
-            with_given=self._with_given_emissions,
-        )
-
-    def _given_emissions(self, family, rows):
+    def _given_emissions(self, rows):
         if self.means_init is None or self.covars_init is None:
             return None
-        d = rows.n_features
-        return Gaussians(self._given_means(d), self._given_covars(family, d))
+        d, family = rows.n_features, self._family().bind(rows.X)
+        return family, Gaussians(self._given_means(d), self._given_covars(family, d))
 
     def _with_given_emissions(self, family, parameters):
         d = parameters.mean.shape[1]
@@ -137,7 +129,7 @@ class GaussianHMM(BaseHMM):
         matrices = np.broadcast_to(np.eye(d), (self.n_components, d, d))
         shape = family.covariance.from_matrices(matrices).shape
         values = np.asarray(self.covars_init, dtype=np.float64)
-        if _without_units(values.shape) == _without_units(shape):
+        if [n for n in values.shape if n != 1] == [n for n in shape if n != 1]:
             values = values.reshape(shape)
         values = finite_start("covars_init", values, shape, LARGEST_SQUARE)
         variances = values if values.ndim == 2 else np.einsum("kii->ki", values)
@@ -169,7 +161,3 @@ class GaussianHMM(BaseHMM):
     @fitted_property
     def covars_(self) -> Floats:
         return self._exposed(self.model_.parameters.covariance_matrices)
-
-
-def _without_units(shape):
-    return tuple(size for size in shape if size != 1)

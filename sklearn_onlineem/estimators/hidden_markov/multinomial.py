@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Real
 
 from sklearn.utils._param_validation import Interval
@@ -70,16 +69,14 @@ class MultinomialHMM(BaseHMM):
     def _family(self):
         return Multinomial()
 
-    def _initialiser(self):
-        return replace(super()._initialiser(), given_emissions=self._given_emissions)
-
-    def _given_emissions(self, family, rows):
+    def _given_emissions(self, rows):
         if self.emissionprob_init is None:
             return None
         shape = (self.n_components, rows.n_features)
         given = checked_probabilities(self.emissionprob_init, shape)
         # Totals are not modelled, but the inertia of a state depends on them.
-        return family.regularise(given * rows.X.sum(axis=1).mean())
+        family = self._family().bind(rows.X)
+        return family, family.regularise(given * rows.X.sum(axis=1).mean())
 
     def _emission_prior(self, family, n_features):
         if self.emissionprob_prior is None:

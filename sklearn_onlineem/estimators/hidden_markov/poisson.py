@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Real
 
 from sklearn.utils._param_validation import Interval
@@ -71,17 +70,15 @@ class PoissonHMM(BaseHMM):
     def _family(self):
         return Poisson()
 
-    def _initialiser(self):
-        return replace(super()._initialiser(), given_emissions=self._given_emissions)
-
-    def _given_emissions(self, family, rows):
+    def _given_emissions(self, rows):
         if self.lambdas_init is None:
             return None
         shape = (self.n_components, rows.n_features)
         given = finite_start("lambdas_init", self.lambdas_init, shape)
         if given.min() < 0:
             raise ValueError("lambdas_init must not be negative.")
-        return family.regularise(given)
+        family = self._family().bind(rows.X)
+        return family, family.regularise(given)
 
     def _emission_prior(self, family, n_features):
         if self.lambdas_prior == self.lambdas_weight == 0.0:

@@ -64,11 +64,8 @@ RELATIVE_FLOOR = 1e-6
 
 def array_of(model, name):
     """Return the array of a model with this name of pykalman."""
-    return getattr(_part(model, FIELDS[name]), FIELDS[name].parameter)
-
-
-def _part(model, field):
-    return getattr(model, field.part)
+    field = FIELDS[name]
+    return getattr(getattr(model, field.part), field.parameter)
 
 
 @dataclass(frozen=True)
@@ -130,29 +127,23 @@ class System:
 
     def model(self, arrays, floor):
         """Return the model of arrays, with a floor of the variances of rows."""
-        state_floors = (
-            self._state_floor(arrays[name])
-            for name in ("initial_state_covariance", "transition_covariance")
-        )
+        learnt, parts = self.learnt(), {}
         shapes = Full(), *(SHAPES[kind] for kind in self.noise_types.values())
-        families = map(LinearGaussian, shapes, (*state_floors, floor))
-        parts = zip(_PARTS.values(), families, strict=True)
-        return LinearDynamicalModel(
-            **{part: self._regression(part, family, arrays) for part, family in parts}
-        )
-
-    def _regression(self, part, family, arrays):
-        fields = {name: field for name, field in FIELDS.items() if field.part == part}
-        values = {field.parameter: arrays[name] for name, field in fields.items()}
-        values.setdefault("matrix", np.empty((self.n_states, 0)))
-        learnt = frozenset(fields[name].parameter for name in self.learnt() & set(fields))
-        return Regression(family, AffineGaussian.single(**values), learnt)
-
-    def _state_floor(self, covariance):
-        """Return the floor of the variances of the state, in the units of the start."""
-        if isinstance(self.reg_covar, Real):
-            return np.full(len(covariance), float(self.reg_covar))
-        return np.full(len(covariance), RELATIVE_FLOOR * np.diag(covariance).mean())
+        for part, shape in zip(_PARTS.values(), shapes, strict=True):
+            fields = {name: field for name, field in FIELDS.items() if field.part == part}
+            values = {field.parameter: arrays[name] for name, field in fields.items()}
+            values.setdefault("matrix", np.empty((self.n_states, 0)))
+            if part == "emissions":
+                least = floor
+            elif isinstance(self.reg_covar, Real):
+                least = np.full(self.n_states, float(self.reg_covar))
+            else:  # in the units of the start
+                variance = np.diag(values["covariance"]).mean()
+                least = np.full(self.n_states, RELATIVE_FLOOR * variance)
+            family, parameters = LinearGaussian(shape, least), AffineGaussian.single(**values)
+            free = frozenset(fields[name].parameter for name in learnt & set(fields))
+            parts[part] = Regression(family, parameters, free)
+        return LinearDynamicalModel(**parts)
 
 
 def _checked_array(name, values, shape):
@@ -162,11 +153,6 @@ def _checked_array(name, values, shape):
     if not name.endswith("covariance"):
         return finite_start(name, values, shape)
     values = finite_start(name, values, shape, LARGEST_SQUARE)
-    _check_covariance(name, values)
-    return values
-
-
-def _check_covariance(name, values):
     scale = np.abs(values).max(initial=0.0)
     smallest = np.linalg.eigvalsh(values / (scale or 1.0))[0]
     # Parts of a state may have no noise; rows must have some.
@@ -177,30 +163,22 @@ def _check_covariance(name, values):
         or (name == "observation_covariance" and smallest == 0.0)
     ):
         raise ValueError(f"{name} must be symmetric and positive definite.")
+    return values
 
 
 def system_prior(prior, model):
     unknown = set(prior) - set(_PARTS)
     if unknown:
         raise ValueError(f"prior has keys {unknown} not of {tuple(_PARTS)}.")
-    return LinearDynamicalStatistics(
-        **{
-            part: _prior_of(f"prior[{name!r}]", prior.get(name, {}), getattr(model, part))
-            for name, part in _PARTS.items()
-        }
-    )
-
-
-def _prior_of(name, hyperparameters, regression):
-    n_components, n_features, n_inputs = regression.parameters.matrix.shape
-    return prior_statistics(
-        regression.family,
-        hyperparameters,
-        n_components,
-        n_features=n_features,
-        n_inputs=n_inputs,
-        name=name,
-    )
+    statistics = {}
+    for name, part in _PARTS.items():
+        regression = getattr(model, part)
+        n_components, n_features, n_inputs = regression.parameters.matrix.shape
+        statistics[part] = prior_statistics(
+            regression.family, prior.get(name, {}), n_components, n_features=n_features,
+            n_inputs=n_inputs, name=f"prior[{name!r}]",
+        )  # fmt: skip
+    return LinearDynamicalStatistics(**statistics)
 
 
 # Pseudo-rows of a stream's start, by parameters of the model per feature.

@@ -234,8 +234,8 @@ class KalmanFilter(SequenceEstimator):
 
     def _moments(self, X, lengths, groups, method):
         seen = self._seen()
-        parts, reader = seen._infer(X, lengths, groups, method)
-        return tuple(reader.restored(seen._exposed(part)) for part in parts)
+        parts, form = seen._infer(X, lengths, groups, method)
+        return tuple(form.restored(seen._exposed(part)) for part in parts)
 
     def filter(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
@@ -388,8 +388,8 @@ class KalmanFilter(SequenceEstimator):
         """
         seen = self._seen()
         check_count(f"n_steps of {type(self).__name__}", n_steps)
-        parts, reader = seen._infer(X, lengths, groups, "forecast", int(n_steps))
-        is_one = not reader.form.is_nested and lengths is None and groups is None
+        parts, form = seen._infer(X, lengths, groups, "forecast", int(n_steps))
+        is_one = not form.is_nested and lengths is None and groups is None
         parts = tuple(seen._exposed(part[0] if is_one else part) for part in parts)
         return parts if return_cov else parts[0]
 
@@ -422,8 +422,8 @@ class KalmanFilter(SequenceEstimator):
         array([0., 1., 2., 3.])
         """
         seen = self._seen()
-        rows, reader = seen._infer(X, lengths, groups, "imputed")
-        return reader.restored(seen._exposed(rows))
+        rows, form = seen._infer(X, lengths, groups, "imputed")
+        return form.restored(seen._exposed(rows))
 
     def score_rows(
         self, X: SequenceData, lengths: ArrayLike | None = None, *, groups: ArrayLike | None = None
@@ -447,8 +447,8 @@ class KalmanFilter(SequenceEstimator):
         NotFittedError, ValueError
             If the estimator is not fitted, or X is invalid.
         """
-        rows, reader = self._infer(X, lengths, groups, "row_log_likelihoods")
-        return reader.restored(rows)
+        rows, form = self._infer(X, lengths, groups, "row_log_likelihoods")
+        return form.restored(rows)
 
     def filter_update(
         self,

@@ -22,7 +22,6 @@ from sklearn_onlineem.estimators._start import (
     STARTS,
     Initialiser,
     LearntPrior,
-    prior_statistics,
     start_model,
     wide_pseudo_rows,
 )
@@ -36,7 +35,7 @@ from sklearn_onlineem.estimators._validation import (
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
-__all__ = ["BaseMixture", "MixtureInitialiser", "check_rows_to_start"]
+__all__ = ["BaseMixture", "MixtureInitialiser"]
 
 
 @dataclass(frozen=True)
@@ -62,22 +61,26 @@ class MixtureInitialiser(Initialiser):
         from_means = self.means is not None and self.family.determined_by_means
         if self.given_parameters is None and not from_means:
             return None
-        family, parameters = self._bound(data), None
+        family, parameters = self.family.bind(data.X, data.sample_weight), None
         if self.given_parameters is not None:
             parameters = self.given_parameters(family, data)
         uniform = np.full(self.n_components, 1.0 / self.n_components)
         return self._with_given(MixtureModel(family, uniform, parameters), data)
 
     def stream_model(self, data, random_state):
-        check_rows_to_start(len(data), self.n_components, self._sufficient)
         emissions = wide_pseudo_rows(self._bound(data), data, self.n_components, self.prior)
         model = self.estimated(data, random_state, emissions)
         return model, MixtureStatistics(np.zeros(self.n_components), emissions)
 
     def estimated(self, data, random_state, pseudo_rows=None):
-        check_rows_to_start(len(data), self.n_components, self._sufficient)
         family = self._bound(data)
-        init = self.init if isinstance(self.init, str) else self._checked_init(data)
+        init = self.init
+        if not isinstance(init, str):
+            init = np.asarray(init, dtype=np.float64)
+            if init.shape == (len(data), self.n_components):
+                init = relative_shares("init", init, init.shape)
+            else:
+                init = finite_start("init", init, (self.n_components, data.n_features))
         model = start_model(
             init, family, data, self.n_components, random_state, pseudo_rows, self.prior
         )
@@ -87,19 +90,16 @@ class MixtureInitialiser(Initialiser):
         return self._with_given(model, data)
 
     def _bound(self, data):
-        return self.family.bind(data.X, data.sample_weight)
-
-    @property
-    def _sufficient(self):
-        if self.sufficient:
-            return self.sufficient
-        return ("means_init",) if self.family.determined_by_means else ()
-
-    def _checked_init(self, data):
-        init = np.asarray(self.init, dtype=np.float64)
-        if init.shape == (len(data), self.n_components):
-            return relative_shares("init", init, init.shape)
-        return finite_start("init", init, (self.n_components, data.n_features))
+        """Return the family, bound to data; refuse fewer rows than components."""
+        if len(data) >= self.n_components:
+            return self.family.bind(data.X, data.sample_weight)
+        by_means = ("means_init",) if self.family.determined_by_means else ()
+        names = ", ".join(self.sufficient or by_means)
+        instead = f", or all of the initial parameters: {names}" if names else ""
+        raise ValueError(
+            f"at least n_components={self.n_components} rows are needed to start from, got"
+            f" n_samples={len(data)}. Pass a larger (first) batch{instead}."
+        )
 
     def _with_given(self, model, data):
         """Return the model with the given start values."""
@@ -108,28 +108,14 @@ class MixtureInitialiser(Initialiser):
             weights = shares("weights_init", self.weights, (self.n_components,))
             weights = weights / weights.sum()
         if self.means is not None:
-            means = self._checked_means(model.family, data.n_features)
+            shape = (self.n_components, data.n_features)
+            means = finite_start("means_init", self.means, shape)
+            try:
+                model.family.check_means(means)
+            except ValueError as error:
+                raise ValueError(f"means_init: {error}") from error
             parameters = model.family.with_means(parameters, means)
         return MixtureModel(model.family, weights, parameters)
-
-    def _checked_means(self, family, n_features):
-        means = finite_start("means_init", self.means, (self.n_components, n_features))
-        try:
-            family.check_means(means)
-        except ValueError as error:
-            raise ValueError(f"means_init: {error}") from error
-        return means
-
-
-def check_rows_to_start(n_rows, n_components, sufficient=()):
-    """Raise ValueError if there are fewer rows than components."""
-    if n_rows < n_components:
-        names = ", ".join(sufficient)
-        instead = f", or all of the initial parameters: {names}" if names else ""
-        raise ValueError(
-            f"at least n_components={n_components} rows are needed to start from, got"
-            f" n_samples={n_rows}. Pass a larger (first) batch{instead}."
-        )
 
 
 @estimator
@@ -203,13 +189,6 @@ class BaseMixture(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             self._family(), self.n_components, self.init, self.weights_init, self.means_init,
             self._emission_prior,
         )  # fmt: skip
-
-    def _emission_prior(self, family, n_features):
-        """Return the prior of the components as pseudo-statistics, or None."""
-        given = self._hyperparameters
-        if given is None:
-            return None
-        return prior_statistics(family, given, self.n_components, n_features=n_features)
 
     def _prior(self, model, n_features):
         family, parameters = model.family, model.parameters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +16,7 @@ from sklearn_onlineem.em.solvers import Solver, solvers_for
 from sklearn_onlineem.estimators._fitted import fitted_property
 from sklearn_onlineem.estimators._parameters import estimator, parameter
 from sklearn_onlineem.estimators._rows import RowEstimator
-from sklearn_onlineem.estimators._start import Initialiser, LearntPrior, prior_statistics
+from sklearn_onlineem.estimators._start import Initialiser, LearntPrior
 from sklearn_onlineem.estimators._validation import checked_lengths, finite_start
 from sklearn_onlineem.estimators.mixtures._base import BaseMixture
 from sklearn_onlineem.families import CompoundDirichlet as Family
@@ -95,11 +96,8 @@ class CompoundDirichlet(OneToOneFeatureMixin, RowEstimator):
         return SingleInitialiser(self.alpha_init)
 
     def _prior(self, model, n_features):
-        given = self._hyperparameters
-        if given is None:
-            return None
-        emissions = prior_statistics(model.family, given, 1, n_features=n_features)
-        return MixtureStatistics(np.zeros(1), emissions)
+        emissions = self._emission_prior(model.family, n_features)
+        return None if emissions is None else MixtureStatistics(np.zeros(1), emissions)
 
     @fitted_property
     def alpha_(self) -> Floats:
@@ -215,11 +213,10 @@ class CompoundDirichletMixture(BaseMixture):
         return Family()
 
     def _initialiser(self):
-        given = None if self.alpha_init is None else self._given_dirichlets
+        given = None
+        if self.alpha_init is not None:
+            given = partial(given_dirichlets, self.alpha_init, self.n_components)
         return replace(super()._initialiser(), given_parameters=given, sufficient=("alpha_init",))
-
-    def _given_dirichlets(self, family, rows):
-        return given_dirichlets(family, self.alpha_init, self.n_components, rows)
 
     @fitted_property
     def alpha_(self) -> Floats:
@@ -265,7 +262,7 @@ class SingleInitialiser(Initialiser):
         if self.alpha is None:
             return None
         family = Family()
-        return MixtureModel(family, np.ones(1), given_dirichlets(family, self.alpha, 1, data))
+        return MixtureModel(family, np.ones(1), given_dirichlets(self.alpha, 1, family, data))
 
     def estimated(self, data, random_state):
         family = Family()
@@ -275,7 +272,7 @@ class SingleInitialiser(Initialiser):
         return self.estimated(data, random_state), None
 
 
-def given_dirichlets(family, alpha, n_components, rows):
+def given_dirichlets(alpha, n_components, family, rows):
     """Return parameters of the given alpha, with the mean length of the documents."""
     n_features = rows.n_features
     shape = (n_features,) if np.ndim(alpha) == 1 else (n_components, n_features)

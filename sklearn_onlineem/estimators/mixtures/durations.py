@@ -116,12 +116,10 @@ class GammaMixture(BaseMixture):
 
     @fitted_property
     def shapes_(self) -> Floats:
-        return self._exposed(self._shapes_and_rates()[0])
+        model = self.model_
+        return self._exposed(model.family.shapes_and_rates(model.parameters)[0])
 
     @fitted_property
     def rates_(self) -> Floats:
-        return self._exposed(self._shapes_and_rates()[1])
-
-    def _shapes_and_rates(self):
         model = self.model_
-        return model.family.shapes_and_rates(model.parameters)
+        return self._exposed(model.family.shapes_and_rates(model.parameters)[1])

@@ -128,13 +128,16 @@ class GaussianMixture(BaseMixture):
         precisions = finite_start(
             "precisions_init", self.precisions_init, shapes[self.covariance_type], LARGEST_SQUARE
         )
-        if self.covariance_type in ("diag", "spherical"):
-            _require(bool((precisions > _LEAST_PRECISION).all()))
-            return (1.0 / precisions).reshape(K, -1)
-        matrices = precisions.reshape(-1, d, d)
-        _require(np.allclose(matrices, matrices.transpose(0, 2, 1)))
-        _require(bool((np.linalg.eigvalsh(matrices) > _LEAST_PRECISION).all()))
-        return np.linalg.inv(matrices)
+        is_diagonal = self.covariance_type in ("diag", "spherical")
+        matrices = precisions if is_diagonal else precisions.reshape(-1, d, d)
+        is_symmetric = is_diagonal or np.allclose(matrices, matrices.transpose(0, 2, 1))
+        eigenvalues = matrices if is_diagonal else np.linalg.eigvalsh(matrices)
+        if not (is_symmetric and (eigenvalues > _LEAST_PRECISION).all()):
+            raise ValueError(
+                "precisions_init must be symmetric and positive definite, with eigenvalues above"
+                f" {_LEAST_PRECISION:g}."
+            )
+        return (1.0 / precisions).reshape(K, -1) if is_diagonal else np.linalg.inv(matrices)
 
     # ----------------------------------------------------------------------------- fitted values
 
@@ -158,11 +161,3 @@ class GaussianMixture(BaseMixture):
     @fitted_property
     def precisions_cholesky_(self) -> Floats:
         return self._in_shape(self.model_.parameters.precision_factor)
-
-
-def _require(valid):
-    if not valid:
-        raise ValueError(
-            "precisions_init must be symmetric and positive definite, with eigenvalues above"
-            f" {_LEAST_PRECISION:g}."
-        )

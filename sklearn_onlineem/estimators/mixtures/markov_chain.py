@@ -52,9 +52,6 @@ class ChainsInput(RowsInput):
     column, and matrices of counts if they are square. A 2-D X has rows of counts.
     """
 
-    def __init__(self, estimator, family, fresh, n_components, takes_labels):
-        super().__init__(estimator, family, fresh, n_components, takes_labels=takes_labels)
-
     def _converted(self, X):
         if isinstance(X, SequenceForm):
             return self._counted(X)
@@ -63,36 +60,41 @@ class ChainsInput(RowsInput):
             form = sequence_form(X)
             if form.X.shape[1] == 1:
                 return self._counted(form)
-            X = _matrices_as_rows(form)
-        elif _is_column(X):
-            raise ValueError(_NO_ROWS)
+            n_columns = form.X.shape[1]
+            if (np.diff(form.offsets) != n_columns).any():
+                raise ValueError(
+                    f"X has entries of {n_columns} columns that are not all square. Sequences have"
+                    " one column, of symbols, and matrices of counts as many columns as rows."
+                )
+            X = np.asarray(filled(form.X)).reshape(-1, n_columns**2)
+        else:
+            is_list = isinstance(X, list | tuple)
+            shape = np.shape(next(iter(X), None)) if is_list else getattr(X, "shape", ())[1:]
+            if shape == (1,):
+                raise ValueError(_NO_ROWS)
         return super()._converted(X)
 
     def _counted(self, form):
         """Return the counts of transitions in sequences, in the columns of the first data."""
         values = symbol_column(self._estimator, form.X)[:, 0]
-        symbols, n_symbols, n_columns = self._symbols(values)
-        counts = transition_counts(symbols, form.offsets, n_symbols, values.dtype)
-        if self._fresh:
-            self.attributes = {"n_features_in_": n_columns, "_dtype": values.dtype}
-        return counts if n_columns == counts.shape[1] else counts[:, n_symbols:]
-
-    def _symbols(self, values):
-        """Return codes, the number of symbols, and that of the columns of counts."""
         given = self._estimator.n_symbols
         if not self._fresh:
             n_columns = self._estimator.n_features_in_
             n_symbols = n_symbols_of(n_columns)
             why = "as in the first data; n_symbols sets their number"
-            return _codes(values, n_symbols, why), n_symbols, n_columns
-        if given is None:
-            symbols = _codes(values, _MOST_SYMBOLS, "more need n_symbols")
-            n_symbols = int(symbols.max()) + 1
+            symbols = _codes(values, n_symbols, why)
         else:
-            symbols, n_symbols = _codes(values, given, f"n_symbols={given}"), given
-        n_columns = n_symbols * (n_symbols + 1)
-        room("n_symbols", (self._n_components, n_columns))
-        return symbols, n_symbols, n_columns
+            most, why = given, f"n_symbols={given}"
+            if given is None:
+                most, why = _MOST_SYMBOLS, "more need n_symbols"
+            symbols = _codes(values, most, why)
+            n_symbols = int(symbols.max()) + 1 if given is None else given
+            n_columns = n_symbols * (n_symbols + 1)
+            room("n_symbols", (self._n_components, n_columns))
+        counts = transition_counts(symbols, form.offsets, n_symbols, values.dtype)
+        if self._fresh:
+            self.attributes = {"n_features_in_": n_columns, "_dtype": values.dtype}
+        return counts if n_columns == counts.shape[1] else counts[:, n_symbols:]
 
     def _batch(self, X, weight, y, n_threads):
         if X.shape[1] == 1:
@@ -116,22 +118,6 @@ def symbol_column(estimator, X):
     if X.shape[1] != 1:
         raise ValueError(f"Sequences have one column, of symbols, but X has {X.shape[1]}.")
     return X
-
-
-def _matrices_as_rows(form):
-    n_columns = form.X.shape[1]
-    if (np.diff(form.offsets) != n_columns).any():
-        raise ValueError(
-            f"X has entries of {n_columns} columns that are not all square. Sequences have one"
-            " column, of symbols, and matrices of counts as many columns as rows."
-        )
-    return np.asarray(filled(form.X)).reshape(-1, n_columns**2)
-
-
-def _is_column(X):
-    if isinstance(X, list | tuple):
-        return np.shape(next(iter(X), None)) == (1,)
-    return getattr(X, "shape", ())[1:] == (1,)
 
 
 def _codes(values, n_symbols, why):
@@ -250,7 +236,9 @@ class MarkovChainMixture(SequenceOutput, BaseMixture):
 
     def _input(self, fresh=False):
         family = self._family() if fresh else self.model_.family
-        return ChainsInput(self, family, fresh, self.n_components, self._takes_labels)
+        return ChainsInput(
+            self, family, fresh, self.n_components, takes_labels=self.semi_supervised
+        )
 
     def _sequences(self, X, lengths, groups):
         """Return the form of X if `lengths` or `groups` are given, else X."""

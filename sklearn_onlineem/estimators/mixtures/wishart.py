@@ -67,12 +67,10 @@ class WishartMixture(BaseMixture):
 
     @fitted_property
     def degrees_of_freedom_(self) -> Floats:
-        return self._exposed(self._degrees_and_scales()[0])
+        model = self.model_
+        return self._exposed(model.family.degrees_and_scales(model.parameters)[0])
 
     @fitted_property
     def scales_(self) -> Floats:
-        return self._exposed(self._degrees_and_scales()[1])
-
-    def _degrees_and_scales(self):
         model = self.model_
-        return model.family.degrees_and_scales(model.parameters)
+        return self._exposed(model.family.degrees_and_scales(model.parameters)[1])

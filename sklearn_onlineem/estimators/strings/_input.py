@@ -28,19 +28,14 @@ class SymbolCodes:
     def encode(self, sequences):
         """Return words, each a str or a tuple, as `Strings`."""
         lengths = np.fromiter(map(len, sequences), dtype=np.int64, count=len(sequences))
-        encode = self._encode_text if are_text(sequences) else self._encode_symbols
-        symbols = np.asarray(encode(sequences), dtype=np.intc)
+        if are_text(sequences):  # each code point is looked up once
+            text = "".join(sequences).encode("utf-32-le", "surrogatepass")
+            points, places = np.unique(np.frombuffer(text, dtype="<u4"), return_inverse=True)
+            codes = np.asarray([self._code(chr(point)) for point in points], dtype=np.intc)[places]
+        else:
+            codes = [self._code(symbol) for sequence in sequences for symbol in sequence]
+        symbols = np.asarray(codes, dtype=np.intc)
         return Strings(symbols, np.concatenate(([0], np.cumsum(lengths))))
-
-    def _encode_symbols(self, sequences):
-        return [self._code(symbol) for sequence in sequences for symbol in sequence]
-
-    def _encode_text(self, strings):
-        """Return codes of text, looking each code point up once."""
-        text = "".join(strings).encode("utf-32-le", "surrogatepass")
-        points, places = np.unique(np.frombuffer(text, dtype="<u4"), return_inverse=True)
-        codes = [self._code(chr(point)) for point in points]
-        return np.asarray(codes, dtype=np.intc)[places]
 
     def _code(self, symbol):
         try:
@@ -70,22 +65,20 @@ def pairs_of(X):
     entries = entries_of(X, "a list of pairs (source, target) as X")
     if not entries:
         raise ValueError("X is empty: at least one pair (source, target) is needed.")
-    pairs = [_pair(entry, i) for i, entry in enumerate(entries)]
+    pairs = []
+    for i, entry in enumerate(entries):
+        expected = f"a pair (source, target) as entry {i} of X"
+        pair = [] if isinstance(entry, str) else entries_of(entry, expected)
+        if len(pair) != 2:
+            raise ValueError(
+                f"{_unlike(expected, entry)} Two lists become pairs by list(zip(sources, targets))."
+            )
+        pairs.append(pair)
     sources, targets = zip(*pairs, strict=True)
     return (
         strings_of(sources, "the source of pair {} of X"),
         strings_of(targets, "the target of pair {} of X"),
     )
-
-
-def _pair(entry, i):
-    expected = f"a pair (source, target) as entry {i} of X"
-    pair = [] if isinstance(entry, str) else entries_of(entry, expected)
-    if len(pair) != 2:
-        raise ValueError(
-            f"{_unlike(expected, entry)} Two lists become pairs by list(zip(sources, targets))."
-        )
-    return pair
 
 
 def strings_of(sequences, name):
@@ -96,17 +89,15 @@ def strings_of(sequences, name):
     """
     if isinstance(sequences, str):
         raise _unlike("a list of strings, or of sequences of symbols,", sequences)
-    entries = entries_of(sequences, "a list of strings, or of sequences of symbols,")
-    return [
-        entry if type(entry) is str else _word(entry, name.format(i))
-        for i, entry in enumerate(entries)
-    ]
-
-
-def _word(entry, name):
-    if isinstance(entry, str):
-        return str.__str__(entry)
-    return tuple(entries_of(entry, f"{_WORD} {name}"))
+    words = entries_of(sequences, "a list of strings, or of sequences of symbols,")
+    for i, entry in enumerate(words):
+        if type(entry) is str:
+            continue
+        if isinstance(entry, str):
+            words[i] = str.__str__(entry)
+        else:
+            words[i] = tuple(entries_of(entry, f"{_WORD} {name.format(i)}"))
+    return words
 
 
 def entries_of(value, expected):
@@ -182,8 +173,15 @@ class PairsInput:
     def _new_codes(self, sources, targets):
         """Return codes of the alphabet: the given one, or that of the pairs."""
         codes, alphabet = SymbolCodes(), self._estimator.alphabet
-        for strings in (sources, targets) if alphabet is None else ([_ordered(alphabet)],):
-            codes.encode(strings)
+        if alphabet is None:
+            codes.encode(sources)
+            codes.encode(targets)
+        elif isinstance(alphabet, set | frozenset):  # in an order that all machines share
+            codes.encode([sorted(alphabet, key=repr)])
+        elif isinstance(alphabet, str):
+            codes.encode([list(str.__str__(alphabet))])
+        else:
+            codes.encode([entries_of(alphabet, "a list or a set of symbols as alphabet")])
         if not codes.codes and alphabet is not None:
             raise ValueError("alphabet has no symbols.")
         if not codes.codes:
@@ -195,12 +193,3 @@ class PairsInput:
             "_dtype": np.dtype(np.float64),
         }
         return codes.codes
-
-
-def _ordered(alphabet):
-    """Return the alphabet as a list; sets in an order that all machines share."""
-    if isinstance(alphabet, set | frozenset):
-        return sorted(alphabet, key=repr)
-    if isinstance(alphabet, str):
-        return list(str.__str__(alphabet))
-    return entries_of(alphabet, "a list or a set of symbols as alphabet")

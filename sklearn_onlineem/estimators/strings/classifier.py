@@ -132,18 +132,27 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
                     f"X and y must have equal lengths above 0, got {len(X)} and {len(y)}."
                 )
             given = self.dictionary
-            words = _distinct(y if given is None else strings_of(given, "word {} of dictionary"))
+            words = y if given is None else strings_of(given, "word {} of dictionary")
+            try:
+                words = list(dict.fromkeys(words))
+            except TypeError:
+                raise ValueError("Symbols must be hashable.") from None
             if len(words) == 0:
                 raise ValueError("dictionary is empty.")
-            self._fitted = _learnt(self._fitted_distance(X, y), words, self.conditional)
+            edit_distance = self.edit_distance
+            if self.prefit:
+                check_is_fitted(edit_distance)
+            else:
+                unfitted = EditDistance() if edit_distance is None else clone(edit_distance)
+                edit_distance = unfitted.fit(list(zip(X, y, strict=True)))
+            seen = edit_distance._seen()
+            codes = SymbolCodes(seen._codes)
+            coded = codes.encode(words)
+            n_symbols, best = len(codes.codes), seen._is_best(None)
+            known = Dictionary(coded, n_symbols, seen.model_, best, self.conditional)
+            classes = np.fromiter(words, dtype=object, count=len(words))
+            self._fitted = Learnt(edit_distance, classes, known, codes.codes)
         return self
-
-    def _fitted_distance(self, X, y):
-        if self.prefit:
-            check_is_fitted(self.edit_distance)
-            return self.edit_distance
-        unfitted = EditDistance() if self.edit_distance is None else clone(self.edit_distance)
-        return unfitted.fit(list(zip(X, y, strict=True)))
 
     def predict(self, X: object) -> NDArray[np.object_]:
         """Return the nearest word of the dictionary to each word.
@@ -258,21 +267,3 @@ class EditDistanceClassifier(PersistentState, ClassifierMixin, BaseEstimator):
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
         return tags
-
-
-def _distinct(words):
-    """Return words without repetitions, in the order of first appearance."""
-    try:
-        return list(dict.fromkeys(words))
-    except TypeError:
-        raise ValueError("Symbols must be hashable.") from None
-
-
-def _learnt(edit_distance, words, conditional):
-    seen = edit_distance._seen()
-    codes = SymbolCodes(seen._codes)
-    coded = codes.encode(words)
-    n_symbols, best = len(codes.codes), seen._is_best(None)
-    known = Dictionary(coded, n_symbols, seen.model_, best, conditional)
-    classes = np.fromiter(words, dtype=object, count=len(words))
-    return Learnt(edit_distance, classes, known, codes.codes)

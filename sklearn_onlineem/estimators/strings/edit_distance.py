@@ -459,11 +459,14 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         known = model.operations.known
         log_weights = model.operations.weights(model.probabilities, log=True).substitutions
         sides = known(data.sources.symbols), known(data.targets.symbols)
-        path = [
-            (None if i is None else x[i], None if j is None else y[j])
-            for i, j in best_moves(*sides, log_weights)
-        ]
-        operations = [(_kind_of(a, b), a, b) for a, b in path]
+        operations = []
+        for i, j in best_moves(*sides, log_weights):
+            a, b = None if i is None else x[i], None if j is None else y[j]
+            if a is None or b is None:
+                kind = "insert" if a is None else "delete"
+            else:
+                kind = "match" if a == b else "mismatch"
+            operations.append((kind, a, b))
         return Alignment(operations, float(-model.best_log_probability(data)[0]))
 
     def sample(self, n_samples: int = 1) -> tuple[list[tuple[object, object]], list[Integers]]:
@@ -529,9 +532,3 @@ class EditDistance(ClassNamePrefixFeaturesOutMixin, FitTransformMixin, OnlineEM)
         if not isinstance(model.operations, FullOperations):
             raise AttributeError("Only parametrization='full' has probabilities by symbol.")
         return model.operations.tables(model.probabilities)[i].copy()
-
-
-def _kind_of(a, b):
-    if a is None or b is None:
-        return "insert" if a is None else "delete"
-    return "match" if a == b else "mismatch"

@@ -33,27 +33,7 @@ from sklearn_onlineem.estimators._validation import (
 from sklearn_onlineem.models.latent_dirichlet import LatentDirichletModel, TopicStatistics
 from sklearn_onlineem.models.topic_inference import LocalGibbs, MaximumAPosteriori, TopicInference
 
-__all__ = [
-    "COHERENCES",
-    "DocumentsInput",
-    "LatentDirichletAllocation",
-    "TopicInitialiser",
-    "coherence",
-]
-
-COHERENCES = ["npmi", "umass"]
-
-
-def coherence(X, words, measure):
-    """Return the mean of a measure over pairs of words, most probable first; 0.0 of one word."""
-    occurs = (X[:, words] > 0).astype(np.float64)
-    both = (occurs.T @ occurs).toarray()
-    first, second = np.triu_indices(len(words), 1)
-    if not len(first):
-        return 0.0
-    alone = np.diagonal(both)
-    values = _MEASURES[measure](both[first, second], alone[first], alone[second], X.shape[0])
-    return float(values.mean())
+__all__ = ["DocumentsInput", "LatentDirichletAllocation", "TopicInitialiser"]
 
 
 def _umass(both, first, second, n):
@@ -99,9 +79,6 @@ class DocumentsInput(RowsInput):
             raise ValueError(
                 f"X must hold counts, whole numbers, if topics of words are drawn; {_ELSEWHERE}"
             )
-        self._check_lengths(X)
-
-    def _check_lengths(self, X):
         length = np.asarray(X.sum(axis=1, dtype=np.float64)).max(initial=0.0)
         if length > MOST_WORDS:
             raise ValueError(f"X has counts of {length:.3g} in a row, beyond {MOST_WORDS}.")
@@ -119,30 +96,27 @@ class DocumentsInput(RowsInput):
 
     def _allowed(self, y, n):
         """Return the allowed topics of documents, uint8; None if these are all."""
-        if np.ndim(y) == 2 and np.shape(y)[1] != 1:
-            return _indicators(y, (n, self._n_components))
-        topics = checked_labels(y, n, self._n_components)
-        if topics is None:
-            return None
-        allowed = np.zeros((n, self._n_components), dtype=np.uint8)
-        allowed[topics < 0] = 1
-        known = np.flatnonzero(topics >= 0)
-        allowed[known, topics[known]] = 1
-        return allowed
-
-
-def _indicators(y, shape):
-    check_complete("y", y)
-    y = canonical_csr(y).toarray() if sparse.issparse(y) else np.asarray(y)
-    if y.shape != shape:
-        raise ValueError(f"y must be of shape {shape} or ({shape[0]},), got {y.shape}.")
-    if y.dtype.kind not in "biuf" or np.isnan(y).any():
-        raise ValueError("y must hold numbers or booleans, nonzero for allowed topics.")
-    allowed = (y != 0).astype(np.uint8)
-    empty = np.flatnonzero(~allowed.any(axis=1))
-    if len(empty):
-        raise ValueError(f"y allows no topic in row {empty[0]}; allow all if none is known.")
-    return np.ascontiguousarray(allowed)
+        shape = (n, self._n_components)
+        if np.ndim(y) != 2 or np.shape(y)[1] == 1:
+            topics = checked_labels(y, *shape)
+            if topics is None:
+                return None
+            allowed = np.zeros(shape, dtype=np.uint8)
+            allowed[topics < 0] = 1
+            known = np.flatnonzero(topics >= 0)
+            allowed[known, topics[known]] = 1
+            return allowed
+        check_complete("y", y)
+        y = canonical_csr(y).toarray() if sparse.issparse(y) else np.asarray(y)
+        if y.shape != shape:
+            raise ValueError(f"y must be of shape {shape} or ({n},), got {y.shape}.")
+        if y.dtype.kind not in "biuf" or np.isnan(y).any():
+            raise ValueError("y must hold numbers or booleans, nonzero for allowed topics.")
+        allowed = (y != 0).astype(np.uint8)
+        empty = np.flatnonzero(~allowed.any(axis=1))
+        if len(empty):
+            raise ValueError(f"y allows no topic in row {empty[0]}; allow all if none is known.")
+        return np.ascontiguousarray(allowed)
 
 
 # Documents that the start reads.
@@ -170,18 +144,15 @@ class TopicInitialiser(Initialiser):
     def estimated(self, data, random_state):
         frequency = np.asarray(data.X.sum(axis=0, dtype=np.float64)).ravel() + _LEAST_COUNT
         frequency = (frequency / frequency.sum())[:, None]
-        drawn = self._drawn(data, frequency, random_state) + 1e-10 * frequency
-        topics_T = 0.5 * drawn / drawn.sum(axis=0) + 0.5 * frequency
-        return self._model(topics_T, data, self.inference)
-
-    def _drawn(self, data, frequency, random_state):
-        """Return counts of words and topics in some documents, sampled from similar topics."""
+        # Counts of words and topics in some documents are drawn, from similar topics.
         noise = random_state.gamma(_NOISE, 1.0 / _NOISE, (data.n_features, self.n_components))
         topics_T = frequency * noise
         chosen = random_state.permutation(len(data))[:_MOST_DOCUMENTS]
         model = self._model(topics_T / topics_T.sum(axis=0), data, LocalGibbs())
         rng = np.random.default_rng(random_state.randint(np.iinfo(np.int32).max, size=4))
-        return model.e_step(_tokens(data[np.sort(chosen)]), rng)[0].counts_T
+        drawn = model.e_step(_tokens(data[np.sort(chosen)]), rng)[0].counts_T + 1e-10 * frequency
+        topics_T = 0.5 * drawn / drawn.sum(axis=0) + 0.5 * frequency
+        return self._model(topics_T, data, self.inference)
 
     def _model(self, topics_T, data, inference):
         alpha, length = np.full(self.n_components, float(self.alpha)), np.array([data.mean_length])
@@ -394,11 +365,10 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         )
 
     def _prior(self, model, n_features):
-        smoothing = self._smoothing(model)
-        return TopicStatistics(None, smoothing, 0.0, np.zeros(model.n_components))
-
-    def _smoothing(self, model):
-        return 1.0 / model.n_components if self.topic_word_prior is None else self.topic_word_prior
+        n_components, smoothing = model.n_components, self.topic_word_prior
+        if smoothing is None:
+            smoothing = 1.0 / n_components
+        return TopicStatistics(None, smoothing, 0.0, np.zeros(n_components))
 
     def _inference(self):
         solver = self._solver()
@@ -411,10 +381,12 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
             return super()._solver()
         return _SAMPLERS[self.solver](average_from=max(1, self.max_iter - self.average + 1))
 
-    def _n_in_batch(self, data):
-        if self.batch_size is not None:
-            return self.batch_size
-        return min(_MOST_IN_BATCH, max(1, len(data) // _STEPS_IN_PASS))
+    def _plan(self, state, data, bounds):
+        plan = super()._plan(state, data, bounds)
+        if self.batch_size is None:
+            n_in_batch = min(_MOST_IN_BATCH, max(1, len(data) // _STEPS_IN_PASS))
+            plan = replace(plan, batch_size=n_in_batch)
+        return plan
 
     def _validate_params(self):
         super()._validate_params()
@@ -424,8 +396,9 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
                 f" {self.burn_in}."
             )
 
-    def _with_settings(self, state):
-        model, inference = state.model, self._inference()
+    def _resumed(self, **changes):
+        state, inference = super()._resumed(**changes), self._inference()
+        model = state.model
         if (model.inference, model.learns_alpha) == (inference, self.learn_doc_topic_prior):
             return state
         settings = {"inference": inference, "learns_alpha": self.learn_doc_topic_prior}
@@ -613,10 +586,19 @@ class LatentDirichletAllocation(ClassNamePrefixFeaturesOutMixin, RowEstimator):
         seen = self._seen()
         name = f"{type(self).__name__}.topic_coherence"
         check_count(f"n of {name}", n)
-        if not (isinstance(measure, str) and measure in COHERENCES):
-            raise ValueError(f"measure of {name} must be one of {COHERENCES}, got {measure!r}.")
-        data = seen._reader().read(X)
-        return np.array([coherence(data.X, words, measure) for words in seen._top(n)])
+        if not (isinstance(measure, str) and measure in _MEASURES):
+            known = list(_MEASURES)
+            raise ValueError(f"measure of {name} must be one of {known}, got {measure!r}.")
+        X, means = seen._reader().read(X).X, []
+        for words in seen._top(n):
+            occurs = (X[:, words] > 0).astype(np.float64)
+            both = (occurs.T @ occurs).toarray()
+            pairs = first, second = np.triu_indices(len(words), 1)
+            alone = np.diagonal(both)
+            values = _MEASURES[measure](both[pairs], alone[first], alone[second], X.shape[0])
+            # One word has no pairs.
+            means.append(values.mean() if len(values) else 0.0)
+        return np.array(means)
 
     def sample(self, n_samples: int = 1, lengths: ArrayLike | None = None) -> tuple[Floats, Floats]:
         """Draw documents.
