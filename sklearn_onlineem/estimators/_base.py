@@ -441,8 +441,11 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
 
     def _start_parameters(self):
         """Return names of parameters that set the start."""
+        starts = ("init", "init_params")
         return [
-            name for name in self._defaults if name == "init" or name.endswith(("s_init", "a_init"))
+            name
+            for name in self._defaults
+            if name in starts or (name.endswith("_init") and name != "n_init")
         ]
 
     def _begin(self, X, y=None, **where):

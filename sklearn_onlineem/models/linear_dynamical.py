@@ -220,7 +220,9 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
             return self
         T = np.linalg.lstsq(reference._observability, self._observability, rcond=None)[0]
         if np.linalg.matrix_rank(T) < self.n_components:
-            raise ValueError("The emissions do not determine the order of the states.")
+            raise ValueError(
+                "States cannot be aligned: the emissions do not determine their coordinates."
+            )
         inverse = np.linalg.inv(T)
         return LinearDynamicalModel(
             self.initial.in_coordinates(outputs=T),

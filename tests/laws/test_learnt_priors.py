@@ -89,6 +89,7 @@ def test_it_adds_to_the_hyperparameters_of_weights(rng):
 def test_what_does_not_fit_is_refused_by_name(rng):
     X = rng.standard_normal((60, 3))
     prior = GaussianMixture(2, random_state=0).fit(X).as_prior(10.0)
+    chain = GaussianHMM(2, random_state=0).fit(X).as_prior(10.0)
     for estimator, data, message in [
         (GaussianMixture(3, prior=prior), X, "n_components=2, but the estimator has 3"),
         (GaussianMixture(2, prior=prior, covariance_type="diag"), X, "covariance_type"),
@@ -97,6 +98,9 @@ def test_what_does_not_fit_is_refused_by_name(rng):
             X,
             "means_init .* cannot be combined with a LearntPrior",
         ),
+        (GaussianMixture(2, prior=prior, init_params="random"), X, "init_params .* LearntPrior"),
+        (GaussianHMM(2, prior=chain, startprob_init=[0.5, 0.5]), X, "startprob_init .* LearntP"),
+        (GaussianHMM(2, prior=chain, transmat_init=np.eye(2)), X, "transmat_init .* LearntPrior"),
         (GaussianMixture(2, prior=prior), X[:, :2], "X has 2 features.* from 3"),
         (GaussianHMM(2, prior=prior), X, "learnt by a GaussianMixture"),
         (KalmanFilter(2, prior=prior), X, "learnt by a GaussianMixture"),

@@ -64,5 +64,5 @@ def test_states_that_nothing_reads_cannot_be_aligned(members):
         transitions__matrix=np.eye(2),
     )
     b._fitted = b._fitted._replace(state=state._replace(model=blind))
-    with pytest.raises(ValueError, match="do not say which is which"):
+    with pytest.raises(ValueError, match="the emissions do not determine their coordinates"):
         combine_estimators([a, b], align=True)
