@@ -327,10 +327,7 @@ class DistributedEM(PersistentState, MetaEstimatorMixin, BaseEstimator, Generic[
         estimator.set_params(**parameters)
         if resumes:
             estimator._check_structure()
-        n_features = getattr(estimator, "n_features_in_", 0)
-        prior = estimator._pseudo_statistics(estimator.model_, n_features)
-        fitted = estimator._fitted
-        estimator._fitted = fitted._replace(state=fitted.state._replace(prior=prior))
+        estimator._fitted = estimator._fitted._replace(state=estimator._resumed())
         return estimator
 
     def __sklearn_tags__(self):

@@ -219,12 +219,13 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
         return getattr(self, "total_samples", None) or 0.0
 
     def _resumed(self, **changes):
-        """Return the fitted state with the present prior, and with changes.
+        """Return the fitted state with what parameters now say of it, and with changes.
 
         Subclasses may also change settings of the model.
         """
         state, n_features = self._fitted.state, getattr(self, "n_features_in_", 0)
-        return state._replace(prior=self._pseudo_statistics(state.model, n_features), **changes)
+        prior = self._pseudo_statistics(state.model, n_features)
+        return state._replace(prior=prior, expected_size=self._expected_size, **changes)
 
     # ----------------------------------------------------------------------------------- fitting
 
@@ -380,7 +381,7 @@ class OnlineEM(PersistentState, CallbackSupportMixin, DensityMixin, BaseEstimato
             rules.reader.release()
         state = fitted.state
         if rules is not self.__dict__.get("_present_rules"):
-            state = self._resumed(expected_size=self._expected_size)
+            state = self._resumed()
         with single_threaded_blas(data.n_rows):
             state = rules.solver.step(state, data, rules.schedule)
         try:
