@@ -91,7 +91,9 @@ def test_draws_are_spread_over_the_sweeps_that_count(case, rng):
     assert mixture.chains_.first == 4
     assert case(solver=Gibbs(), max_iter=10).fit(X).chains_.first == 6
     assert case(solver=Gibbs(n_draws=5), max_iter=10).fit(X).chains_.draws[0][4] is not None
-    with pytest.raises(ValueError, match=f"{case.make.__name__}.*n_draws=6 are more"):
+    with pytest.raises(
+        ValueError, match=f"{case.make.__name__}: n_draws must be .* from 6 to 10, got 6"
+    ):
         case(solver=Gibbs(n_draws=6), max_iter=10).fit(X)
 
 
