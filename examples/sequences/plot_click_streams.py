@@ -3,19 +3,19 @@
 Which kinds of visits are there, and where do they go from here?
 ================================================================
 
-A mixture of Markov chains groups visits of a web site by which page follows which, and learns it
-from batches of visits. While a visit goes on, each click says more of its kind, and the kind says
-more of the next page than the last page does alone. What the visitor has done before says still
-more, but only later in the visit: a forecast takes both.
+A mixture of Markov chains groups visits of a web site by which page follows which, and learns from
+batches of visits. During a visit, each click tells more about its kind, and the kind predicts the
+next page better than the last page alone. The visitor's earlier clicks predict it still better, but
+only later in the visit. So the forecast uses both.
 
-Run as a script, it may have the folder for a picture as its argument.
+As a script, it takes the folder of the picture as an optional argument.
 """
 
 # %%
 # Visits, as sequences of pages
 # -----------------------------
 # 323 visits to msnbc.com on a day of 1999, some 27,000 clicks on 17 kinds of pages. Two hundred
-# are for learning, and the others are looked at when all has been chosen.
+# are for training; the others are held out for the evaluation.
 
 import gzip
 import sys
@@ -41,9 +41,9 @@ train, test = [visits[i] for i in order[:200]], [visits[i] for i in order[200:]]
 # %%
 # How many kinds?
 # ---------------
-# Four folds of the visits, three passes in batches of forty, and of five starts the one that
-# explains best what it has read. The prior adds a click to each transition of each kind. Scores are
-# nats a visit, beside those of one kind: the number to take is the smallest that is within one
+# Four-fold cross-validation, with three passes in batches of forty visits, and the best of five
+# starts by its score on the training visits. The prior adds a click to each transition of each
+# kind. Scores are in nats a visit, relative to one kind. We choose the smallest number within one
 # standard error of the best.
 
 
@@ -83,15 +83,15 @@ n_kinds = min(within)
 print(f"{n_kinds} kinds")
 
 # %%
-# Two kinds gain most of what there is, and more than six nothing.
+# Two kinds have most of the gain, and more than six gain nothing.
 #
 # The next page, click by click
 # -----------------------------
 # With each click the mixture's weights become the probabilities of kinds given all clicks so far,
 # and its forecast is the average of the kinds' transitions. The rival is one chain, to which the
-# visitor's own transitions are added as they come; a visitor who has gone from news to sports may
-# do so again. Both can be had: own transitions on top of the mixture's forecast. The chain or the
-# mixture weighs as ten clicks from the page.
+# visitor's own transitions are added as they come: a visitor who has gone from news to sports may
+# do so again. We also combine both, by adding own transitions to the mixture's forecast. The chain
+# or the mixture counts as ten clicks from the page.
 
 CLICKS_AHEAD = 10.0
 
@@ -135,11 +135,11 @@ for name in METHODS:
 # %%
 # What the kinds are
 # ------------------
-# Above, what is gained over one chain, against the clicks that have been made: kinds are known
-# after some ten clicks and say most then, a visitor's own clicks go on to say more. Below, pages of
-# the visits that each kind explains best, as multiples of their shares in all visits. News is read
-# in nearly all kinds; what sets them apart is a page or two, by which they are named here: those
-# that weigh most in the divergence from all visits, p log(p / q).
+# Above is the gain over one chain against the number of clicks. Kinds are known after some ten
+# clicks, and help most then; the visitor's own clicks help more and more. Below are the pages of
+# the visits that each kind explains best, as multiples of their shares in all visits. Nearly all
+# kinds read news. They differ by a page or two, which name them here: those with the largest terms
+# in the divergence from all visits, p log(p / q).
 
 clicks = np.concatenate([np.arange(1, len(visit)) for visit in test])
 edges = np.array([1, 3, 6, 11, 21, 41, 81, clicks.max() + 1])

@@ -3,12 +3,12 @@
 Which kinds of documents are there, and what tells them apart?
 ==============================================================
 
-A mixture of multinomials groups documents by the words that they use, and learns it from documents
-as they come. It reads the 1,189 chapters of the King James Bible without being told of books, and
-finds laws, genealogies, wars, psalms and proverbs, parables and letters. What it finds is held
-against the sections that tradition knows, and against k-means on tf-idf; neither knows them.
+A mixture of multinomials groups documents by the words that they use, and learns from a stream of
+documents. It reads the 1,189 chapters of the King James Bible without their books, and finds laws,
+genealogies, wars, psalms and proverbs, parables and letters. We compare its clusters with the
+traditional sections, and with k-means on tf-idf; neither method sees the sections.
 
-Run as a script, it may have the folder for a picture as its argument.
+As a script, it takes the folder of the picture as an optional argument.
 """
 
 # %%
@@ -52,10 +52,10 @@ batches = np.array_split(train, 9)
 # %%
 # How many kinds?
 # ---------------
-# Three passes in batches of about a hundred chapters, from four starts each. The prior lends each
-# word half a count in each kind, as a word that a kind has not shown yet is not impossible there.
-# Held-out chapters are scored in nats a word. Beside it stands a mixture of compound Dirichlets,
-# which know that a word that has come once in a document will come again.
+# Three passes in batches of about a hundred chapters, from four starts each. The prior gives each
+# word half a count in each kind, so that words that a kind has not used yet stay possible. The
+# scores are those of held-out chapters in nats a word. The other mixture is one of compound
+# Dirichlets, in which a word that has occurred in a document is likely to occur again.
 
 
 def streamed(mixture):
@@ -93,10 +93,10 @@ scores = {
 # %%
 # The rivals
 # ----------
-# k-means has all chapters at once and keeps the best of five starts; with mini-batches it reads
-# what the mixtures read. Both get tf-idf with logarithms of counts, which serves them better than
-# counts do. Agreement with the sections is by adjusted mutual information of held-out chapters: 0
-# is what chance would have, 1 is the same partition.
+# k-means uses all chapters at once and keeps the best of five starts; with mini-batches it reads
+# the same stream as the mixtures. Both get tf-idf with logarithms of counts, which is better for
+# them than counts. The agreement with the sections is the adjusted mutual information of held-out
+# chapters: 0 is chance, 1 is the same partition.
 
 weights = TfidfTransformer(sublinear_tf=True).fit(counts[train])
 rows = weights.transform(counts)
@@ -145,18 +145,18 @@ for name, of_method in agreements.items():
     print(f"  {name:<19}{'':8}" + "".join(f"{value:8.2f}" for value in of_method.values()))
 
 # %%
-# Beyond twenty kinds neither mixture gains anything. A single compound Dirichlet explains chapters
-# better than thirty multinomials, as words come in bursts: twenty kinds gain 0.30 nats a word where
-# bursts are not known of, and 0.12 where they are. To tell kinds apart multinomials do better.
-# Twenty of them agree best with the sections; with seven kinds, as many as there are sections,
-# k-means does, if it has all chapters at once. Numbers are means over four starts, each some 0.03
-# off.
+# More than twenty kinds gain nothing in either mixture. A single compound Dirichlet explains
+# chapters better than thirty multinomials, because words come in bursts: twenty kinds gain 0.30
+# nats a word with multinomials, and 0.12 with compound Dirichlets. Multinomials separate kinds
+# better: twenty of them agree best with the sections. With seven kinds, as many as there are
+# sections, k-means agrees best, if it has all chapters at once. Numbers are means over four starts,
+# and vary by some 0.03.
 #
 # What tells them apart
 # ---------------------
-# Of the four mixtures of twenty multinomials, the one that explains best what it has read. Words
-# are those that weigh most in the divergence of a kind from all chapters, p log(p / q). In the
-# table, a row is a kind, and its numbers say how many chapters of each section it holds.
+# This is the mixture of twenty multinomials with the best score on its training chapters. The words
+# have the largest terms in the divergence of a kind from all chapters, p log(p / q). A row of the
+# table is a kind, and its numbers count the chapters of each section.
 
 N_KINDS = 20
 mixture = max(mixtures[N_KINDS], key=lambda mixture: mixture.score(counts[train]))
@@ -199,9 +199,9 @@ ax.tick_params(length=0)
 ax.set_title("Chapters of each kind, and the words that tell it")
 
 # %%
-# Chapters that are in no kind of their section are often those that a reader would put there: the
-# family tree of Matthew 1 stands among the genealogies, the beasts of Daniel 7 are with those of
-# Revelation, Acts 7 tells of Moses, John 14 to 17 teach as letters do, and 2 Samuel 22 is a psalm.
+# Chapters in a kind of another section are often there for a reason: the family tree of Matthew 1
+# is among the genealogies, the beasts of Daniel 7 are with those of Revelation, Acts 7 tells of
+# Moses, John 14 to 17 teach as letters do, and 2 Samuel 22 is a psalm.
 
 print("\nkind, and up to four chapters of other sections")
 for k, name in zip(by_section, names, strict=True):
