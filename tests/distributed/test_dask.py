@@ -406,7 +406,7 @@ def test_data_that_only_a_dead_worker_held_are_a_named_error(X):
             for pid in pids:
                 os.kill(pid, signal.SIGKILL)
 
-        with pytest.raises(DistributionError, match="data that only a worker held are gone"):
+        with pytest.raises(DistributionError, match="lost with the only copy of some data"):
             fit_with(kill, client, futures, max_iter=1000)
 
 
