@@ -66,9 +66,10 @@ def filled(X):
     """Return data with NaN where a value is masked or NA: a copy then, else the data themselves."""
     if type(X) is np.ndarray:
         # Objects may be NA only if pandas has been imported.
-        pandas = sys.modules.get("pandas") if X.dtype == object and X.ndim == 2 else None
-        missing = False if pandas is None else pandas.isna(X)
-        return np.where(missing, np.nan, X) if np.any(missing) else X
+        if X.dtype != object or X.ndim != 2 or "pandas" not in sys.modules:
+            return X
+        missing = sys.modules["pandas"].isna(X)
+        return np.where(missing, np.nan, X) if missing.any() else X
     if isinstance(X, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(X)
         if not mask.any():
