@@ -382,7 +382,7 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         _forward_backward.filtered(
             states, offsets, *self._chain(data), log_likelihoods, data.n_threads
         )
-        return states[data.before is not None :], log_likelihoods
+        return states[0 if data.before is None else 1 :], log_likelihoods
 
     def _posterior(self, data):
         states, offsets = self._log_densities(data)
@@ -390,7 +390,7 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         _forward_backward.forward_backward(
             states, offsets, *self._chain(data), np.empty(len(data)), unused, data.n_threads
         )
-        return states[data.before is not None :]
+        return states[0 if data.before is None else 1 :]
 
     def _decoded(self, data):
         start, first, transmat, final = self._chain(data)
