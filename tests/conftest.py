@@ -19,6 +19,16 @@ def rng():
     return np.random.default_rng(20260)
 
 
+@pytest.fixture(autouse=True)
+def numeric_errors():
+    """Fail what changes NumPy's handling of errors for the tests that come after it."""
+    before = np.geterr()
+    yield
+    after = np.geterr()
+    np.seterr(**before)
+    assert after == before
+
+
 @pytest.fixture
 def system(rng):
     """A linear dynamical system by pykalman's names."""

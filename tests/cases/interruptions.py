@@ -8,6 +8,8 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
+
 import sklearn_onlineem
 
 
@@ -27,7 +29,12 @@ PACKAGE = str(Path(sklearn_onlineem.__file__).parent)
 
 
 class InterruptAtLine:
-    """Raises KeyboardInterrupt at the n-th line of the package that runs within the context."""
+    """Raises KeyboardInterrupt at the n-th line of the package that runs within the context.
+
+    Python comes back to the line of a ``with`` just before it leaves the block, and an exception
+    there skips the exit: NumPy's handling of errors is set back here, or it would last for all
+    later tests.
+    """
 
     def __init__(self, n):
         self.remaining = n
@@ -42,11 +49,13 @@ class InterruptAtLine:
         return self.trace
 
     def __enter__(self):
-        self.old = sys.gettrace()
+        self.old, self.numeric_errors = sys.gettrace(), np.errstate()
+        self.numeric_errors.__enter__()
         sys.settrace(self.trace)
 
     def __exit__(self, *_):
         sys.settrace(self.old)
+        self.numeric_errors.__exit__()
 
 
 def seconds_until_interrupted(call, after=0.1):
