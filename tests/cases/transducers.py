@@ -1,6 +1,7 @@
 """The transducers that the laws of models run over, and enumeration of edit scripts."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -45,21 +46,28 @@ def index_and_log_share(operations, a, b):
     return a * size + b, 0.0
 
 
+@cache
+def counted(operations, source, target):
+    """The numbers of operations of each script, and the logarithm of its shares."""
+    terms, log_shares = [], []
+    for script in scripts(source, target):
+        counts, total = np.zeros(operations.n_probabilities), 0.0
+        for a, b in script:
+            index, log_share = index_and_log_share(operations, a, b)
+            counts[index] += 1
+            total += log_share
+        counts[-1] = 1
+        terms.append(counts)
+        log_shares.append(total)
+    return np.array(terms), np.array(log_shares)
+
+
 class Scripts:
     """One pair: all of its scripts, each with its log-probability and its numbers of operations."""
 
     def __init__(self, model, source, target):
-        terms, log_probabilities = [], []
-        for script in scripts(tuple(source), tuple(target)):
-            counts, total = np.zeros(len(model.probabilities)), 0.0
-            for a, b in script:
-                index, log_share = index_and_log_share(model.operations, a, b)
-                counts[index] += 1
-                total += log_share
-            counts[-1] = 1
-            terms.append(counts)
-            log_probabilities.append(total + counts @ logs(model.probabilities))
-        self.counts, self.log_probabilities = np.array(terms), np.array(log_probabilities)
+        self.counts, log_shares = counted(model.operations, tuple(source), tuple(target))
+        self.log_probabilities = log_shares + self.counts @ logs(model.probabilities)
         self.log_likelihood = np.logaddexp.reduce(self.log_probabilities)
         shares = np.exp(self.log_probabilities - self.log_likelihood)
         self.expected_counts = shares @ self.counts

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from functools import partial
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -132,8 +133,9 @@ def test_a_step_never_lowers_the_likelihood_of_its_own_batch(case, eta, rng):
             assert after >= before - 1e-11 * abs(before)
 
 
-@all_mixtures
-@pytest.mark.parametrize("eta", [0.3, 5.0])
+@pytest.mark.parametrize(
+    ("case", "eta"), [*zip(MIXTURES, cycle([0.3, 5.0]), strict=False)], ids=repr
+)
 def test_online_step_minimises_bound_plus_divergence(case, eta, rng):
     """U + KL / eta, minimised numerically over all parameters."""
     model = case.draw(rng, 2, 2)
@@ -197,11 +199,10 @@ def test_three_machines_equal_the_pooled_batch(case, eta, rng):
 @all_models
 def test_results_do_not_depend_on_the_number_of_threads(case, rng):
     model, seed = case.draw(rng, 4, 5), rng.integers(1 << 30)
-    one, two, four = (
-        model.e_step(case.data(np.random.default_rng(seed), 5000, 5, n_threads))
-        for n_threads in (1, 2, 4)
+    one, four = (
+        model.e_step(case.data(np.random.default_rng(seed), 1500, 5, n_threads))
+        for n_threads in (1, 4)
     )
-    assert_identical(two, one)
     assert_identical(four, one)
 
 
@@ -280,7 +281,7 @@ def test_kl_divergence_to_a_model_without_one_of_the_components_is_infinite():
 def test_stochastic_e_step_averages_to_the_expected_one(case, rng):
     model, data = case.draw(rng), case.data(rng, 40)
     expected, log_likelihood = model.e_step(data)
-    draws = [model.e_step(data, rng=rng) for _ in range(400)]
+    draws = [model.e_step(data, rng=rng) for _ in range(200)]
     counts = np.array([case.occupancies(evidence) for evidence, _ in draws])
     assert_allclose(counts * 40, np.rint(counts * 40), atol=1e-9)
     occupancies = case.occupancies(expected)
@@ -288,7 +289,7 @@ def test_stochastic_e_step_averages_to_the_expected_one(case, rng):
     error = np.sqrt(np.maximum(counts.var(axis=0), occupancies / 40) / len(draws))
     assert (np.abs(counts.mean(axis=0) - occupancies) <= 5.0 * error + 1e-12).all()
     assert {round(value, 9) for _, value in draws} == {round(log_likelihood, 9)}
-    merged = model.m_step(combine((1 / 400, evidence) for evidence, _ in draws))
+    merged = model.m_step(combine((1 / 200, evidence) for evidence, _ in draws))
     for found, wanted in zip(arrays(merged), arrays(model.m_step(expected)), strict=True):
         assert_allclose(found, wanted, rtol=0.2, atol=0.2)
 
