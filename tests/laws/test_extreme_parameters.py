@@ -95,9 +95,7 @@ def test_a_system_all_of_which_is_given(case, em_vars, value):
             assert_refused_or_finite(kalman, data, [method])
 
 
-@pytest.mark.parametrize(
-    "case", [*CASES, LatentDirichletAllocation], ids=str
-)
+@pytest.mark.parametrize("case", [*CASES, LatentDirichletAllocation], ids=str)
 @all_values
 def test_numbers_of_priors(case, value, rng):
     if case is LatentDirichletAllocation:

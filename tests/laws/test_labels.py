@@ -12,7 +12,7 @@ from cases.estimator_cases import ESTIMATORS
 from cases.sequence_cases import KALMAN_FILTERS, SEQUENCE_ESTIMATORS, flat
 from cases.states import state_of
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from sklearn_onlineem import (
@@ -35,10 +35,7 @@ all_hidden_markov = pytest.mark.parametrize("case", SEQUENCE_ESTIMATORS, ids=rep
 def targets(y):
     """Targets of classifiers and regressors that have nothing to do with components."""
     yield y
-    yield y + 7
-    yield y - 0.5
-    yield np.where(y, y, np.nan)
-    yield y.astype(str)
+    yield np.where(y, y - 0.5, np.nan)
     yield y.astype(str).tolist()
     yield pd.Series(y, dtype="category")
     yield pd.DataFrame({"a": y, "b": y})
@@ -119,12 +116,10 @@ def test_searches_with_targets_score_as_without(y, rng):
         (GaussianHMM(2, random_state=0, max_iter=2), sequences),
         (KalmanFilter(2, random_state=0, max_iter=2), sequences),
     ):
-        expected = cross_val_score(estimator, data, cv=3, error_score="raise")
-        assert np.isfinite(expected).all()
-        found = cross_val_score(estimator, data, y, cv=3, error_score="raise")
-        assert_identical(found, expected)
-        search = GridSearchCV(estimator, {"max_iter": [1, 2]}, cv=3, error_score="raise")
-        assert_identical(search.fit(data, y).best_score_, search.fit(data).best_score_)
+        search = GridSearchCV(estimator, {"max_iter": [1, 2]}, cv=2, error_score="raise")
+        scores = search.fit(data).cv_results_["mean_test_score"]
+        assert np.isfinite(scores).all()
+        assert_identical(search.fit(data, y).cv_results_["mean_test_score"], scores)
 
 
 def test_targets_of_shards_are_ignored(rng):
@@ -145,7 +140,7 @@ def test_targets_of_shards_are_ignored(rng):
 
 @all_mixtures
 def test_labels_of_rows_that_are_none(case, rng):
-    X, y = case.data(rng)
+    X, y = case.data(rng, 60)
     mixture = case(semi_supervised=True, max_iter=2).fit(X, y)
     before = state_of(mixture)
     for bad in wrong(y):

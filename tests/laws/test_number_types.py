@@ -69,7 +69,7 @@ def fitted(case, X, **arguments):
 
 @pytest.mark.parametrize(("case", "name", "value"), CASES)
 def test_a_numpy_integer_is_the_integer(case, name, value, rng):
-    X = case.data(rng)[0]
+    X = case.data(rng, 60)[0]
     expected = fitted(case, X, **{name: value})
     found = fitted(case, X, **{name: np.int8(value)})
     assert_identical(found.model_, expected.model_)
@@ -78,7 +78,7 @@ def test_a_numpy_integer_is_the_integer(case, name, value, rng):
 
 @pytest.mark.parametrize(("case", "name", "value"), CASES)
 def test_a_stream_takes_them_too(case, name, value, rng):
-    X = case.data(rng)[0]
+    X = case.data(rng, 60)[0]
     expected = made(case, **{name: value}).partial_fit(X)
     assert_identical(made(case, **{name: np.uint8(value)}).partial_fit(X).model_, expected.model_)
 

@@ -35,7 +35,7 @@ from sklearn_onlineem import (
     PoissonMixture,
     WishartMixture,
 )
-from sklearn_onlineem.em import Online, PowerDecay, Stochastic
+from sklearn_onlineem.em import Online, Stochastic
 from sklearn_onlineem.em.step import Sampled
 from sklearn_onlineem.estimators._rows import RowsInput
 from sklearn_onlineem.estimators._sequences import SequenceEstimator
@@ -166,31 +166,25 @@ def expected_failures(estimator):
     return DRAWN if counts and draws(estimator.solver) else {}
 
 
-@pytest.mark.filterwarnings("ignore:.* zeros were replaced by:UserWarning")
+@pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.* zeros were replaced by:UserWarning"
+)
 @parametrize_with_checks(
     [
         GaussianMixture(),
-        GaussianMixture(covariance_type="diag", solver="batch"),
-        GaussianMixture(4, solver=Stochastic(average_from=2), max_iter=5),
-        GaussianMixture(4, solver=Online(average_from=2), schedule=PowerDecay(0.5), max_iter=5),
+        GaussianMixture(4, covariance_type="diag", solver=Stochastic(average_from=2), max_iter=5),
         # `check_estimator_sparse_*` expect a column of `predict_proba` for each of four classes.
         PoissonMixture(4),
         MultinomialMixture(4),
         MarkovChainMixtureOfAnyRows(4),
-        *(
-            make(4, solver="gibbs", prior=prior, weight_concentration_prior=1.5, max_iter=5)
-            for make, prior in (
-                (PoissonMixture, {"rate": 0.5}),
-                (BernoulliMixture, {"alpha": 1.5}),
-            )
+        PoissonMixture(
+            4, solver="gibbs", prior={"rate": 0.5}, weight_concentration_prior=1.5, max_iter=5
         ),
-        CompoundDirichletMixture(4),
-        CompoundDirichletMixture(4, solver=Online(inertia=Sampled(20))),
+        CompoundDirichletMixture(4, solver=Online(inertia=Sampled(20)), max_iter=5),
         CompoundDirichlet(solver="newton"),
         CompoundDirichlet(solver="stochastic", max_iter=5),
-        LatentDirichletAllocation(e_step="map"),
-        LatentDirichletAllocationOfAnyCounts(),
-        LatentDirichletAllocationOfAnyCounts(solver="stochastic", max_iter=5),
+        LatentDirichletAllocation(e_step="map", max_iter=5),
+        LatentDirichletAllocationOfAnyCounts(max_iter=5),
         LatentDirichletAllocationOfAnyCounts(solver="gibbs", max_iter=5),
         BernoulliMixture(4),
         ExponentialMixture(),
@@ -198,13 +192,11 @@ def expected_failures(estimator):
         WishartMixtureOfAnyRows(),
         Mixture(),
         GaussianHMM(),
-        GaussianHMM(solver="stochastic", max_iter=5),
         CategoricalHMMOfAnyRows(),
         MultinomialHMM(),
         PoissonHMM(),
         HMM(termination="end_state"),
-        KalmanFilter(solver="stochastic", max_iter=5),
-        KalmanFilter(2, observation_covariance_type="diag", solver="batch"),
+        KalmanFilter(2, observation_covariance_type="diag", solver="stochastic", max_iter=5),
         PerSequence(StandardScaler()),
     ],
     expected_failed_checks=expected_failures,

@@ -114,7 +114,7 @@ def test_same_seed_same_bits(case, rng):
 
 @all_models
 def test_results_do_not_depend_on_n_jobs(case, rng):
-    X, y = case.data(rng, 1000)
+    X, y = case.data(rng, 200)
     arguments = {**case.start(X, y), "max_iter": 2}
     first, second = (case(**arguments, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2))
     assert_identical(state_of(first), state_of(second))
