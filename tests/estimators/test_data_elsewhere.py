@@ -48,7 +48,7 @@ def forms(X):
 
 
 def rows_of(case, rng):
-    X = case.data(rng)[0]
+    X = case.data(rng, 40)[0]
     return np.asarray(X if np.ndim(X[0]) == 1 else np.concatenate(list(X)), dtype=float)
 
 

@@ -76,25 +76,24 @@ def by_skops(estimator):
     return skops.io.loads(saved, trusted=skops.io.get_untrusted_types(data=saved))
 
 
-WAYS = {"pickle": by_pickle, "joblib": by_joblib, "skops": by_skops, "deepcopy": copy.deepcopy}
+WAYS = {"deepcopy": copy.deepcopy, "joblib": by_joblib, "skops": by_skops, "pickle": by_pickle}
 all_ways = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 
 
-@all_ways
 @all_estimators
-def test_a_stream_goes_on_bit_for_bit_wherever_it_is_loaded(case, way, rng):
+def test_a_stream_goes_on_bit_for_bit_wherever_it_is_loaded(case, rng):
     X, _ = case.data(rng, 60)
-    unfitted = case(max_iter=2, tol=0.0)
-    loaded = way(unfitted)
+    unfitted, ways = case(max_iter=2, tol=0.0), iter(WAYS.values())
+    loaded = next(ways)(unfitted)
     assert not loaded.__sklearn_is_fitted__()
     streams = [one.partial_fit(X[:20]) for one in (unfitted, loaded)]
     for begin in (20, 40):
-        streams[1] = way(streams[1])
+        streams[1] = next(ways)(streams[1])
         assert_identical(state_of(streams[1]), state_of(streams[0]))
         assert_identical([streams[1].score(X)], [streams[0].score(X)])
         for stream in streams:
             stream.partial_fit(X[begin : begin + 20])
-    loaded = way(streams[0].fit(X))
+    loaded = next(ways)(streams[0].fit(X))
     assert_identical(state_of(loaded), state_of(streams[0]))
     assert loaded.lower_bounds_ == streams[0].lower_bounds_
     assert_identical(
@@ -192,7 +191,7 @@ def corrupt(state):
     """States that are not the one that was saved, each with what is wrong with it."""
     for name in state:
         yield f"without {name}", {key: value for key, value in state.items() if key != name}
-    for value in (None, 3, "fitted", (), {}):
+    for value in (None, "fitted", {}):
         yield f"fitted {value!r}", {**state, "_fitted": value}
         yield f"state {value!r}", with_fitted(state, state=value)
         yield f"history {value!r}", with_fitted(state, history=value)
@@ -232,10 +231,10 @@ def test_a_corrupt_state_is_refused_by_name(case, rng):
             pytest.fail(what)
         with pytest.raises(ValueError, match=name):
             object.__new__(type(fitted)).__setstate__(bad)
-        assert_identical(state_of(fitted), before)
     for bad in (None, 3, "state", [], (), [("_fitted", None)], {}):
         with pytest.raises(ValueError, match=name):
             fitted.__setstate__(bad)
+    assert_identical(state_of(fitted), before)
     keys = list(state)
     again = object.__new__(type(fitted))
     again.__setstate__(state)

@@ -225,11 +225,11 @@ def test_alpha_is_learnt_where_topics_are_known(rng):
     """By draws as it is; by means, which know less of how unsure they are, too large, not more."""
     truth = drawn_model(rng, 3, 40, length=100.0)
     truth = replace(truth, alpha=np.array([0.1, 0.3, 0.6]))
-    data = drawn_documents(rng, truth, 2000)
+    data = drawn_documents(rng, truth, 1000)
     found = []
     for inference in (LocalGibbs(), MaximumAPosteriori(20)):
         model = replace(truth, inference=inference, alpha=np.full(3, 2.0))
-        for step in range(30):
+        for step in range(20):
             new, _ = online_step(model, data, math.inf, (), np.random.default_rng(step))
             model = replace(new, topics_T=truth.topics_T)
         found.append(model.alpha)
@@ -249,7 +249,7 @@ def test_completion_scores_half_of_the_tokens_given_the_other(rng):
 
 
 def test_completion_deals_blocks_out_as_it_does_tokens(rng, monkeypatch):
-    model, n = drawn_model(rng, 1, 3), 3000
+    model, n = drawn_model(rng, 1, 3), 1000
     data = Documents(Rows(csr_array(np.tile([4.0, 3.0, 6.0], (n, 1)))))
     found = []
     for most_single, piece in ((4096, 1 << 18), (3, 1 << 18), (0, 50)):

@@ -199,9 +199,9 @@ def stream_of(case, n_components=6, **arguments):
 def test_moves_in_a_stream_never_lower_the_criterion_of_the_batch(case, rng):
     """However many rows the model stands for."""
     n_moves = 0
-    for n_remembered in (100.0, 1000.0, 1e5):
+    for n_remembered in (100.0, 1e5):
         model = case(6).fit(case.data(rng, 300)[0]).model_
-        for _ in range(8):
+        for _ in range(5):
             data = case()._input(fresh=True).read(case.data(rng, 100)[0])
             move = model.restructured(data, n_remembered, 8)
             if move is None:
@@ -241,7 +241,7 @@ def test_a_stream_follows_the_number_of_its_clusters(seed):
 @all_mixtures
 def test_a_stream_that_moves_goes_on_bit_for_bit_where_it_is_loaded(case, rng):
     whole, parts = stream_of(case, max_iter=1), stream_of(case, max_iter=1)
-    for _ in range(70):
+    for _ in range(50):
         X = case.data(rng, 60)[0]
         whole.partial_fit(X)
         parts = pickle.loads(pickle.dumps(parts.partial_fit(X)))
