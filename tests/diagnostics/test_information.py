@@ -126,7 +126,7 @@ def test_components_far_apart_lose_no_digits(rng, covariance_type):
     np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=0, atol=1e-6)
 
 
-def many_components(rng, covariance_type, n=3000):
+def many_components(rng, covariance_type, n=1500):
     """Rows and a fit of more coordinates than products make a matrix of."""
     means = rng.standard_normal((12, 4)) * 1.5
     X = means[rng.integers(12, size=n)] + rng.standard_normal((n, 4))

@@ -46,17 +46,16 @@ def test_each_parameter_is_examined_here():
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-@pytest.mark.parametrize("kind", [np.int8, np.int64])
-def test_a_numpy_integer_is_the_integer(name, kind, X):
+def test_a_numpy_integer_is_the_integer(name, X):
     X = X[:300] if name == "n_shards" else X[:40]
-    given = kind(NUMBERS[name])
+    given = np.int8(NUMBERS[name])
     with joblib.parallel_config("threading"):
         expected = learner(**{name: NUMBERS[name]}).fit(X)
         found = learner(**{name: given}).fit(X)
     assert_identical(found.estimator_.model_, expected.estimator_.model_)
     assert len(found.history_) == len(expected.history_)
     assert found.get_params()[name] is given
-    assert type(clone(found).get_params()[name]) is kind
+    assert type(clone(found).get_params()[name]) is np.int8
 
 
 @pytest.mark.parametrize("n_shards", [np.uint8(255), 255])

@@ -4,6 +4,7 @@ import copy
 import io
 import pickle
 import re
+import warnings
 from pathlib import Path
 
 import joblib
@@ -296,6 +297,9 @@ def test_another_version_warns_and_loads(case, rng):
         loaded.__setstate__(state)
     assert loaded.get_params().keys() == fitted.get_params().keys()
     assert_identical(state_of(loaded.partial_fit(X)), state_of(fitted.partial_fit(X)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        by_pickle(loaded)
     for bad in (with_state(state, model=None), with_state(state, n_rows="many")):
         with (
             pytest.warns(InconsistentVersionWarning),

@@ -155,8 +155,9 @@ def swept(family, prior, X, labels, concentration, uniforms):
 
 
 @by_family
-@pytest.mark.parametrize("n_components", [1, 2, 5])
-@pytest.mark.parametrize(("n", "d"), [(2, 1), (60, 3), (40, 19)])
+@pytest.mark.parametrize(
+    ("n_components", "n", "d"), [(1, 60, 3), (2, 2, 1), (2, 40, 19), (5, 60, 3)]
+)
 def test_a_sweep_is_the_formula_row_by_row(case, n_components, n, d, rng):
     family, prior, X, labels, concentration = problem(case, rng, n, d, n_components)
     uniforms, expected = rng.random(n), labels.copy()

@@ -330,8 +330,10 @@ def test_values_that_are_no_counts(form, value, rng):
     assert_identical(arrays(model.model_), before)
 
 
-@pytest.mark.parametrize("solver", ["online", "batch", "newton"])
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(
+    ("solver", "form"),
+    [("online", sparse.csr_array), ("batch", np.asarray), ("newton", sparse.csr_array)],
+)
 def test_documents_without_words(solver, form, rng):
     zeros = np.zeros((30, 4))
     model = CompoundDirichlet(solver=solver).fit(form(zeros))

@@ -126,7 +126,7 @@ def test_the_predictive_is_the_average_of_draws(shape, learnt, rng):
     mode = Gaussian(shape()).m_step(statistics)
     family = family.with_fixed(Gaussians(mode.mean + 0.3, 0.7 * mode.covariance))
     expected = np.exp(family.predictive_log_density(statistics, X[:5]))
-    drawn = [family.draw_from_posterior(statistics, rng) for _ in range(1000)]
+    drawn = [family.draw_from_posterior(statistics, rng) for _ in range(500)]
     found = np.exp([family.log_density(parameters, X[:5]) for parameters in drawn])
     error = found.std(axis=0) / np.sqrt(len(drawn))
     assert np.all(np.abs(found.mean(axis=0) - expected) <= 5.0 * error + 1e-12)
@@ -165,7 +165,7 @@ def test_draws_have_the_moments_of_the_posterior(shape, rng):
 @all_shapes
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_sweep_is_the_formula_row_by_row(shape, dtype, rng):
-    for K, d, n in ((1, 2, 40), (2, 1, 40), (3, 3, 40), (9, 5, 40), (17, 2, 40), (70, 2, 12)):
+    for K, d, n in ((1, 2, 20), (2, 1, 20), (3, 3, 40), (9, 5, 20), (17, 2, 20), (70, 2, 8)):
         prior = Prior(shape, K, d, rng)
         X, labels, concentration, uniforms = random_rows(prior, rng, n)
         X = X.astype(dtype)

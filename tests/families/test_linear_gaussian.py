@@ -77,30 +77,9 @@ def test_samples_are_drawn_from_the_components_that_are_asked_for(rng):
         assert_allclose(np.cov(residual.T), S, atol=0.1)
 
 
-@all_shapes
-def test_divergences_are_mean_log_ratios_of_samples(case, rng):
-    family, p, q = case.family, case.draw(rng, 2, 3), case.draw(rng, 2, 3)
-    for k in range(2):
-        X = family.sample(p, np.full(20_000, k), rng)
-        ratio = family.log_density(p, X)[:, k] - family.log_density(q, X)[:, k]
-        error = ratio.std() / np.sqrt(len(ratio))
-        assert abs(family.kl_divergence(p, q)[k] - ratio.mean()) < 5.0 * error
-
-
-@all_shapes
-def test_statistics_of_shards_add_up(case, rng):
-    X, responsibilities = case.rows(rng, 90, 3), rng.dirichlet(np.ones(4), 90)
-    whole = case.family.expected_statistics(X, responsibilities)
-    shards = [
-        (1.0, case.family.expected_statistics(X[i : i + 30], responsibilities[i : i + 30]))
-        for i in (0, 30, 60)
-    ]
-    assert_close(combine(shards), whole)
-
-
 def test_m_step_with_a_prior_is_the_mode_of_the_posterior(rng):
-    """Of two regressions with full noise at once, by the prior's definition."""
-    case, K, p = REGRESSIONS[0], 2, 2
+    """Of a regression with full noise, by the prior's definition."""
+    case, K, p = REGRESSIONS[0], 1, 2
     family, X = case.family, case.rows(rng, 12, 1 + p)
     responsibilities = rng.dirichlet(np.ones(K), 12)
     prior = family.prior_statistics(K, n_features=p, **case.prior(p))

@@ -243,9 +243,9 @@ def test_what_is_not_wanted_changes_nothing_else(method):
 @pytest.mark.parametrize("most_single", [MANY, 1])
 def test_threads_change_no_bit(method, draws, most_single):
     rng = np.random.default_rng(0)
-    data = documents(rng, 1500, 200, 60.0)
-    phi, weights = rng.dirichlet(np.full(200, 0.1), 130), rng.random(1500)
-    first, *others = (
+    data = documents(rng, 600, 200, 60.0)
+    phi, weights = rng.dirichlet(np.full(200, 0.1), 130), rng.random(600)
+    one, three = (
         run(
             data,
             phi,
@@ -256,11 +256,10 @@ def test_threads_change_no_bit(method, draws, most_single):
             most_single=most_single,
             **method,
         )
-        for n_threads in (1, 2, 3, 8)
+        for n_threads in (1, 3)
     )
-    for other in others:
-        for name, value in first.items():
-            assert_array_equal(other[name], value, err_msg=name)
+    for name, value in one.items():
+        assert_array_equal(three[name], value, err_msg=name)
 
 
 @METHODS

@@ -199,9 +199,10 @@ def same_numbers(model, another):
 def test_a_change_of_what_shapes_the_model_raises(case, name, value, rng):
     estimator, X = stream(case, rng)
     model, before = estimator.model_, getattr(estimator, name)
-    changed = estimator.set_params(**{name: other(estimator, name, value)})
-    with pytest.raises(ValueError, match=rf"{type(estimator).__name__}.*\b{name}="):
-        changed.partial_fit(X)
+    estimator.set_params(**{name: other(estimator, name, value)}, warm_start=True)
+    for learn in (estimator.fit, estimator.partial_fit):
+        with pytest.raises(ValueError, match=rf"{type(estimator).__name__}.*\b{name}="):
+            learn(X)
     assert estimator.model_ is model
     assert estimator.n_steps_ == 1
     estimator.set_params(**{name: before}).partial_fit(X)

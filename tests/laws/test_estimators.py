@@ -1,13 +1,10 @@
 """What holds for every estimator."""
 
-import copy
 import inspect
 import math
-import pickle
 import re
 from dataclasses import replace
 
-import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -21,7 +18,7 @@ from cases.states import state_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -80,24 +77,6 @@ def test_clusters_are_found_in_a_stream(case, rng):
     for start in range(0, 600, 50):
         mixture.partial_fit(X[start : start + 50])
     assert accuracy(y, mixture.predict(X)) > 0.95
-
-
-@all_readers
-@pytest.mark.parametrize("how", ["pickle", "joblib", "deepcopy"])
-def test_a_copy_continues_bit_for_bit(case, how, rng, tmp_path):
-    X, _ = case.data(rng, 300)
-    mixture = case().partial_fit(X[:100]).partial_fit(X[100:150])
-    if how == "pickle":
-        loaded = pickle.loads(pickle.dumps(mixture))
-    elif how == "joblib":
-        joblib.dump(mixture, tmp_path / "mixture")
-        loaded = joblib.load(tmp_path / "mixture")
-    else:
-        loaded = copy.deepcopy(mixture)
-    for estimator in (mixture, loaded):
-        estimator.partial_fit(X[150:220]).partial_fit(X[220:])
-    assert_identical(state_of(loaded), state_of(mixture))
-    assert_identical(loaded.sample(5), mixture.sample(5))
 
 
 @all_estimators
@@ -251,40 +230,6 @@ def test_more_labels_match_better(rng):
     assert none < few < all_labels
 
 
-@all_readers
-def test_unlabelled_rows_are_as_without_labels(case, rng):
-    X, _ = case.data(rng)
-    labelled = case(**LABELLED)
-    assert_identical(state_of(labelled.fit(X, np.full(300, -1))), state_of(case().fit(X)))
-
-
-@all_readers
-@pytest.mark.parametrize("label", [3, -2, 0.5, np.nan, "0"])
-def test_labels_that_are_none_are_an_error(case, label, rng):
-    X, y = case.data(rng)
-    mixture = case(**LABELLED).partial_fit(X)
-    before = state_of(mixture)
-    labels = y.astype(type(label) if isinstance(label, str) else float)
-    labels[5] = label
-    for method in (mixture.partial_fit, case(**LABELLED).fit):
-        with pytest.raises(ValueError, match=type(mixture).__name__):
-            method(X, labels)
-    with pytest.raises(ValueError, match="rows|inconsistent"):
-        mixture.partial_fit(X, y[:-1])
-    assert_identical(state_of(mixture), before)
-
-
-@all_readers
-@pytest.mark.parametrize("n_components", [1, 3])
-@pytest.mark.parametrize("amount", [0, 299, 301])
-def test_labels_of_other_rows_are_an_error(case, n_components, amount, rng):
-    X, _ = case.data(rng)
-    mixture, labels = case(n_components, **LABELLED), np.zeros(amount, dtype=int)
-    for method in (mixture.fit, mixture.partial_fit):
-        with pytest.raises(ValueError, match=type(mixture).__name__):
-            method(X, labels)
-
-
 @all_estimators
 def test_labels_of_one_component_change_nothing(case, rng):
     X, y = case.data(rng)
@@ -292,6 +237,9 @@ def test_labels_of_one_component_change_nothing(case, rng):
     assert_identical(state_of(case(1, **LABELLED).fit(X, labels)), state_of(case(1).fit(X)))
     with pytest.raises(ValueError, match=r"known components 0\.\.0"):
         case(1, **LABELLED).fit(X, y)
+    for amount in (0, 299, 301):
+        with pytest.raises(ValueError, match=case.make.__name__):
+            case(1, **LABELLED).fit(X, np.zeros(amount, dtype=int))
 
 
 # ----------------------------------------------------------------------------------- types of data
@@ -445,19 +393,6 @@ def test_every_documented_attribute_can_be_read(case, method, rng):
         expected = [tuple(sizes[n] for n in re.findall(r"\w+", shape)) for shape in shapes]
         if expected:
             assert value.shape in expected and np.isfinite(value).all(), name
-
-
-@all_estimators
-def test_nothing_can_be_asked_of_an_unfitted_mixture(case, rng):
-    X, _ = case.data(rng)
-    mixture = case()
-    for method in ("predict", "predict_proba", "score_samples", "score", "transform", "bic", "aic"):
-        with pytest.raises(NotFittedError, match=type(mixture).__name__):
-            getattr(mixture, method)(X)
-    with pytest.raises(NotFittedError, match=type(mixture).__name__):
-        mixture.sample()
-    for attribute in ("weights_", "means_", "n_steps_", "history_", "converged_", "model_"):
-        assert not hasattr(mixture, attribute)
 
 
 @by_em

@@ -3,7 +3,8 @@
 import pytest
 from cases.collapsed_cases import GIBBS
 from cases.comparing import arrays, assert_identical
-from cases.merged_cases import MERGED
+from cases.merged_cases import MERGED, TOPICS
+from sklearn.exceptions import NotFittedError
 
 all_estimators = pytest.mark.parametrize("case", [*MERGED, *GIBBS], ids=repr)
 
@@ -39,9 +40,21 @@ def test_structural_parameters_that_are_set_later_do_not_change_what_is_fitted(c
             assert_identical(after[name], value)
 
 
+METHODS = (
+    "predict", "predict_proba", "score_samples", "score", "transform", "bic", "aic", "decode",
+    "filter", "smooth", "impute", "forecast", "score_rows",
+)  # fmt: skip
+
+
 @all_estimators
-def test_estimators_that_are_not_fitted_say_so_whatever_is_asked_of_them(case):
-    estimator = case(2)
+def test_estimators_that_are_not_fitted_say_so_whatever_is_asked_of_them(case, rng):
+    estimator, X = case(2), case.data(rng, 60)[0]
+    calls = {name: (X,) for name in METHODS} | {"sample": (), "live_filter": ()}
+    for name, arguments in calls.items():
+        # Topics have neither criterion, fitted or not.
+        if hasattr(type(estimator), name) and not (case in TOPICS and name in ("bic", "aic")):
+            with pytest.raises(NotFittedError, match=type(estimator).__name__):
+                getattr(estimator, name)(*arguments)
     names = [name for name in dir(type(estimator)) if name.endswith("_") and name[0] != "_"]
     assert names
     for name in names:

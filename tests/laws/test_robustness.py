@@ -4,7 +4,6 @@ Ctrl-C, threads and forks are in `test_faults.py`, clusters of machines in
 `distributed/test_dask.py`.
 """
 
-import pickle
 import re
 import warnings
 
@@ -18,7 +17,7 @@ from cases.family_cases import IMPROPER, LIMITS, hyperparameters
 from cases.merged_cases import WAYS
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from sklearn_onlineem import (
     BernoulliMixture,
@@ -705,27 +704,3 @@ def test_a_fit_that_fails_leaves_a_fitted_estimator_usable(case, rng):
             mixture.fit(bad)
         assert_identical(state_of(mixture), before)
         assert_finite(mixture, X)
-
-
-@all_readers
-def test_a_pickle_of_another_version_warns_and_loads(case, rng, monkeypatch):
-    X, _ = case.data(rng)
-    mixture = case().fit(X)
-    with monkeypatch.context() as patched:
-        patched.setattr("sklearn_onlineem.estimators._fitted.__version__", "0.0.1")
-        old = pickle.dumps(mixture)
-    with pytest.warns(InconsistentVersionWarning, match="0.0.1"):
-        loaded = pickle.loads(old)
-    assert_array_equal(loaded.predict_proba(X), mixture.predict_proba(X))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        pickle.loads(pickle.dumps(loaded))
-
-
-@all_readers
-def test_a_corrupt_pickle_is_an_error(case, rng):
-    X, _ = case.data(rng)
-    whole = pickle.dumps(case().fit(X))
-    for share in (0.2, 0.5, 0.99):
-        with pytest.raises((pickle.UnpicklingError, EOFError, ValueError)):
-            pickle.loads(whole[: int(share * len(whole))])

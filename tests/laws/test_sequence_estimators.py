@@ -1,8 +1,5 @@
 """What holds for every estimator of sequences that learns, as a whole or in parts."""
 
-import copy
-import pickle
-
 import numpy as np
 import pytest
 from cases.comparing import arrays, assert_identical
@@ -89,20 +86,6 @@ def test_absorbed_sequences_do_not_go_on(rng):
     with pytest.raises(ValueError, match="HMM.*continues"):
         hmm.partial_fit(X[1], continues=True)
     assert_identical(state_of(hmm), before)
-
-
-@all_models
-@pytest.mark.parametrize("how", [lambda hmm: pickle.loads(pickle.dumps(hmm)), copy.deepcopy],
-                         ids=["pickle", "deepcopy"])  # fmt: skip
-def test_a_copy_continues_bit_for_bit(case, how, rng):
-    X, _ = case.data(rng)
-    going_on = {} if case.ends_by_itself else {"continues": True}
-    hmm = case().partial_fit(X[:8]).partial_fit(X[8:12], **going_on)
-    loaded = how(hmm)
-    for estimator in (hmm, loaded):
-        estimator.partial_fit(X[12:16], **going_on).partial_fit(X[16:])
-    assert_identical(state_of(loaded), state_of(hmm))
-    assert_identical(loaded.sample(5), hmm.sample(5))
 
 
 @all_models

@@ -125,19 +125,3 @@ def test_known_states_are_counted(case, rng):
     assert_allclose(hmm.transmat_, moves / moves.sum(axis=1, keepdims=True), rtol=1e-9)
     starts = np.bincount([states[0] for states in y], minlength=N_STATES)
     assert_allclose(hmm.startprob_, starts / len(y), rtol=1e-9)
-
-
-@all_estimators
-@pytest.mark.parametrize("label", [3, -2, 0.5, np.nan])
-def test_labels_that_are_none_are_an_error(case, label, rng):
-    X, y = case.data(rng)
-    hmm = case(**case.labelled).partial_fit(X)
-    before = state_of(hmm)
-    bad = [states.astype(float) for states in y]
-    bad[3][1] = label
-    for method in (hmm.partial_fit, case(**case.labelled).fit):
-        with pytest.raises(ValueError, match=type(hmm).__name__):
-            method(X, bad)
-        with pytest.raises(ValueError, match=type(hmm).__name__):
-            method(X, y[:-1])
-    assert_identical(state_of(hmm), before)

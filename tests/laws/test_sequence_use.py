@@ -6,12 +6,11 @@ import pickle
 import numpy as np
 import pytest
 from cases.comparing import assert_close, assert_identical
-from cases.interruptions import InterruptAtLine, Interruption
+from cases.interruptions import InterruptAtLine
 from cases.sequence_cases import N_STATES, SEQUENCE_ESTIMATORS, accuracy, all_estimators, all_models
 from cases.states import essentials_of, state_of
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 # Tests stop fits on purpose before they converge.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -73,20 +72,6 @@ def test_a_live_filter_is_filter_row_by_row(case, rng):
         assert live.n_steps == len(sequence)
 
 
-@all_models
-def test_nothing_can_be_asked_of_an_unfitted_model(case, rng):
-    X, _ = case.data(rng)
-    hmm = case()
-    for method in case.inference:
-        with pytest.raises(NotFittedError, match=type(hmm).__name__):
-            getattr(hmm, method)(X)
-    for method in ("sample", "live_filter"):
-        with pytest.raises(NotFittedError, match=type(hmm).__name__):
-            getattr(hmm, method)()
-    for attribute in ("startprob_", "endprob_", "transition_matrices_", "n_steps_", "model_"):
-        assert not hasattr(hmm, attribute)
-
-
 @all_estimators
 def test_float32_is_preserved(case, rng):
     X, y = case.data(rng)
@@ -113,23 +98,6 @@ def test_parameters_set_in_mid_stream_are_used(case, rng):
         with pytest.raises(ValueError, match=next(reversed(wrong))):
             hmm.set_params(**wrong).partial_fit(X)
     assert_identical(state_of(hmm), before)
-
-
-@all_models
-@pytest.mark.parametrize("solver", ["online", "batch"])
-def test_an_interrupted_fit_leaves_the_estimator_as_it_was(case, solver, rng):
-    X, _ = case.data(rng)
-    hmm = case(solver=solver, batch_size=5, tol=0.0, callbacks=[Interruption(2)])
-    with pytest.raises(KeyboardInterrupt):
-        hmm.fit(X)
-    with pytest.raises(NotFittedError):
-        hmm.transform(X)
-    hmm.set_params(callbacks=None).partial_fit(X)
-    before = state_of(hmm)
-    with pytest.raises(KeyboardInterrupt):
-        hmm.set_params(callbacks=[Interruption(2)]).fit(X)
-    assert_identical(state_of(hmm), before)
-    assert np.isfinite(hmm.set_params(callbacks=None).partial_fit(X).score(X))
 
 
 @all_models

@@ -118,7 +118,9 @@ def test_a_huge_row_does_not_spoil_a_kalman_filter(rng):
     assert np.isfinite(live.update([0.0, 0.0])[0]).all()
 
 
-def kalman(rng):
+@pytest.fixture(scope="module")
+def live():
+    rng = np.random.default_rng(20260)
     return KalmanFilter(2, random_state=0).fit(rng.normal(size=(50, 2))).live_filter()
 
 
@@ -136,8 +138,7 @@ def kalman(rng):
         (["a", "b"], np.eye(2)),
     ],
 )
-def test_moments_to_start_from_are_checked(mean, covariance, rng):
-    live = kalman(rng)
+def test_moments_to_start_from_are_checked(mean, covariance, live):
     live.start_from(np.ones(2), np.eye(2))
     with pytest.raises(ValueError, match="mean|covariance"):
         live.start_from(mean, covariance)

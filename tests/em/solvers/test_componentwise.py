@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from cases.comparing import assert_close, assert_identical
 from cases.estimator_cases import ESTIMATORS
-from cases.interruptions import Interruption
 from cases.sequence_cases import SEQUENCE_ESTIMATORS
 from cases.states import state_of
 from scipy import sparse
@@ -88,18 +87,6 @@ def test_streams_take_online_steps(case, rng):
     found, expected = (fitted(case, X, solver="batch", max_iter=1) for _ in range(2))
     found.set_params(solver="componentwise")
     assert_identical(found.partial_fit(X[:20]).model_, expected.partial_fit(X[:20]).model_)
-
-
-@all_mixtures
-def test_what_interrupts_leaves_the_mixture_as_it_was(case, rng):
-    X = case.data(rng, 80)[0]
-    mixture = fitted(case, X)
-    before, model = state_of(mixture), mixture.model_
-    mixture.set_params(callbacks=[Interruption(2)], warm_start=True)
-    with pytest.raises(KeyboardInterrupt):
-        mixture.fit(X)
-    assert mixture.model_ is model
-    assert_identical(state_of(mixture), before)
 
 
 @pytest.mark.parametrize("case", [case for case in ESTIMATORS if case.sparse], ids=repr)

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from cases.comparing import assert_identical
 from cases.kalman_filters import K, drawn, known
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import linalg
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
+from sklearn.model_selection import GridSearchCV
 
 from sklearn_onlineem import KalmanFilter
 
@@ -74,26 +73,6 @@ def test_model_selection(system):
     search = GridSearchCV(estimator, grid, cv=3, error_score="raise").fit(X)
     assert search.best_params_["n_dim_state"] == 2
     assert len(search.predict(X)) == len(X)
-
-
-def test_groups_are_routed(system):
-    import sklearn
-
-    X = drawn(system, 15, 12)
-    rows, groups = np.concatenate(X), np.repeat(np.arange(12), 15)
-    splitter = GroupKFold(3)
-    folds = [
-        (np.unique(groups[train]), np.unique(groups[test]))
-        for train, test in splitter.split(rows, groups=groups)
-    ]
-    estimator = KalmanFilter(2, random_state=0, max_iter=2)
-    plain = cross_val_score(estimator, X, cv=folds, error_score="raise")
-    with sklearn.config_context(enable_metadata_routing=True):
-        routed = clone(estimator).set_fit_request(groups=True).set_score_request(groups=True)
-        found = cross_validate(
-            routed, rows, params={"groups": groups}, cv=splitter, error_score="raise"
-        )
-    assert_array_equal(found["test_score"], plain)
 
 
 def test_a_given_start_is_the_same_in_streams_and_fits(system):

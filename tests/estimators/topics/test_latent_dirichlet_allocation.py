@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-import pickle
 import time
 
 import numpy as np
@@ -19,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 
 from sklearn_onlineem import LatentDirichletAllocation, combine_estimators
 from sklearn_onlineem.distributed import DistributedEM
-from sklearn_onlineem.em import Batch, Constant, Gibbs, Online, Stochastic
+from sklearn_onlineem.em import Batch, Gibbs, Online, Stochastic
 
 TOPICS = np.kron(np.eye(3), np.full((1, 4), 0.25))
 WAYS = {
@@ -98,17 +97,6 @@ def test_answers_depend_on_a_document_alone(way, rng):
     order = rng.permutation(50)[:20]
     assert_identical(model.transform(X)[order], model.transform(X[order]))
     assert_identical(model.score_samples(X)[order], model.score_samples(X[order]))
-
-
-@all_ways
-def test_a_stream_goes_on_bit_for_bit_after_pickling(way, rng):
-    X, _ = documents(rng, 90)
-    stream = lda(**way).partial_fit(X[:30])
-    loaded = pickle.loads(pickle.dumps(stream))
-    for batch in (X[30:60], X[60:]):
-        assert_identical(stream.partial_fit(batch).model_, loaded.partial_fit(batch).model_)
-    assert stream.n_samples_seen_ == 90
-    assert stream.n_batch_iter_ == 3
 
 
 def test_a_stream_finds_the_topics(rng):
@@ -210,23 +198,8 @@ def test_averaged_sweeps_are_better_than_the_last(rng):
         assert averaged < last
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"e_step": "map"},
-        {"n_sweeps": 12},
-        {"burn_in": 2},
-        {"solver": "stochastic"},
-        {"solver": "batch"},
-        {"topic_word_prior": 3.0},
-        {"total_samples": 1e6},
-        {"learn_doc_topic_prior": False},
-        {"eta0": 0.3},
-        {"schedule": Constant()},
-    ],
-    ids=repr,
-)
-def test_what_is_set_in_mid_stream_acts_from_the_next_batch_on(change, rng):
+@pytest.mark.parametrize("change", [{"n_sweeps": 12}, {"burn_in": 2}], ids=repr)
+def test_sweeps_that_are_set_in_mid_stream_act_from_the_next_batch_on(change, rng):
     X, _ = documents(rng, 80)
     stream = lda().partial_fit(X[:40])
     other = clone(stream).partial_fit(X[:40])
@@ -234,9 +207,6 @@ def test_what_is_set_in_mid_stream_acts_from_the_next_batch_on(change, rng):
     stream.partial_fit(X[40:])
     other.set_params(**change).partial_fit(X[40:])
     assert (stream.components_ != other.components_).any()
-    other.set_params(doc_topic_prior=0.1)
-    with pytest.raises(ValueError, match="doc_topic_prior"):
-        other.partial_fit(X)
 
 
 def test_the_prior_of_a_long_stream_weighs_less_at_each_step(rng):
