@@ -15,7 +15,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
 from sklearn_onlineem.families._family import ExponentialFamily
-from sklearn_onlineem.families.capabilities import PosteriorPredictives
+from sklearn_onlineem.families.capabilities import FewValues, PosteriorPredictives
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["MarkovChain"]
@@ -24,7 +24,7 @@ _LONGEST = float(1 << 62)
 
 
 @dataclass(frozen=True)
-class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums]):
+class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums], FewValues):
     r"""Sequences of S symbols, each a row of counts: the first symbol, then the transitions.
 
     .. math::
@@ -186,9 +186,6 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         n_symbols = n_symbols_of(parameters.shape[1])
         n_transitions = _groups(parameters)[:, -n_symbols:].sum(axis=(1, 2))
         return 1 + np.rint(np.minimum(n_transitions, _LONGEST)).astype(np.int64)
-
-    def n_features(self, parameters: Floats) -> int:
-        return parameters.shape[1]
 
     def n_values(self, rows: Rows) -> float:
         # The mean number of counts, as most columns of short sequences are 0.

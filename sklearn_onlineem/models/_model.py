@@ -12,11 +12,11 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import rel_entr
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem._values import average, differences, n_bytes, n_numbers
+from sklearn_onlineem._values import average, differences, n_bytes, n_numbers, take
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["Model", "matching"]
+__all__ = ["Model", "divergences", "matching"]
 
 # Data of a model, and its statistics.
 Data = TypeVar("Data", bound=Batch)
@@ -250,6 +250,16 @@ class Model(ABC, Generic[Data, Evidence]):
     def __sizeof__(self):
         # Dask places tasks by it.
         return n_bytes(self)
+
+
+def divergences(p, q):
+    """Return KL(p_i || q_j) of the components of two models of one family, (K, K), in nats."""
+    n, family = p.n_components, p.family
+    out, i = np.empty((n, n)), np.arange(n)
+    for shift in range(n):
+        j = (i + shift) % n
+        out[i, j] = family.kl_divergence(p.parameters, take(q.parameters, j))
+    return np.maximum(out, 0.0)
 
 
 def matching(occupancy, reference_occupancy, divergences, *ends):

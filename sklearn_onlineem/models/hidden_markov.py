@@ -17,7 +17,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Categorical, Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
-from sklearn_onlineem.models._model import Model, matching
+from sklearn_onlineem.models._model import Model, divergences, matching
 from sklearn_onlineem.models.capabilities import RowUpdates
 from sklearn_onlineem.models.terminations import GivenLength, Termination
 from sklearn_onlineem.statistics import Statistics, combine
@@ -105,7 +105,8 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
 
     @property
     def n_features(self) -> int:
-        return self.family.n_features(self.parameters)
+        first = np.zeros(1, dtype=np.intp)
+        return self.family.sample(self.parameters, first, np.random.default_rng(0)).shape[1]
 
     @property
     def is_conjugate(self) -> bool:
@@ -294,14 +295,11 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         self, reference: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
     ) -> HiddenMarkovModel:
         # States are matched by how often they emit, and what; transitions follow.
-        divergences = self.family.divergences(
-            self.parameters, reference.parameters, self.n_components
-        )
         occupancy, reference_occupancy = (
             model._occupancies(like)[2] for model in (self, reference)
         )
         ends = self._final > 0.0, reference._final > 0.0
-        order = matching(occupancy, reference_occupancy, divergences, *ends)
+        order = matching(occupancy, reference_occupancy, divergences(self, reference), *ends)
         if (order == np.arange(len(order))).all():
             return self
         columns = np.append(order, np.arange(len(order), self.transmat.shape[1]))
