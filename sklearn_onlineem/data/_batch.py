@@ -10,6 +10,7 @@ import numpy as np
 
 from sklearn_onlineem._typing import Integers
 from sklearn_onlineem._values import n_bytes
+from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["REALS", "Batch", "array_of", "check_offsets", "check_threads", "room", "without_step"]
 
@@ -107,6 +108,11 @@ class Batch(ABC):
     def total_weight(self) -> float:
         """Total weight of the observations; their number, if they have no weights."""
         return float(len(self))
+
+    @property
+    def length_distribution(self) -> Statistics | None:
+        """Distribution of the lengths of sequences; None for other data."""
+        return None
 
     def numbered_from(self, first: int) -> Self:
         """Return the observations, numbered from `first` up, as a part of larger data.
