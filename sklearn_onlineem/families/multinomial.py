@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +14,75 @@ from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._base_measures import log_multinomial_coefficients
 from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
 from sklearn_onlineem.families._family import ExponentialFamily
-from sklearn_onlineem.families.capabilities import PosteriorPredictives
 from sklearn_onlineem.statistics import Sums
 
-__all__ = ["Multinomial"]
+__all__ = ["GroupedCounts", "Multinomial"]
 
 
 @dataclass(frozen=True)
-class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums]):
+class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
+    """Base of families of counts in groups, each of which has probabilities that add up to 1.
+
+    Parameters are *unnormalised* means of shape (K, n_features).
+
+    Parameters
+    ----------
+    min_probability : float, default=1e-12
+        Floor of the probabilities, from 1e-100 to 1.
+    """
+
+    min_probability: float = 1e-12
+
+    support_is_convex = True
+    takes_sparse = True
+
+    def __post_init__(self):
+        check_setting("min_probability", self.min_probability, LEAST, 1.0)
+
+    @abstractmethod
+    def _groups(self, flat):
+        """Return values of the groups, (K, n_groups, S)."""
+
+    def check(self, X: FloatsOrSparse) -> None:
+        check_non_negative(X)
+
+    def to_natural(self, parameters: Floats) -> Floats:
+        return np.log(self.probabilities(parameters))
+
+    def from_natural(self, natural: Floats) -> Floats:
+        # Means for sums of 1: natural parameters do not depend on the sums of groups.
+        return self.probabilities(np.exp(natural))
+
+    def log_partition(self, natural: Floats) -> Floats:
+        # For one draw of each group; 0 for normalised probabilities.
+        return np.log(self._groups(np.exp(natural)).sum(axis=2)).sum(axis=1)
+
+    def probabilities(self, parameters: Floats) -> Floats:
+        """Return the probabilities, which add up to 1 in each group, (K, n_features).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_features)
+            Of K components.
+        """
+        groups = self._groups(parameters)
+        return (groups / groups.sum(axis=2, keepdims=True)).reshape(parameters.shape)
+
+    def regularise(self, mean: Floats) -> Floats:
+        groups = self._groups(mean)
+        sums = np.maximum(groups.sum(axis=2, keepdims=True), np.finfo(float).tiny / 1e-16)
+        return np.maximum(groups, self.min_probability * sums).reshape(mean.shape)
+
+    def kl_divergence(self, p: Floats, q: Floats) -> Floats:
+        return np.einsum("kp,kp->k", p, self.to_natural(p) - self.to_natural(q))
+
+    def n_parameters(self, parameters: Floats) -> int:
+        _, n_groups, size = self._groups(parameters).shape
+        return len(parameters) * n_groups * (size - 1)
+
+
+@dataclass(frozen=True)
+class Multinomial(GroupedCounts):
     r"""Counts of n categories in documents whose lengths are given, not modelled.
 
     .. math:: p(x \mid \text{length}, p) = \frac{(\sum_j x_j)!}{\prod_j x_j!} \prod_j p_j^{x_j}
@@ -47,56 +109,17 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
     array([[0.375]])
     """
 
-    min_probability: float = 1e-12
-
-    support_is_convex = True
-    takes_sparse = True
-
-    def __post_init__(self):
-        check_setting("min_probability", self.min_probability, LEAST, 1.0)
-
-    def check(self, X: FloatsOrSparse) -> None:
-        check_non_negative(X)
-
-    def to_natural(self, parameters: Floats) -> Floats:
-        return np.log(self.probabilities(parameters))
-
-    def from_natural(self, natural: Floats) -> Floats:
-        # Means for length 1: natural parameters do not depend on lengths.
-        return self.probabilities(np.exp(natural))
-
-    def log_partition(self, natural: Floats) -> Floats:
-        # For one draw; 0 for normalised probabilities.
-        return np.log(np.exp(natural).sum(axis=1))
-
-    def probabilities(self, parameters: Floats) -> Floats:
-        """Return the probabilities of the categories, an ndarray of shape (K, n_features).
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (K, n_features)
-            Of K components.
-        """
-        return parameters / parameters.sum(axis=1, keepdims=True)
+    def _groups(self, flat):
+        return flat[:, None]
 
     def log_base_measure(self, X: FloatsOrSparse, n_threads: int = 1) -> Floats:
         return log_multinomial_coefficients(X, n_threads)
-
-    def regularise(self, mean: Floats) -> Floats:
-        length = np.maximum(mean.sum(axis=1, keepdims=True), np.finfo(float).tiny / 1e-16)
-        return np.maximum(mean, self.min_probability * length)
-
-    def kl_divergence(self, p: Floats, q: Floats) -> Floats:
-        return np.einsum("kp,kp->k", p, self.to_natural(p) - self.to_natural(q))
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         # Documents of the component's mean length, rounded.
         lengths = np.rint(parameters.sum(axis=1)).astype(np.int64)
         probabilities = self.probabilities(parameters)
         return rng.multinomial(lengths[components], probabilities[components]).astype(np.float64)
-
-    def n_parameters(self, parameters: Floats) -> int:
-        return parameters.shape[0] * (parameters.shape[1] - 1)
 
     def effective_counts(self, statistics: Sums) -> Floats:
         # Numbers of words of each component.
@@ -117,9 +140,6 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         concentration = above("concentration", concentration, 0.0, (n_components, n_features))
         return Sums(np.zeros(n_components), concentration - 1.0)
 
-    def mean_form(self, prior: Sums) -> Sums:
-        return Sums(prior.weight, prior.total + 1.0)
-
     def predictive_log_density(
         self, statistics: Sums, X: FloatsOrSparse, n_threads: int = 1
     ) -> Floats:
@@ -138,16 +158,5 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         length = np.divide(sums, weight, out=np.full(len(sums), mean), where=weight > 0.0)
         return self.regularise(length[:, None] * probabilities)
 
-    def collapsed_sweep(
-        self,
-        prior: Sums,
-        X: FloatsOrSparse,
-        labels: Integers,
-        concentration: Floats,
-        uniforms: Floats,
-    ) -> float:
-        alpha = _collapsed.concentration_of(self, prior)
-        log_predictive = _collapsed.sweep(
-            _collapsed_counts.MULTINOMIAL, X, alpha, labels, concentration, uniforms
-        )
-        return log_predictive + self.log_base_measure(X).mean()
+    def _swept(self, prior, X):
+        return _collapsed_counts.MULTINOMIAL, X, _collapsed.concentration_of(self, prior), {}
