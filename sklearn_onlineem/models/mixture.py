@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -38,6 +38,7 @@ from sklearn_onlineem.models.capabilities import (
     ComponentUpdates,
     NewtonSteps,
     SampledChains,
+    SplitMergeStep,
     SplitsAndMerges,
 )
 from sklearn_onlineem.models.component_steps import ComponentSteps
@@ -221,11 +222,19 @@ class MixtureModel(
             normalise(log_joint, NOTHING, NO_LABELS, NOTHING, out[start : start + len(block)])
         return out
 
-    # Functions of a mixture, as methods.
-    split_merge_steps = split_merge_steps
-    check_split_merge = staticmethod(check_split_merge)
-    reinitialised = reinitialised
-    restructured = restructured
+    def split_merge_steps(
+        self, data: Rows, n_merges: int, prior: MixtureStatistics | None = None
+    ) -> Iterator[MixtureModel]:
+        return split_merge_steps(self, data, n_merges, prior)
+
+    def check_split_merge(self, prior: MixtureStatistics | None) -> None:
+        check_split_merge(prior)
+
+    def reinitialised(self, data: Rows) -> SplitMergeStep | None:
+        return reinitialised(self, data)
+
+    def restructured(self, data: Rows, n_remembered: float, n_merges: int) -> SplitMergeStep | None:
+        return restructured(self, data, n_remembered, n_merges)
 
     def observations_needed(self, data: Rows) -> float:
         few = isinstance(self.family, FewValues)
