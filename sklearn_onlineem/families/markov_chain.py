@@ -74,6 +74,14 @@ class MarkovChain(GroupedCounts, FewValues):
         super().check(X)
         n_symbols_of(X.shape[1])
 
+    def log_partition(self, natural: Floats) -> Floats:
+        # For one visit of each symbol; 0 for the natural parameters of a chain.
+        return np.log(self._groups(np.exp(natural)).sum(axis=2)).sum(axis=1)
+
+    def probabilities(self, parameters: Floats) -> Floats:
+        groups = self._groups(parameters)
+        return (groups / groups.sum(axis=2, keepdims=True)).reshape(parameters.shape)
+
     def start_probabilities(self, parameters: Floats) -> Floats:
         """Return probabilities of the first symbol, (K, S).
 
@@ -97,6 +105,11 @@ class MarkovChain(GroupedCounts, FewValues):
         """
         n_symbols = n_symbols_of(parameters.shape[1])
         return self._groups(self.probabilities(parameters))[:, -n_symbols:]
+
+    def regularise(self, mean: Floats) -> Floats:
+        groups = self._groups(mean)
+        visits = np.maximum(groups.sum(axis=2, keepdims=True), np.finfo(float).tiny / 1e-16)
+        return np.maximum(groups, self.min_probability * visits).reshape(mean.shape)
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         # Counts of sequences of the component's mean length, rounded.
@@ -158,6 +171,10 @@ class MarkovChain(GroupedCounts, FewValues):
         lengths = np.asarray(rows.X.sum(axis=1, dtype=np.float64)).ravel()
         mean = np.average(lengths, weights=rows.sample_weight)
         return min(max(1.0, mean), rows.n_features)
+
+    def n_parameters(self, parameters: Floats) -> int:
+        n_symbols = n_symbols_of(parameters.shape[1])
+        return parameters.size // n_symbols * (n_symbols - 1)
 
     def prior_statistics(
         self,

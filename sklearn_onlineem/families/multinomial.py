@@ -21,7 +21,7 @@ __all__ = ["GroupedCounts", "Multinomial"]
 
 @dataclass(frozen=True)
 class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
-    """Base of families of counts in groups, each of which has probabilities that add up to 1.
+    """Base of families of counts in groups, in each of which probabilities add up to 1.
 
     Parameters are *unnormalised* means of shape (K, n_features).
 
@@ -39,10 +39,6 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
     def __post_init__(self):
         check_setting("min_probability", self.min_probability, LEAST, 1.0)
 
-    @abstractmethod
-    def _groups(self, flat):
-        """Return values of the groups, (K, n_groups, S)."""
-
     def check(self, X: FloatsOrSparse) -> None:
         check_non_negative(X)
 
@@ -53,32 +49,18 @@ class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts)
         # Means for sums of 1: natural parameters do not depend on the sums of groups.
         return self.probabilities(np.exp(natural))
 
-    def log_partition(self, natural: Floats) -> Floats:
-        # For one draw of each group; 0 for normalised probabilities.
-        return np.log(self._groups(np.exp(natural)).sum(axis=2)).sum(axis=1)
-
+    @abstractmethod
     def probabilities(self, parameters: Floats) -> Floats:
-        """Return the probabilities, which add up to 1 in each group, (K, n_features).
+        """Return the probabilities, means divided by the sums of their groups, (K, n_features).
 
         Parameters
         ----------
         parameters : ndarray of shape (K, n_features)
             Of K components.
         """
-        groups = self._groups(parameters)
-        return (groups / groups.sum(axis=2, keepdims=True)).reshape(parameters.shape)
-
-    def regularise(self, mean: Floats) -> Floats:
-        groups = self._groups(mean)
-        sums = np.maximum(groups.sum(axis=2, keepdims=True), np.finfo(float).tiny / 1e-16)
-        return np.maximum(groups, self.min_probability * sums).reshape(mean.shape)
 
     def kl_divergence(self, p: Floats, q: Floats) -> Floats:
         return np.einsum("kp,kp->k", p, self.to_natural(p) - self.to_natural(q))
-
-    def n_parameters(self, parameters: Floats) -> int:
-        _, n_groups, size = self._groups(parameters).shape
-        return len(parameters) * n_groups * (size - 1)
 
 
 @dataclass(frozen=True)
@@ -109,17 +91,28 @@ class Multinomial(GroupedCounts):
     array([[0.375]])
     """
 
-    def _groups(self, flat):
-        return flat[:, None]
+    def log_partition(self, natural: Floats) -> Floats:
+        # For one draw; 0 for normalised probabilities.
+        return np.log(np.exp(natural).sum(axis=1))
+
+    def probabilities(self, parameters: Floats) -> Floats:
+        return parameters / parameters.sum(axis=1, keepdims=True)
 
     def log_base_measure(self, X: FloatsOrSparse, n_threads: int = 1) -> Floats:
         return log_multinomial_coefficients(X, n_threads)
+
+    def regularise(self, mean: Floats) -> Floats:
+        length = np.maximum(mean.sum(axis=1, keepdims=True), np.finfo(float).tiny / 1e-16)
+        return np.maximum(mean, self.min_probability * length)
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         # Documents of the component's mean length, rounded.
         lengths = np.rint(parameters.sum(axis=1)).astype(np.int64)
         probabilities = self.probabilities(parameters)
         return rng.multinomial(lengths[components], probabilities[components]).astype(np.float64)
+
+    def n_parameters(self, parameters: Floats) -> int:
+        return parameters.shape[0] * (parameters.shape[1] - 1)
 
     def effective_counts(self, statistics: Sums) -> Floats:
         # Numbers of words of each component.
