@@ -70,6 +70,9 @@ class Batch(ABC):
 
     n_threads: int
 
+    # Distribution of the lengths of sequences; None for other data.
+    length_distribution: Statistics | None = None
+
     @abstractmethod
     def __len__(self) -> int:
         """Return the number of observations."""
@@ -108,11 +111,6 @@ class Batch(ABC):
     def total_weight(self) -> float:
         """Total weight of the observations; their number, if they have no weights."""
         return float(len(self))
-
-    @property
-    def length_distribution(self) -> Statistics | None:
-        """Distribution of the lengths of sequences; None for other data."""
-        return None
 
     def numbered_from(self, first: int) -> Self:
         """Return the observations, numbered from `first` up, as a part of larger data.
