@@ -54,8 +54,10 @@ class Statistics:
         other : Statistics
             Statistics of the same class and shapes.
         """
-        names = _names(type(self))
-        return type(self)(*[_merge(a, getattr(self, n), b, getattr(other, n)) for n in names])
+        parts = []
+        for name in _names(type(self)):
+            parts.append(_merge(a, getattr(self, name), b, getattr(other, name)))
+        return type(self)(*parts)
 
     def scale(self, a: float) -> Self:
         """Return ``a * self``.
@@ -65,7 +67,10 @@ class Statistics:
         a : float
             A weight, not below 0.
         """
-        return type(self)(*[_scale(a, getattr(self, n)) for n in _names(type(self))])
+        parts = []
+        for name in _names(type(self)):
+            parts.append(_scale(a, getattr(self, name)))
+        return type(self)(*parts)
 
     def component(self, k: int, n: int) -> Self:
         """Return the statistics of one component alone.
@@ -135,18 +140,14 @@ def _merge(a, x, b, y):
         return x.merge(a, y, b)
     if isinstance(x, tuple):
         return like(x, [_merge(a, u, b, v) for u, v in zip(x, y, strict=True)])
-    return _times(a, x) + _times(b, y)
+    # As floats: whole numbers would repeat lists and texts.
+    return float(a) * x + float(b) * y
 
 
 def _scale(a, x):
     if isinstance(x, Statistics):
         return x.scale(a)
-    return like(x, [_scale(a, u) for u in x]) if isinstance(x, tuple) else _times(a, x)
-
-
-def _times(a, x):
-    """Return a weight times values; as a float, as whole numbers would repeat lists and texts."""
-    return float(a) * x
+    return like(x, [_scale(a, u) for u in x]) if isinstance(x, tuple) else float(a) * x
 
 
 def _total(weights, values):
@@ -155,7 +156,7 @@ def _total(weights, values):
         return first.sum_of(terms)
     if isinstance(first, tuple):
         return like(first, [_total(weights, part) for part in zip(*values, strict=True)])
-    return sum((_times(a, x) for a, x in terms[1:]), start=_times(weights[0], first))
+    return sum((float(a) * x for a, x in terms[1:]), start=float(weights[0]) * first)
 
 
 def combine(terms: Iterable[tuple[float, Kind]]) -> Kind:
@@ -198,10 +199,11 @@ def pooled(terms: Sequence[tuple[float, Kind]]) -> Kind:
         Numbers of observations, and their statistics per observation.
     """
     # A power of two, so that sums are finite and no digits are lost.
-    exponent = math.frexp(max(n for n, _ in terms))[1]
-    scaled = [(math.ldexp(n, -exponent), statistics) for n, statistics in terms]
-    total = sum(n for n, _ in scaled)
-    return combine([(n / total, statistics) for n, statistics in scaled])
+    numbers, statistics = zip(*terms, strict=True)
+    exponent = math.frexp(max(numbers))[1]
+    scaled = [math.ldexp(n, -exponent) for n in numbers]
+    total = sum(scaled)
+    return combine([(n / total, part) for n, part in zip(scaled, statistics, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -250,11 +252,11 @@ class Listed(Statistics):
         return Listed.sum_of([(a, self), (b, other)])
 
     def scale(self, a: float) -> Self:
-        return Listed(_times(a, self.weights), self.values)
+        return Listed(float(a) * self.weights, self.values)
 
     @classmethod
     def sum_of(cls, terms: Sequence[tuple[float, Self]]) -> Self:
-        weights = np.concatenate([_times(a, term.weights) for a, term in terms])
+        weights = np.concatenate([float(a) * term.weights for a, term in terms])
         return cls(weights, _concatenated([term.values for _, term in terms]))
 
 
@@ -306,5 +308,5 @@ class Moments(Statistics):
         return Moments(weight, degrees, mean, scatter)
 
     def scale(self, a: float) -> Self:
-        weight, degrees, scatter = (_times(a, x) for x in (self.weight, self.degrees, self.scatter))
-        return Moments(weight, degrees, self.mean, scatter)
+        a = float(a)
+        return Moments(a * self.weight, a * self.degrees, self.mean, a * self.scatter)

@@ -28,11 +28,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.datasets import load_covertype_54, load_fashion_mnist
+from sklearn_onlineem._values import average
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.em import PowerDecay
 from sklearn_onlineem.em.step import online_step
 from sklearn_onlineem.families import Diagonal, Gaussian, Gaussians
-from sklearn_onlineem.models import Model
 from sklearn_onlineem.models.mixture import MixtureModel
 from sklearn_onlineem.statistics import combine
 
@@ -50,7 +50,7 @@ def entropic(models):
 
 
 def averaging(models):
-    return Model.averaged(models, [1.0 / len(models)] * len(models))
+    return average(models, [1.0 / len(models)] * len(models))
 
 
 def moments(models):

@@ -10,6 +10,7 @@ import numpy as np
 
 from sklearn_onlineem._typing import Integers
 from sklearn_onlineem._values import n_bytes
+from sklearn_onlineem.statistics import Statistics
 
 __all__ = ["REALS", "Batch", "array_of", "check_offsets", "check_threads", "room", "without_step"]
 
@@ -68,6 +69,9 @@ class Batch(ABC):
     """
 
     n_threads: int
+
+    # Distribution of the lengths of sequences; None for other data.
+    length_distribution: Statistics | None = None
 
     @abstractmethod
     def __len__(self) -> int:

@@ -7,7 +7,6 @@ divided by sqrt(2), so that scores have variance 1.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from functools import partial
 
 import numpy as np
@@ -99,31 +98,6 @@ class _GaussianTangents(Tangents):
     def whitened(self, raw):
         return self.whitened_sums(raw[:, : self.d], self._unpacked(raw[:, self.d :]))
 
-    @property
-    @abstractmethod
-    def _guard(self):
-        """Squares of the data in units of the narrowest component."""
-
-    @abstractmethod
-    def _unit_covariance(self):
-        """Return the covariance of independent features, as the family stores it."""
-
-    @abstractmethod
-    def _standardised(self, k, X):
-        """Return rows in coordinates in which component k is standard normal."""
-
-    @abstractmethod
-    def _second(self, statistics, first):
-        """Return second moments about the present means less their expectations."""
-
-    @abstractmethod
-    def _unpacked(self, products):
-        """Return sums of products as `whitened_sums` takes them."""
-
-    @abstractmethod
-    def whitened_sums(self, first, second):
-        """Return the scores of sums of rows and of their products."""
-
 
 class MatrixTangents(_GaussianTangents):
     """Tangents of Gaussians with full and tied covariances."""
@@ -176,11 +150,13 @@ class MatrixTangents(_GaussianTangents):
         return np.concatenate([linear, products], axis=1)
 
     def _unpacked(self, products):
+        """Return sums of products as `whitened_sums` takes them."""
         second, (i, j) = np.empty((len(products), self.d, self.d)), self._upper
         second[:, i, j] = second[:, j, i] = products
         return second
 
     def whitened_sums(self, first, second):
+        """Return the scores of sums of rows and of their products."""
         P, outer = self._factor, self.shift[:, :, None] * first[:, None, :]
         T = P.mT @ (second - outer - outer.mT) @ P
         u = (P.mT @ first[:, :, None])[:, :, 0]
@@ -188,6 +164,7 @@ class MatrixTangents(_GaussianTangents):
         return np.concatenate([u, spread], axis=1)
 
     def _second(self, statistics, first):
+        """Return second moments about the present means less their expectations."""
         scatter = self._share(statistics)[:, None, None] * statistics.scatter
         deviation = statistics.mean - self.parameters.mean
         every = self.parameters.covariance_matrices
@@ -222,14 +199,17 @@ class MatrixTangents(_GaussianTangents):
 
     @cached_property
     def _guard(self):
+        """Squares of the data in units of the narrowest component."""
         every = self.parameters.covariance_matrices
         total = (every + self.shift[:, :, None] * self.shift[:, None, :]).mean(axis=0)
         return np.einsum("kij,ij->k", self.parameters.precision, total).max()
 
     def _unit_covariance(self):
+        """Return the covariance of independent features, as the family stores it."""
         return np.eye(self.d)[None]
 
     def _standardised(self, k, X):
+        """Return rows in coordinates in which component k is standard normal."""
         return (X - self.parameters.mean[k]) @ self._factor[k]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _num_samples
 
-from sklearn_onlineem._values import n_bytes
+from sklearn_onlineem._values import average, n_bytes
 from sklearn_onlineem.data.sequences import LengthDistribution
 from sklearn_onlineem.em.schedules import rate_of
 from sklearn_onlineem.em.solvers.base import mini_batches
@@ -146,7 +146,7 @@ def evidence(data, number, model, seed, n_steps):
     data, rng = _own(data), _rng(model, seed, n_steps)
     with single_threaded_blas(data.n_rows):
         statistics, log_likelihood = _kernel_ready(model).e_step(data, rng=rng)
-    lengths = model.lengths(data)
+    lengths = data.length_distribution
     return Result(data.total_weight, statistics, log_likelihood, lengths, n_rows=data.n_rows)
 
 
@@ -171,7 +171,7 @@ def learn(data, number, model, task):
             size, n_rows, weight = size + batch_size, n_rows + batch.n_rows, weight + n_batch
             log_likelihood += n_batch * mean
     learnt = data[begin:end] if order is None else data[order[begin:end]]
-    lengths = model.lengths(learnt)
+    lengths = learnt.length_distribution
     content = model if task.returns_model else model.own_statistics(lengths)
     return Result(weight, content, log_likelihood / weight, lengths, n_rows=n_rows)
 
@@ -221,7 +221,7 @@ def _sum(parts):
     shares = [part.total_weight / total for part in parts]
     contents = [part.content for part in parts]
     if isinstance(contents[0], Model):
-        content = Model.averaged(contents, shares)
+        content = average(contents, shares)
     else:
         content = combine(zip(shares, contents, strict=True))
     mean = sum(share * part.log_likelihood for share, part in zip(shares, parts, strict=True))

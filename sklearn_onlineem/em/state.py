@@ -253,7 +253,7 @@ class State(NamedTuple):
         data : Batch
             In the form that the model takes.
         """
-        lengths = self.model.lengths(data)
+        lengths = data.length_distribution
         if lengths is None or self.lengths is None:
             return lengths
         return pooled([(self.n_seen, self.lengths), (data.total_weight, lengths)])

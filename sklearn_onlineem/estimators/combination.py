@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_onlineem._typing import RandomState
+from sklearn_onlineem._values import average, differences
 from sklearn_onlineem.em.loop import Progress
 from sklearn_onlineem.em.state import State
 from sklearn_onlineem.em.step import Sampled
@@ -144,7 +145,7 @@ def combine_estimators(
 def _averaging(members, sampled_statistics):
     total = sum(weight for weight, _ in members)
     shares = [weight / total for weight, _ in members]
-    return Model.averaged([state.model for _, state in members], shares), None
+    return average([state.model for _, state in members], shares), None
 
 
 def _entropic(members, sampled_statistics):
@@ -286,7 +287,7 @@ def _mismatches(estimator, first):
     if own != other:
         yield "n_components", own, other
     # Shapes differ because something else does.
-    found = estimator.model_.differences(first.model_)
+    found = differences(estimator.model_, first.model_)
     found = sorted(found, key=lambda difference: difference[0].startswith("shape"))
     structures = estimator._fitted.structure, first._fitted.structure
     parameters = {

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 from scipy import sparse
 from scipy.special import gammaln
 
 from sklearn_onlineem._kernels import _collapsed_counts
+from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data._sparse import check_csr
 from sklearn_onlineem.families._checks import above
 from sklearn_onlineem.families._events import as_csr
+from sklearn_onlineem.families.capabilities import PosteriorPredictives
+from sklearn_onlineem.statistics import Sums
 
-__all__ = ["drawn_proportions", "log_rising", "log_rising_sums", "over_values", "proper", "sweep"]
+__all__ = [
+    "CollapsedCounts",
+    "concentration_of",
+    "drawn_proportions",
+    "log_rising",
+    "log_rising_sums",
+    "over_values",
+    "proper",
+]
 
 # From here on Stirling's series has the precision of a double.
 _ASYMPTOTIC = 10.0
@@ -80,13 +93,37 @@ def drawn_proportions(concentration, rng):
     return shares / shares.sum(axis=-1, keepdims=True)
 
 
-def sweep(
-    form, X, prior, labels, concentration, uniforms, *, second_prior=None, weight=None, step=1.0,
+class CollapsedCounts(PosteriorPredictives[Floats, Sums]):
+    """Families of counts, bits, codes or durations, of which one kernel takes all sweeps."""
+
+    @abstractmethod
+    def _swept(self, prior, X):
+        """Return form, rows, prior and further arguments of the kernel, which describes them."""
+
+    def mean_form(self, prior: Sums) -> Sums:
+        return Sums(prior.weight, prior.total + 1.0)
+
+    def collapsed_sweep(
+        self,
+        prior: Sums,
+        X: FloatsOrSparse,
+        labels: Integers,
+        concentration: Floats,
+        uniforms: Floats,
+    ) -> float:
+        form, rows, first, further = self._swept(prior, X)
+        log_predictive = _sweep(form, rows, first, labels, concentration, uniforms, **further)
+        base = self.log_base_measure(X)
+        return log_predictive + base.mean() if len(base) else log_predictive
+
+
+def _sweep(
+    form, X, prior, labels, concentration, uniforms, second_prior=None, weight=None, step=1.0,
     group=None,
 ):  # fmt: skip
-    """Run a sweep of the kernel, which describes forms and parameters; `labels` change in place."""
-    # Returns the mean log predictive over rows, without base measures. If `group` columns share a
-    # Dirichlet prior, values of CSR rows are sorted by column; None: all columns share one.
+    """Run a sweep; `labels` change in place. Return the mean log predictive over rows."""
+    # If `group` columns share a Dirichlet prior, values of CSR rows are sorted by column; None: all
+    # columns share one.
     n_components, d = prior.shape
     if X.shape[1] != d:
         raise ValueError(f"X has {X.shape[1]} columns, and the prior is of {d}.")

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
 
 from sklearn_onlineem._kernels import _collapsed_counts
-from sklearn_onlineem._typing import Floats, Integers
+from sklearn_onlineem._typing import Floats
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import above, at_least
-from sklearn_onlineem.families.capabilities import PosteriorPredictives
+from sklearn_onlineem.families._family import ExponentialFamily
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Durations"]
 
 
-class Durations(PosteriorPredictives[Floats, Sums]):
+class Durations(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
     """Families with posteriors of rates: x_j | r_j ~ Gamma(s, r_j), r_j ~ Gamma(alpha, beta_j)."""
 
     # s
     shape: float
+
+    def to_natural(self, parameters: Floats) -> Floats:
+        return -self.shape / parameters
+
+    def from_natural(self, natural: Floats) -> Floats:
+        return -self.shape / natural
+
+    def log_partition(self, natural: Floats) -> Floats:
+        return -self.shape * np.log(-natural).sum(axis=1)
 
     def prior_statistics(
         self, n_components: int, *, n_features: int, shape: ArrayLike = 1.0, rate: ArrayLike = 0.0
@@ -55,23 +63,13 @@ class Durations(PosteriorPredictives[Floats, Sums]):
         growth = np.stack([np.log1p(X / scale).sum(axis=1) for scale in beta], axis=1)
         constant = X.shape[1] * _collapsed.log_rising(alpha, s)
         constant -= s * np.log(beta).sum(axis=1)
-        return constant - (alpha + s) * growth + self._log_base(X)[:, None]
+        log_density, base = constant - (alpha + s) * growth, self.log_base_measure(X)
+        return log_density + base[:, None] if len(base) else log_density
 
     def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
         alpha, beta = self._posterior(statistics)
         return self.regularise(self.shape * beta / rng.standard_gamma(alpha[:, None], beta.shape))
 
-    def collapsed_sweep(
-        self, prior: Sums, X: Floats, labels: Integers, concentration: Floats, uniforms: Floats
-    ) -> float:
+    def _swept(self, prior, X):
         alpha, beta = self._posterior(prior)
-        log_predictive = _collapsed.sweep(
-            _collapsed_counts.DURATIONS, X, beta, labels, concentration, uniforms, weight=alpha,
-            step=self.shape,
-        )  # fmt: skip
-        return log_predictive + self._log_base(np.asarray(X, dtype=float)).mean()
-
-    def _log_base(self, X):
-        if self.shape == 1.0:
-            return np.zeros(len(X))
-        return (self.shape - 1.0) * np.log(X).sum(axis=1) - X.shape[1] * gammaln(self.shape)
+        return _collapsed_counts.DURATIONS, X, beta, {"weight": alpha, "step": self.shape}

@@ -13,11 +13,21 @@ from sklearn_onlineem._kernels import _counts, _natural
 from sklearn_onlineem._kernels._responsibilities import normalise
 from sklearn_onlineem._kernels._rows import largest_magnitude
 from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
-from sklearn_onlineem._values import n_numbers, take
+from sklearn_onlineem._values import n_numbers
 from sklearn_onlineem.data.rows import Rows
+from sklearn_onlineem.families.capabilities import Means
 from sklearn_onlineem.statistics import Statistics, Sums, combine
 
-__all__ = ["NOTHING", "NO_LABELS", "ExponentialFamily", "Family", "optional", "per_row", "unwanted"]
+__all__ = [
+    "NOTHING",
+    "NO_LABELS",
+    "ExponentialFamily",
+    "Family",
+    "e_step_in_blocks",
+    "optional",
+    "per_row",
+    "unwanted",
+]
 
 # Parameters of a family, and its statistics.
 Parameters = TypeVar("Parameters")
@@ -42,21 +52,19 @@ class Family(ABC, Generic[Parameters, Evidence]):
     Hidden Markov models share chunks of sequences instead, and may call a family from several
     threads at once.
 
-    A family inherits from each class of `families.capabilities` that it implements: conjugate
-    priors and posteriors, marginals for rows with missing values, hidden variables within
-    components.
+    A family inherits from each class of `families.capabilities` that it implements: means to start
+    from, conjugate priors and posteriors, marginals for rows with missing values, hidden variables
+    within components.
 
     See Also
     --------
     ExponentialFamily : Most families; needs the natural parameters and the log-partition instead.
     """
 
-    # Whether means determine all parameters, so that `with_means` needs no others.
+    # Whether means determine all parameters.
     determined_by_means = False
     # Whether rows are nominal, such as codes of symbols, without distances between them.
     is_nominal = False
-    # Whether the support is convex, so that `check` applies to means, too.
-    support_is_convex = False
     # Whether X may be CSR as well as dense; starts are then computed from CSR in both cases.
     takes_sparse = False
     # Whether statistics have a fixed size, as the hyper-parameters of a conjugate prior have.
@@ -82,17 +90,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
         X : array of shape (n_rows, n_features)
             Rows; CSR as well as dense where the family `takes_sparse`.
         """
-
-    def check_means(self, means: Floats) -> None:
-        """Raise ValueError if a row of `means` cannot be the mean of a component.
-
-        Parameters
-        ----------
-        means : ndarray of shape (K, n_features)
-            One for each component.
-        """
-        if self.support_is_convex:
-            self.check(means)
 
     @abstractmethod
     def log_density(self, parameters: Parameters, X: Floats, n_threads: int = 1) -> Floats:
@@ -212,67 +209,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
             Source of random numbers.
         """
 
-    def sample_like(
-        self, parameters: Parameters, components: Integers, X: Floats, rng: np.random.Generator
-    ) -> Floats:
-        """Draw rows as `sample` does; a family with lengths draws these from the rows of X.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        components : ndarray of int of shape (n_rows,)
-            The component of each row.
-        X : array of shape (n, n_features)
-            Rows to draw lengths from; any number.
-        rng : numpy.random.Generator
-            Source of random numbers.
-        """
-        return self.sample(parameters, components, rng)
-
-    def means(self, parameters: Parameters) -> Floats:
-        """Return E x, an ndarray of shape (K, n_features).
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        """
-        raise AttributeError(f"{type(self).__name__} does not implement means.")
-
-    def with_means(self, parameters: Parameters, means: Floats) -> Parameters:
-        """Return parameters with the given means, all else as in `parameters`.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        means : ndarray of shape (K, n_features)
-            One for each component; ValueError if means do not determine parameters.
-        """
-        raise ValueError(f"{type(self).__name__} cannot start from means.")
-
-    def n_features(self, parameters: Parameters) -> int:
-        """Return the number of features of a row.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        """
-        row = self.sample(parameters, np.zeros(1, dtype=np.intp), np.random.default_rng(0))
-        return row.shape[1]
-
-    def n_values(self, rows: Rows) -> float:
-        """Return how many values a row has, on average, from which parameters are estimated.
-
-        Parameters
-        ----------
-        rows : Rows
-            Observations, with their weights and labels.
-        """
-        return rows.n_features
-
     def n_parameters(self, parameters: Parameters) -> int:
         """Return the number of free parameters of all components (for BIC and AIC).
 
@@ -283,16 +219,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
         """
         return n_numbers(parameters)
 
-    def n_shared_parameters(self, parameters: Parameters) -> int:
-        """Return how many of `n_parameters` are shared by all components.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        """
-        return 0
-
     def effective_counts(self, statistics: Evidence) -> Floats:
         """Return the weight behind the statistics of each component, an ndarray of shape (K,).
 
@@ -302,22 +228,6 @@ class Family(ABC, Generic[Parameters, Evidence]):
             Sums over rows, or averages, of K components.
         """
         return statistics.weight
-
-    def divergences(self, p: Parameters, q: Parameters, n_components: int) -> Floats:
-        """Return KL(p_i || q_j) in nats, an ndarray of shape (n_components, n_components).
-
-        Parameters
-        ----------
-        p, q : object
-            Parameters of K components each.
-        n_components : int
-            K.
-        """
-        out, i = np.empty((n_components, n_components)), np.arange(n_components)
-        for shift in range(n_components):
-            j = (i + shift) % n_components
-            out[i, j] = self.kl_divergence(p, take(q, j))
-        return np.maximum(out, 0.0)
 
     def e_step(
         self,
@@ -342,25 +252,29 @@ class Family(ABC, Generic[Parameters, Evidence]):
         uniforms : ndarray of shape (n_rows,), default=None
             If given, components are drawn with these instead of averaged over.
         """
-        statistics = partial(self.posterior_statistics, parameters)
-        return self._over_blocks(parameters, log_weights, rows, uniforms, statistics)
-
-    def _over_blocks(self, parameters, log_weights, rows, uniforms, statistics_of):
-        terms, counts, log_likelihood = [], np.zeros(len(log_weights)), 0.0
-        total_weight = rows.total_weight
-        for start in range(0, len(rows), _BLOCK):
-            block = rows[start : start + _BLOCK]
-            responsibilities = self.log_density(parameters, block.X, n_threads=rows.n_threads)
-            responsibilities = responsibilities + log_weights
-            drawn = None if uniforms is None else uniforms[start : start + _BLOCK]
-            log_likelihood += normalise(responsibilities, *per_row(block), optional(drawn), NOTHING)
-            counts += responsibilities.sum(axis=0)
-            statistics = statistics_of(block.X, responsibilities, n_threads=rows.n_threads)
-            terms.append((1.0 / total_weight, statistics))
-        return counts / total_weight, combine(terms), log_likelihood / total_weight
+        return e_step_in_blocks(
+            self, parameters, log_weights, rows, uniforms,
+            partial(self.posterior_statistics, parameters),
+        )  # fmt: skip
 
 
-class ExponentialFamily(Family[Parameters, Evidence]):
+def e_step_in_blocks(family, parameters, log_weights, rows, uniforms, statistics_of):
+    """Return the E-step of a mixture, with statistics from ``statistics_of(X, posterior)``."""
+    terms, counts, log_likelihood = [], np.zeros(len(log_weights)), 0.0
+    total_weight = rows.total_weight
+    for start in range(0, len(rows), _BLOCK):
+        block = rows[start : start + _BLOCK]
+        responsibilities = family.log_density(parameters, block.X, n_threads=rows.n_threads)
+        responsibilities = responsibilities + log_weights
+        drawn = None if uniforms is None else uniforms[start : start + _BLOCK]
+        log_likelihood += normalise(responsibilities, *per_row(block), optional(drawn), NOTHING)
+        counts += responsibilities.sum(axis=0)
+        statistics = statistics_of(block.X, responsibilities, n_threads=rows.n_threads)
+        terms.append((1.0 / total_weight, statistics))
+    return counts / total_weight, combine(terms), log_likelihood / total_weight
+
+
+class ExponentialFamily(Family[Parameters, Evidence], Means[Parameters]):
     r"""An exponential family.
 
     .. math:: p(x \mid \theta) = h(x) \exp(\theta \cdot \phi(x) - G(\theta))

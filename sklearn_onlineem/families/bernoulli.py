@@ -12,7 +12,6 @@ from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import above, check_setting, stored_values
 from sklearn_onlineem.families._family import ExponentialFamily
-from sklearn_onlineem.families.capabilities import PosteriorPredictives
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Bernoulli"]
@@ -22,7 +21,7 @@ _LEAST = 1e-15
 
 
 @dataclass(frozen=True)
-class Bernoulli(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums]):
+class Bernoulli(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
     r"""Independent bits, :math:`p(x \mid p) = \prod_j p_j^{x_j} (1 - p_j)^{1 - x_j}`.
 
     :math:`\phi(x) = x`, :math:`\theta = \log p / (1 - p)`,
@@ -114,16 +113,7 @@ class Bernoulli(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Su
     def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
         return self.regularise(rng.beta(*self._alpha_and_beta(statistics)))
 
-    def collapsed_sweep(
-        self,
-        prior: Sums,
-        X: FloatsOrSparse,
-        labels: Integers,
-        concentration: Floats,
-        uniforms: Floats,
-    ) -> float:
+    def _swept(self, prior, X):
         alpha, beta = self._alpha_and_beta(prior)
-        return _collapsed.sweep(
-            _collapsed_counts.BERNOULLI, X, alpha, labels, concentration, uniforms,
-            second_prior=beta, weight=prior.weight + 2.0,
-        )  # fmt: skip
+        further = {"second_prior": beta, "weight": prior.weight + 2.0}
+        return _collapsed_counts.BERNOULLI, X, alpha, further

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import partial
 from inspect import Parameter, signature
 from typing import Generic, TypeVar
 
@@ -16,10 +15,15 @@ from sklearn_onlineem.statistics import Statistics
 __all__ = [
     "ConjugatePriors",
     "Correlations",
+    "FewValues",
+    "GivenLengths",
     "HiddenVariables",
     "Marginals",
+    "Means",
     "PosteriorMeans",
     "PosteriorPredictives",
+    "SharedParameters",
+    "n_shared_parameters",
     "require",
 ]
 
@@ -30,10 +34,51 @@ Evidence = TypeVar("Evidence", bound=Statistics)
 _SIZES = {"n_components", "n_features", "n_inputs", "n_outputs"}
 
 
+class Means(ABC, Generic[Parameters]):
+    """Families whose components have means, which may be start values."""
+
+    # Ends the error about a family without this capability; some have one.
+    lacking = "cannot start from means"
+    # Whether the support is convex, so that `check` applies to means, too.
+    support_is_convex = False
+
+    def check_means(self, means: Floats) -> None:
+        """Raise ValueError if a row of `means` cannot be the mean of a component.
+
+        Parameters
+        ----------
+        means : ndarray of shape (K, n_features)
+            One for each component.
+        """
+        if self.support_is_convex:
+            self.check(means)
+
+    @abstractmethod
+    def means(self, parameters: Parameters) -> Floats:
+        """Return E x, an ndarray of shape (K, n_features).
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        """
+
+    @abstractmethod
+    def with_means(self, parameters: Parameters, means: Floats) -> Parameters:
+        """Return parameters with the given means, all else as in `parameters`.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        means : ndarray of shape (K, n_features)
+            One for each component; ValueError if means do not determine parameters.
+        """
+
+
 class ConjugatePriors(ABC, Generic[Parameters, Evidence]):
     """Families with a conjugate prior."""
 
-    # Ends the error about a family without this capability; some have one.
     lacking = "has no conjugate prior"
 
     @property
@@ -201,26 +246,6 @@ class HiddenVariables(ABC, Generic[Parameters, Evidence]):
             How many threads share the rows.
         """
 
-    def sampled_e_step(
-        self, parameters: Parameters, log_weights: Floats, rows: Rows, rng: np.random.Generator
-    ) -> tuple[Floats, Evidence, float]:
-        """Return `e_step` with all hidden variables drawn: components, and their own.
-
-        Parameters
-        ----------
-        parameters : object
-            Of K components.
-        log_weights : ndarray of shape (K,)
-            Logarithms of the mixture weights.
-        rows : Rows
-            Observations, with their weights and labels.
-        rng : numpy.random.Generator
-            Source of random numbers.
-        """
-        statistics = partial(self.sampled_statistics, parameters, rng=rng)
-        uniforms = rng.random(len(rows))
-        return self._over_blocks(parameters, log_weights, rows, uniforms, statistics)
-
 
 class Correlations(ABC, Generic[Parameters]):
     """Families with correlations between features, which few rows cannot determine."""
@@ -234,6 +259,63 @@ class Correlations(ABC, Generic[Parameters]):
         parameters : object
             Of K components.
         """
+
+
+class GivenLengths(ABC, Generic[Parameters]):
+    """Families of rows whose lengths are given, not modelled, so that draws take those of rows."""
+
+    @abstractmethod
+    def sample_like(
+        self, parameters: Parameters, components: Integers, X: Floats, rng: np.random.Generator
+    ) -> Floats:
+        """Draw rows as `sample` does, with lengths drawn from the rows of X.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        components : ndarray of int of shape (n_rows,)
+            The component of each row.
+        X : array of shape (n, n_features)
+            Rows to draw lengths from; any number.
+        rng : numpy.random.Generator
+            Source of random numbers.
+        """
+
+
+class FewValues(ABC):
+    """Families of rows most of whose features are 0 and say little of the parameters."""
+
+    @abstractmethod
+    def n_values(self, rows: Rows) -> float:
+        """Return how many values a row has, on average, from which parameters are estimated.
+
+        Parameters
+        ----------
+        rows : Rows
+            Observations, with their weights and labels.
+        """
+
+
+class SharedParameters(ABC, Generic[Parameters]):
+    """Families of which components may share parameters, such as a tied covariance."""
+
+    @abstractmethod
+    def n_shared_parameters(self, parameters: Parameters) -> int:
+        """Return how many of `n_parameters` are shared by all components.
+
+        Parameters
+        ----------
+        parameters : object
+            Of K components.
+        """
+
+
+def n_shared_parameters(family, parameters):
+    """Return the number of parameters that all components share."""
+    if not isinstance(family, SharedParameters):
+        return 0
+    return family.n_shared_parameters(parameters)
 
 
 def require(family, capability):

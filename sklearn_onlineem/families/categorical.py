@@ -17,7 +17,6 @@ from sklearn_onlineem.data._batch import REALS
 from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._checks import LEAST, above, check_setting
 from sklearn_onlineem.families._family import ExponentialFamily
-from sklearn_onlineem.families.capabilities import PosteriorPredictives
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Categorical"]
@@ -27,7 +26,7 @@ _MOST_CATEGORIES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Categorical(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums]):
+class Categorical(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
     r"""Independent symbols, :math:`p(x \mid p) = \prod_j p_{j, x_j}`, one code 0, 1, ... a column.
 
     :math:`\phi(x)` is the one-hot coding, :math:`\theta = \log p`,
@@ -154,11 +153,7 @@ class Categorical(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         drawn = _collapsed.drawn_proportions(concentration, rng)
         return self.regularise(drawn.reshape(statistics.total.shape))
 
-    def collapsed_sweep(
-        self, prior: Sums, X: Floats, labels: Integers, concentration: Floats, uniforms: Floats
-    ) -> float:
+    def _swept(self, prior, X):
         symbols = _collapsed.concentration_of(self, prior)
-        return _collapsed.sweep(
-            _collapsed_counts.CATEGORICAL, self.sufficient_statistics(X), symbols, labels,
-            concentration, uniforms, second_prior=self._by_column(symbols).sum(axis=2),
-        )  # fmt: skip
+        further = {"second_prior": self._by_column(symbols).sum(axis=2)}
+        return _collapsed_counts.CATEGORICAL, self.sufficient_statistics(X), symbols, further

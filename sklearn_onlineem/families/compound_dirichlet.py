@@ -24,7 +24,12 @@ from sklearn_onlineem.families._event_moments import moments
 from sklearn_onlineem.families._events import events_of
 from sklearn_onlineem.families._family import NOTHING, Family, mean_of, optional, per_row, unwanted
 from sklearn_onlineem.families._likelihood_ascent import ascend
-from sklearn_onlineem.families.capabilities import ConjugatePriors, HiddenVariables
+from sklearn_onlineem.families.capabilities import (
+    ConjugatePriors,
+    GivenLengths,
+    HiddenVariables,
+    Means,
+)
 from sklearn_onlineem.families.dirichlets import Dirichlets, ExpectedLogs
 
 __all__ = ["CompoundDirichlet"]
@@ -36,6 +41,8 @@ _BLOCK_VALUES = 1 << 18
 @dataclass(frozen=True)
 class CompoundDirichlet(
     Family[Dirichlets, ExpectedLogs],
+    Means[Dirichlets],
+    GivenLengths[Dirichlets],
     ConjugatePriors[Dirichlets, ExpectedLogs],
     HiddenVariables[Dirichlets, ExpectedLogs],
 ):

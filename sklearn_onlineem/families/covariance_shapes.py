@@ -139,8 +139,8 @@ class Covariance(ABC):
 
     E-steps, statistics and log densities are computed in one of two ways. The *natural* one takes
     features about a single centre, as matrix products; where a component is narrow and far from the
-    centre it would lose digits, and `_about` and `_natural_e_step` return None. The *centred* one
-    takes features about the mean of each component, and never loses digits.
+    centre it would lose digits, and `_about` returns None. The *centred* one takes features about
+    the mean of each component, and never loses digits.
     """
 
     # Whether all components have one covariance.
@@ -196,84 +196,9 @@ class Covariance(ABC):
         """Return the weight behind each scatter."""
         return weights.sum(keepdims=True) if self.is_shared else weights
 
-    @abstractmethod
-    def _natural_e_step(self, gaussians, log_weights, rows, uniforms):
-        """Return the E-step about one centre, or None where it would lose digits or time."""
-
-    @abstractmethod
-    def _centred_e_step(self, gaussians, log_weights, rows, uniforms): ...
-
-    @abstractmethod
-    def _about(self, gaussians, X):
-        """Return centre, natural parameters about it and squares of the means, or None."""
-        # The squares are (m - centre)' precision (m - centre). None: digits would be lost.
-
-    @abstractmethod
-    def _moments_about(self, centre, counts, totals):
-        """Return moments from the sums of the features about a centre."""
-
-    @abstractmethod
-    def _centred_log_density(self, gaussians, X, offset, n_threads): ...
-
-    @abstractmethod
-    def _centred_statistics(self, X, responsibilities, n_threads): ...
-
-    @abstractmethod
-    def _maximiser(self, statistics, previous, floor):
-        """Return the M-step for both means and covariances."""
-
-    @abstractmethod
-    def _own_scatter(self, degrees, gaussians, floor):
-        """Return scatters from which the M-step makes the covariances."""
-
-    @abstractmethod
-    def _quadratic(self, precision, covariance, deviation):
-        """Return traces of precision (covariance + deviation deviation'), of shape (K,)."""
-
     def _kl_divergence(self, p, q):
         quadratic = self._quadratic(q.precision, p.covariance, p.mean - q.mean)
         return 0.5 * (quadratic - p.mean.shape[1] + q.log_det - p.log_det)
-
-    @abstractmethod
-    def _coloured(self, covariance, components, deviations):
-        """Turn standard normal deviations into deviations of the components."""
-
-    @abstractmethod
-    def _diagonalised(self, gaussians): ...
-
-    @abstractmethod
-    def _sufficient_statistics(self, X): ...
-
-    @abstractmethod
-    def _mean_statistics(self, gaussians): ...
-
-    @abstractmethod
-    def _to_natural(self, gaussians): ...
-
-    @abstractmethod
-    def _from_natural(self, natural): ...
-
-    @abstractmethod
-    def _prior(self, weight, n_features, **hyperparameters):
-        """Return degrees and scatters of the covariances' prior, for weights (K,) of the means."""
-
-    @abstractmethod
-    def _student_degrees(self, statistics, n_integrated):
-        """Return the degrees of Student's t distribution of a new row."""
-
-    @abstractmethod
-    def _least_scatter(self, scatter):
-        """Return values that are above 0 for a proper scatter."""
-
-    @abstractmethod
-    def _squares(self, posterior, X):
-        """Return Mahalanobis squares (n_rows, n_blocks) for each k, log-determinants, n_blocks."""
-
-    @abstractmethod
-    def _drawn(self, posterior, rng): ...
-
-    # The kernel of a sweep of collapsed Gibbs sampling.
-    _sweep = None
 
 
 class _Matrices(Covariance):
@@ -282,6 +207,7 @@ class _Matrices(Covariance):
     features = _natural.PRODUCTS
     prior_settings = ("mean_precision", "degrees_of_freedom", "covariance")
     prior_keys = ("covariance", "degrees_of_freedom")
+    # The kernel of a sweep of collapsed Gibbs sampling.
     _sweep = staticmethod(_collapsed_gaussian.matrix_sweep)
 
     def nearest(self, covariance: Floats) -> Floats:
@@ -300,36 +226,32 @@ class _Matrices(Covariance):
     def _empty(self, n_components, d):
         return np.empty((1 if self.is_shared else n_components, d, d))
 
-    def _natural_e_step(self, gaussians, log_weights, rows, uniforms):
-        # If shared, it would compute the scatters of all components; the centred way computes one.
-        if self.is_shared or _prefers_factors(*gaussians.mean.shape):
-            return None
-        mean, scatter = np.empty_like(gaussians.mean), np.empty_like(gaussians.covariance)
-        counts = np.empty(len(mean))
-        log_likelihood = _natural_gaussian.e_step(
-            rows.X, gaussians.mean, gaussians.precision, gaussians.log_det, log_weights,
-            *per_row(rows), optional(uniforms), rows.total_weight, LARGEST_GUARD[rows.X.dtype],
-            counts, mean, scatter, rows.n_threads,
-        )  # fmt: skip
-        # The kernel computes the guard of `_about`, and returns NaN where digits would be lost.
-        if math.isnan(log_likelihood):
-            return None
-        return counts, Moments(counts, counts, mean, scatter), log_likelihood
-
-    def _centred_e_step(self, gaussians, log_weights, rows, uniforms):
-        means = gaussians.mean
-        counts, first = np.empty(len(means)), np.empty_like(means)
-        second = self._empty(*means.shape)
+    def _e_step(self, gaussians, log_weights, rows, uniforms):
+        sample = *per_row(rows), optional(uniforms)
+        means, counts = gaussians.mean, np.empty(len(gaussians.mean))
+        # If shared, the natural way would compute the scatters of all components.
+        if not (self.is_shared or _prefers_factors(*means.shape)):
+            mean, scatter = np.empty_like(means), np.empty_like(gaussians.covariance)
+            log_likelihood = _natural_gaussian.e_step(
+                rows.X, means, gaussians.precision, gaussians.log_det, log_weights, *sample,
+                rows.total_weight, LARGEST_GUARD[rows.X.dtype], counts, mean, scatter,
+                rows.n_threads,
+            )  # fmt: skip
+            # The kernel computes the guard of `_about`, and returns NaN where digits would be lost.
+            if not math.isnan(log_likelihood):
+                return counts, Moments(counts, counts, mean, scatter), log_likelihood
+        first, second = np.empty_like(means), self._empty(*means.shape)
         log_likelihood = _gaussian.e_step(
-            rows.X, means, gaussians.precision_factor, gaussians._offset(log_weights),
-            *per_row(rows), optional(uniforms), counts, first, second, *unwanted(rows.X),
-            rows.n_threads,
+            rows.X, means, gaussians.precision_factor, gaussians._offset(log_weights), *sample,
+            counts, first, second, *unwanted(rows.X), rows.n_threads,
         )  # fmt: skip
         share = 1.0 / rows.total_weight
         moments = self._recentred(first, second, means, share, counts)
         return counts, moments, share * log_likelihood
 
     def _about(self, gaussians, X):
+        """Return centre, natural parameters about it and squares of the means, or None."""
+        # The squares are (m - centre)' precision (m - centre). None: digits would be lost.
         if _prefers_factors(*gaussians.mean.shape):
             return None
         centre, spread = location(X)
@@ -345,6 +267,7 @@ class _Matrices(Covariance):
         return centre, natural, (linear * deviation).sum(axis=1)
 
     def _moments_about(self, centre, counts, totals):
+        """Return moments from the sums of the features about a centre."""
         d, weight = len(centre), counts[:, None]
         first, (i, j) = totals[:, :d], _triangle(d)[0]
         shift = np.divide(first, weight, out=np.zeros_like(first), where=weight > NEGLIGIBLE)
@@ -373,6 +296,7 @@ class _Matrices(Covariance):
         return Moments(counts, self._pooled(counts), new_means, scatter)
 
     def _maximiser(self, statistics, previous, floor):
+        """Return the M-step for both means and covariances."""
         covariance = np.empty_like(statistics.scatter)
         _centred_moments.covariances_from_scatter(
             statistics.scatter,
@@ -397,25 +321,24 @@ class _Matrices(Covariance):
             return Gaussians(mean, scale * (roots @ roots.mT))
 
     def _own_scatter(self, degrees, gaussians, floor):
+        """Return scatters from which the M-step makes the covariances."""
         scatter = np.empty_like(gaussians.covariance)
         _centred_moments.scatters_from_covariances(gaussians.covariance, degrees, floor, scatter)
         return scatter
 
     def _quadratic(self, precision, covariance, deviation):
+        """Return traces of precision (covariance + deviation deviation'), of shape (K,)."""
         traces = np.einsum("kij,kij->k", precision, covariance)
         return traces + np.einsum("ki,kij,kj->k", deviation, precision, deviation)
 
     def _coloured(self, covariance, components, deviations):
+        """Turn standard normal deviations into deviations of the components."""
         roots = np.linalg.cholesky(covariance)
         chosen = components if len(roots) > 1 else np.zeros_like(components)
         out = np.empty_like(deviations)
         for k, root in enumerate(roots):
             out[chosen == k] = deviations[chosen == k] @ root.T
         return out
-
-    def _diagonalised(self, gaussians):
-        diagonals = np.einsum("kii->ki", gaussians.covariance)
-        return Gaussians(gaussians.mean, diagonals[:, :, None] * np.eye(diagonals.shape[1]))
 
     def _sufficient_statistics(self, X):
         products = X[:, :, None] * X[:, None, :]
@@ -449,6 +372,7 @@ class _Matrices(Covariance):
         covariance: ArrayLike = 0.0,
         degrees_of_freedom: float | None = None,
     ) -> tuple[Floats, Floats]:
+        """Return degrees and scatters of the covariances' prior, for weights (K,) of the means."""
         scatter, mode = self._empty(len(weight), n_features), 0.0
         scatter[:] = positive_semidefinite("covariance", covariance, n_features)
         if degrees_of_freedom is not None:
@@ -457,12 +381,15 @@ class _Matrices(Covariance):
         return np.full(len(scatter), mode), scatter
 
     def _student_degrees(self, statistics, n_integrated):
+        """Return the degrees of Student's t distribution of a new row."""
         return statistics.degrees - 2.0 * statistics.mean.shape[1] - n_integrated
 
     def _least_scatter(self, scatter):
+        """Return values that are above 0 for a proper scatter."""
         return np.linalg.eigvalsh(scatter)[:, 0]
 
     def _squares(self, posterior, X):
+        """Return Mahalanobis squares (n_rows, n_blocks) for each k, log-determinants, n_blocks."""
         roots = np.linalg.cholesky(posterior.scatter)
         log_det = 2.0 * np.log(np.einsum("kii->ki", roots)).sum(axis=1)
         shared = (len(posterior.mean) // len(roots)) * list(roots)
@@ -522,46 +449,38 @@ class _Variances(Covariance):
 
     prior_settings = ("mean_precision", "shape", "scale")
     prior_keys = ("shape", "scale")
+    # Whether the features of a component have one variance.
+    _is_single = False
     _sweep = staticmethod(_collapsed_gaussian.axis_sweep)
 
     def from_matrices(self, matrices: Floats) -> Floats:
         return self._summed(np.einsum("kii->ki", matrices).copy())
 
-    @abstractmethod
-    def _summed(self, values: Floats) -> Floats:
+    def _summed(self, values):
         """Sum values over the features that share a variance."""
+        return values.sum(axis=1, keepdims=True) if self._is_single else values
 
-    @abstractmethod
-    def _split(self, flat):
-        """Split natural parameters or totals into their linear and quadratic parts."""
-
-    @abstractmethod
-    def _added(self, floor):
-        """Return the floor of each variance."""
-
-    def _natural_e_step(self, gaussians, log_weights, rows, uniforms):
-        about = self._about(gaussians, rows.X)
+    def _e_step(self, gaussians, log_weights, rows, uniforms):
+        offset, means = gaussians._offset(log_weights), gaussians.mean
+        sample = *per_row(rows), optional(uniforms)
+        counts, about = np.empty(len(offset)), self._about(gaussians, rows.X)
         if about is None:
-            return None
-        centre, natural, quadratic = about
-        offset = gaussians._offset(log_weights)
-        counts, totals = np.empty(len(offset)), np.empty_like(natural)
-        log_likelihood = _natural.e_step(
-            rows.X, centre, self.features, natural, offset - 0.5 * quadratic, NOTHING,
-            *per_row(rows), optional(uniforms), counts, totals, *unwanted(rows.X), rows.n_threads,
-        )  # fmt: skip
-        return _averages(self._moments_about(centre, counts, totals), log_likelihood, rows)
-
-    def _centred_e_step(self, gaussians, log_weights, rows, uniforms):
-        counts, means = np.empty(len(log_weights)), gaussians.mean
-        first, second = np.empty_like(means), np.empty_like(means)
-        log_likelihood = _gaussian.scaled_e_step(
-            rows.X, means, _per_feature(gaussians), gaussians._offset(log_weights),
-            *per_row(rows), optional(uniforms), counts, first, second, *unwanted(rows.X),
-            rows.n_threads,
-        )  # fmt: skip
-        moments = self._recentred(counts, first, self._summed(second), means)
-        return _averages(moments, log_likelihood, rows)
+            first, second = np.empty_like(means), np.empty_like(means)
+            log_likelihood = _gaussian.scaled_e_step(
+                rows.X, means, _per_feature(gaussians), offset, *sample, counts, first, second,
+                *unwanted(rows.X), rows.n_threads,
+            )  # fmt: skip
+            moments = self._recentred(counts, first, self._summed(second), means)
+        else:
+            centre, natural, quadratic = about
+            totals = np.empty_like(natural)
+            log_likelihood = _natural.e_step(
+                rows.X, centre, self.features, natural, offset - 0.5 * quadratic, NOTHING, *sample,
+                counts, totals, *unwanted(rows.X), rows.n_threads,
+            )  # fmt: skip
+            moments = self._moments_about(centre, counts, totals)
+        moments = moments.scale(1.0 / rows.total_weight)
+        return moments.weight, moments, log_likelihood / rows.total_weight
 
     def _about(self, gaussians, X):
         centre, spread = location(X)
@@ -573,7 +492,7 @@ class _Variances(Covariance):
         return centre, natural, (precision * deviation**2).sum(axis=1)
 
     def _moments_about(self, centre, counts, totals):
-        first, second = self._split(totals)
+        first, second = totals[:, : len(centre)], totals[:, len(centre) :]
         return self._recentred(counts, first, second, np.broadcast_to(centre, first.shape))
 
     def _centred_log_density(self, gaussians, X, offset, n_threads):
@@ -603,7 +522,8 @@ class _Variances(Covariance):
         variance = np.divide(
             statistics.scatter, per_value * degrees, out=kept.copy(), where=degrees > 0
         )
-        np.add(variance, self._added(floor), out=variance, where=degrees > 0)
+        floor = floor.mean() if self._is_single else floor
+        np.add(variance, floor, out=variance, where=degrees > 0)
         if not (variance > _LEAST_VARIANCE).all():
             raise ValueError(
                 "A variance is not positive: the data of a component are too few or too"
@@ -614,16 +534,14 @@ class _Variances(Covariance):
     def _own_scatter(self, degrees, gaussians, floor):
         variance = gaussians.covariance
         per_value = gaussians.mean.shape[1] // variance.shape[1]
-        return per_value * degrees[:, None] * (variance - self._added(floor))
+        floor = floor.mean() if self._is_single else floor
+        return per_value * degrees[:, None] * (variance - floor)
 
     def _quadratic(self, precision, covariance, deviation):
         return (precision * (covariance + deviation**2)).sum(axis=1)
 
     def _coloured(self, covariance, components, deviations):
         return np.sqrt(covariance)[components] * deviations
-
-    def _diagonalised(self, gaussians):
-        return gaussians
 
     def _sufficient_statistics(self, X):
         return np.concatenate([X, self._summed(X * X)], axis=1)
@@ -638,7 +556,8 @@ class _Variances(Covariance):
         return np.concatenate([linear, -0.5 * gaussians.precision], axis=1)
 
     def _from_natural(self, natural):
-        linear, negative_half_precision = self._split(natural)
+        d = natural.shape[1] - 1 if self._is_single else natural.shape[1] // 2
+        linear, negative_half_precision = natural[:, :d], natural[:, d:]
         variance = -0.5 / negative_half_precision
         return Gaussians(linear * variance, variance)
 
@@ -699,15 +618,6 @@ class Diagonal(_Variances):
     def n_parameters(self, n_features: int) -> int:
         return n_features
 
-    def _summed(self, values: Floats) -> Floats:
-        return values
-
-    def _split(self, flat):
-        return np.split(flat, 2, axis=1)
-
-    def _added(self, floor):
-        return floor
-
 
 @dataclass(frozen=True)
 class Spherical(_Variances):
@@ -723,21 +633,13 @@ class Spherical(_Variances):
     """
 
     features = _natural.SQUARE_SUM
+    _is_single = True
 
     def nearest(self, covariance: Floats) -> Floats:
         return np.eye(len(covariance)) * (np.trace(covariance) / max(1, len(covariance)))
 
     def n_parameters(self, n_features: int) -> int:
         return 1
-
-    def _summed(self, values: Floats) -> Floats:
-        return values.sum(axis=1, keepdims=True)
-
-    def _split(self, flat):
-        return flat[:, :-1], flat[:, -1:]
-
-    def _added(self, floor):
-        return floor.mean()
 
 
 def location(X):
@@ -764,11 +666,6 @@ def _weighted_means(X, responsibilities):
         responsibilities, counts, out=np.zeros(responsibilities.shape), where=counts > NEGLIGIBLE
     )
     return counts, centre + weights.T @ (X - centre)
-
-
-def _averages(moments, log_likelihood, rows):
-    moments = moments.scale(1.0 / rows.total_weight)
-    return moments.weight, moments, log_likelihood / rows.total_weight
 
 
 def _per_feature(gaussians):

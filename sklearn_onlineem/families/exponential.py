@@ -14,14 +14,12 @@ from sklearn_onlineem.families._checks import (
     check_setting,
 )
 from sklearn_onlineem.families._durations import Durations
-from sklearn_onlineem.families._family import ExponentialFamily
-from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Exponential"]
 
 
 @dataclass(frozen=True)
-class Exponential(Durations, ExponentialFamily[Floats, Sums]):
+class Exponential(Durations):
     r"""Independent waiting times, :math:`p(x \mid r) = \prod_j r_j e^{-r_j x_j}`.
 
     :math:`\phi(x) = x`, :math:`\theta = -r`, :math:`G(\theta) = -\sum_j \log(-\theta_j)`.
@@ -52,15 +50,6 @@ class Exponential(Durations, ExponentialFamily[Floats, Sums]):
 
     def check(self, X: Floats) -> None:
         check_non_negative(X)
-
-    def to_natural(self, parameters: Floats) -> Floats:
-        return -1.0 / parameters
-
-    def from_natural(self, natural: Floats) -> Floats:
-        return -1.0 / natural
-
-    def log_partition(self, natural: Floats) -> Floats:
-        return -np.log(-natural).sum(axis=1)
 
     def regularise(self, mean: Floats) -> Floats:
         return floored_mean(mean, self.min_mean)

@@ -193,15 +193,6 @@ class FixedShapeGamma(Durations, _PositiveData):
     def shapes_and_rates(self, parameters: Floats) -> tuple[Floats, Floats]:
         return np.full_like(parameters, self.shape), self.shape / parameters
 
-    def to_natural(self, parameters: Floats) -> Floats:
-        return -self.shape / parameters
-
-    def from_natural(self, natural: Floats) -> Floats:
-        return -self.shape / natural
-
-    def log_partition(self, natural: Floats) -> Floats:
-        return -self.shape * np.log(-natural).sum(axis=1)
-
     def log_base_measure(self, X: Floats, n_threads: int = 1) -> Floats:
         logs = np.log(X, dtype=np.float64).sum(axis=1)
         return (self.shape - 1.0) * logs - X.shape[1] * gammaln(self.shape)

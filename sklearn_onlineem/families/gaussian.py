@@ -15,7 +15,12 @@ from sklearn_onlineem.families._checks import MOST, above, at_least, check_setti
 from sklearn_onlineem.families._family import NOTHING, ExponentialFamily
 from sklearn_onlineem.families._gaussian_posteriors import posterior, student_log_density
 from sklearn_onlineem.families._marginals import marginal_log_density, marginal_sums
-from sklearn_onlineem.families.capabilities import Correlations, Marginals, PosteriorPredictives
+from sklearn_onlineem.families.capabilities import (
+    Correlations,
+    Marginals,
+    PosteriorPredictives,
+    SharedParameters,
+)
 from sklearn_onlineem.families.covariance_shapes import (
     LOG_2_PI,
     NEGLIGIBLE,
@@ -39,6 +44,7 @@ class Gaussian(
     PosteriorPredictives[Gaussians, Moments],
     Marginals[Gaussians, Moments],
     Correlations[Gaussians],
+    SharedParameters[Gaussians],
 ):
     r"""Gaussians.
 
@@ -105,16 +111,14 @@ class Gaussian(
         return np.full(n_features, 0.0 if self.reg_covar is None else self.reg_covar)
 
     def n_parameters(self, parameters: Gaussians) -> int:
-        n_means = self.learns_means * parameters.mean.size
-        return n_means + self.learns_covariances * self._n_of_covariances(parameters)
+        of_each = self.covariance.n_parameters(parameters.mean.shape[1])
+        n_of_covariances = self.learns_covariances * len(parameters.covariance) * of_each
+        return self.learns_means * parameters.mean.size + n_of_covariances
 
     def n_shared_parameters(self, parameters: Gaussians) -> int:
-        if not (self.covariance.is_shared and self.learns_covariances):
-            return 0
-        return self._n_of_covariances(parameters)
-
-    def _n_of_covariances(self, parameters):
-        return len(parameters.covariance) * self.covariance.n_parameters(parameters.mean.shape[1])
+        # A shared covariance is one matrix.
+        is_shared = self.covariance.is_shared and self.learns_covariances
+        return is_shared * self.covariance.n_parameters(parameters.mean.shape[1])
 
     def means(self, parameters: Gaussians) -> Floats:
         return parameters.mean
@@ -123,7 +127,10 @@ class Gaussian(
         return Gaussians(means, parameters.covariance)
 
     def diagonalised(self, parameters: Gaussians) -> Gaussians:
-        return self.covariance._diagonalised(parameters)
+        if parameters.covariance.ndim == 2:
+            return parameters
+        diagonals = np.einsum("kii->ki", parameters.covariance)
+        return Gaussians(parameters.mean, diagonals[:, :, None] * np.eye(diagonals.shape[1]))
 
     def to_natural(self, parameters: Gaussians) -> Floats:
         return self.covariance._to_natural(parameters)
@@ -194,11 +201,7 @@ class Gaussian(
         rows: Rows,
         uniforms: Floats | None = None,
     ) -> tuple[Floats, Moments, float]:
-        shape = self.covariance
-        found = shape._natural_e_step(parameters, log_weights, rows, uniforms)
-        if found is None:
-            found = shape._centred_e_step(parameters, log_weights, rows, uniforms)
-        return found
+        return self.covariance._e_step(parameters, log_weights, rows, uniforms)
 
     def own_statistics(self, parameters: Gaussians, weights: Floats) -> Moments:
         shape, floor = self.covariance, self._added(parameters.mean.shape[1])

@@ -12,7 +12,7 @@ from sklearn_onlineem._typing import Floats, Integers
 from sklearn_onlineem.families._checks import MOST, at_least, check_setting, finite
 from sklearn_onlineem.families._family import Family
 from sklearn_onlineem.families._medians import Pull, minimisers, objective
-from sklearn_onlineem.families.capabilities import ConjugatePriors
+from sklearn_onlineem.families.capabilities import ConjugatePriors, Means
 from sklearn_onlineem.statistics import Listed, Statistics
 
 __all__ = ["Laplace", "LaplaceStatistics", "Laplaces"]
@@ -63,7 +63,11 @@ class LaplaceStatistics(Statistics):
 
 
 @dataclass(frozen=True, eq=False)
-class Laplace(Family[Laplaces, LaplaceStatistics], ConjugatePriors[Laplaces, LaplaceStatistics]):
+class Laplace(
+    Family[Laplaces, LaplaceStatistics],
+    Means[Laplaces],
+    ConjugatePriors[Laplaces, LaplaceStatistics],
+):
     r"""Independent features around medians, with tails longer than Gaussians'.
 
     .. math:: p(x \mid m, b) = \prod_j \frac{1}{2 b_j} e^{-|x_j - m_j| / b_j}

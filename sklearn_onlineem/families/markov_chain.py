@@ -13,9 +13,9 @@ from sklearn_onlineem._typing import Floats, FloatsOrSparse, Integers
 from sklearn_onlineem.data._transitions import has_starts, n_symbols_of, transition_counts
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import _collapsed
-from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
-from sklearn_onlineem.families._family import ExponentialFamily
-from sklearn_onlineem.families.capabilities import PosteriorPredictives
+from sklearn_onlineem.families._checks import above
+from sklearn_onlineem.families.capabilities import FewValues
+from sklearn_onlineem.families.multinomial import GroupedCounts
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["MarkovChain"]
@@ -24,7 +24,7 @@ _LONGEST = float(1 << 62)
 
 
 @dataclass(frozen=True)
-class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums]):
+class MarkovChain(GroupedCounts, FewValues):
     r"""Sequences of S symbols, each a row of counts: the first symbol, then the transitions.
 
     .. math::
@@ -66,38 +66,20 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
     array([[0.046875]])
     """
 
-    min_probability: float = 1e-12
-
-    support_is_convex = True
-    takes_sparse = True
-
-    def __post_init__(self):
-        check_setting("min_probability", self.min_probability, LEAST, 1.0)
+    def _groups(self, flat):
+        # The start, if any, and the transitions from each symbol.
+        return flat.reshape(len(flat), -1, n_symbols_of(flat.shape[1]))
 
     def check(self, X: FloatsOrSparse) -> None:
-        check_non_negative(X)
+        super().check(X)
         n_symbols_of(X.shape[1])
-
-    def to_natural(self, parameters: Floats) -> Floats:
-        return np.log(self.probabilities(parameters))
-
-    def from_natural(self, natural: Floats) -> Floats:
-        # Means for one visit of each symbol: natural parameters do not depend on visits.
-        return self.probabilities(np.exp(natural))
 
     def log_partition(self, natural: Floats) -> Floats:
         # For one visit of each symbol; 0 for the natural parameters of a chain.
-        return np.log(_groups(np.exp(natural)).sum(axis=2)).sum(axis=1)
+        return np.log(self._groups(np.exp(natural)).sum(axis=2)).sum(axis=1)
 
     def probabilities(self, parameters: Floats) -> Floats:
-        """Return probabilities of the first symbol and of transitions, (K, n_features).
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (K, n_features)
-            Of K components.
-        """
-        groups = _groups(parameters)
+        groups = self._groups(parameters)
         return (groups / groups.sum(axis=2, keepdims=True)).reshape(parameters.shape)
 
     def start_probabilities(self, parameters: Floats) -> Floats:
@@ -109,8 +91,8 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
             Of K components. Without starts: shares among the symbols that transitions leave.
         """
         if has_starts(parameters.shape[1]):
-            return _groups(self.probabilities(parameters))[:, 0]
-        visits = _groups(parameters).sum(axis=2)
+            return self._groups(self.probabilities(parameters))[:, 0]
+        visits = self._groups(parameters).sum(axis=2)
         return visits / visits.sum(axis=1, keepdims=True)
 
     def transition_probabilities(self, parameters: Floats) -> Floats:
@@ -122,15 +104,12 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
             Of K components.
         """
         n_symbols = n_symbols_of(parameters.shape[1])
-        return _groups(self.probabilities(parameters))[:, -n_symbols:]
+        return self._groups(self.probabilities(parameters))[:, -n_symbols:]
 
     def regularise(self, mean: Floats) -> Floats:
-        groups = _groups(mean)
+        groups = self._groups(mean)
         visits = np.maximum(groups.sum(axis=2, keepdims=True), np.finfo(float).tiny / 1e-16)
         return np.maximum(groups, self.min_probability * visits).reshape(mean.shape)
-
-    def kl_divergence(self, p: Floats, q: Floats) -> Floats:
-        return np.einsum("kp,kp->k", p, self.to_natural(p) - self.to_natural(q))
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         # Counts of sequences of the component's mean length, rounded.
@@ -184,11 +163,8 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
             Of K components.
         """
         n_symbols = n_symbols_of(parameters.shape[1])
-        n_transitions = _groups(parameters)[:, -n_symbols:].sum(axis=(1, 2))
+        n_transitions = self._groups(parameters)[:, -n_symbols:].sum(axis=(1, 2))
         return 1 + np.rint(np.minimum(n_transitions, _LONGEST)).astype(np.int64)
-
-    def n_features(self, parameters: Floats) -> int:
-        return parameters.shape[1]
 
     def n_values(self, rows: Rows) -> float:
         # The mean number of counts, as most columns of short sequences are 0.
@@ -233,15 +209,12 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
             )
         return Sums(np.zeros(n_components), groups.reshape(n_components, n_features))
 
-    def mean_form(self, prior: Sums) -> Sums:
-        return Sums(prior.weight, prior.total + 1.0)
-
     def predictive_log_density(
         self, statistics: Sums, X: FloatsOrSparse, n_threads: int = 1
     ) -> Floats:
         concentration = _collapsed.concentration_of(self, statistics)
         log_density = _collapsed.log_rising_sums(X, concentration)
-        of_groups = _groups(concentration).sum(axis=2)
+        of_groups = self._groups(concentration).sum(axis=2)
         membership = np.repeat(np.eye(of_groups.shape[1]), n_symbols_of(X.shape[1]), axis=0)
         for total, visits in zip(of_groups.T, (X @ membership).T, strict=True):
             log_density -= _collapsed.log_rising(total, visits[:, None])
@@ -249,33 +222,17 @@ class MarkovChain(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
 
     def draw_from_posterior(self, statistics: Sums, rng: np.random.Generator) -> Floats:
         # Visits of symbols have no prior: they are those of the rows.
-        groups, weight = _groups(_collapsed.concentration_of(self, statistics)), statistics.weight
-        visits = (
-            groups.sum(axis=2, keepdims=True) / np.where(weight > 0.0, weight, 1.0)[:, None, None]
-        )
+        groups = self._groups(_collapsed.concentration_of(self, statistics))
+        weight = np.where(statistics.weight > 0.0, statistics.weight, 1.0)
+        visits = groups.sum(axis=2, keepdims=True) / weight[:, None, None]
         drawn = visits * _collapsed.drawn_proportions(groups, rng)
         return self.regularise(drawn.reshape(statistics.total.shape))
 
-    def collapsed_sweep(
-        self,
-        prior: Sums,
-        X: FloatsOrSparse,
-        labels: Integers,
-        concentration: Floats,
-        uniforms: Floats,
-    ) -> float:
+    def _swept(self, prior, X):
         if sparse.issparse(X) and not X.has_sorted_indices:
             X = X.sorted_indices()
         alpha = _collapsed.concentration_of(self, prior)
-        return _collapsed.sweep(
-            _collapsed_counts.MULTINOMIAL, X, alpha, labels, concentration, uniforms,
-            group=n_symbols_of(X.shape[1]),
-        )  # fmt: skip
-
-
-def _groups(flat):
-    """Return the start, if any, and the transitions from each symbol: shape (K, n_groups, S)."""
-    return flat.reshape(len(flat), -1, n_symbols_of(flat.shape[1]))
+        return _collapsed_counts.MULTINOMIAL, X, alpha, {"group": n_symbols_of(X.shape[1])}
 
 
 def _drawn(cumulative, rng):

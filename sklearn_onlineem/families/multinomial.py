@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +14,57 @@ from sklearn_onlineem.families import _collapsed
 from sklearn_onlineem.families._base_measures import log_multinomial_coefficients
 from sklearn_onlineem.families._checks import LEAST, above, check_non_negative, check_setting
 from sklearn_onlineem.families._family import ExponentialFamily
-from sklearn_onlineem.families.capabilities import PosteriorPredictives
 from sklearn_onlineem.statistics import Sums
 
-__all__ = ["Multinomial"]
+__all__ = ["GroupedCounts", "Multinomial"]
 
 
 @dataclass(frozen=True)
-class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums]):
+class GroupedCounts(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
+    """Base of families of counts in groups, in each of which probabilities add up to 1.
+
+    Parameters are *unnormalised* means of shape (K, n_features).
+
+    Parameters
+    ----------
+    min_probability : float, default=1e-12
+        Floor of the probabilities, from 1e-100 to 1.
+    """
+
+    min_probability: float = 1e-12
+
+    support_is_convex = True
+    takes_sparse = True
+
+    def __post_init__(self):
+        check_setting("min_probability", self.min_probability, LEAST, 1.0)
+
+    def check(self, X: FloatsOrSparse) -> None:
+        check_non_negative(X)
+
+    def to_natural(self, parameters: Floats) -> Floats:
+        return np.log(self.probabilities(parameters))
+
+    def from_natural(self, natural: Floats) -> Floats:
+        # Means for sums of 1: natural parameters do not depend on the sums of groups.
+        return self.probabilities(np.exp(natural))
+
+    @abstractmethod
+    def probabilities(self, parameters: Floats) -> Floats:
+        """Return the probabilities, means divided by the sums of their groups, (K, n_features).
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (K, n_features)
+            Of K components.
+        """
+
+    def kl_divergence(self, p: Floats, q: Floats) -> Floats:
+        return np.einsum("kp,kp->k", p, self.to_natural(p) - self.to_natural(q))
+
+
+@dataclass(frozen=True)
+class Multinomial(GroupedCounts):
     r"""Counts of n categories in documents whose lengths are given, not modelled.
 
     .. math:: p(x \mid \text{length}, p) = \frac{(\sum_j x_j)!}{\prod_j x_j!} \prod_j p_j^{x_j}
@@ -47,36 +91,11 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
     array([[0.375]])
     """
 
-    min_probability: float = 1e-12
-
-    support_is_convex = True
-    takes_sparse = True
-
-    def __post_init__(self):
-        check_setting("min_probability", self.min_probability, LEAST, 1.0)
-
-    def check(self, X: FloatsOrSparse) -> None:
-        check_non_negative(X)
-
-    def to_natural(self, parameters: Floats) -> Floats:
-        return np.log(self.probabilities(parameters))
-
-    def from_natural(self, natural: Floats) -> Floats:
-        # Means for length 1: natural parameters do not depend on lengths.
-        return self.probabilities(np.exp(natural))
-
     def log_partition(self, natural: Floats) -> Floats:
         # For one draw; 0 for normalised probabilities.
         return np.log(np.exp(natural).sum(axis=1))
 
     def probabilities(self, parameters: Floats) -> Floats:
-        """Return the probabilities of the categories, an ndarray of shape (K, n_features).
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (K, n_features)
-            Of K components.
-        """
         return parameters / parameters.sum(axis=1, keepdims=True)
 
     def log_base_measure(self, X: FloatsOrSparse, n_threads: int = 1) -> Floats:
@@ -85,9 +104,6 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
     def regularise(self, mean: Floats) -> Floats:
         length = np.maximum(mean.sum(axis=1, keepdims=True), np.finfo(float).tiny / 1e-16)
         return np.maximum(mean, self.min_probability * length)
-
-    def kl_divergence(self, p: Floats, q: Floats) -> Floats:
-        return np.einsum("kp,kp->k", p, self.to_natural(p) - self.to_natural(q))
 
     def sample(self, parameters: Floats, components: Integers, rng: np.random.Generator) -> Floats:
         # Documents of the component's mean length, rounded.
@@ -117,9 +133,6 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         concentration = above("concentration", concentration, 0.0, (n_components, n_features))
         return Sums(np.zeros(n_components), concentration - 1.0)
 
-    def mean_form(self, prior: Sums) -> Sums:
-        return Sums(prior.weight, prior.total + 1.0)
-
     def predictive_log_density(
         self, statistics: Sums, X: FloatsOrSparse, n_threads: int = 1
     ) -> Floats:
@@ -138,16 +151,5 @@ class Multinomial(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, 
         length = np.divide(sums, weight, out=np.full(len(sums), mean), where=weight > 0.0)
         return self.regularise(length[:, None] * probabilities)
 
-    def collapsed_sweep(
-        self,
-        prior: Sums,
-        X: FloatsOrSparse,
-        labels: Integers,
-        concentration: Floats,
-        uniforms: Floats,
-    ) -> float:
-        alpha = _collapsed.concentration_of(self, prior)
-        log_predictive = _collapsed.sweep(
-            _collapsed_counts.MULTINOMIAL, X, alpha, labels, concentration, uniforms
-        )
-        return log_predictive + self.log_base_measure(X).mean()
+    def _swept(self, prior, X):
+        return _collapsed_counts.MULTINOMIAL, X, _collapsed.concentration_of(self, prior), {}

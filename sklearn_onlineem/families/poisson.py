@@ -20,14 +20,13 @@ from sklearn_onlineem.families._checks import (
     check_setting,
 )
 from sklearn_onlineem.families._family import ExponentialFamily
-from sklearn_onlineem.families.capabilities import PosteriorPredictives
 from sklearn_onlineem.statistics import Sums
 
 __all__ = ["Poisson"]
 
 
 @dataclass(frozen=True)
-class Poisson(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums]):
+class Poisson(ExponentialFamily[Floats, Sums], _collapsed.CollapsedCounts):
     r"""Independent Poisson counts.
 
     .. math:: p(x \mid \lambda) = \prod_j e^{-\lambda_j} \lambda_j^{x_j} / x_j!
@@ -106,9 +105,6 @@ class Poisson(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums
         shapes = _collapsed.proper(self, "shape", statistics.total + 1.0)
         return shapes, _collapsed.proper(self, "rate", statistics.weight)
 
-    def mean_form(self, prior: Sums) -> Sums:
-        return Sums(prior.weight, prior.total + 1.0)
-
     def predictive_log_density(
         self, statistics: Sums, X: FloatsOrSparse, n_threads: int = 1
     ) -> Floats:
@@ -122,16 +118,6 @@ class Poisson(ExponentialFamily[Floats, Sums], PosteriorPredictives[Floats, Sums
         shapes, rates = self._shapes_and_rates(statistics)
         return self.regularise(rng.standard_gamma(shapes) / rates[:, None])
 
-    def collapsed_sweep(
-        self,
-        prior: Sums,
-        X: FloatsOrSparse,
-        labels: Integers,
-        concentration: Floats,
-        uniforms: Floats,
-    ) -> float:
+    def _swept(self, prior, X):
         shapes, rates = self._shapes_and_rates(prior)
-        log_predictive = _collapsed.sweep(
-            _collapsed_counts.POISSON, X, shapes, labels, concentration, uniforms, weight=rates
-        )
-        return log_predictive + self.log_base_measure(X).mean()
+        return _collapsed_counts.POISSON, X, shapes, {"weight": rates}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Generic, Self, TypeVar
 
@@ -12,11 +11,11 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import rel_entr
 
 from sklearn_onlineem._typing import Floats
-from sklearn_onlineem._values import average, differences, n_bytes, n_numbers
+from sklearn_onlineem._values import n_bytes, n_numbers, take
 from sklearn_onlineem.data import Batch
 from sklearn_onlineem.statistics import Statistics
 
-__all__ = ["Model", "matching"]
+__all__ = ["Model", "divergences", "matching"]
 
 # Data of a model, and its statistics.
 Data = TypeVar("Data", bound=Batch)
@@ -194,41 +193,6 @@ class Model(ABC, Generic[Data, Evidence]):
         """
         raise ValueError(f"{type(self).__name__} has no posterior mean in closed form.")
 
-    # ----------------------------------------------------------------------------------- merging
-
-    def lengths(self, data: Data) -> Statistics | None:
-        """Return the lengths of data in a small and mergeable form, as `like` of `own_statistics`.
-
-        Parameters
-        ----------
-        data : Batch
-            Observations.
-        """
-        return None
-
-    @staticmethod
-    def averaged(models: Sequence[Model], shares: Sequence[float]) -> Model:
-        """Return the model of averaged parameters and floors (Sanderson & Curtin, JOSS 2017).
-
-        Parameters
-        ----------
-        models : list of Model
-            Without `differences`.
-        shares : list of float
-            Adding up to 1.
-        """
-        return average(models, shares)
-
-    def differences(self, other: Self) -> Iterator[tuple[str, object, object]]:
-        """Yield ``(name, own, the other's)`` for each setting that prevents a merge of two models.
-
-        Parameters
-        ----------
-        other : Model
-            Of the same class, with as many components.
-        """
-        return differences(self, other)
-
     def aligned_to(self, reference: Self, like: Data | Statistics | None = None) -> Self:
         """Return the same distribution with hidden states numbered as in a reference.
 
@@ -250,6 +214,16 @@ class Model(ABC, Generic[Data, Evidence]):
     def __sizeof__(self):
         # Dask places tasks by it.
         return n_bytes(self)
+
+
+def divergences(p, q):
+    """Return KL(p_i || q_j) of the components of two models of one family, (K, K), in nats."""
+    n, family = p.n_components, p.family
+    out, i = np.empty((n, n)), np.arange(n)
+    for shift in range(n):
+        j = (i + shift) % n
+        out[i, j] = family.kl_divergence(p.parameters, take(q.parameters, j))
+    return np.maximum(out, 0.0)
 
 
 def matching(occupancy, reference_occupancy, divergences, *ends):

@@ -17,7 +17,7 @@ from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.data.sequences import LengthDistribution, Sequences, share_of_starts
 from sklearn_onlineem.families import Categorical, Family
 from sklearn_onlineem.families.capabilities import HiddenVariables, PosteriorMeans, require
-from sklearn_onlineem.models._model import Model, matching
+from sklearn_onlineem.models._model import Model, divergences, matching
 from sklearn_onlineem.models.capabilities import RowUpdates
 from sklearn_onlineem.models.terminations import GivenLength, Termination
 from sklearn_onlineem.statistics import Statistics, combine
@@ -105,7 +105,8 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
 
     @property
     def n_features(self) -> int:
-        return self.family.n_features(self.parameters)
+        first = np.zeros(1, dtype=np.intp)
+        return self.family.sample(self.parameters, first, np.random.default_rng(0)).shape[1]
 
     @property
     def is_conjugate(self) -> bool:
@@ -150,8 +151,9 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
             seeds = rng.integers(1 << 63, size=(len(chunks), 4))
             rngs = [np.random.default_rng(seed) for seed in seeds]
         sums = walk(self._sums, data.n_threads, chunks, rngs)
-        terms = [(1.0 / len(data), statistics) for statistics, _ in sums]
-        return combine(terms), sum(log_likelihood for _, log_likelihood in sums) / len(data)
+        statistics, log_likelihoods = zip(*sums, strict=True)
+        evidence = combine([(1.0 / len(data), part) for part in statistics])
+        return evidence, sum(log_likelihoods) / len(data)
 
     def _sums(self, data, rng):
         states, offsets = self._log_densities(data)
@@ -177,22 +179,30 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
                 " and of the data are too far apart. Rescale the start values or priors."
             )
         continues = data.before is not None
+        family, posterior = self.family, states[continues:]
+        if data.observed is None:
+            emissions = self._complete_statistics(rng)(
+                self.parameters, data.X, posterior, n_threads=data.n_threads
+            )
+        else:
+            emissions = family.own_statistics(self.parameters, np.zeros(self.n_components))
+            for rows, _, statistics_of in self._by_completeness(data, rng):
+                emissions = emissions + statistics_of(
+                    self.parameters, data.X[rows], posterior[rows], n_threads=data.n_threads
+                )
         statistics = HiddenMarkovStatistics(
             states[offsets[continues:-1]].sum(axis=0, dtype=np.float64),
             self.termination.expected_transitions(
                 transitions, states[offsets[1:] - 1].sum(axis=0, dtype=np.float64)
             ),
-            self._emission_sums(data, states[continues:], rng),
+            emissions,
         )
         return statistics, log_likelihoods.sum()
 
     def _chain(self, data):
         first = self.start if data.before is None else data.before
-        return self.start, first, self.termination.transitions(self.transmat), self._final
-
-    @property
-    def _final(self):
-        return self.termination.final(self.transmat)
+        final = self.termination.final(self.transmat)
+        return self.start, first, self.termination.transitions(self.transmat), final
 
     def _log_densities(self, data):
         """Return log densities of the rows for each state, and offsets of sequences among them."""
@@ -216,18 +226,6 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
         offsets = np.concatenate(([0], data.offsets[1:] + lead)).astype(np.int64, copy=False)
         return out, offsets
 
-    def _emission_sums(self, data, posterior, rng):
-        """Return sums of emission statistics, in expectation over values that a row lacks."""
-        if data.observed is None:
-            statistics = self._complete_statistics(rng)
-            return statistics(self.parameters, data.X, posterior, n_threads=data.n_threads)
-        total = self.family.own_statistics(self.parameters, np.zeros(self.n_components))
-        for rows, _, statistics in self._by_completeness(data, rng):
-            total = total + statistics(
-                self.parameters, data.X[rows], posterior[rows], n_threads=data.n_threads
-            )
-        return total
-
     def _complete_statistics(self, rng):
         if rng is None or not isinstance(self.family, HiddenVariables):
             return self.family.posterior_statistics
@@ -245,9 +243,9 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
     def own_statistics(
         self, like: Sequences | LengthDistribution | None = None
     ) -> HiddenMarkovStatistics:
-        starts, transitions, emissions = self._occupancies(like)
+        transitions, emissions = self.termination.occupancies(self.start, self.transmat, like)
         return HiddenMarkovStatistics(
-            starts * self.start,
+            share_of_starts(like) * self.start,
             transitions[:, None] * self.transmat,
             self.family.own_statistics(self.parameters, emissions),
         )
@@ -271,37 +269,27 @@ class HiddenMarkovModel(Model[Sequences, HiddenMarkovStatistics], RowUpdates):
     def kl_divergence(
         self, other: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
     ) -> float:
-        starts, transitions, emissions = self._occupancies(like)
+        transitions, emissions = self.termination.occupancies(self.start, self.transmat, like)
         start = rel_entr(self.start, other.start).sum()
         of_rows = rel_entr(self.transmat, other.transmat).sum(axis=1)
         emitted = self.family.kl_divergence(self.parameters, other.parameters)
         return max(
             0.0,
-            starts * start
+            share_of_starts(like) * start
             + _inner(transitions, of_rows)
             + _inner(emissions, np.maximum(emitted, 0.0)),
         )
-
-    def _occupancies(self, like):
-        """Return expected starts of a sequence, and transitions and emissions of each state."""
-        occupancies = self.termination.occupancies(self.start, self.transmat, like)
-        return share_of_starts(like), *occupancies
-
-    def lengths(self, data: Sequences) -> LengthDistribution:
-        return data.length_distribution
 
     def aligned_to(
         self, reference: HiddenMarkovModel, like: Sequences | LengthDistribution | None = None
     ) -> HiddenMarkovModel:
         # States are matched by how often they emit, and what; transitions follow.
-        divergences = self.family.divergences(
-            self.parameters, reference.parameters, self.n_components
-        )
+        models = self, reference
         occupancy, reference_occupancy = (
-            model._occupancies(like)[2] for model in (self, reference)
+            model.termination.occupancies(model.start, model.transmat, like)[1] for model in models
         )
-        ends = self._final > 0.0, reference._final > 0.0
-        order = matching(occupancy, reference_occupancy, divergences, *ends)
+        ends = (model.termination.final(model.transmat) > 0.0 for model in models)
+        order = matching(occupancy, reference_occupancy, divergences(self, reference), *ends)
         if (order == np.arange(len(order))).all():
             return self
         columns = np.append(order, np.arange(len(order), self.transmat.shape[1]))

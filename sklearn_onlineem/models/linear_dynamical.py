@@ -208,9 +208,6 @@ class LinearDynamicalModel(Model[Sequences, LinearDynamicalStatistics]):
         """Return moments of the regressions' inputs per sequence, for each of the three."""
         return np.array([share_of_starts(like)]), *occupancies(self._padded, self._first, like)
 
-    def lengths(self, data: Sequences) -> LengthDistribution:
-        return data.length_distribution
-
     def aligned_to(
         self, reference: LinearDynamicalModel, like: Sequences | LengthDistribution | None = None
     ) -> LinearDynamicalModel:

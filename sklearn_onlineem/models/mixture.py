@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.special import xlogy
@@ -21,14 +22,17 @@ from sklearn_onlineem._values import take
 from sklearn_onlineem.data.rows import Rows
 from sklearn_onlineem.families import Family
 from sklearn_onlineem.families._collapsed import drawn_proportions
-from sklearn_onlineem.families._family import NO_LABELS, NOTHING
+from sklearn_onlineem.families._family import NO_LABELS, NOTHING, e_step_in_blocks
 from sklearn_onlineem.families.capabilities import (
+    FewValues,
+    GivenLengths,
     HiddenVariables,
     PosteriorMeans,
     PosteriorPredictives,
+    n_shared_parameters,
     require,
 )
-from sklearn_onlineem.models._model import Model, matching
+from sklearn_onlineem.models._model import Model, divergences, matching
 from sklearn_onlineem.models.capabilities import (
     Chain,
     ComponentUpdates,
@@ -142,7 +146,11 @@ class MixtureModel(
                 if rng is None:
                     found = family.e_step(self.parameters, log_weights, chunk)
                 elif isinstance(family, HiddenVariables):
-                    found = family.sampled_e_step(self.parameters, log_weights, chunk, rng)
+                    statistics = partial(family.sampled_statistics, self.parameters, rng=rng)
+                    found = e_step_in_blocks(
+                        family, self.parameters, log_weights, chunk, rng.random(len(chunk)),
+                        statistics,
+                    )  # fmt: skip
                 else:
                     uniforms = rng.random(len(chunk))
                     found = family.e_step(self.parameters, log_weights, chunk, uniforms)
@@ -177,7 +185,7 @@ class MixtureModel(
 
     def n_parameters(self) -> int:
         family = self.family
-        shared = family.n_shared_parameters(self.parameters)
+        shared = n_shared_parameters(family, self.parameters)
         own = (family.n_parameters(self.parameters) - shared) // self.n_components
         return shared + self.n_active * (own + 1) - 1
 
@@ -229,7 +237,9 @@ class MixtureModel(
         return restructured(self, data, n_remembered, n_merges)
 
     def observations_needed(self, data: Rows) -> float:
-        return max(1, self.family.n_parameters(self.parameters)) / self.family.n_values(data)
+        few = isinstance(self.family, FewValues)
+        n_values = self.family.n_values(data) if few else data.n_features
+        return max(1, self.family.n_parameters(self.parameters)) / n_values
 
     def newton_step(self, data: Rows) -> tuple[MixtureModel, float, bool]:
         # The family implements it for a single component.
@@ -278,10 +288,7 @@ class MixtureModel(
         reference : MixtureModel
             With as many components of the same family.
         """
-        divergences = self.family.divergences(
-            self.parameters, reference.parameters, self.n_components
-        )
-        return matching(self.weights, reference.weights, divergences)
+        return matching(self.weights, reference.weights, divergences(self, reference))
 
     def aligned_to(self, reference: MixtureModel, like: Rows | None = None) -> MixtureModel:
         order = self.order_in(reference)
@@ -294,7 +301,7 @@ class MixtureModel(
         self, n: int, rng: np.random.Generator, like: Rows | None = None
     ) -> tuple[Floats, Integers]:
         components = rng.choice(self.n_components, size=n, p=self.weights)
-        if like is None:
+        if like is None or not isinstance(self.family, GivenLengths):
             return self.family.sample(self.parameters, components, rng), components
         return self.family.sample_like(self.parameters, components, like.X, rng), components
 

@@ -10,6 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from sklearn_onlineem._values import take
+from sklearn_onlineem.families.capabilities import n_shared_parameters
+from sklearn_onlineem.models._model import divergences
 from sklearn_onlineem.models.capabilities import SplitMergeStep
 from sklearn_onlineem.statistics import combine
 
@@ -161,7 +163,7 @@ def restructured(model, data, n_remembered, n_merges):
     if has_labels(data):
         return None
     n, own = data.total_weight, model.n_parameters() + 1
-    price = 0.5 * (own - model.family.n_shared_parameters(model.parameters)) / model.n_active
+    price = 0.5 * (own - n_shared_parameters(model.family, model.parameters)) / model.n_active
     counts = weighted_posterior(model, data).sum(axis=0)
     merged, log_likelihood = model, model.e_step(data)[1]
     for pair in _nearest_pairs(model, n_merges):
@@ -190,11 +192,11 @@ def restructured(model, data, n_remembered, n_merges):
 def _nearest_pairs(model, n_pairs):
     """Return pairs of components, those first whose merge loses least if they hardly differ."""
     weights, alive = model.weights, np.flatnonzero(model.weights > 0.0)
-    divergences = model.family.divergences(model.parameters, model.parameters, len(weights))
+    losses_of = divergences(model, model)
     pairs = list(combinations(alive, 2))
     i, j = np.array(pairs, dtype=int).reshape(-1, 2).T
     losses = weights[i] * weights[j] / (weights[i] + weights[j])
-    losses *= np.minimum(divergences[i, j], divergences[j, i])
+    losses *= np.minimum(losses_of[i, j], losses_of[j, i])
     return [list(pairs[n]) for n in np.argsort(losses, kind="stable")[:n_pairs]]
 
 

@@ -248,7 +248,7 @@ class AbsorbingStates(Termination):
 
 def _occupancy(start, transmat, survival):
     """Sum survival_t start transmat^t over t, until the chain is stationary."""
-    start, transmat = (np.require(a, np.float64, "AC") for a in (start, transmat))
+    start, transmat = np.require(start, float, "AC"), np.require(transmat, float, "AC")
     occupancy = np.zeros_like(start)
     uniform = np.ones_like(start)
     for begin in range(0, len(survival), _BLOCK):

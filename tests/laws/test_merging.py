@@ -60,7 +60,7 @@ all_methods = pytest.mark.parametrize("method", ["entropic", "averaging"])
 @pytest.mark.parametrize("case", [lasting(case) for case in MODELS], ids=repr)
 def test_the_merged_model_is_the_argmin_of_the_divergences_to_it(case, rng):
     members, shares = [case.draw(rng, 2, 2) for _ in range(2)], [0.7, 0.3]
-    lengths = [m.lengths(case.data(rng, 5)) for m in members]
+    lengths = [case.data(rng, 5).length_distribution for _ in members]
     own = [m.own_statistics(law) for m, law in zip(members, lengths, strict=True)]
     merged = members[0].m_step(combine(zip(shares, own, strict=True)))
     space = coordinates(case, members[0])
@@ -79,7 +79,7 @@ def test_the_merged_model_is_the_argmin_of_the_divergences_to_it(case, rng):
 @numbered_models
 def test_a_renumbered_model_is_aligned_to_what_it_was(case, rng):
     model = case.draw(rng, 4, 3)
-    like = model.lengths(case.data(rng, 20, 3))
+    like = case.data(rng, 20, 3).length_distribution
     order = np.array([2, 0, 1, 3])  # an absorbing state is the last
     shuffled = renumbered(model, order)
     assert_close(shuffled.aligned_to(model, like), model, rtol=0.0, atol=0.0)

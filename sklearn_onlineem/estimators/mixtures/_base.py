@@ -33,6 +33,7 @@ from sklearn_onlineem.estimators._validation import (
     shares,
 )
 from sklearn_onlineem.families import Family
+from sklearn_onlineem.families.capabilities import Means, require
 from sklearn_onlineem.models.mixture import MixtureModel, MixtureStatistics
 
 __all__ = ["BaseMixture", "MixtureInitialiser"]
@@ -108,6 +109,7 @@ class MixtureInitialiser(Initialiser):
             weights = shares("weights_init", self.weights, (self.n_components,))
             weights = weights / weights.sum()
         if self.means is not None:
+            require(model.family, Means)
             shape = (self.n_components, data.n_features)
             means = finite_start("means_init", self.means, shape)
             try:
