@@ -272,8 +272,7 @@ class Covariance(ABC):
     @abstractmethod
     def _drawn(self, posterior, rng): ...
 
-    # The kernel of a sweep of collapsed Gibbs sampling.
-    _sweep = None
+    _sweep = staticmethod(_collapsed_gaussian.sweep)
 
 
 class _Matrices(Covariance):
@@ -282,7 +281,6 @@ class _Matrices(Covariance):
     features = _natural.PRODUCTS
     prior_settings = ("mean_precision", "degrees_of_freedom", "covariance")
     prior_keys = ("covariance", "degrees_of_freedom")
-    _sweep = staticmethod(_collapsed_gaussian.matrix_sweep)
 
     def nearest(self, covariance: Floats) -> Floats:
         return 0.5 * (covariance + covariance.T)
@@ -522,7 +520,6 @@ class _Variances(Covariance):
 
     prior_settings = ("mean_precision", "shape", "scale")
     prior_keys = ("shape", "scale")
-    _sweep = staticmethod(_collapsed_gaussian.axis_sweep)
 
     def from_matrices(self, matrices: Floats) -> Floats:
         return self._summed(np.einsum("kii->ki", matrices).copy())
@@ -555,7 +552,7 @@ class _Variances(Covariance):
     def _centred_e_step(self, gaussians, log_weights, rows, uniforms):
         counts, means = np.empty(len(log_weights)), gaussians.mean
         first, second = np.empty_like(means), np.empty_like(means)
-        log_likelihood = _gaussian.scaled_e_step(
+        log_likelihood = _gaussian.e_step(
             rows.X, means, _per_feature(gaussians), gaussians._offset(log_weights),
             *per_row(rows), optional(uniforms), counts, first, second, *unwanted(rows.X),
             rows.n_threads,
@@ -579,14 +576,14 @@ class _Variances(Covariance):
     def _centred_log_density(self, gaussians, X, offset, n_threads):
         out = np.empty((len(X), len(gaussians.mean)), dtype=X.dtype)
         scales = _per_feature(gaussians)
-        _gaussian.scaled_log_density(X, gaussians.mean, scales, offset, out, n_threads)
+        _gaussian.log_density(X, gaussians.mean, scales, offset, out, n_threads)
         return out
 
     def _centred_statistics(self, X, responsibilities, n_threads):
         responsibilities = np.ascontiguousarray(responsibilities, dtype=X.dtype)
         counts, means = _weighted_means(X, responsibilities)
         first, second = np.empty_like(means), np.empty_like(means)
-        _gaussian.scaled_statistics(X, means, responsibilities, counts, first, second, n_threads)
+        _gaussian.statistics(X, means, responsibilities, counts, first, second, n_threads)
         return self._recentred(counts, first, self._summed(second), means)
 
     def _recentred(self, counts, first, second, origin):
